@@ -16,6 +16,7 @@ from projector.cli.terminal import Progress, opened, paint_diff, print_error
 from projector.contracts import codec
 from projector.core.faults import Fault
 from projector.dialects import DIALECTS
+from projector.providers import DEFAULT_PROVIDER
 from projector.recording import replay
 
 
@@ -28,7 +29,8 @@ def record_case(arguments: argparse.Namespace) -> int:
     name = arguments.name or f"{upstream}-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}"
     recording.check_name(folder, name)
     request = _request(arguments.request)
-    _check_api(settings.upstreams[upstream].api if upstream in settings.upstreams else None, request)
+    known = settings.upstreams.get(upstream)
+    _check_api(DEFAULT_PROVIDER if known is None else known.api, request)
     if arguments.raw:
         print_error("--raw saves the stream unredacted: do not commit it, it may contain secrets")
     answer = server_module("upstream.capture").record_response(settings, upstream, request, is_raw=arguments.raw)
@@ -44,10 +46,10 @@ def record_case(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _check_api(api: str | None, request: Mapping[str, object]) -> None:
+def _check_api(api: str, request: Mapping[str, object]) -> None:
     """Raise `UsageError` for a request of the other API, which some servers answer with a useless stream."""
-    own, other = ("input", "messages") if api == "openai_responses" else ("messages", "input")
-    if api is not None and other in request and own not in request:
+    own, other = ("input", "messages") if api == DEFAULT_PROVIDER else ("messages", "input")
+    if other in request and own not in request:
         raise UsageError(f'the upstream has `api = "{api}"`: expected `{own}` in the request, not `{other}`')
 
 

@@ -158,6 +158,7 @@ class Policy(_Table):
         for name in sorted(named - classes):
             raise ValueError(
                 f"unknown class of text `{name[:80]}`; did you mean `{nearest(name, classes, cutoff=0.0)}`?"
+                " A class of your own is in a file of `policy.rules`"
             )
         known = {row.name for row in (*shipped().formats, *self._own_rules.formats)}
         for name in sorted(self.formats_off - known):

@@ -64,7 +64,7 @@ def _pattern(text: str) -> str:
         ways = [patterns.pieces(way) for way in patterns.alternatives(text)]
         re.compile("".join(piece.atom for way in ways for piece in way))
     except (ValueError, re.error):
-        raise ValueError("expected a pattern (README.md, The pattern language)") from None
+        raise ValueError("expected a pattern (redaction/README.md: The pattern language)") from None
     return text
 
 
@@ -272,7 +272,10 @@ def read_own(files: Iterable[Path]) -> Rules:
 
 def _check_own(file: str, table: str, rows: Sequence[Entry], known: frozenset[str]) -> None:
     if rows and table not in OWN_TABLES:
-        raise RuleFileError(f"{file}: expected entries that begin with one of {_tables(OWN_TABLES.values())}")
+        raise RuleFileError(
+            f"{file}: `{rows[0].name}`: expected entries that begin with one of {_tables(OWN_TABLES.values())};"
+            " the other tables are for the shipped files"
+        )
     if len(rows) > OWN_MAX_ENTRIES:
         raise RuleFileError(f"{file}: expected at most {OWN_MAX_ENTRIES} {table}")
     for row in rows:

@@ -122,7 +122,7 @@ def iban(text: str, is_cut: bool) -> int:  # noqa: FBT001 - the table's signatur
     return end if int("".join(str(int(char, 36)) for char in compact[4:] + compact[:4])) % 97 == 1 else 0
 
 
-_SSN: Final = re.compile(r"(?!000|666)[0-8][0-9]{2}([- ])(?!00)[0-9]{2}\1(?!0000)[0-9]{4}(?![0-9]|[- ][0-9])")
+_SSN: Final = re.compile(r"(?!000|666)[0-8][0-9]{2}([- ])(?!00)[0-9]{2}\1(?!0000)[0-9]{4}(?!\1?[0-9])")
 
 
 def us_ssn(text: str, _is_cut: bool) -> int:  # noqa: FBT001 - the table's signature
@@ -150,14 +150,29 @@ def phone(text: str, is_cut: bool) -> int:  # noqa: FBT001 - the table's signatu
         return 0
     for form in (_INTERNATIONAL, _NORTH_AMERICAN, _NATIONAL):
         match = form.match(text)
-        if match is not None and (form is not _NATIONAL or _count(match[0]) in _NATIONAL_DIGITS):
+        if match is not None and form is not _NATIONAL:
             return match.end()
+        if match is not None and (end := _national(text, match.end())):
+            return end
     cut = _INTERNATIONAL_CUT.fullmatch(text) if is_cut else None
     return len(text.rstrip(" ()./-")) if cut is not None else 0
 
 
-def _count(text: str) -> int:
-    return sum(char.isdigit() for char in text)
+def _national(text: str, most: int) -> int:
+    """Return the end of a national number in the first `most` characters, before a date or another number; or 0."""
+    groups = [*_DIGIT_GROUP.finditer(text, 0, most)]
+    for at in range(len(groups), 1, -1):
+        end = groups[at - 1].end()
+        digits = sum(len(group[0]) for group in groups[:at])
+        if digits in _NATIONAL_DIGITS and (end == most or _is_other(text, groups[at - 1], groups[at])):
+            return end
+    return 0
+
+
+def _is_other(text: str, group: re.Match[str], after: re.Match[str]) -> bool:
+    """Return whether a group of digits behind a blank begins a date, or is not one of several groups of one length."""
+    is_apart = text[group.end() : after.start()] == " "
+    return is_apart and (_DATE.match(text, after.start()) is not None or len(group[0]) != len(after[0]))
 
 
 _BYTE: Final = "(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"

@@ -1,7 +1,8 @@
 """What a policy withholds in a file, with the rule that did it, for `projector explain --redaction`.
 
 The text itself is searched by the filters of the public stream; here their results are traced back to rules. A file of
-JSON documents, one or one per line, is searched as the values in it, any other file as one text.
+JSON documents, one or one per line, is searched as the values in it, which are tool data and have no classes; any other
+file is one text.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ class Tracer:
         if document is not None:
             yield from self._in_value(document, path)
             return
-        for span in self._finder.spans(text):
+        for span in self._finder.tool_spans(text):
             yield render(path), self._reason_of(text, span)
 
     def _reason_of(self, text: str, span: Span) -> _Reason:

@@ -70,7 +70,7 @@ async def test_the_app_hands_off_and_answers(model: Any) -> None:
 
 @pytest.mark.parametrize(
     ("approved", "output"),
-    [(["call_1"], "ordered a red one"), ([], "Tool execution was not approved.")],
+    [(["approval_call_1"], "ordered a red one"), ([], "Tool execution was not approved.")],
 )
 async def test_the_app_asks_and_goes_on(model: Any, approved: list[str], output: str) -> None:
     await model(

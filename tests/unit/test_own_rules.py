@@ -93,7 +93,7 @@ def test_a_server_reads_them_and_checks_their_samples(ours: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('"[A-Za-z0-9]{16}"', '"([A-Za-z0-9]+)+"', "ours.toml: `acme-key`: `pattern`: expected a pattern (README.md"),
+        ('"[A-Za-z0-9]{16}"', '"([A-Za-z0-9]+)+"', "`acme-key`: `pattern`: expected a pattern (redaction/README.md"),
         ('"[A-Za-z0-9]{16}"', '"[a-z]{900}[0-9]{200}"', "`pattern`: expected counts of at most 1024 characters"),
         ('"acme_live_"', '"' + "|".join(["acme_live_"] * 65) + '"', "`anchor`: expected at most 64 alternatives"),
         ('"acme_live_"', '"' + "acme_live_" * 205 + '"', "`acme-key`: `anchor`: expected at most 2048 characters"),

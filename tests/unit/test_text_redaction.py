@@ -80,6 +80,13 @@ def test_credentials_in_text(text: str, said: str) -> None:
 
 
 CLASS_ROWS: Final[dict[str, tuple[str, str]]] = {
+    "an SSN before a number": ("123-45-6789 5 children", "<redacted:us_ssn> 5 children"),
+    "an SSN before a date": ("SSN 123-45-6789 2024-01-01", "SSN <redacted:us_ssn> 2024-01-01"),
+    "two SSNs": ("123-45-6789 536-22-1234", "<redacted:us_ssn> <redacted:us_ssn>"),
+    "a longer number than an SSN": ("123-45-6789-12 and 123 45 6789 12", "123-45-6789-12 and 123 45 6789 12"),
+    "a national number before a date": ("call 020 7946 0958 2024-01-01", "call <redacted:phone> 2024-01-01"),
+    "a national number before a number": ("020 7946 0958 12 times", "<redacted:phone> 12 times"),
+    "a number in groups of four": ("0123 4560 8901 2345 is it", "0123 4560 8901 2345 is it"),
     "several": (
         "jane@example.com, +49 171 1234567 and 4111 1111 1111 1111.",
         "<redacted:email>, <redacted:phone> and <redacted:payment_card>.",

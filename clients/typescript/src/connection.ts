@@ -54,7 +54,7 @@ const EVENTS = /\/events$/;
 export function openStream(request: StreamRequest, options: StreamOptions = {}): EventStream {
   const send: typeof fetch = options.fetch ?? ((...call) => fetch(...call));
   const { firstByteTimeoutMs = 120_000, idleTimeoutMs = 45_000, maxAttempts = 8, signal: outer } = options;
-  let location = request.resume?.location.replace(EVENTS, "");
+  let location = request.resume && absolute(request.resume.location, `${request.url}`).replace(EVENTS, "");
   let last = request.resume?.after ?? 0;
 
   async function* events(): AsyncGenerator<PublicSseEvent, void, undefined> {
@@ -249,6 +249,15 @@ function wait(ms: number, signal: AbortSignal): Promise<void> {
     signal.addEventListener("abort", done);
     if (signal.aborted) done();
   });
+}
+
+/** Returns an address relative to another; as it is, if that is relative to the page. */
+function absolute(location: string, base: string): string {
+  try {
+    return new URL(location, base).href;
+  } catch {
+    return location;
+  }
 }
 
 /** Returns an address relative to another, unless it is of another origin: headers may contain credentials. */

@@ -157,10 +157,11 @@ test("cancel asks the server, and the stream ends by itself", () =>
   }));
 
 test("a stream is attached to by its address", () =>
-  serving([stream(events(1, 2, 2))], async ({ url, requests }) => {
+  serving([stream(events(1, 2, 2)), stream(events(1, 2, 2))], async ({ url, requests }) => {
     const location = new URL(`${LOCATION}/events`, url).href;
     assert.deepEqual((await read(url, { request: { resume: { location } } })).ids, [1, 2]);
-    assert.deepEqual(asked(requests), [after(0)]);
+    assert.deepEqual((await read(url, { request: { resume: { location: LOCATION } } })).ids, [1, 2]);
+    assert.deepEqual(asked(requests), [after(0), after(0)]);
   }));
 
 test("an event that is too large is refused", () =>
