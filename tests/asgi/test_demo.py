@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from projector import build_pipeline
 from projector.server.upstream.demo import APIS, SCENARIOS, DemoUpstream
 from projector.server.upstream.protocol import ProviderRequest
 
@@ -94,6 +96,17 @@ async def test_a_client_that_runs_its_functions_gets_one_response_at_a_time(
         played = b"".join([chunk async for chunk in chunks])
     signs = {"call": (b'"type":"function_call"', b'"tool_calls":['), "text": (b"boats leave", b" at 13:05")}
     assert " and ".join(name for name, of in signs.items() if any(sign in played for sign in of)) == plays
+
+
+@pytest.mark.parametrize("word", sorted({row.words[0] for row in SCENARIOS} - {"fail"}))
+@pytest.mark.parametrize(("provider", "tools"), [("openai_responses", FUNCTIONS), ("openai_chat", CHAT_FUNCTIONS)])
+async def test_every_example_for_a_request_with_functions_is_whole(provider: str, tools: Any, word: str) -> None:
+    body = {"input": word, "messages": [{"role": "user", "content": word}], "tools": tools}
+    pipeline = build_pipeline(provider=provider, dialect="public_sse_v1", output_format="ndjson")
+    async with DemoUpstream(pace_s=0).open(ProviderRequest(provider, body)) as chunks:
+        said = b"".join([pipeline.feed(chunk) async for chunk in chunks]) + pipeline.close()
+    last = json.loads(said.splitlines()[-1])
+    assert last["kind"] == "final", last
 
 
 async def test_every_example_can_be_cancelled(serve: Any) -> None:

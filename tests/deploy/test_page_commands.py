@@ -32,7 +32,7 @@ NOT_RUN: Final = {
     "make ": "CI runs the targets, and `make release-check` the demo",
     "pip install ": "`make release-check` installs the package",
     "HATCH_BUILD_HOOK_ENABLE_CUSTOM=1 pip install ": "needs a compiler; tests/deploy/test_compiled.py builds it",
-    "npm install ": "`make release-check` installs the package",
+    "npm ci --prefix PATH/": "`make release-check` installs the package",
     "eval ": "tests/unit/test_completion.py sources the scripts",
     "projector completion fish ": "tests/unit/test_completion.py sources the scripts",
 }
@@ -159,6 +159,12 @@ def _library(shell: Shell) -> None:
     shell.write("chat.py", text)
 
 
+def _agents_sdk(shell: Shell) -> None:
+    [text] = [one.text for one in BLOCKS if (one.page, one.language, one.number) == ("docs/agents_sdk.md", "python", 1)]
+    shell.write("app.py", text)
+    shell.environ["OPENAI_API_KEY"] = "sk-test"
+
+
 def _openwop(shell: Shell) -> None:
     shell.environ["OPENAI_API_KEY"] = "sk-test"
     shell.write("projector.toml", toml("docs/openwop.md", 1))
@@ -183,6 +189,7 @@ def _operations_file(shell: Shell) -> None:
 
 BEFORE: Final[dict[tuple[str, int], Callable[[Shell], object]]] = {
     ("README.md", 2): _readme,
+    ("docs/agents_sdk.md", 1): _agents_sdk,
     ("docs/library.md", 1): _library,
     ("docs/openwop.md", 1): _openwop,
     ("docs/openwop.md", 2): _openwop_demo,

@@ -62,7 +62,9 @@ ANSWERS: Final = {
 The call is played also if it was declined."""
 
 HOST_EVENT: Final = b'{"type":"projector.'
-"""Begin of an event of the host. It follows the response that it belongs to."""
+"""Begin of an event of the host."""
+FIRST_EVENT: Final = b'{"type":"response.created"'
+"""Begin of the first event of a response of the Responses API. In Chat Completions an event of the host is between."""
 
 
 class DemoUpstream:
@@ -142,11 +144,13 @@ def _scenario(api: str, message: object) -> str:
 
 
 def _responses_of(events: list[bytes]) -> list[list[bytes]]:
-    """Return the events of each response, without those of the host."""
+    """Return the events of each response, without those of the host, which also come within a response."""
     found: list[list[bytes]] = [[]]
+    is_chat = not events[0].startswith(FIRST_EVENT)
     for event in events:
-        if not event.startswith(HOST_EVENT):
-            found[-1].append(event)
-        elif found[-1]:
+        is_host = event.startswith(HOST_EVENT)
+        if found[-1] and (is_host if is_chat else event.startswith(FIRST_EVENT)):
             found.append([])
+        if not is_host:
+            found[-1].append(event)
     return found
