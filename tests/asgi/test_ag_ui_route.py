@@ -415,8 +415,8 @@ async def test_the_dialect_may_be_in_the_query(site: Any, upstream: Any) -> None
     assert (await site.ask(f"{path('helper')}?dialect=ag_ui", body(WITH_IMAGE), **ANN)).status == 200
 
 
-async def test_without_an_agent_that_allows_it_there_is_no_route(serve: Any, upstream_port: int) -> None:
+async def test_without_an_agent_that_allows_it_the_agent_is_unknown(serve: Any, upstream_port: int) -> None:
     upstreams = {"one": {"base_url": f"http://localhost:{upstream_port}/v1"}}
     agents = {"public": AGENTS["public"]}
     answer = await serve(api_key=None, base_url=None, upstreams=upstreams, agents=agents).ask(path("public"), body())
-    assert (answer.status, (await answer.problem())["code"]) == (404, "not_found")
+    assert (answer.status, (await answer.problem())["code"]) == (404, "unknown_agent")

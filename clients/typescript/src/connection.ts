@@ -54,7 +54,8 @@ const EVENTS = /\/events$/;
 export function openStream(request: StreamRequest, options: StreamOptions = {}): EventStream {
   const send: typeof fetch = options.fetch ?? ((...call) => fetch(...call));
   const { firstByteTimeoutMs = 120_000, idleTimeoutMs = 45_000, maxAttempts = 8, signal: outer } = options;
-  let location = request.resume && absolute(request.resume.location, `${request.url}`).replace(EVENTS, "");
+  const given = request.resume?.location;
+  let location = given && (sameOrigin(given, request.url) ?? given).replace(EVENTS, "");
   let last = request.resume?.after ?? 0;
 
   async function* events(): AsyncGenerator<PublicSseEvent, void, undefined> {
@@ -99,7 +100,7 @@ export function openStream(request: StreamRequest, options: StreamOptions = {}):
       throw new StreamError("protocol", "The answer is not an event stream.", false, { status: response.status });
     }
     const given = response.headers.get("location");
-    if (!isResumed && given) location = sameOrigin(given, response.url || `${request.url}`)?.replace(EVENTS, "");
+    if (!isResumed && given) location = sameOrigin(given, response.url || request.url)?.replace(EVENTS, "");
     options.onOpen?.({ streamId: response.headers.get("x-stream-id") ?? undefined, location });
     return response.body;
   }
@@ -251,17 +252,8 @@ function wait(ms: number, signal: AbortSignal): Promise<void> {
   });
 }
 
-/** Returns an address relative to another; as it is, if that is relative to the page. */
-function absolute(location: string, base: string): string {
-  try {
-    return new URL(location, base).href;
-  } catch {
-    return location;
-  }
-}
-
 /** Returns an address relative to another, unless it is of another origin: headers may contain credentials. */
-function sameOrigin(location: string, base: string): string | undefined {
+function sameOrigin(location: string, base: string | URL): string | undefined {
   try {
     const url = new URL(location, base);
     return url.origin === new URL(base).origin ? url.href : undefined;
