@@ -42,7 +42,7 @@ def explain_name(arguments: argparse.Namespace) -> int:
         print("\n".join(withheld_lines(arguments.redaction, *policy_of(arguments))))
         return 0
     policy, _ = policy_of(arguments)
-    if arguments.config is not None:
+    if name == RULES:
         print("\n".join(_rule_lines(policy)))
         return 0
     if lines := list(everything()) if name is None else explain(name):

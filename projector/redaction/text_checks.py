@@ -148,18 +148,20 @@ def phone(text: str, is_cut: bool) -> int:  # noqa: FBT001 - the table's signatu
     """Check an international number (E.164), or a national one with separators: North American, or with a 0."""
     if _DATE.match(text) is not None:
         return 0
-    for form in (_INTERNATIONAL, _NORTH_AMERICAN, _NATIONAL):
+    for form in (_INTERNATIONAL, _NORTH_AMERICAN):
         match = form.match(text)
-        if match is not None and form is not _NATIONAL:
+        if match is not None:
             return match.end()
-        if match is not None and (end := _national(text, match.end())):
-            return end
+    if end := _national(text):
+        return end
     cut = _INTERNATIONAL_CUT.fullmatch(text) if is_cut else None
     return len(text.rstrip(" ()./-")) if cut is not None else 0
 
 
-def _national(text: str, most: int) -> int:
-    """Return the end of a national number in the first `most` characters, before a date or another number; or 0."""
+def _national(text: str) -> int:
+    """Return the end of a national number, which may be before a date or another number; 0 if there is none."""
+    match = _NATIONAL.match(text)
+    most = match.end() if match is not None else 0
     groups = [*_DIGIT_GROUP.finditer(text, 0, most)]
     for at in range(len(groups), 1, -1):
         end = groups[at - 1].end()

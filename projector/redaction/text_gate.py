@@ -105,6 +105,7 @@ class Gate:
         self.context: Final = 1 + max(_looks_back(row) for row in (*rows, FENCE))
         self.quiet: Final = frozenset(char for char in _QUIET if not _sees_space(rows) and self._is_quiet(char))
         self._has_classes = bool(rows)
+        self._in_values = _IN_VALUES if all(row.check for row in rows) else _NO_LETTER
         special = {*DISGUISES, *(PLAIN if rows else ())}
         self.special: Final = re.compile(f"[{''.join(map(chr, special))}{INVISIBLE}\\ud800-\\udfff]").search
         """Search for characters beyond ASCII that only `ProseFilter` reads."""
@@ -164,7 +165,7 @@ class Gate:
 
     def _may_keep(self, text: str) -> bool:
         """Return whether a result may be kept. With classes nothing is that may be a value of one."""
-        return len(text) <= _WORD_MAX_CHARS and not (self._has_classes and _IN_VALUES.search(text))
+        return len(text) <= _WORD_MAX_CHARS and not (self._has_classes and self._in_values.search(text))
 
     def _is_quiet(self, char: str) -> bool:
         """Return whether no value begins with a character if a space follows."""
@@ -209,6 +210,8 @@ def _credentials(words: Mapping[str, str], anywhere: Mapping[str, str]) -> str:
 _ALNUM: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _QUIET: Final = f"{_ALNUM} .,;:!?”—áàâäãåæçéèêëíìîïñóòôöõøßúùûüý"
 _IN_VALUES: Final = re.compile(r"[\d@]|<<")
-"""One of these is in each value of a shipped class."""
+"""One of these is in each value that a check accepts."""
+_NO_LETTER: Final = re.compile(r"(?! )[\W\d_]")
+"""What is searched for where a class has no check, so that any text may be a value: only words are kept."""
 _CHUNK: Final = 6
 """First characters that one set excludes: few enough that an alternative is found soon."""

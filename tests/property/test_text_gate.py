@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -22,6 +23,20 @@ WORDS: Final = ["sk-", "ghp_", "AKIA", "eyJ", "-----BEGIN", "```", "~~~py\n", "%
 TEXTS: Final = st.lists(st.sampled_from([*WORDS, MIXED[:9], *"`~ \n=&%[\\-_.@:/+019aeghksxAEIPZé"]), max_size=8).map(
     "".join
 )
+
+
+OWN_CLASS: Final = """
+[[class]]
+name = "customer"
+about = "a number of a customer"
+begins = "KD-"
+run = "[A-Z]"
+least = 8
+most = 8
+source = "our handbook"
+matches = ["customer KD-ABCDE"]
+harmless = ["KD-AB"]
+"""
 
 
 def prose_of(policy: Policy) -> Prose:
@@ -96,3 +111,17 @@ def test_no_value_of_a_class_is_kept() -> None:
     assert prose.gate.results
     kept = [*prose.gate.words, *prose.gate.results, *prose.gate.steps, *prose.gate._ends]
     assert not [text for text in kept if {*text} & {*"0123456789@"}]
+
+
+def test_of_a_class_without_a_check_only_words_are_kept(tmp_path: Path) -> None:
+    rules = tmp_path / "ours.toml"
+    rules.write_text(OWN_CLASS, encoding="utf-8")
+    prose = prose_of(Policy.load({"text": {"customer": "mask"}, "rules": [str(rules)]}))
+    stream = ProseStream(prose)
+    deltas = ["We", " know", " KD", "-ABCDE", " and", " so", " on", ",", " it", " is", " KD-", "FGHIJ", " now"]
+    for at in range(len(deltas)):
+        if not stream.feed_run(deltas[at : at + 1], 0):
+            stream.feed(deltas[at])
+    kept = [*prose.gate.words, *prose.gate.results, *prose.gate.steps, *prose.gate._ends]
+    assert kept
+    assert not [text for text in kept if not text.replace(" ", "").isalpha()]

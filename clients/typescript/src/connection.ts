@@ -54,8 +54,8 @@ const EVENTS = /\/events$/;
 export function openStream(request: StreamRequest, options: StreamOptions = {}): EventStream {
   const send: typeof fetch = options.fetch ?? ((...call) => fetch(...call));
   const { firstByteTimeoutMs = 120_000, idleTimeoutMs = 45_000, maxAttempts = 8, signal: outer } = options;
-  const given = request.resume?.location;
-  let location = given && (sameOrigin(given, request.url) ?? given).replace(EVENTS, "");
+  const stored = request.resume?.location;
+  let location = stored && (sameOrigin(stored, request.url) ?? stored).replace(EVENTS, "");
   let last = request.resume?.after ?? 0;
 
   async function* events(): AsyncGenerator<PublicSseEvent, void, undefined> {

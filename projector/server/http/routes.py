@@ -107,7 +107,7 @@ def _without_agents(dialect: str, path: str) -> Route:
     async def refuse(_request: Request) -> Response:
         raise unknown_agent_of(dialect)
 
-    return Route(path, refuse, methods=["POST"], include_in_schema=False)
+    return Route(path, refuse, methods=["GET", "POST"], include_in_schema=False)
 
 
 _OF_DIALECTS: Final[Mapping[str, str]] = {AI_SDK: "/api/v1/ai-sdk/{agent}", AG_UI: "/api/v1/ag-ui/{agent}"}
