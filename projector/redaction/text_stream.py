@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from projector.redaction import compose
 from projector.redaction.clean import Cleaned, CleanText, Notice, bounded, counted_notice
@@ -28,6 +28,20 @@ _RECENT_MAX_CHARS: Final = 4 * BEFORE_CHARS
 _new_tuple: Final = tuple.__new__  # as in `projector.redaction.stream`
 _UNFINISHED_ESCAPE: Final = r"[\\%=\[&][0-9A-Za-z;#]{0,13}\Z"
 _UNFINISHED: Final = re.compile(_UNFINISHED_ESCAPE)
+
+
+class Ending(NamedTuple):
+    """How a text ends, for the text that clients join with it."""
+
+    text: str
+    """The last characters that were read."""
+    value: Carry | None
+    """The credential inside which the text ends, if it may continue in the next text."""
+    is_clear: bool
+    """Whether the gate decided all of it, so that it goes on in the next text as within one."""
+
+
+_NOTHING_BEFORE: Final = Ending("", None, is_clear=True)
 
 
 class Seam:
@@ -50,8 +64,8 @@ class ProseStream(TextStream):
     """
 
     __slots__ = (
-        *("_count", "_echo", "_gate", "_has_begun", "_is_alone", "_is_idle", "_ledger", "_pending", "_prose", "_quiet"),
-        *("_recent", "_rules", "_seam", "_special", "_words", "before", "begun_in"),
+        *("_count", "_echo", "_gate", "_has_begun", "_is_alone", "_is_clear", "_is_idle", "_ledger", "_lookups"),
+        *("_pending", "_prose", "_quiet", "_recent", "_rules", "_seam", "_special", "_words", "before"),
     )
 
     def __init__(
@@ -63,22 +77,23 @@ class ProseStream(TextStream):
         super().__init__(None)
         self._gate = gate = prose.gate
         self._words, self._quiet = gate.words, gate.quiet
+        self._lookups = gate.steps.get, gate.results.get, gate.context
         self._special = gate.special
         self._echo = echo
         self._ledger: Ledger | None = None
         self._seam = seam or Seam()
         self._is_alone = seam is None
         self._has_begun = False
-        self.before = ""
-        """Text of the seam behind which this text began."""
-        self.begun_in: Carry | None = None
-        """The credential inside which it began."""
+        self.before = _NOTHING_BEFORE
+        """The text of the seam behind which this text began."""
         self._recent = " "
         """The end of the text that was shown; of all that was read, if not idle."""
         self._pending = ""
         """Characters that may begin a value, which `ProseFilter` has not read."""
         self._count = 0  # shown characters that `positions` has not counted
         self._is_idle = not is_json
+        self._is_clear = False
+        """Whether the text was closed when the gate had decided all of it."""
 
     def feed(self, fragment: str) -> Cleaned[CleanText]:
         """Read a fragment and return the part that can be shown now."""
@@ -101,13 +116,13 @@ class ProseStream(TextStream):
 
     def feed_run(self, deltas: Sequence[str], start: int, /) -> list[CleanText]:
         """Feed deltas as long as the gate decides each, and return what each of them shows."""
-        shown: list[CleanText] = []
         if not self._is_idle or self._seam.owner is not self:
-            return shown
-        gate, step_of, result_of, context = self._gate, self._gate.steps.get, self._gate.results.get, self._gate.context
+            return []
+        step_of, result_of, context = self._lookups
+        shown: list[CleanText] = []
         recent, pending = self._recent, self._pending
         joined = 0
-        is_closed = gate.is_closed(recent[-1], pending) if pending else recent[-1] in self._quiet
+        is_closed = self._gate.is_closed(recent[-1], pending) if pending else recent[-1] in self._quiet
         for delta in deltas[start:] if start else deltas:
             step = step_of(delta) if is_closed else None
             if step is not None:
@@ -129,12 +144,12 @@ class ProseStream(TextStream):
                 if decided is None:
                     break
                 text, rest = decided[0][0], decided[1]
-                result = text, rest, gate.is_closed((recent + text)[-1], rest)
-                gate.keep(recent, pending + delta, result)
+                result = text, rest, self._gate.is_closed((recent + text)[-1], rest)
+                self._gate.keep(recent, pending + delta, result)
             text, rest, closes = result
             shown.append(text)
             if is_closed and closes:
-                gate.keep_step(delta, CleanText(text[len(pending) :]), rest)
+                self._gate.keep_step(delta, CleanText(text[len(pending) :]), rest)
             is_closed, pending = closes, rest
         self._recent, self._pending = self._passed(recent, shown[joined:] if joined else shown), pending
         return shown
@@ -147,7 +162,8 @@ class ProseStream(TextStream):
         """Return the clean text of the characters held at the end."""
         text = self._pending + self._joiner.end()
         cleaned = compose.NOTHING
-        if text or not self._is_idle:
+        self._is_clear = self._is_idle and not text
+        if not self._is_clear:
             self._enter()
             prose = self._reader()
             parts = [self._settled(prose.feed(text), text)] if text else []
@@ -163,7 +179,7 @@ class ProseStream(TextStream):
         """Read the same text as another stream, again from its start, after the same other texts."""
         if isinstance(other, ProseStream):
             self._seam.owner = self
-            self._begin_after(other.before, other.begun_in)
+            self._begin_after(other.before)
 
     @property
     def held(self) -> str:
@@ -176,14 +192,10 @@ class ProseStream(TextStream):
         return not self.positions.has_marks and not self._joiner.held
 
     @property
-    def open_value(self) -> Carry | None:
-        """The credential inside which the text ends, if it may continue in the next text."""
-        return None if self._is_idle or self._prose is None else self._prose.open_value
-
-    @property
-    def end_of_text(self) -> str:
-        """The last characters that were read."""
-        return self._recent + self._pending
+    def ending(self) -> Ending:
+        """How the text ends."""
+        value = None if self._is_idle or self._prose is None else self._prose.open_value
+        return Ending(self._recent + self._pending, value, self._is_clear)
 
     def _passed(self, recent: str, shown: list[CleanText]) -> str:
         """Return the end of the text behind texts that are shown, and count these."""
@@ -213,22 +225,20 @@ class ProseStream(TextStream):
         if fragment and self._seam.owner is not self:
             owner, self._seam.owner = self._seam.owner, self
             if not self._has_begun:
-                if owner is None:
-                    self._begin_after("", None)
-                else:
-                    self._begin_after(owner.end_of_text, owner.open_value)
+                self._begin_after(_NOTHING_BEFORE if owner is None else owner.ending)
             if self._is_idle:
                 return self.feed(fragment)
         return self._search(self._pending + self._joiner.feed(fragment))
 
-    def _begin_after(self, text: str, value: Carry | None) -> None:
+    def _begin_after(self, before: Ending) -> None:
         """Begin behind a text that was shown, perhaps inside a credential."""
         self._has_begun = True
-        self.before, self.begun_in = text, value
+        self.before = before
+        text, value, is_clear = before
         if not text.strip():
             return
         self._recent = text
-        if value is None and self._gate.shows_all(text):
+        if is_clear or (value is None and self._gate.shows_all(text)):
             return
         if value is not None and not self._rules.withholds_end(text):
             self._reader().begin_in(value)  # it begins before what is kept of the text
