@@ -54,7 +54,7 @@ _POLICY_CONFIG: Final = _value(
     "--config", "FILE", "configuration file in TOML that has the policy (default: the default policy)"
 )
 _POLICY_PATH: Final = _value(
-    "--policy", "PATH", "policy of the configuration, if it has several: `agents.NAME`, `passthrough`"
+    "--policy", "PATH", "policy of the configuration, if it has several: `agents.NAME`, `workflows.NAME`, `passthrough`"
 )
 _PROVIDERS: Final = "projector.providers:PROVIDERS"
 

@@ -10,6 +10,7 @@ from typing import Final
 
 from projector._errors import UsageError
 from projector.cli.mapping import policy_of
+from projector.cli.streams import hint_at_provider
 from projector.cli.terminal import opened, print_error
 from projector.core.context import StreamContext
 from projector.core.pipeline import build_pipeline
@@ -41,9 +42,14 @@ def redact(arguments: argparse.Namespace) -> int:
             input_format="auto",
             output_format="ndjson",
         )
+        head, has_events = b"", False
         for data in reads:
-            _write(pipeline.feed(data))
+            head = head or data
+            _write(written := pipeline.feed(data))
+            has_events = has_events or bool(written)
         _write(pipeline.close())
+        if not has_events:
+            hint_at_provider(head, arguments.provider, "auto")
         return 0
 
 

@@ -53,8 +53,8 @@ def project(arguments: argparse.Namespace) -> int:
             _write(pipeline.cancel())
             return EXIT_INTERRUPTED
         _write(pipeline.close())
-    if not has_events and (other := _provider_of(head, arguments.input_format)) not in {None, arguments.provider}:
-        print_error(f"no event of `{arguments.provider}` in the input; it looks like `--provider {other}`")
+    if not has_events:
+        hint_at_provider(head, arguments.provider, arguments.input_format)
     if not arguments.host_events and any(name.startswith(HOST_PREFIX) for name in pipeline.dropped):
         print_error(f"`{HOST_PREFIX}*` lines were dropped; `--host-events` reads them as events of the host")
     return 0
@@ -67,7 +67,9 @@ def validate(arguments: argparse.Namespace) -> int:
         with opened(name) as source, Progress("bytes", size_of(source)) as progress:
             checker = DIALECTS[arguments.dialect].checker()
             violations: list[Violation] = []
+            first: tuple[int, bytes] | None = None
             for number, line in _events(source, progress):
+                first = first or (number, line)
                 violations += checker.feed(number, line)
             violations += checker.close()
         for violation in violations:
@@ -75,7 +77,17 @@ def validate(arguments: argparse.Namespace) -> int:
             event = f" event {violation.event_id}" if violation.event_id is not None else ""
             place, rule = paint(f"{name}:{violation.line}:", "bold"), paint(violation.rule, "red")
             print(f"{place}{event} {rule} ({violation.level}): {violation.message}")
+        if first is not None and violations and violations[0].line == first[0]:
+            _hint_at_dialect(name, first, arguments.dialect)
     return 1 if found else 0
+
+
+def _hint_at_dialect(name: str, first: tuple[int, bytes], dialect: str) -> None:
+    """Print which other dialect the first event of a file is of, if there is one."""
+    if DIALECTS[dialect].checker().feed(*first):
+        other = next((one for one in DIALECTS if not DIALECTS[one].checker().feed(*first)), None)
+        if other is not None:
+            print_error(f"{name}: it looks like `--dialect {other}`")
 
 
 def _events(source: BinaryIO, progress: Progress) -> Iterator[tuple[int, bytes]]:
@@ -85,6 +97,16 @@ def _events(source: BinaryIO, progress: Progress) -> Iterator[tuple[int, bytes]]
         event = line.removeprefix(b"data:").strip()
         if event and not line.startswith(FRAMING):
             yield number, event
+
+
+def hint_at_provider(head: bytes, provider: str, input_format: InputFormat) -> None:
+    """Print what an input without events of a provider is, by its first bytes."""
+    other = _provider_of(head, input_format)
+    meant = (
+        f"it looks like `--provider {other}`" if other else "expected its stream, as SSE or as a JSON event per line"
+    )
+    if other != provider:
+        print_error(f"no event of `{provider}` in the input; {meant}")
 
 
 def _provider_of(head: bytes, input_format: InputFormat) -> str | None:

@@ -132,7 +132,9 @@ class Pipeline:
         return sum((branch.dropped for branch in self._branches), self._projector.dropped.copy())
 
     def feed(self, data: bytes) -> bytes:
-        """Process bytes of the provider, cut anywhere."""
+        """Process bytes of the provider, cut anywhere; raise `UsageError` for a string."""
+        if isinstance(data, str):
+            raise UsageError("`data`: expected the provider's bytes, not a string")
         return self._run(self._main.read, data)
 
     def close(self, fault: Fault | None = None) -> bytes:
@@ -140,9 +142,14 @@ class Pipeline:
 
         Everything received before the fault is still emitted, except an incomplete event at the end. If the terminal
         was already emitted, as after the response of a stream that is not a run, the fault is ignored.
+
+        Raises:
+            UsageError: the fault is no row of `projector.core.faults.FAULTS`.
         """
         if fault is None:
             return self._run(lambda: self._finish_branches() + self._projector.close())
+        if not isinstance(fault, Fault):
+            raise UsageError("`fault`: expected a row of `projector.core.faults.FAULTS`")
         return self._run(lambda: self._finish_branches(is_broken=True) + self._projector.fail_run(fault))
 
     def host(self, event: CanonicalEvent) -> bytes:
@@ -356,12 +363,14 @@ def build_pipeline(
             writes the same stream from the frames again.
 
     Raises:
-        UsageError: an unknown name, an invalid profile, or both a policy and a redactor.
+        UsageError: an unknown name, an invalid profile, something else than a `Policy`, or a policy and a redactor.
     """
     known_name("provider", provider, PROVIDERS)
     known_name("dialect", dialect, DIALECTS)
     if redactor is not None and policy is not None:
         raise UsageError("expected a policy or a redactor, not both")
+    if not isinstance(policy, Policy | None):
+        raise UsageError("`policy`: expected a `Policy`; `Policy.load` makes one of a table or a name")
     context = context or StreamContext()
     if context.stream_id is None:
         context = replace(context, stream_id=f"stream_{os.urandom(16).hex()}")

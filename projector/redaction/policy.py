@@ -6,7 +6,7 @@ policy in `redaction/policies/` (`Policy.named("strict")`, or `policy = "strict"
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
@@ -31,6 +31,8 @@ _MIN_VALUE_CHARS: Final = 4
 
 Action: TypeAlias = Literal["mask", "block", "report"]
 """What becomes of a value in text: a mark stands for it, it ends the stream, or it is shown with a notice."""
+TextAction: TypeAlias = Literal["mask", "block", "report", "off"]
+"""The same in settings, where a class can also be switched off."""
 CREDENTIALS: Final = "credentials"
 """The class of all credentials in text."""
 
@@ -91,6 +93,8 @@ class RegisteredValue(_Table):
 class Policy(_Table):
     """The redaction policy of a host. The defaults are those of the contract.
 
+    A table may begin with a ready policy, `base = "strict"`: its own members replace those of the base, and lists add.
+
     `sensitive_keys_add` are words: a key that contains one (compared as in CONTRACT D25) loses its value.
     `error_messages` selects the messages of provider errors: ours (`generic`), or the provider's, redacted and without
     names of accounts and infrastructure (`provider`). `auto` is `provider` on the routes of the OpenAI APIs, whose
@@ -116,7 +120,7 @@ class Policy(_Table):
     reasoning: Literal["off", "summary", "full"] = "summary"
     encrypted_reasoning: bool = False
     error_messages: Literal["auto", "generic", "provider"] = "auto"
-    text: Literal["off", "credentials"] | dict[str, Action | Literal["off"]] = "credentials"
+    text: Literal["off", "credentials"] | dict[str, TextAction] = "credentials"
     echo: Literal["off", "pass"] = "off"
     _own_rules: Rules = PrivateAttr(default=Rules())
 
@@ -145,7 +149,16 @@ class Policy(_Table):
     @model_validator(mode="before")
     @classmethod
     def _read_named(cls, table: object) -> object:
-        return _ready_table(table) if isinstance(table, str) else table
+        if isinstance(table, str):
+            return _ready_table(table)
+        return _with_base(table) if isinstance(table, Mapping) and _BASE in table else table
+
+    @field_validator("text", mode="before")
+    @classmethod
+    def _check_text(cls, text: object) -> object:
+        if isinstance(text, Mapping) or text in ("off", CREDENTIALS):
+            return text
+        raise ValueError('expected `off`, `credentials`, or a table of classes such as { email = "mask" }')
 
     @model_validator(mode="after")
     def _read_rules(self) -> Policy:
@@ -156,13 +169,13 @@ class Policy(_Table):
         classes = {CREDENTIALS, *(row.name for row in (*shipped().classes, *self._own_rules.classes))}
         named = self.text.keys() if isinstance(self.text, Mapping) else set[str]()
         for name in sorted(named - classes):
-            raise ValueError(
-                f"unknown class of text `{name[:80]}`; did you mean `{nearest(name, classes, cutoff=0.0)}`?"
-                " A class of your own is in a file of `policy.rules`"
-            )
+            listed = ", ".join(f"`{one}`" for one in sorted(classes))
+            meant = _meant(name, classes) or f"; known: {listed}, and those in files of `policy.rules`"
+            raise ValueError(f"unknown class of text `{name[:80]}`{meant}")
         known = {row.name for row in (*shipped().formats, *self._own_rules.formats)}
         for name in sorted(self.formats_off - known):
-            raise ValueError(f"unknown format `{name[:80]}`; did you mean `{nearest(name, known, cutoff=0.0)}`?")
+            meant = _meant(name, known) or "; `projector explain rules` lists the formats"
+            raise ValueError(f"unknown format `{name[:80]}`{meant}")
         return self
 
     @classmethod
@@ -189,6 +202,27 @@ def with_rules_in(folder: Path, table: object) -> Any:
         return table
     paths = [str((folder / name).absolute()) if isinstance(name, str | Path) else name for name in table["rules"]]
     return {**table, "rules": paths}
+
+
+def _meant(name: str, known: Collection[str]) -> str:
+    """Return a question with the most similar known name, empty if none is similar."""
+    found = nearest(name, known)
+    return f"; did you mean `{found}`?" if found is not None else ""
+
+
+_BASE: Final = "base"
+
+
+def _with_base(table: Mapping[str, object]) -> dict[str, object]:
+    """Return a table with the members of the ready policy that it begins with."""
+    own = dict(table)
+    name = own.pop(_BASE)
+    base = _ready_table(name if isinstance(name, str) else "")
+    for member, value in base.items():
+        added = own.get(member, [])
+        if isinstance(value, list) and isinstance(added, list | tuple):
+            own[member] = [*value, *added]
+    return base | own
 
 
 def _ready_table(name: str) -> dict[str, object]:

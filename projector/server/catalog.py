@@ -24,9 +24,9 @@ from projector.server.config.agent_settings import (
     Passthrough,
     WorkflowSettings,
 )
-from projector.server.config.config_base import DEFAULT_DIALECT
+from projector.server.config.config_base import DEFAULT, DEFAULT_DIALECT
 from projector.server.config.secret_values import secret_values
-from projector.server.config.settings import DEFAULT, Settings, Timeouts, UpstreamSettings
+from projector.server.config.settings import Settings, Timeouts, UpstreamSettings
 from projector.server.config.target_settings import ModelSettings
 from projector.server.extensions import EXTENSIONS
 from projector.server.http.problems import Problem, problem

@@ -129,9 +129,9 @@ def _read(file: Path, name: str) -> bytes:
     try:
         return file.read_bytes()
     except FileNotFoundError:
-        raise SettingsError(f"`{name}`: not found") from None
+        raise SettingsError(f"`{name}`: {file}: not found") from None
     except OSError as error:
-        raise SettingsError(f"`{name}`: cannot be read: {error.strerror}") from None
+        raise SettingsError(f"`{name}`: {file}: cannot be read: {error.strerror}") from None
 
 
 def _certificates(file: Path, name: str) -> list[x509.Certificate]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -120,7 +120,7 @@ def test_variables_reach_into_named_tables(written: Any) -> None:
             '[upstreams.a]\napi_key = "${NOT_THERE}"',
             "projector.toml: `upstreams.a.api_key`: the variable NOT_THERE is not set",
         ),
-        ('[upstreams.a]\napi_key_file = "none"', "`upstreams.a.api_key_file`: not found"),
+        ('[upstreams.a]\napi_key_file = "none"', "/none: not found"),
         ('[upstreams.a]\napi_key = "${MCP_TOKEN}"\napi_key_file = "key"', "cannot be combined with `api_key`"),
         ('[upstreams.a]\napi = "telepathy"', "`upstreams.a.api`: unknown api `telepathy`; known: `openai_"),
         ('[upstreams.a]\nbase_url = "https://me:secret@host/v1"', "`upstreams.a.base_url`: "),
@@ -165,6 +165,10 @@ def test_variables_reach_into_named_tables(written: Any) -> None:
         ),
         ('[agents.a]\nmodel = "m"\n[agents.b]\nmodel = "m"\nmodel = "secret"', ": `model` is already at line 4"),
         ('agents.a.model = "m"\n[agents.a]\nmodel = "secret"', "invalid TOML at line 2, column 10"),
+        (
+            '[agents.b]\npolicy = "default"\n[agents.a]\npolicy = "strict"\n[agents.a.policy]\nimages = "secret"',
+            "invalid TOML at line 5, column 17: `policy` is already at line 4",
+        ),
         ('[upstreams.a]\napi = "openai_chat"\nheartbeat_s = 5', "`heartbeat_s` is a setting without a table, and"),
         ('[agents.a]\ntargets = [{ upstream = "b", model = 1 }]', "`agents.a.targets[0].model` must be a string"),
         (f'[auth.api_keys]\na = "{HASH}"\nport = 1', "`auth.api_keys.port` must be a string; `port` is a setting wi"),
@@ -189,6 +193,47 @@ def test_invalid_settings_are_rejected_by_path(written: Any, text: str, message:
     assert "secret" not in str(caught.value)
 
 
+MISTAKES: Final = f"""
+    [upstreams.one]
+    [agents.a]
+    upstream = "two"
+    model = "m"
+    [agents.b]
+    upstream = "one"
+    model = "m"
+    dialects = ["openwop"]
+    [models.m]
+    targets = [{{ upstream = "three", model = "m" }}]
+    [passthrough]
+    responses = "four"
+    [auth.api_keys]
+    x = "{HASH}"
+    [callers."key:x"]
+    agents = ["c", "d"]
+    routes = ["chats"]
+    [callers."token:y"]
+"""
+
+
+def test_every_rule_between_settings_is_reported(written: Any) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load({}, config=written(MISTAKES))
+    lines = str(caught.value).splitlines()
+    expected = (
+        "unknown upstream of agent `a`: `two`",
+        "unknown upstream of model `m`: `three`",
+        "agent `b`: the dialect `openwop` requires the table `openwop`",
+        "unknown upstream of `passthrough.responses`: `four`",
+        "unknown name in `agents` of caller `key:x`: `c`",
+        "unknown name in `agents` of caller `key:x`: `d`",
+        "unknown name in `routes` of caller `key:x`: `chats`",
+        "unknown caller `token:y`",
+    )
+    assert len(lines) == len(expected)
+    for line, sentence in zip(lines, expected, strict=True):
+        assert f"projector.toml: {sentence}" in line
+
+
 @pytest.mark.parametrize("key", ["secret\nkey", "secr\u00e9t", "secret key"])
 def test_a_key_that_is_no_header_value_is_rejected(written: Any, tmp_path: Path, key: str) -> None:
     (tmp_path / "odd").write_text(key, encoding="utf-8")
@@ -210,6 +255,11 @@ def test_a_key_that_is_no_header_value_is_rejected(written: Any, tmp_path: Path,
         ({"PROJECTOR_AGENTS__A__MODLE": "m"}, "; did you mean `PROJECTOR_AGENTS__A__MODEL`?"),
         ({"PROJECTOR_OPENWOP__CONFORMNCE": "1"}, "; did you mean `PROJECTOR_OPENWOP__CONFORMANCE`?"),
         ({"PROJECTOR_AGENTS__A__TOOLS": "[secret"}, "`PROJECTOR_AGENTS__A__TOOLS`: expected JSON"),
+        (
+            {"PROJECTOR_CORS_ORIGINS": "https://secret"},
+            '`PROJECTOR_CORS_ORIGINS` must be a list in JSON, as `["a", "b"]`',
+        ),
+        ({"PROJECTOR_MODELS__A__TARGETS": "secret"}, "`PROJECTOR_MODELS__A__TARGETS` must be a list in JSON, as"),
         ({"PROJECTOR_AGENTS__A__ALLOWED_PARAMS": '["secret"]'}, "`PROJECTOR_AGENTS__A__ALLOWED_PARAMS` must be"),
     ],
 )

@@ -107,6 +107,17 @@ async def test_a_source_that_fails(items: list[object], status: int, code: bytes
     assert b"payload" not in client.body
 
 
+async def test_a_response_that_is_no_stream_is_named_in_the_log() -> None:
+    async def create() -> Any:
+        return {"id": "resp_1"}  # as the SDK returns without `stream=True`
+
+    with capture_logs() as lines:
+        client = await Client().call(PublicSSEResponse(create()))
+    assert client.sent[0]["status"] == 500
+    crash = next(line for line in lines if line["event"] == "stream_crashed")
+    assert "a request needs `stream=True`" in crash["detail"]
+
+
 async def test_headers_and_background_of_the_route_are_kept() -> None:
     ran: list[int] = []
     response = PublicSSEResponse(gives(DONE), background=BackgroundTask(ran.append, 1))

@@ -61,19 +61,19 @@ def run(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mo
 
 
 OWN = [
-    ('cert_file = "missing.pem"', "`{path}.cert_file`: not found"),
-    ('cert_file = "."', "`{path}.cert_file`: cannot be read: Is a directory"),
+    ('cert_file = "missing.pem"', "/missing.pem: not found"),
+    ('cert_file = "."', ": cannot be read: Is a directory"),
     ('cert_file = "none.pem"', "`{path}.cert_file`: expected a certificate in PEM format"),
     ('cert_file = "text.pem"', "`{path}.cert_file`: expected a certificate in PEM format"),
     ('cert_file = "good.key"', "`{path}.cert_file`: expected a certificate in PEM format"),
     ('cert_file = "good.crt"', "`{path}.cert_file`: expected a private key in PEM format"),
-    ('cert_file = "good.crt"\nkey_file = "missing.key"', "`{path}.key_file`: not found"),
+    ('cert_file = "good.crt"\nkey_file = "missing.key"', "/missing.key: not found"),
     ('cert_file = "good.crt"\nkey_file = "text.pem"', "`{path}.key_file`: expected a private key in PEM format"),
     ('cert_file = "good.crt"\nkey_file = "other.key"', "`{path}.key_file`: the private key does not belong to the"),
     ('cert_file = "hidden.crt"\nkey_file = "hidden.key"', "`{path}.key_file`: the private key needs `key_password"),
     ('cert_file = "hidden.crt"\nkey_file = "hidden.key"\nkey_password_file = "wrong"', "`{path}.key_file`: expected a"),
     ('cert_file = "good.crt"\nkey_file = "good.key"\nkey_password_file = "password"', "the private key has no passw"),
-    ('cert_file = "good.crt"\nkey_password_file = "missing"', "`{path}.key_password_file`: not found"),
+    ('cert_file = "good.crt"\nkey_password_file = "missing"', "/missing: not found"),
     ('cert_file = "joined.crt"\nkey_password = "secret"', "`{path}.key_password`: expected a variable as `${{NAME}}`"),
     ('cert_file = "joined.crt"\nmin_version = "1.1"', "`{path}.min_version` must be '1.2' or '1.3'"),
     ('cert_file = "joined.crt"\nkey_files = "a"', "`{path}.key_files` is unknown; did you mean `{path}.key_file`?"),
@@ -106,7 +106,7 @@ def test_a_certificate_that_can_be_used(run: Run, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (UPSTREAM + 'tls.ca_file = "missing.pem"', "`upstreams.one.tls.ca_file`: not found"),
+        (UPSTREAM + 'tls.ca_file = "missing.pem"', "missing.pem: not found"),
         (UPSTREAM + 'tls.ca_file = "text.pem"', "`upstreams.one.tls.ca_file`: expected a certificate in PEM format"),
         (UPSTREAM.replace("https", "http") + 'tls.min_version = "1.3"', "`tls` has no effect, because `base_url`"),
         (TOKENS + 'ca_file = "none.pem"', "`auth.jwt.ca_file`: expected a certificate in PEM format"),

@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import pytest
 
 from projector import cli
+from projector._resources import resource
 from projector.cli.commands import EXAMPLES as EXAMPLES_FOLDER
 from projector.core.handlers import DROPPED
 from projector.dialects import DIALECTS
@@ -142,6 +143,8 @@ def test_the_provider_of_a_stream_that_has_no_event_of_another(
     assert done.status == 0
     assert done.err.decode().count("it looks like `--provider ") == (hint is not None)
     assert f"`--provider {hint or ''}" in done.err.decode() or hint is None
+    is_neither = hint is None and provider != "openai_chat"
+    assert ("expected its stream, as SSE or as a JSON event per line" in done.err.decode()) == is_neither
 
 
 @pytest.mark.parametrize(
@@ -298,6 +301,14 @@ def test_validate_every_dialect(run: Run, tmp_path: Path, dialect: str) -> None:
     done = run("validate", "--dialect", dialect, "-", given=b'{"type": "odd", "hunter2": "hunter2", "kind": "x"}\n')
     assert done.status == 1
     assert b"-:1: " in done.out
+
+
+@pytest.mark.parametrize(("dialect", "other"), [("public_sse_v1", "ag_ui"), ("ag_ui", "public_sse_v1")])
+def test_validate_names_the_dialect_of_a_stream(run: Run, dialect: str, other: str) -> None:
+    stream = resource("examples_ndjson") / other / "chat-unicode.ndjson"
+    done = run("validate", "--dialect", dialect, str(stream))
+    assert done.status == 1
+    assert done.err.decode() == f"projector: {stream}: it looks like `--dialect {other}`\n"
 
 
 def test_validate_standard_input(run: Run) -> None:

@@ -47,6 +47,20 @@ def opened(**settings: Any) -> Pipeline:
     return build_pipeline(**given)
 
 
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        (lambda: opened().feed("text"), "`data`: expected the provider's bytes, not a string"),
+        (lambda: opened().close("upstream_reset"), "`fault`: expected a row of `projector.core.faults.FAULTS`"),
+        (lambda: opened(policy={"text": "off"}), "`policy`: expected a `Policy`; `Policy.load` makes one"),
+        (lambda: opened(policy="strict"), "`policy`: expected a `Policy`; `Policy.load` makes one"),
+    ],
+)
+def test_an_argument_of_another_type_is_named(call: Callable[[], object], expected: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(expected)):
+        call()
+
+
 def sse(*events: Event) -> bytes:
     return b"".join(b"data: " + codec.dumps(event) + b"\n\n" for event in events)
 

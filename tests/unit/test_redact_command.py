@@ -95,6 +95,12 @@ def test_an_unknown_class_is_named(text: Path, capfd: pytest.CaptureFixture[str]
     assert "unknown class of text `emial`; did you mean `email`?" in capfd.readouterr().err
 
 
+def test_a_stream_of_another_provider_has_a_hint(capfd: pytest.CaptureFixture[str]) -> None:
+    stream = resource("examples_ndjson") / "openai_responses" / "chat-unicode.ndjson"
+    assert cli.main(["redact", "--provider", "openai_chat", str(stream)]) == 0
+    assert "it looks like `--provider openai_responses`" in capfd.readouterr().err
+
+
 def test_a_stream_is_cleaned(capfd: pytest.CaptureFixture[str]) -> None:
     stream = resource("examples_ndjson") / "openai_responses" / "chat-unicode.ndjson"
     assert cli.main(["redact", "--provider", "openai_responses", str(stream)]) == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Callable
 
 import pytest
 from pydantic import BaseModel, ValidationError
@@ -56,6 +57,14 @@ def test_a_table_of_a_configuration_file_is_a_policy() -> None:
         ({"limit": {}}, "`limit` is unknown; did you mean `limits`?"),
         ({"limits": {"url_max_char": 1}}, "`limits.url_max_char` is unknown; did you mean `limits.url_max_chars`?"),
         ({"formats_off": ["github-tokens"]}, "unknown format `github-tokens`; did you mean `github-token`?"),
+        ({"formats_off": ["no-such-format"]}, "`no-such-format`; `projector explain rules` lists the formats"),
+        ({"text": "email"}, '`text`: expected `off`, `credentials`, or a table of classes such as { email = "mask" }'),
+        ({"text": ["email"]}, "`text`: expected `off`, `credentials`, or a table"),
+        ({"text": {"phone": "hide"}}, "`text.phone` must be 'mask', 'block', 'report' or 'off'"),
+        ({"text": {"emial": "mask"}}, "unknown class of text `emial`; did you mean `email`?"),
+        ({"text": {"all": "mask"}}, "unknown class of text `all`; known: `credentials`, `email`, "),
+        ({"base": "strikt"}, "unknown policy `strikt`; did you mean `strict`?"),
+        ({"base": [SECRET]}, "unknown policy"),
         ({"registered": [{"ident": "x", "value": SECRET}]}, "`registered[0].ident` is unknown"),
         ({"registered": [{"value": "abc"}]}, "`registered[0].value`: a registered value needs at least 4"),
         ({"registered": [{"value": "  abc  "}]}, "a registered value needs at least 4"),
@@ -105,6 +114,15 @@ def test_the_default_policy_is_the_default_and_the_strict_one_withholds_more() -
     )
     with pytest.raises(PolicyError, match="unknown policy `strikt`; did you mean `strict`"):
         Policy.named("strikt")
+
+
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_a_table_may_begin_with_a_ready_policy(kind: Callable[[list[str]], object]) -> None:
+    strict = Policy.named("strict")
+    assert Policy.load({"base": "strict"}) == strict
+    own = Policy.load({"base": "strict", "images": "chunks", "sensitive_keys_add": kind(["badge"]), "echo": "pass"})
+    assert own.sensitive_keys_add == (*strict.sensitive_keys_add, "badge")
+    assert (own.images, own.echo, own.reasoning) == ("chunks", "pass", "off")
 
 
 def test_policies_that_search_for_the_same_share_what_is_compiled() -> None:

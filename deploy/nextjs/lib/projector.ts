@@ -21,8 +21,9 @@ export async function forward(request: Request, path: string): Promise<Response>
   if (known === undefined) return problem(401, 'Unauthorized', 'Sign in first.', { code: 'unauthorized', is_retryable: false })
   const headers = pick(request.headers, HEADERS_UP)
   new Headers(known).forEach((value, name) => headers.set(name, value))
+  const server = process.env.STREAM_SERVER_URL ?? 'http://127.0.0.1:8000'
   try {
-    const answer = await fetch(new URL(path, process.env.STREAM_SERVER_URL ?? 'http://127.0.0.1:8000'), {
+    const answer = await fetch(new URL(path, server), {
       method: request.method,
       headers,
       ...(request.method === 'POST' && { body: await request.arrayBuffer() }),
@@ -35,6 +36,7 @@ export async function forward(request: Request, path: string): Promise<Response>
     if (stream) down.set('location', `/api/chat/${stream}`) // where this site has its events
     return new Response(answer.body, { status: answer.status, headers: down })
   } catch {
+    if (!request.signal.aborted) console.error(`There is no projector at ${server} (STREAM_SERVER_URL).`)
     const about = { code: 'server_shutdown', is_retryable: true }
     return problem(503, 'Service Unavailable', 'No server is available.', about, { 'retry-after': '5' })
   }

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Annotated, Final, TypeAlias
 
 from pydantic import BeforeValidator, Field, StringConstraints
@@ -37,7 +38,7 @@ Names: TypeAlias = Annotated[
     tuple[Annotated[str, StringConstraints(min_length=1)], ...],
     BeforeValidator(lambda names: (names,) if isinstance(names, str) else names),
 ]
-"""Names that are checked by `check_callers`; a single one needs no list."""
+"""Names that are checked by `caller_checks`; a single one needs no list."""
 _Count: TypeAlias = Annotated[int, Field(gt=0, le=_COUNT_MAX)]
 
 
@@ -78,36 +79,39 @@ class CallerSettings(Table):
 _RIGHTS: Final = ("agents", "workflows", "models", "routes")
 
 
-def check_callers(
-    callers: Mapping[str, CallerSettings], names: Iterable[str], known: Mapping[str, Collection[str] | None]
-) -> None:
-    """Raise `ValueError` for a caller, agent, workflow, route or model that is not configured.
+def caller_checks(
+    callers: Mapping[str, CallerSettings],
+    names: Collection[str],
+    known: Mapping[str, Collection[str] | None],
+    workflows: Mapping[str, Iterable[str]],
+) -> Iterator[Callable[[], object]]:
+    """Yield functions that raise `ValueError` for a name that is not configured, and for a workflow without its agents.
 
     Args:
         callers: the tables.
         names: callers that may have a table; one that ends with `:` stands for all that begin so.
         known: field of a table -> what it may name; None if that is not known.
+        workflows: the agents of each workflow.
     """
-    for caller, table in callers.items():
-        if caller != EVERY_CALLER and f"{caller.partition(':')[0]}:" not in names:
-            known_name("caller", caller, [EVERY_CALLER, *names])
-        for field, choices in known.items():
-            chosen = getattr(table, field)
-            if choices is None or chosen is None:
-                continue
-            for name in sorted(set(chosen) - {ALL}):
-                known_name(f"name in `{field}` of caller `{caller}`:", name, choices)
-
-
-def check_workflows(callers: Mapping[str, CallerSettings], workflows: Mapping[str, Iterable[str]]) -> None:
-    """Raise `ValueError` if a caller has a workflow without one of its agents; `workflows` are names and agents."""
     default = callers.get(EVERY_CALLER, CallerSettings())
     for caller, table in callers.items():
+        if caller != EVERY_CALLER and f"{caller.partition(':')[0]}:" not in names:
+            yield partial(known_name, "caller", caller, [EVERY_CALLER, *names])
+        for field, choices in known.items():
+            chosen = {*(getattr(table, field) or ())} - {ALL}
+            if choices is not None:
+                what = f"name in `{field}` of caller `{caller}`:"
+                yield from (partial(known_name, what, name, choices) for name in sorted(chosen))
         agents = table.over(default).agents
-        for workflow in workflows.keys() & set(table.workflows or ()):
-            missing = set() if agents is None or ALL in agents else set(workflows[workflow]) - set(agents)
-            if missing:
-                raise ValueError(
-                    f"caller `{caller}`: workflow `{workflow}` uses agents that are not in `agents`:"
-                    f" `{'`, `'.join(sorted(missing))}`"
-                )
+        for workflow in sorted(workflows.keys() & {*(table.workflows or ())}):
+            yield partial(_check_workflow, caller, workflow, workflows[workflow], agents)
+
+
+def _check_workflow(caller: str, workflow: str, used: Iterable[str], agents: tuple[str, ...] | None) -> None:
+    """Raise `ValueError` if a caller has a workflow without one of its agents."""
+    missing = set() if agents is None or ALL in agents else {*used} - {*agents}
+    if missing:
+        raise ValueError(
+            f"caller `{caller}`: workflow `{workflow}` uses agents that are not in `agents`:"
+            f" `{'`, `'.join(sorted(missing))}`"
+        )

@@ -14,6 +14,10 @@ from projector.dialects import DIALECTS
 from projector.providers import PROVIDERS
 
 DEFAULT_DIALECT: Final = "public_sse_v1"
+DEFAULT: Final = "default"
+"""Name of the agent for requests that name none, and of the agent and upstream of the shorthand settings."""
+SHORTHAND: Final = frozenset({"api_key", "api_key_file", "base_url", "model"})
+"""Settings of one upstream with one agent, for a configuration that names no upstreams."""
 
 Api: TypeAlias = Annotated[str, AfterValidator(lambda name: known_name("api", name, PROVIDERS))]
 Dialect: TypeAlias = Annotated[str, AfterValidator(lambda name: known_name("dialect", name, DIALECTS))]

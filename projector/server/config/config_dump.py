@@ -8,8 +8,9 @@ from typing import Any, Final
 from projector.contracts import codec
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
+from projector.server.config.config_base import SHORTHAND
 from projector.server.config.loading import HTTP_FIELDS, Loaded
-from projector.server.config.settings import SHORTHAND, UpstreamTimeouts
+from projector.server.config.settings import UpstreamTimeouts
 
 _OPEN_TABLES: Final = frozenset({"tools", "parameters", "profile"})
 """Tables in the format of a provider. They may contain secrets, and are redacted like tool arguments."""

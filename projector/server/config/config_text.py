@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from projector._validation import FieldPath
@@ -32,13 +32,26 @@ def repeated_name(text: str, number: int) -> str:
     *before, last = lines
     if header := _TABLE.fullmatch(last):
         name = _plain(header[2])
-        found = next((at for at, line in enumerate(before, 1) if _table_of(line) == name), None)
-        return "" if found is None else f"the table `[{name}]` is already at line {found}: write its settings there"
+        start = next((at for at, line in enumerate(before, 1) if _table_of(line) == name), None)
+        if start is not None:
+            return f"the table `[{name}]` is already at line {start}: write its settings there"
+        table, _, setting_name = name.rpartition(".")
+        return _repeated_setting(before, table, setting_name)
     if setting := _SETTING.match(last):
         name = _plain(setting[1])
-        start = next((at for at in range(len(before), 0, -1) if _table_of(before[at - 1]) is not None), 0)
-        found = next((at for at, line in enumerate(before[start:], start + 1) if _setting_of(line) == name), None)
-        return "" if found is None else f"`{name}` is already at line {found}"
+        table = next((found for line in reversed(before) if (found := _table_of(line)) is not None), "")
+        return _repeated_setting(before, table, name)
+    return ""
+
+
+def _repeated_setting(lines: Sequence[str], table: str, name: str) -> str:
+    """Return where a table has a setting of a name; "" if it has none."""
+    current = ""
+    for at, line in enumerate(lines, 1):
+        if (header := _table_of(line)) is not None:
+            current = header
+        elif current == table and _setting_of(line) == name:
+            return f"`{name}` is already at line {at}"
     return ""
 
 

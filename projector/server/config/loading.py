@@ -38,6 +38,8 @@ _SEPARATOR: Final = "__"
 _TESTS_PREFIX: Final = "PROJECTOR_TESTS_"
 _FILE: Final = "_file"
 _NAME: Final = "<name>"
+_IN_JSON: Final = {"must be a list": 'in JSON, as `["a", "b"]`', "must be an object": 'in JSON, as `{"a": "b"}`'}
+"""Messages about the value of a variable -> how it is written."""
 _REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _JSON_TYPES: Final = frozenset({tuple, dict, frozenset})
 HTTP_FIELDS: Final = frozenset({"headers", "query"})
@@ -379,7 +381,7 @@ def _read_files(node: Any, folder: Path, problems: Problems, path: FieldPath = (
             with problems.collected((*path, field)):
                 if field in node:
                     raise SettingsError(f"`{path_name(at)}`: cannot be combined with `{field}`")
-                node[field] = _read_text(folder / value, f"`{path_name(at)}`").strip()
+                node[field] = _read_text(folder / value, f"`{path_name(at)}`: {folder / value}").strip()
 
 
 def _invalid_settings(
@@ -405,7 +407,9 @@ def _invalid_settings(
             place = f"`{field.path[-1]}` is a setting without a table, and belongs above the first table"
             field = field._replace(text=f"{field.text}; {place}")  # noqa: PLW2901
         names = [name for path, name in sources.items() if path == field.path[: len(path)]]
-        if names or config is None:
-            yield field.sentence(next(iter(names), _variable(field.path) if field.path else ""))
-        else:
-            yield f"{config}: {field.sentence(path_name(field.path, is_masked=False))}"
+        name = next(iter(names), _variable(field.path) if field.path else "")
+        if field.text in _IN_JSON and name.startswith(PREFIX):
+            field = field._replace(text=f"{field.text} {_IN_JSON[field.text]}")  # noqa: PLW2901
+        is_of_file = config is not None and not names
+        sentence = field.sentence(path_name(field.path, is_masked=False) if is_of_file else name)
+        yield from (f"{config}: {line}" if is_of_file else line for line in sentence.splitlines())

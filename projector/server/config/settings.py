@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Final, Literal, TypeAlias
 
@@ -23,28 +22,16 @@ from pydantic import (
     model_validator,
 )
 
-from projector._errors import known_name
 from projector.providers import DEFAULT_PROVIDER, profile_of
-from projector.server.config.agent_settings import (
-    PASSTHROUGH_APIS,
-    AgentSettings,
-    Passthrough,
-    WorkflowSettings,
-    can_serve,
-)
-from projector.server.config.caller_settings import ROUTES, CallerName, CallerSettings, check_callers, check_workflows
-from projector.server.config.config_base import Api, BaseUrl, Name, Table, has_valid_host, matching
+from projector.server.config.agent_settings import PASSTHROUGH_APIS, AgentSettings, Passthrough, WorkflowSettings
+from projector.server.config.caller_settings import CallerName, CallerSettings
+from projector.server.config.config_base import DEFAULT, Api, BaseUrl, Name, Table, has_valid_host, matching
 from projector.server.config.http_fields import ExtraHeaders, ExtraQuery, ModelId, ModelNames
+from projector.server.config.relations import broken_rules
 from projector.server.config.store_settings import StoreSettings
-from projector.server.config.target_settings import CircuitBreaker, ModelSettings, api_of
+from projector.server.config.target_settings import CircuitBreaker, ModelSettings
 from projector.server.config.tls_settings import ListenerTls, UpstreamTls
 from projector.server.extensions import EXTENSIONS, ExtensionSettings
-
-DEFAULT: Final = "default"
-"""Name of the agent for requests that name none, and of the agent and upstream of the shorthand settings."""
-
-SHORTHAND: Final = frozenset({"api_key", "api_key_file", "base_url", "model"})
-"""Settings of one upstream with one agent, for a configuration that names no upstreams."""
 
 NEEDS_RESTART: Final = ("admin", "host", "log_level", "port", "store", "tls", *sorted(EXTENSIONS))
 """Settings that a reload keeps. Certificate and key of `tls` are read again from the same files."""
@@ -364,85 +351,7 @@ class Settings(Table):
         return None if table is None else EXTENSIONS[info.field_name or ""].model_validate(table)
 
     @model_validator(mode="after")
-    def _check_access(self) -> Settings:
-        check_access(self)
+    def _check_relations(self) -> Settings:
+        if problems := [*broken_rules(self)]:
+            raise ValueError("\n".join(problems))
         return self
-
-    @model_validator(mode="after")
-    def _check_admin(self) -> Settings:
-        if self.admin is not None and self.admin.port == self.port != 0:
-            raise ValueError("`admin.port` must not be the same as `port`")
-        return self
-
-    @model_validator(mode="after")
-    def _check_names(self) -> Settings:
-        upstreams: Mapping[str, UpstreamSettings | None] = self.upstreams or {DEFAULT: None}
-        for name, agent in self.agents.items():
-            api_of(f"agent `{name}`", [one.upstream for one in agent.all_targets], upstreams)
-        for name, model in self.models.items():
-            api = api_of(f"model `{name}`", [one.upstream for one in model.targets], upstreams)
-            if api not in PASSTHROUGH_APIS.values():
-                raise ValueError(f"model `{name}`: there is no passthrough route for the api `{api}`")
-        agents: Mapping[str, AgentSettings | None] = self.agents or ({} if self.upstreams else {DEFAULT: None})
-        for name, workflow in self.workflows.items():
-            workflow.check(name, agents)
-        for extension in self.extensions:
-            extension.check(agents, self.workflows)
-        self._check_dialects()
-        for name in sorted(SHORTHAND & self.model_fields_set if self.upstreams else ()):
-            raise ValueError(f"`{name}` cannot be combined with `upstreams`; set it in an upstream or an agent")
-        return self
-
-    def _check_dialects(self) -> None:
-        """Check that the dialect of an extension is used with it only: a host announces what it supports."""
-        used = {f"agent `{name}`": agent.dialects for name, agent in self.agents.items()}
-        used |= {f"workflow `{name}`": workflow.dialects for name, workflow in self.workflows.items()}
-        for name in EXTENSIONS:
-            for what, dialects in used.items() if getattr(self, name) is None else ():
-                if name in dialects:
-                    raise ValueError(f"{what}: the dialect `{name}` requires the table `{name}`")
-
-    @model_validator(mode="after")
-    def _check_callers(self) -> Settings:
-        agents = [*self.agents] or ([] if self.upstreams else [DEFAULT])
-        upstreams = {name for route in PASSTHROUGH_APIS for name in self.passthrough_upstreams(route)}
-        offered = [self.upstreams[name].models if name in self.upstreams else None for name in sorted(upstreams)]
-        offered.append(dict.fromkeys(self.models, ""))
-        models = None if None in offered else sorted({name for models in offered for name in models or ()})
-        known: dict[str, Collection[str] | None] = {
-            "agents": agents,
-            "workflows": self.workflows,
-            "routes": ROUTES,
-            "models": models,
-        }
-        check_callers(self.callers, self.auth.caller_names, known)
-        check_workflows(self.callers, {name: one.definition.agents for name, one in self.workflows.items()})
-        return self
-
-    @model_validator(mode="after")
-    def _check_passthrough(self) -> Settings:
-        upstreams: Mapping[str, UpstreamSettings | None] = self.upstreams or {DEFAULT: None}
-        for route, api in PASSTHROUGH_APIS.items():
-            for_any_model: str | None = None
-            for name in self.passthrough_upstreams(route):
-                upstream = upstreams[known_name(f"upstream of `passthrough.{route}`:", name, upstreams)]
-                if upstream is not None and not can_serve(upstream.api, api):
-                    raise ValueError(f"`passthrough.{route}`: expected an upstream with api `{api}`, not `{name}`")
-                if upstream is not None and upstream.models is not None:
-                    continue
-                if for_any_model is not None:
-                    raise ValueError(
-                        f"`passthrough.{route}`: `{name}` would never be used, because `{for_any_model}` accepts every"
-                        " model; set `models` of an upstream"
-                    )
-                for_any_model = name
-        is_on = bool(self.models) or any(map(self.passthrough_upstreams, PASSTHROUGH_APIS))
-        if self.passthrough is not None and self.passthrough.model_fields_set and not is_on:
-            raise ValueError(f"`passthrough`: expected an upstream: `{'` or `'.join(PASSTHROUGH_APIS)}`")
-        return self
-
-
-def check_access(settings: Settings) -> None:
-    """Raise `ValueError` if everyone could use the server from another machine."""
-    if not settings.is_loopback and not settings.auth.is_on:
-        raise ValueError("`host` must be a loopback address unless callers are configured in `auth`")

@@ -29,7 +29,7 @@ HostSource: TypeAlias = Events | Awaitable[Events] | AbstractAsyncContextManager
 _CLOSE_S: Final = 0.5
 _EXPECTED: Final = (
     "`source`: expected an async iterable, or an awaitable or async context manager that returns one; "
-    "streams of synchronous clients are not supported"
+    "streams of synchronous clients are not supported, and a request needs `stream=True`"
 )
 
 CHUNK_EVENT: Final = "chunk"

@@ -361,6 +361,7 @@ async def _never() -> Message:
 
 
 def log_crash(event: str, error: BaseException, **ids: str | None) -> None:
-    """Log the type and location of an internal error; its message may contain payload."""
+    """Log the type and location of an internal error; its message may contain payload, unless it is one of ours."""
     place = traceback.extract_tb(error.__traceback__)[-1]
-    log.error(event, **ids, error_type=type(error).__name__, place=f"{place.filename}:{place.lineno}")
+    detail = {"detail": str(error)} if isinstance(error, UsageError) else {}
+    log.error(event, **ids, error_type=type(error).__name__, **detail, place=f"{place.filename}:{place.lineno}")
