@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import ast
 import re
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, get_args
@@ -64,6 +65,24 @@ TABLES: Final = _tables()
 
 def test_the_tables_of_the_page() -> None:
     assert TABLES.keys() == {"route", "item", "Chat Completions", "variable", "code", "event", "failure", "metric"}
+
+
+def test_every_member_of_a_policy_has_its_row_and_no_other() -> None:
+    page = (ROOT / "docs" / "withheld.md").read_text(encoding="utf-8")
+    table = page.partition("### The whole policy")[2].partition("\n| member |")[2].partition("\n\n")[0]
+    rows = [line.split(" | ") for line in table.splitlines()[2:]]
+    shown = [(name, default) for names, defaults, _ in rows for name, default in pairs(names, defaults)]
+    fields = {name: field.default for name, field in Policy.model_fields.items()}
+    assert sorted(name for name, _ in shown) == sorted(fields)
+    for name, default in shown:
+        if name != "limits":
+            value = tomllib.loads(f"value = {default.strip('`')}")["value"]
+            assert value == ([*fields[name]] if isinstance(fields[name], tuple | frozenset) else fields[name])
+
+
+def pairs(names: str, defaults: str) -> list[tuple[str, str]]:
+    members = [name.strip("`") for name in names.removeprefix("| ").split(", ")]
+    return [*zip(members, defaults.split(", "), strict=True)]
 
 
 # how it is run
