@@ -165,6 +165,7 @@ def test_variables_reach_into_named_tables(written: Any) -> None:
         ),
         ('[agents.a]\nmodel = "m"\n[agents.b]\nmodel = "m"\nmodel = "secret"', ": `model` is already at line 4"),
         ('agents.a.model = "m"\n[agents.a]\nmodel = "secret"', "invalid TOML at line 2, column 10"),
+        ('[[a.b]]\nmodel = "m"\n[[a.b]]\nx = 1\nmodel = "m"\nmodel = "secret"', ": `model` is already at line 5"),
         (
             '[agents.b]\npolicy = "default"\n[agents.a]\npolicy = "strict"\n[agents.a.policy]\nimages = "secret"',
             "invalid TOML at line 5, column 17: `policy` is already at line 4",

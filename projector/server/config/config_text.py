@@ -46,13 +46,13 @@ def repeated_name(text: str, number: int) -> str:
 
 def _repeated_setting(lines: Sequence[str], table: str, name: str) -> str:
     """Return where a table has a setting of a name; "" if it has none."""
-    current = ""
+    current, found = "", 0
     for at, line in enumerate(lines, 1):
         if (header := _table_of(line)) is not None:
-            current = header
+            current, found = header, 0 if header == table else found  # each table of an array has its own settings
         elif current == table and _setting_of(line) == name:
-            return f"`{name}` is already at line {at}"
-    return ""
+            found = at
+    return f"`{name}` is already at line {found}" if found else ""
 
 
 def placeholders(values: Mapping[str, Any], text: str) -> list[Placeholder]:
