@@ -54,7 +54,7 @@ def check_config(arguments: argparse.Namespace) -> int:
     server_module("app").create_app(settings)  # whatever it refuses would stop a start
     for reason in server_module("config.preflight").warnings(settings):
         print(f"warning: {reason}", file=sys.stderr)
-    print("Configuration is valid.")
+    print("Configuration is valid." if arguments.file else "Configuration is valid; no file was read, only variables.")
     return 0
 
 

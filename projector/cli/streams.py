@@ -83,11 +83,13 @@ def validate(arguments: argparse.Namespace) -> int:
 
 
 def _hint_at_dialect(name: str, first: tuple[int, bytes], dialect: str) -> None:
-    """Print which other dialect the first event of a file is of, if there is one."""
+    """Print which other dialect or which provider the first event of a file is of, if there is one."""
     if DIALECTS[dialect].checker().feed(*first):
         other = next((one for one in DIALECTS if not DIALECTS[one].checker().feed(*first)), None)
         if other is not None:
             print_error(f"{name}: it looks like `--dialect {other}`")
+        elif provider := _provider_of(first[1] + b"\n", "ndjson"):
+            print_error(f"{name}: it looks like a stream of a provider: `projector project --provider {provider}`")
 
 
 def _events(source: BinaryIO, progress: Progress) -> Iterator[tuple[int, bytes]]:

@@ -211,13 +211,16 @@ def _meant(name: str, known: Collection[str]) -> str:
 
 
 _BASE: Final = "base"
+_NO_NAME: Final = "`base` must be the name of a ready policy"
 
 
 def _with_base(table: Mapping[str, object]) -> dict[str, object]:
     """Return a table with the members of the ready policy that it begins with."""
     own = dict(table)
     name = own.pop(_BASE)
-    base = _ready_table(name if isinstance(name, str) else "")
+    if not isinstance(name, str):
+        raise ValueError(_NO_NAME)  # noqa: TRY004 - pydantic reports it
+    base = _ready_table(name)
     for member, value in base.items():
         added = own.get(member, [])
         if isinstance(value, list) and isinstance(added, list | tuple):

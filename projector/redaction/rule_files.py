@@ -176,6 +176,20 @@ class _TextClassEntry(_Entry):
             raise ValueError("expected at least one character")
         return text
 
+    @field_validator("before")
+    @classmethod
+    def _has_no_count(cls, text: str) -> str:
+        pieces = (piece for way in patterns.alternatives(text) for piece in patterns.pieces(way))
+        if any((piece.least, piece.most) != (1, 1) for piece in pieces):
+            raise ValueError("expected a pattern without counts")
+        return text
+
+    @model_validator(mode="after")
+    def _check_lengths(self) -> _TextClassEntry:
+        if self.most < self.least:
+            raise ValueError("`most`: expected at least `least`")
+        return self
+
 
 Entry: TypeAlias = Format | Word | Context | TextClass
 _LITERAL_CHARS: Final = 3
@@ -325,7 +339,7 @@ def _rows(path: Path) -> Iterator[tuple[str, str, dict[str, Any]]]:
     for table, rows in _toml(path).items():
         if table not in _TABLES or not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
             raise RuleFileError(
-                f"{path.name}: `{table[:80]}`: expected entries that begin with one of {_tables(_TABLES)}"
+                f"{path.name}: `{table[:80]}`: expected entries that begin with one of {_tables(OWN_TABLES.values())}"
             )
         for number, row in enumerate(rows, 1):
             name = row.get("name")

@@ -114,6 +114,7 @@ def test_variables_reach_into_named_tables(written: Any) -> None:
             '[agents.a]\nupstream = "default"\nmodle = "secret"',
             "`agents.a.modle` is unknown; did you mean `agents.a.model`?",
         ),
+        ("agents = 3", "projector.toml: `agents` must be an object"),
         ("port = 70000", "projector.toml: `port` must be at most 65535"),
         ('[upstreams.a]\napi_key = "sk-in-the-file"', "`upstreams.a.api_key`: expected a variable as `${NAME}`, or"),
         (
@@ -190,6 +191,7 @@ def test_invalid_settings_are_rejected_by_path(written: Any, text: str, message:
     with pytest.raises(SettingsError) as caught:
         load(ENVIRON, config=written(text))
     assert message in str(caught.value)
+    assert "JSON" not in str(caught.value).replace("JSON Web", "")
     assert ("without a table" in str(caught.value)) == ("without a table" in message or "; `port`" in message)
     assert "secret" not in str(caught.value)
 

@@ -311,6 +311,12 @@ def test_validate_names_the_dialect_of_a_stream(run: Run, dialect: str, other: s
     assert done.err.decode() == f"projector: {stream}: it looks like `--dialect {other}`\n"
 
 
+def test_validate_names_the_provider_of_a_stream(run: Run) -> None:
+    done = run("validate", "-", given=CREATED + HI)
+    assert done.status == 1
+    assert "it looks like a stream of a provider: `projector project --provider openai_responses`" in done.err.decode()
+
+
 def test_validate_standard_input(run: Run) -> None:
     done = run("validate", "-", given=b'{"kind": "odd", "secret": "hunter2"}\n')
     assert done.status == 1

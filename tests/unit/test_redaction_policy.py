@@ -64,7 +64,7 @@ def test_a_table_of_a_configuration_file_is_a_policy() -> None:
         ({"text": {"emial": "mask"}}, "unknown class of text `emial`; did you mean `email`?"),
         ({"text": {"all": "mask"}}, "unknown class of text `all`; known: `credentials`, `email`, "),
         ({"base": "strikt"}, "unknown policy `strikt`; did you mean `strict`?"),
-        ({"base": [SECRET]}, "unknown policy"),
+        ({"base": [SECRET]}, "`base` must be the name of a ready policy"),
         ({"registered": [{"ident": "x", "value": SECRET}]}, "`registered[0].ident` is unknown"),
         ({"registered": [{"value": "abc"}]}, "`registered[0].value`: a registered value needs at least 4"),
         ({"registered": [{"value": "  abc  "}]}, "a registered value needs at least 4"),

@@ -70,6 +70,12 @@ def test_samples_are_put_together_from_made_up_material(tmp_path: Path) -> None:
     assert row.matches == ("a1B2-A2B-01234", "ab 01234567-89ab-cdef-0123-456789abcdef", "{json: 1}")
 
 
+def text_class(**fields: str) -> str:
+    lines = {"name": '"number"', "about": '"a"', "source": '"a"', "begins": '"KD-"', "run": '"[0-9]"'}
+    lines |= {"matches": '["KD-1"]', "harmless": '["KD"]', **fields}
+    return "[[class]]\n" + "\n".join(f"{name} = {value}" for name, value in lines.items())
+
+
 BAD: Iterable[tuple[str, str]] = (
     ("a = [", "ours.toml: expected a TOML file in UTF-8: "),
     ("formats = 1", "ours.toml: `formats`: expected entries that begin with one of `[[format]]`, `[[word]]`"),
@@ -90,6 +96,8 @@ BAD: Iterable[tuple[str, str]] = (
     (entry(keep_anchor="1"), "ours.toml: `acme-key`: `keep_anchor` must be true or false"),
     (entry(anchor='"ac"'), "ours.toml: `acme-key`: `anchor`: expected at least three literal characters, or `WORD`"),
     (entry(anchor='"acm"', pattern='"x"'), "ours.toml: `acme-key`: `pattern`: expected at least 5 characters with"),
+    (text_class(least="12", most="11"), "ours.toml: `number`: `most`: expected at least `least`"),
+    (text_class(before='"[A-Z]{2}"'), "ours.toml: `number`: `before`: expected a pattern without counts"),
     (entry() + "\n" + entry(), "ours.toml: `acme-key`: `name`: expected a new name"),
     ('[[word]]\nname = "a"\nwhere = "here"', "ours.toml: `a`: `where` must be 'contains', 'is' or 'ends'"),
 )
@@ -117,4 +125,6 @@ def test_the_entries_in_the_readme_are_in_form_and_obey_their_samples(tmp_path: 
     search = Search([row], [], at_end=True)
     assert all(search.first(sample) is not None for sample in row.matches)
     assert all(search.first(sample) is None for sample in row.harmless)
-    assert rule_files.check_samples(rules._replace(formats=()), DETECTOR) == []
+    (tmp_path / "own.toml").write_text("\n".join(block for block in blocks if "[[context]]" not in block))
+    detector = Detector(Policy(rules=(tmp_path / "own.toml",)))  # so each entry has a new name
+    assert rule_files.check_samples(rules, detector) == []

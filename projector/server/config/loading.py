@@ -408,8 +408,8 @@ def _invalid_settings(
             field = field._replace(text=f"{field.text}; {place}")  # noqa: PLW2901
         names = [name for path, name in sources.items() if path == field.path[: len(path)]]
         name = next(iter(names), _variable(field.path) if field.path else "")
-        if field.text in _IN_JSON and name.startswith(PREFIX):
-            field = field._replace(text=f"{field.text} {_IN_JSON[field.text]}")  # noqa: PLW2901
         is_of_file = config is not None and not names
+        if field.text in _IN_JSON and not is_of_file:
+            field = field._replace(text=f"{field.text} {_IN_JSON[field.text]}")  # noqa: PLW2901
         sentence = field.sentence(path_name(field.path, is_masked=False) if is_of_file else name)
         yield from (f"{config}: {line}" if is_of_file else line for line in sentence.splitlines())
