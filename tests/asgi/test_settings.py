@@ -102,7 +102,7 @@ targets = "a"
             f"{file}: `upstreams.a.headers.authorization`: expected a variable as `${{NAME}}`",
             f"{file}: `upstreams.b.api_key`: expected a variable as `${{NAME}}`, or `api_key_file`",
             f"{file}: `upstreams.b.timeouts.idle_s` must be a number",
-            f"{file}: `agents.one.policy.text.email` must be 'mask', 'block' or 'report'",
+            f"{file}: `agents.one.policy.text.email` must be 'mask', 'block', 'report' or 'off'",
             f"{file}: `agents.two.targets` must be a list",
             f"{file}: `prot` is unknown; did you mean `port`?",
             f"{file}: `host` must be a string",
