@@ -211,7 +211,6 @@ def _meant(name: str, known: Collection[str]) -> str:
 
 
 _BASE: Final = "base"
-_NO_NAME: Final = "`base` must be the name of a ready policy"
 
 
 def _with_base(table: Mapping[str, object]) -> dict[str, object]:
@@ -219,7 +218,7 @@ def _with_base(table: Mapping[str, object]) -> dict[str, object]:
     own = dict(table)
     name = own.pop(_BASE)
     if not isinstance(name, str):
-        raise ValueError(_NO_NAME)  # noqa: TRY004 - pydantic reports it
+        raise ValueError("`base` must be the name of a ready policy")  # noqa: TRY004 - pydantic reports it
     base = _ready_table(name)
     for member, value in base.items():
         added = own.get(member, [])
