@@ -18,6 +18,7 @@ from projector.core.context import WORKFLOW_NUMBERS, WORKFLOW_TEXTS, StreamConte
 from projector.core.faults import FAULTS, Fault, LimitError
 from projector.core.lifecycle import TRANSITIONS, Phase, Transitions
 from projector.core.transcript import Item, Response, ResponseEnd, RunRecord
+from projector.redaction import compose
 from projector.redaction.clean import Cleaned, CleanText, Notice
 from projector.redaction.redactor import Redactor
 
@@ -279,13 +280,13 @@ class StreamState:
         index: int | None,
         provider_id: str | None,
         role: str | None = None,
-        status: str | None = None,
+        status: str = "in_progress",
     ) -> tuple[Item, list[Frame]]:
-        """Create an item in a new slot and emit `output_item.added`."""
+        """Create an item in a new slot and emit `output_item.added`. Its type and status are constants."""
         slot = self.slots.slot(None if index is None else self.response.base_slot + index)
         role = role or ROLES.get(item_type)
         clean_role = self.redactor.name(role) if role else None
-        item = Item(slot, self.slots.item_id(provider_id, slot), self.redactor.word(item_type), clean_role)
+        item = Item(slot, self.slots.item_id(provider_id, slot), compose.own_words(item_type), clean_role)
         self.response.add(item)
         if index is not None:
             self.response.by_index[index] = item
@@ -293,7 +294,7 @@ class StreamState:
             self.response.by_id[provider_id] = item
         if provider_id and index is None:
             self.response.without_index[provider_id] = item
-        clean_status = self.redactor.word(status or "in_progress")
+        clean_status = compose.own_words(status)
         return item, [
             frames.output_item(Kind.OUTPUT_ITEM_ADDED, item.slot, item.item_id, item.type, item.role, clean_status)
         ]

@@ -33,7 +33,10 @@ Part: TypeAlias = Cleaned[CleanText] | Cleaned[CleanJson]
 
 
 def own_words(text: str) -> CleanText:
-    """Return a constant of this project as clean text: for codes and messages of `projector.core.faults` only."""
+    """Return a constant of this project as clean text: a code or message of a fault, a status or type of an item.
+
+    `tests/contract/test_clean_types.py` lists what it may be called with.
+    """
     return CleanText(text)
 
 

@@ -63,7 +63,6 @@ class Redactor:
         self._detector = Detector(policy, self._secrets)
         self._names: Names | None = None
         self._clean_names: dict[str, CleanText] = {}
-        self._clean_words: dict[str, CleanText] = {}
         actions = policy.text_actions
         self._prose = Prose(self._detector, actions, merged(policy.own_rules).classes) if actions else None
         self._echo: Echo | None = None
@@ -108,15 +107,6 @@ class Redactor:
     def stream_identifier(self, text: str) -> CleanText:
         """Return the ID of a stream. A random one is not searched: any short value is in it now and then."""
         return CleanText(text) if _RANDOM_ID.fullmatch(text) else self.identifier(text)
-
-    def word(self, text: str) -> CleanText:
-        """Return a constant of the contract as an ID: a status, an item type. One that is clean is searched once."""
-        known = self._clean_words.get(text)
-        if known is None:
-            known = self.identifier(text)
-            if known == text:
-                self._clean_words[text] = known
-        return known
 
     def noted_identifier(self, text: str) -> Cleaned[CleanText]:
         """Return an ID with its notice, for a place inside a tree."""

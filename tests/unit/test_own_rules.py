@@ -76,24 +76,34 @@ def test_the_rules_of_a_policy_are_explained(ours: Path) -> None:
     assert {("formats", "acme-key"), ("keys", "badge")} <= names
 
 
-def test_a_server_reads_them_and_checks_their_samples(ours: Path) -> None:
+@pytest.mark.parametrize(
+    ("sample", "problem"),
+    [
+        ("acme_liv", "expected to be withheld"),
+        ("acme_live_{mixed:15}", "withheld only where the text ends: expected a sample that is as long as `pattern`"),
+    ],
+)
+def test_a_server_reads_them_and_checks_their_samples(ours: Path, sample: str, problem: str) -> None:
     config = ours / "projector.toml"
     config.write_text('[passthrough.policy]\nrules = ["ours.toml"]\n')
     settings = load_settings(config)
     assert settings.passthrough is not None
     assert [row.name for row in settings.passthrough.policy.own_rules.words] == ["badge"]
     check_system(settings)
-    (ours / "ours.toml").write_text(OURS.replace('"acme_live_{mixed:16}"', '"acme_liv"'))
-    with pytest.raises(
-        SettingsError, match=r"`passthrough\.policy\.rules`: ours\.toml: `acme-key`: `matches` 1: expected to be with"
-    ):
+    (ours / "ours.toml").write_text(OURS.replace("acme_live_{mixed:16}", sample))
+    with pytest.raises(SettingsError) as caught:
         check_system(load_settings(config))
+    assert str(caught.value) == f"`passthrough.policy.rules`: ours.toml: `acme-key`: `matches` 1: {problem}"
 
 
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('"[A-Za-z0-9]{16}"', '"([A-Za-z0-9]+)+"', "`acme-key`: `pattern`: expected a pattern (redaction/README.md"),
+        (
+            '"[A-Za-z0-9]{16}"',
+            '"([A-Za-z0-9]+)+"',
+            "`acme-key`: `pattern`: expected a literal, a class or a count at character 1 (reda",
+        ),
         ('"[A-Za-z0-9]{16}"', '"[a-z]{900}[0-9]{200}"', "`pattern`: expected counts of at most 1024 characters"),
         ('"acme_live_"', '"' + "|".join(["acme_live_"] * 65) + '"', "`anchor`: expected at most 64 alternatives"),
         ('"acme_live_"', '"' + "acme_live_" * 205 + '"', "`acme-key`: `anchor`: expected at most 2048 characters"),

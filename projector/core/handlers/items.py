@@ -112,7 +112,7 @@ def finish(state: StreamState, item: Item, raw: Mapping[str, object]) -> list[Fr
     """Emit content that only the finished item contains, and close it with its status."""
     finisher = FINISHERS.get(item.type)
     output: list[Frame] = []
-    if item.phase is None and (phase := phase_of(state, raw)) is not None:
+    if item.phase is None and (phase := phase_of(raw)) is not None:
         output += _emit_phase(item, phase)
     if finisher is not None:
         output += finisher(state, item, raw)
@@ -143,7 +143,7 @@ def close(state: StreamState, item: Item, raw: Mapping[str, object], default: st
         status = default or "incomplete"
     output.append(
         frames.output_item(
-            Kind.OUTPUT_ITEM_DONE, item.slot, item.item_id, item.type, item.role, state.redactor.word(status)
+            Kind.OUTPUT_ITEM_DONE, item.slot, item.item_id, item.type, item.role, compose.own_words(status)
         )
     )
     return output
@@ -166,10 +166,10 @@ def _is_known(state: StreamState, item_type: str) -> bool:
     return known
 
 
-def phase_of(state: StreamState, raw: Mapping[str, object]) -> CleanText | None:
+def phase_of(raw: Mapping[str, object]) -> CleanText | None:
     """Return the phase of a message if it is known (D43)."""
     phase = read.text_or_none(raw, "phase")
-    return state.redactor.word(phase) if phase in PHASES else None
+    return compose.own_words(phase) if phase in PHASES else None
 
 
 def _open(state: StreamState, described: ItemDescription) -> tuple[Item, list[Frame]]:
@@ -179,9 +179,9 @@ def _open(state: StreamState, described: ItemDescription) -> tuple[Item, list[Fr
         index=described.output_index,
         provider_id=described.provider_id,
         role=read.text_or_none(described.raw, "role"),
-        status=status if status in STATUSES else None,
+        status=status if status in STATUSES else "in_progress",
     )
-    if (phase := phase_of(state, described.raw)) is not None:
+    if (phase := phase_of(described.raw)) is not None:
         output = _emit_phase(item, phase) + output  # the announcement of some dialects contains it
     return item, output + tool_calls.begin(state, item, described.raw)
 

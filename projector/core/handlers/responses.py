@@ -187,7 +187,7 @@ def _settle_items(state: StreamState, snapshot: list[Mapping[str, object]], *, i
     has_no_text = not any(item.texts or item.refusals for item in state.response.items)
     for item in state.response.items.copy():
         raw = matched.get(item)
-        item.phase = item.phase or items.phase_of(state, raw or {})
+        item.phase = item.phase or items.phase_of(raw or {})
         if item.open and raw is not None:
             output += items.finish(state, item, raw)
         elif item.open:
