@@ -91,7 +91,7 @@ def _with_text(policy: Policy, text: str | None) -> Policy:
     try:
         return Policy.load({**policy.model_dump(exclude_unset=True), "text": chosen})
     except PolicyError as error:
-        raise UsageError(f"`--text`: {error}") from None
+        raise UsageError(f"`--text`: {str(error).removeprefix('`policy`: ')}") from None
 
 
 def _write(data: bytes) -> None:

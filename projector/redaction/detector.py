@@ -15,7 +15,16 @@ from typing import Final
 from projector.contracts import codec
 from projector.contracts.kinds import REDACTED
 from projector.redaction.format_search import Find, Search
-from projector.redaction.patterns import CONTEXT_CHARS, NEVER, WORD, alternatives, pieces
+from projector.redaction.patterns import (
+    CONTEXT_CHARS,
+    NEVER,
+    PREFIX_CHARS,
+    WORD,
+    alternatives,
+    last_class,
+    pieces,
+    shortest_length,
+)
 from projector.redaction.policy import Policy
 from projector.redaction.rules import LOOKALIKES, Format, KeyRules, Rules, merged
 from projector.redaction.spellings import INVISIBLE, MAY_BE_SPELLED, UNFINISHED, UNFINISHED_MAX_CHARS, as_read
@@ -98,7 +107,7 @@ class Formats:
         tail = self._tails.get((row.name, is_cut))
         if tail is None:
             ways = [[piece.atom for piece in pieces(way)] for way in alternatives(row.pattern)]
-            last = row.tail or [atom for atom in ways[0] if atom[0] == "["][-1]
+            last = row.tail or last_class(row.pattern)
             atoms = dict.fromkeys(sum(ways, [last])) if is_cut else [last]
             self._tails[row.name, is_cut] = tail = re.compile(f"(?:{'|'.join(atoms)})*+")
         return tail
@@ -108,9 +117,14 @@ class Formats:
         return [word for word in self.keys.beginnings if word.isascii()]
 
 
+_DOT: Final = re.compile(r"^(?::|\\\.)(?![{?])")
+"""A dot or colon at the start of an anchor."""
+
+
 def _in_prose(row: Format) -> Format:
-    ways = alternatives(row.anchor)
-    anchor = "|".join(way.removeprefix(":") if way[0] == ":" else way.removeprefix("\\.") for way in ways)
+    shortest = min(map(shortest_length, alternatives(row.pattern)))
+    ways = [(way, _DOT.sub("", way)) for way in alternatives(row.anchor)]
+    anchor = "|".join(rest if shortest_length(rest) + shortest >= PREFIX_CHARS else way for way, rest in ways)
     return row if anchor == row.anchor else row._replace(anchor=anchor, inside_words=False)
 
 

@@ -109,6 +109,8 @@ class Writer:
             elif step.what == "complete" and self._is_scan:
                 return ""
             elif step.what == "complete":
+                if ways and not self._at_end and seen >= need:
+                    ways.append(r"\Z")  # a longer pattern, which comes first, may still match
                 self.groups.append(Group(step.row, complete=True, body=body))
                 ways.append("()")
             else:

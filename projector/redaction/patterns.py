@@ -12,6 +12,7 @@ searches for them.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -28,7 +29,7 @@ CONTEXT_CHARS: Final = 16
 """Length of the longest escape behind which a word begins."""
 
 _PIECE: Final = re.compile(
-    r"(?P<atom>WORD|\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|[^\\\[\]{}|?()*+^$.])"
+    r"(?P<atom>WORD|\\[^0-9A-Za-z]|\[\^?\]?(?:\\.|[^\]\\])*\]|[^\\\[\]{}|?()*+^$.])"
     r"(?:\{(?P<least>\d+)(?:,(?P<most>\d+))?\}|(?P<maybe>\?))?"
 )
 _ALTERNATIVE: Final = re.compile(r"(?:\[\^?\]?(?:\\.|[^\]\\])*\]|\\.|[^|])+")
@@ -60,6 +61,57 @@ def pieces(pattern: str, *, ignore_case: bool = False) -> list[Piece]:
         fewest = 0 if maybe else int(least or 1)
         found.append(_piece(atom, fewest, int(most or max(fewest, 1)), ignore_case))
     return found
+
+
+def shortest_length(pattern: str, *, literal_only: bool = False) -> int:
+    """Return how many characters a text of one alternative has at least; with `literal_only` without its classes."""
+    return sum(piece.least for piece in pieces(pattern) if not literal_only or piece.atom[0] != "[")
+
+
+def last_class(pattern: str) -> str:
+    """Return the last class of the first alternative, "" if it has none: the default `tail` of a format."""
+    return next((one.atom for one in reversed(pieces(alternatives(pattern)[0])) if one.atom[0] == "["), "")
+
+
+def optional_ends(pattern: str) -> Iterator[Piece]:
+    """Yield the pieces of which a text may have more behind the shortest form of an alternative."""
+    for way in alternatives(pattern):
+        for piece in reversed(pieces(way)):
+            if piece.most > piece.least:
+                yield piece
+            if piece.least:
+                break
+
+
+def characters(atom: str, below: int = 0x250) -> frozenset[str]:
+    """Return the characters that an atom matches, of those below a code point."""
+    return frozenset(re.findall(atom, "".join(map(chr, range(below)))))
+
+
+def first_fault(pattern: str) -> int | None:
+    """Return the index of the first piece that is not in the language, None if all are."""
+    at = 0
+    while at < len(pattern):
+        piece = _PIECE.match(pattern, at)
+        if piece is not None and _is_expression(piece["atom"]) and _is_count(piece["least"], piece["most"]):
+            at = piece.end()
+        elif pattern[at] == "|":
+            at += 1
+        else:
+            return at
+    return None
+
+
+def _is_count(least: str | None, most: str | None) -> bool:
+    return least is None or 0 < int(most or least) >= int(least)
+
+
+def _is_expression(text: str) -> bool:
+    try:
+        re.compile(text)
+    except re.error:
+        return False
+    return True
 
 
 @lru_cache(maxsize=4_096)

@@ -13,8 +13,9 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
 from pydantic import AfterValidator, BaseModel, Field, ValidationError, field_validator, model_validator
 
+from projector._errors import file_problem
 from projector._resources import resource
-from projector._validation import describe
+from projector._validation import FIELDS_MAX, describe
 from projector.contracts import codec
 from projector.redaction import patterns
 from projector.redaction.detector import Detector
@@ -60,19 +61,27 @@ class RuleFileError(ValueError):
 
 
 def _pattern(text: str) -> str:
-    try:
-        ways = [patterns.pieces(way) for way in patterns.alternatives(text)]
-        re.compile("".join(piece.atom for way in ways for piece in way))
-    except (ValueError, re.error):
-        raise ValueError("expected a pattern (redaction/README.md: The pattern language)") from None
+    if (at := patterns.first_fault(text)) is not None:
+        language = "redaction/README.md: The pattern language"
+        raise ValueError(f"expected a literal, a class or a count at character {at + 1} ({language})")
     return text
 
 
 def _expression(text: str) -> str:
     try:
         re.compile(text)
-    except re.error:
-        raise ValueError("expected a regular expression") from None
+    except re.error as error:
+        raise ValueError(f"expected a regular expression; at character {(error.pos or 0) + 1}: {error.msg}") from None
+    return text
+
+
+def _beginning(text: str) -> str:
+    """Check the beginning of each alternative, by which a search finds it."""
+    for way in patterns.alternatives(text):
+        first = patterns.pieces(way)[0]
+        chars = patterns.characters(first.atom, below=128)
+        if not first.least or (first.atom != patterns.WORD and (not chars or not chars.isdisjoint(" \t\r\n"))):
+            raise ValueError("expected alternatives that begin with an ASCII character, not optional and not blank")
     return text
 
 
@@ -83,13 +92,20 @@ def _without_word(text: str) -> str:
 
 
 def _class(text: str) -> str:
-    if text[0] != "[" or len(patterns.pieces(text)) != 1:
+    if text[0] != "[" or patterns.pieces(text) != [patterns.Piece(text)]:
         raise ValueError("expected one class, such as `[A-Za-z0-9]`")
     return text
 
 
-_Anchor: TypeAlias = Annotated[str, Field(min_length=1), AfterValidator(_pattern)]
-_Pattern: TypeAlias = Annotated[_Anchor, AfterValidator(_without_word)]
+def _open_chars(value: object) -> object:
+    if value != "never" and (type(value) is not int or value < 1):
+        raise ValueError('expected a whole number of at least 1, or "never"')
+    return value
+
+
+_AnyPattern: TypeAlias = Annotated[str, Field(min_length=1), AfterValidator(_pattern)]
+_Pattern: TypeAlias = Annotated[_AnyPattern, AfterValidator(_without_word)]
+_Anchor: TypeAlias = Annotated[_AnyPattern, AfterValidator(_beginning)]
 _Expression: TypeAlias = Annotated[str, AfterValidator(_expression)]
 _Samples: TypeAlias = Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)]
 _Words: TypeAlias = tuple[Annotated[str, Field(min_length=1)], ...]
@@ -124,7 +140,7 @@ class _FormatEntry(_Entry):
     anchor: _Anchor
     pattern: _Pattern
     tail: Annotated[_Pattern, AfterValidator(_class)] = ""
-    open_chars: Annotated[int, Field(ge=1)] | Literal["never"] = 1
+    open_chars: Annotated[Any, AfterValidator(_open_chars)] = 1
     pattern_at_end: _Pattern = ""
     keep_anchor: bool = False
     ignore_case: bool = False
@@ -132,11 +148,28 @@ class _FormatEntry(_Entry):
     value: Annotated[str, Field(pattern=r"^[a-z-]*$")] = ""
 
     @model_validator(mode="after")
+    def _check_tail(self) -> _FormatEntry:
+        """Check that what may follow the shortest form is in the tail: otherwise the end would depend on the cuts."""
+        if self.value:
+            return self
+        tail = self.tail or patterns.last_class(self.pattern)
+        if not tail:
+            raise ValueError("`tail`: expected one class, because the first alternative of `pattern` has none")
+        chars = patterns.characters(tail)
+        for piece in patterns.optional_ends(self.pattern):
+            if not patterns.characters(piece.atom) <= chars:
+                end = f"`{piece.atom}` at the end of `pattern`, which may be repeated or left out"
+                raise ValueError(f"`tail`: expected a class with the characters of {end}")
+        return self
+
+    @model_validator(mode="after")
     def _check_length(self) -> _FormatEntry:
         """Check the minimum length: the search depends on it, and shorter formats match ordinary text."""
-        shortest = min(_length(body) for body in patterns.alternatives(self.pattern))
+        shortest = min(patterns.shortest_length(body) for body in patterns.alternatives(self.pattern))
+        if not shortest:
+            raise ValueError("`pattern`: expected alternatives of at least one character")
         for way in patterns.alternatives(self.anchor):
-            certain, literal = _length(way), _length(way, literal_only=True)
+            certain, literal = patterns.shortest_length(way), patterns.shortest_length(way, literal_only=True)
             if patterns.WORD in way:
                 continue
             if literal < _LITERAL_CHARS - 1 or (literal < _LITERAL_CHARS and certain <= _LITERAL_CHARS):
@@ -155,7 +188,7 @@ class _ContextEntry(_Entry):
 
 class _TextClassEntry(_Entry):
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{1,63}$")]
-    begins: _Pattern
+    begins: Annotated[_Pattern, AfterValidator(_beginning)]
     run: Annotated[_Pattern, AfterValidator(_class)] = ""
     least: Annotated[int, Field(ge=1, le=512)] = 1
     most: Annotated[int, Field(ge=1, le=512)] = 64
@@ -168,13 +201,6 @@ class _TextClassEntry(_Entry):
         if name and name not in CHECKS:
             raise ValueError(f"expected one of {', '.join(CHECKS)}")
         return name
-
-    @field_validator("begins")
-    @classmethod
-    def _is_long_enough(cls, text: str) -> str:
-        if min(_length(way) for way in patterns.alternatives(text)) < 1:
-            raise ValueError("expected at least one character")
-        return text
 
     @field_validator("before")
     @classmethod
@@ -194,10 +220,6 @@ class _TextClassEntry(_Entry):
 Entry: TypeAlias = Format | Word | Context | TextClass
 _LITERAL_CHARS: Final = 3
 _Kind = TypeVar("_Kind", Format, Word, Context, TextClass, Format | Word | Context | TextClass)
-
-
-def _length(pattern: str, *, literal_only: bool = False) -> int:
-    return sum(piece.least for piece in patterns.pieces(pattern) if not literal_only or piece.atom[0] != "[")
 
 
 _TABLES: Final[Mapping[str, tuple[type[_Entry], type[Entry]]]] = {
@@ -262,14 +284,21 @@ def _without_defaults(row: Entry) -> dict[str, object]:
 
 
 def read(*files: Path) -> Rules:
-    """Read rule files, in order; raise `RuleFileError` if one is not TOML or an entry is invalid."""
+    """Read rule files, in order; raise `RuleFileError` if one is not TOML, or with each entry that is invalid."""
     found: dict[str, list[Any]] = {table: [] for table in _TABLES}
+    problems: list[str] = []
     for path in files:
         for table, location, row in _rows(path):
-            entry = _entry(table, row, location)
+            try:
+                entry = _entry(table, row, location)
+            except RuleFileError as error:
+                problems.append(str(error))
+                continue
             if any(entry.name == other.name for other in found[table]):
-                raise RuleFileError(f"{location}: `name`: expected a new name; another entry has this one")
+                problems.append(f"{location}: `name`: expected a new name; another entry has this one")
             found[table].append(entry)
+    if problems:
+        raise RuleFileError("; ".join(problems[:FIELDS_MAX]))
     return Rules(*map(tuple, found.values()))
 
 
@@ -349,11 +378,9 @@ def _rows(path: Path) -> Iterator[tuple[str, str, dict[str, Any]]]:
 def _toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise RuleFileError(f"{path}: not found") from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise RuleFileError(f"{path.name}: expected a TOML file in UTF-8: {reason}") from None
+        shown = path if isinstance(error, OSError) else path.name
+        raise RuleFileError(f"{shown}: {file_problem(error)}") from None
 
 
 def _entry(table: str, row: dict[str, Any], location: str) -> Entry:
@@ -384,17 +411,24 @@ def check_samples(rules: Rules, detector: Detector) -> list[str]:
     """Return an error for each sample that a detector does not treat as its entry expects."""
 
     def is_withheld(row: Entry, sample: str) -> bool:
+        if isinstance(row, Word):
+            return detector.keys.verdict(sample) is Verdict.SENSITIVE
         if isinstance(row, TextClass):
             return clean_class(row, sample) != sample
-        if isinstance(row, Format | Context):
-            return clean_plain(detector, sample) != sample
-        return detector.keys.verdict(sample) is Verdict.SENSITIVE
+        return clean_plain(detector, sample) != sample
+
+    def problem(row: Entry, sample: str, *, is_match: bool) -> str:
+        if is_withheld(row, sample) is not is_match:
+            return f"expected to be {'withheld' if is_match else 'shown'}"
+        if is_match and isinstance(row, Format) and not is_withheld(row, sample + "\n"):
+            return "withheld only where the text ends: expected a sample that is as long as `pattern`"
+        return ""
 
     entries: list[Entry] = [each for table in rules for each in table]
     return [
-        f"`{row.name}`: `{field}` {number}: expected to be {'withheld' if expected else 'shown'}"
+        f"`{row.name}`: `{field}` {number}: {text}"
         for row in entries
-        for field, samples, expected in (("matches", row.matches, True), ("harmless", row.harmless, False))
+        for field, samples in (("matches", row.matches), ("harmless", row.harmless))
         for number, sample in enumerate(samples, 1)
-        if is_withheld(row, sample) is not expected
+        if (text := problem(row, sample, is_match=field == "matches"))
     ]

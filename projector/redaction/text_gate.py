@@ -198,13 +198,16 @@ def _credentials(words: Mapping[str, str], anywhere: Mapping[str, str]) -> str:
     """
     letters = "".join(sorted(set(_ALNUM) - {*anywhere}))
     inside = "|".join(f"(?<={first}){rest}" for first, rest in anywhere.items())
-    others = rf"(?:{search_of((FENCE,)).behind_first})()|(?<=[%=\[\\&\x1b])()|(?<=[{''.join(anywhere)}])(?:{inside})"
+    others = rf"(?:{search_of((FENCE,)).behind_first})()|(?<=[%=\[\\&\x1b])()"
+    if anywhere:
+        others += f"|(?<=[{''.join(anywhere)}])(?:{inside})"
     firsts = sorted(words)
     chunks = [firsts[at : at + _CHUNK] for at in range(0, len(firsts), _CHUNK)]
     starts = "|".join(
         f"(?=[{''.join(chunk)}])(?:{'|'.join(first + words[first] for first in chunk)})" for chunk in chunks
     )
-    return f"[^{letters}](?:(?<! )(?:{others})|(?<![0-9A-Za-z])()(?:{starts}))"
+    first = f"[^{letters}]" if letters else r"[\s\S]"
+    return f"{first}(?:(?<! )(?:{others})|(?<![0-9A-Za-z])()(?:{starts or '(?!)'}))"
 
 
 _ALNUM: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"

@@ -77,7 +77,9 @@ def text_class(**fields: str) -> str:
 
 
 BAD: Iterable[tuple[str, str]] = (
-    ("a = [", "ours.toml: expected a TOML file in UTF-8: "),
+    ("a = 1\nb = x", "ours.toml: invalid TOML at line 2, column 5: invalid value"),
+    ("a = [", "ours.toml: invalid TOML at end of document: invalid value"),
+    ('[[format]]\nname = "a"\nname = "a"\n', "ours.toml: invalid TOML at line 3, column 11: it is already written "),
     ("formats = 1", "ours.toml: `formats`: expected entries that begin with one of `[[format]]`, `[[word]]`"),
     ("[format]", "ours.toml: `format`: expected entries that begin with one of `[[format]]`"),
     (entry(name=None), "ours.toml: `[[format]] 1`: `name` is missing"),
@@ -87,15 +89,39 @@ BAD: Iterable[tuple[str, str]] = (
     (entry(matches='"acme_{lower:8}"'), "ours.toml: `acme-key`: `matches` must be a list"),
     (entry(harmless="[]"), "ours.toml: `acme-key`: `harmless` must not be empty"),
     (entry(patern='"x"'), "ours.toml: `acme-key`: `patern` is unknown; did you mean `pattern`?"),
-    (entry(pattern='"[a-z"'), "ours.toml: `acme-key`: `pattern`: expected a pattern (redaction/README.md"),
-    (entry(pattern='"(a|b)*"'), "ours.toml: `acme-key`: `pattern`: expected a pattern (redaction/README.md"),
-    (entry(pattern='"[z-a]{9}"'), "ours.toml: `acme-key`: `pattern`: expected a pattern (redaction/README.md"),
+    (entry(pattern='"live"'), "ours.toml: `acme-key`: `tail`: expected one class, because the first alternative of"),
+    (entry(pattern='"live|[a-z]{9}"'), "ours.toml: `acme-key`: `tail`: expected one class, because the first alternat"),
+    (
+        entry(pattern='"[a-z]{9}={0,2}"'),
+        "ours.toml: `acme-key`: `tail`: expected a class with the characters of `=` at the end of `pattern`, which may",
+    ),
+    (
+        entry(pattern='"[a-z]{9}|[0-9]{9,12}"'),
+        "ours.toml: `acme-key`: `tail`: expected a class with the characters of `[0-9]` at the end of `pattern`, w",
+    ),
+    (entry(anchor='"x?acme_"'), "ours.toml: `acme-key`: `anchor`: expected alternatives that begin with an ASCII"),
+    (
+        entry(anchor='"acme_|é_acme_"'),
+        "ours.toml: `acme-key`: `anchor`: expected alternatives that begin with an ASCII",
+    ),
+    (
+        text_class(begins='"[A-Z]{0,2}-"'),
+        "ours.toml: `number`: `begins`: expected alternatives that begin with an ASCI",
+    ),
+    (
+        entry(anchor="'[^x]acme'"),
+        "ours.toml: `acme-key`: `anchor`: expected alternatives that begin with an ASCII char",
+    ),
+    (entry(pattern='"[a-z]{0,9}"'), "ours.toml: `acme-key`: `pattern`: expected alternatives of at least one characte"),
+    (entry(tail='"[a-z]{3}"'), "ours.toml: `acme-key`: `tail`: expected one class, such as `[A-Za-z0-9]`"),
+    (entry(tail='"[a-z]?"'), "ours.toml: `acme-key`: `tail`: expected one class, such as `[A-Za-z0-9]`"),
+    (text_class(run='"[0-9]{8}"'), "ours.toml: `number`: `run`: expected one class, such as `[A-Za-z0-9]`"),
     (entry(pattern='"WORD"'), "ours.toml: `acme-key`: `pattern`: expected a pattern without `WORD`"),
     (entry(tail='"[a-z]{2}x"'), "ours.toml: `acme-key`: `tail`: expected one class, such as `[A-Za-z0-9]`"),
-    (entry(open_chars="0"), "ours.toml: `acme-key`: `open_chars` must be at least 1; `open_chars` must be 'never'"),
+    (entry(open_chars="0"), 'ours.toml: `acme-key`: `open_chars`: expected a whole number of at least 1, or "never"'),
     (entry(keep_anchor="1"), "ours.toml: `acme-key`: `keep_anchor` must be true or false"),
     (entry(anchor='"ac"'), "ours.toml: `acme-key`: `anchor`: expected at least three literal characters, or `WORD`"),
-    (entry(anchor='"acm"', pattern='"x"'), "ours.toml: `acme-key`: `pattern`: expected at least 5 characters with"),
+    (entry(anchor='"acm"', pattern='"[x]"'), "ours.toml: `acme-key`: `pattern`: expected at least 5 characters with"),
     (text_class(least="12", most="11"), "ours.toml: `number`: `most`: expected at least `least`"),
     (text_class(before='"[A-Z]{2}"'), "ours.toml: `number`: `before`: expected a pattern without counts"),
     (entry() + "\n" + entry(), "ours.toml: `acme-key`: `name`: expected a new name"),
@@ -110,6 +136,43 @@ def test_a_file_that_is_not_in_form_is_refused_by_entry_and_field(text: str, mes
     with pytest.raises(RuleFileError) as caught:
         rule_files.read(path)
     assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("field", "pattern", "character"),
+    [
+        ("pattern", "[a-z", 1),
+        ("pattern", "(a|b)*", 1),
+        ("pattern", "[0-9]{9}|ab[z-a]", 12),
+        ("pattern", "[|]x{3}y+", 9),
+        ("pattern", r"\w{32}", 1),
+        ("pattern", r"[A-Z]\d{8}", 6),
+        ("anchor", r"acme_\b", 6),
+        ("pattern", "[a-z]{9}[0-9]{5,2}", 9),
+        ("pattern", "[a-z]{9}x{0}", 9),
+    ],
+)
+def test_a_pattern_that_is_not_in_the_language_is_refused_at_its_character(
+    field: str, pattern: str, character: int, tmp_path: Path
+) -> None:
+    path = tmp_path / "ours.toml"
+    path.write_text(entry(**{field: f"'{pattern}'"}))
+    with pytest.raises(RuleFileError) as caught:
+        rule_files.read(path)
+    assert str(caught.value) == (
+        f"ours.toml: `acme-key`: `{field}`: expected a literal, a class or a count at character {character}"
+        " (redaction/README.md: The pattern language)"
+    )
+
+
+def test_every_entry_that_is_not_in_form_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "ours.toml"
+    path.write_text(entry(source=None) + "\n" + text_class(least="12", most="11"))
+    with pytest.raises(RuleFileError) as caught:
+        rule_files.read(path)
+    assert str(caught.value) == (
+        "ours.toml: `acme-key`: `source` is missing; ours.toml: `number`: `most`: expected at least `least`"
+    )
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
