@@ -64,7 +64,7 @@ def test_the_types(client: InstalledClient) -> None:
         (client.folder / files[-1]).write_text(code + "\nexport {};\n", encoding="utf-8")
     compiler = client.folder / "node_modules" / "typescript" / "bin" / "tsc"
     ran(["node", str(compiler), *OPTIONS, *files], client.folder)
-    assert len(EXAMPLES) == 6
+    assert len(EXAMPLES) == 7
 
 
 def passed(output: str) -> int:

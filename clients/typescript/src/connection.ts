@@ -203,7 +203,7 @@ function watching(outer: AbortSignal | undefined) {
       } catch (error) {
         if (signal.aborted) throw signal.reason;
         if (error instanceof StreamError) throw error;
-        throw new StreamError("network", "The server cannot be reached.", true, { cause: error });
+        throw new StreamError("network", `No connection: ${(error as Error).message}`, true, { cause: error });
       } finally {
         signal.removeEventListener("abort", give!);
       }

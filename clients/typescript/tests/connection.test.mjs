@@ -36,6 +36,11 @@ test("events that arrive at once leave time for other tasks", () =>
     assert.ok(new Set(seen).size > 5, `${seen}`); // a piece has 8 ms
   }));
 
+test("the error of a relative URL outside a page says so", async () => {
+  const { error } = await read("/api/v1/chat/stream");
+  assert.deepEqual([error.code, error.message], ["network", "No connection: Failed to parse URL from /api/v1/chat/stream"]);
+});
+
 test("a stream is one request", () =>
   serving([stream(events(1, 3, 3))], async ({ url, requests }) => {
     const { ids } = await read(url, { request: { headers: { authorization: "Bearer x" } } });
