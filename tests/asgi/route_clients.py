@@ -45,12 +45,15 @@ class Conversations:
         answers = [CHAT] if name == "chatty" else self._scripts[name]
         answer = answers[len(asked) % len(answers)]
         asked.append(peer.body)
-        await peer.start()
-        for data in answer:
-            await peer.chunk(b"data: " + data + b"\n\n")
-        if answer is BEGINNING:
-            await peer.gone.wait()
-            self.left[name].set()
+        try:
+            await peer.start()
+            for data in answer:
+                await peer.chunk(b"data: " + data + b"\n\n")  # raises if the server leaves meanwhile
+            if answer is BEGINNING:
+                await peer.gone.wait()
+        finally:
+            if answer is BEGINNING:
+                self.left[name].set()
         await peer.end()
 
     async def is_left(self) -> None:

@@ -55,7 +55,8 @@ async def test_a_slow_head_does_not_extend_the_time_limit(serve: Any) -> None:
             await asyncio.sleep(0.05)
 
     trickling = asyncio.create_task(trickle())
-    assert await asyncio.wait_for(reader.read(), 60) == b""
+    with contextlib.suppress(ConnectionResetError):  # a byte was on its way when the server closed the connection
+        assert await asyncio.wait_for(reader.read(), 60) == b""
     trickling.cancel()
     writer.close()
 
