@@ -41,6 +41,8 @@ def record_case(arguments: argparse.Namespace) -> int:
     print(f"{source}: {answer.events} events, {answer.withheld} values redacted")
     if close := answer.settings.get("close"):
         print(f"The stream was cut off, and the case ends the same way: {close}")
+    elif answer.end not in {"", "completed"}:
+        print(f"The stream did not complete, and the case ends the same way: {answer.end}")
     print("Next: review the case, write its golden files, and commit both:")
     print(f"  projector replay {shlex.quote(str(folder))} --update")
     return 0
@@ -71,9 +73,9 @@ def replay_cases(arguments: argparse.Namespace) -> int:
             print(paint_diff(difference.diff))
     if any(difference.what == "golden is missing" for difference in differences):
         print(f"To write golden files: projector replay {shlex.quote(arguments.folder)} --update")
-    done = "written" if arguments.update else "replayed"
+    done, found = ("written", "") if arguments.update else ("replayed", f", {len(differences)} differ")
     counted = "1 case" if len(cases) == 1 else f"{len(cases)} cases"
-    print(f"{counted} {done} in {len(DIALECTS)} dialects, {len(differences)} differ")
+    print(f"{counted} {done} in {len(DIALECTS)} dialects{found}")
     return 1 if differences else 0
 
 

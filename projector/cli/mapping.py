@@ -21,6 +21,8 @@ from projector.redaction.withholdings import Tracer
 
 UNKNOWN: Final = "counted and dropped, never forwarded (contracts/public_sse_v1, D30)"
 ITEM: Final = " (item)"
+READ: Final = "read"
+NOT_READ: Final = "not read"
 RULES: Final = "rules"
 """The name that `explain` prints the redaction rules for."""
 
@@ -59,7 +61,9 @@ def explain(name: str) -> list[str]:
     """Return the lines about an event type, an item type or a chunk field, or the redaction rules; empty if unknown."""
     if name == RULES:
         return _rule_lines(Policy())
-    found = [entry for entry in _entries() if name in {entry.name, entry.name.removesuffix(ITEM)}]
+    entries = [*_entries()]
+    found = [entry for entry in entries if name in {entry.name, entry.name.removesuffix(ITEM)}]
+    found = found or [entry for entry in entries if entry.output in {READ, NOT_READ} and name == _field(entry.name)]
     return [line for entry in found for line in _lines(entry)]
 
 
@@ -133,9 +137,16 @@ def _entries() -> Iterator[Entry]:
     for name, why in ITEMS_ONLY.items():
         yield Entry(f"{name}{ITEM}", "output_item.added and output_item.done only", why)
     for provider in PROVIDERS.values():
-        for kind, table in provider.tables().dropped.items():
-            for name, why in table.items():
-                yield Entry(f"{kind}.{name}", "not read", why)
+        tables = provider.tables()
+        for output, kinds in ((READ, tables.read), (NOT_READ, tables.dropped)):
+            for kind, table in kinds.items():
+                for name, why in table.items():
+                    yield Entry(f"{kind}.{name}", output, why)
+
+
+def _field(name: str) -> str:
+    """Return the name of a field without its object."""
+    return name.partition(".")[2]
 
 
 def _lines(entry: Entry) -> list[str]:
@@ -169,8 +180,8 @@ def _input_lines(provider: str) -> Iterator[str]:
         return
     about = f"Messages are translated to the events above (`projector/providers/{provider}`)."
     yield from (f"## {PROVIDERS[provider].title}", "", about, "")
-    for kind, names in tables.read.items():
-        yield from (f"Fields read from a {kind}: {', '.join(f'`{name}`' for name in sorted(names))}.", "")
+    for kind, table in tables.read.items():
+        yield from _table(f"Fields of a {kind} that are read", "field", table, "what it becomes")
     for kind, table in tables.dropped.items():
         yield from _table(f"Fields of a {kind} that are not read", "field", table)
     finishes = {reason: f"`{status}`" for reason, status in tables.finish_reasons.items()}

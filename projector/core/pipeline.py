@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 from projector._errors import UsageError, known_name
 from projector.contracts import codec
@@ -198,9 +198,11 @@ class Pipeline:
             number: number of a branch that another process has begun (`restore`).
 
         Raises:
-            UsageError: the stream is not a run, another open branch has the same position in the workflow, or a name
-                is unknown.
+            UsageError: the context is no `BranchContext`, the stream is not a run, another open branch has the same
+                position in the workflow, or a name is unknown.
         """
+        if not isinstance(context, BranchContext):
+            raise UsageError("`context`: expected a `BranchContext`")
         row, settings = self._provider, self._profile
         if provider is not None:
             row = PROVIDERS[known_name("provider", provider, PROVIDERS)]
@@ -365,12 +367,11 @@ def build_pipeline(
     Raises:
         UsageError: an unknown name, an invalid profile, something else than a `Policy`, or a policy and a redactor.
     """
-    known_name("provider", provider, PROVIDERS)
-    known_name("dialect", dialect, DIALECTS)
+    check_arguments(provider, dialect, policy)
+    known_name("input format", input_format, _INPUT_FORMATS)
+    known_name("output format", output_format, _OUTPUT_FORMATS)
     if redactor is not None and policy is not None:
         raise UsageError("expected a policy or a redactor, not both")
-    if not isinstance(policy, Policy | None):
-        raise UsageError("`policy`: expected a `Policy`; `Policy.load` makes one of a table or a name")
     context = context or StreamContext()
     if context.stream_id is None:
         context = replace(context, stream_id=f"stream_{os.urandom(16).hex()}")
@@ -392,5 +393,15 @@ def build_pipeline(
     )
 
 
+def check_arguments(provider: str, dialect: str, policy: object) -> None:
+    """Raise `UsageError` for an unknown provider or dialect, and for something else than a `Policy` or None."""
+    known_name("provider", provider, PROVIDERS)
+    known_name("dialect", dialect, DIALECTS)
+    if not isinstance(policy, Policy | None):
+        raise UsageError("`policy`: expected a `Policy`; `Policy.load` makes one of a table or a name")
+
+
+_INPUT_FORMATS: Final = get_args(InputFormat)
+_OUTPUT_FORMATS: Final = get_args(OutputFormat)
 _compiled: Final = lru_cache(maxsize=32)(Redactor)
 """Compiles a policy once for equal content: it takes some tens of milliseconds."""

@@ -73,8 +73,8 @@ class PassthroughRoute(NamedTuple):
 class InputTables:
     """Which parts of a provider's messages are read, for `projector explain` and docs/mapping.md."""
 
-    read: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """Kind of object -> the members that are read."""
+    read: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Kind of object -> member that is read -> what it becomes."""
     dropped: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Kind of object -> member that is not read -> why."""
     finish_reasons: Mapping[str, str] = field(default_factory=dict)

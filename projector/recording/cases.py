@@ -34,6 +34,8 @@ class Recording(NamedTuple):
     """Strings, numbers and keys that were changed. Omitted configuration is not counted."""
     settings: Mapping[str, object] = {}
     """Settings of the case that differ from the defaults of `projector.recording.replay.CaseSettings`."""
+    end: str = ""
+    """Status of the terminal `final`, or code of the terminal `error`; empty if it is not known."""
 
 
 def record(

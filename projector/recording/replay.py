@@ -18,7 +18,7 @@ from typing import Annotated, Final, Literal, NamedTuple, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from projector._errors import UsageError, known_name
+from projector._errors import UsageError, file_problem, known_name
 from projector._validation import describe
 from projector.core.context import StreamContext, parse_time
 from projector.core.faults import FAULTS
@@ -100,7 +100,9 @@ def load_cases(folder: Path) -> list[Case]:
             cases[name] = Case(name, provider, source, settings.pop(name, settings[""]))
     unused = [name for name in settings if name]
     if unused:
-        raise UsageError(f"{CASES_FILE}: no input for {', '.join(f'`{name}`' for name in unused)}")
+        raise UsageError(
+            f"{CASES_FILE}: no input for {', '.join(f'`{name}`' for name in unused)}: restore it, or remove its table"
+        )
     if not cases:
         raise UsageError(f"expected inputs at `{folder}/<provider>/<case>.ndjson`; providers: {', '.join(PROVIDERS)}")
     return list(cases.values())
@@ -174,10 +176,8 @@ def load_settings(path: Path) -> dict[str, CaseSettings]:
         return {"": CaseSettings()}
     try:
         table = tomllib.loads(path.read_text("utf-8"))
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{path.name}: expected TOML: {error}") from None
-    except UnicodeDecodeError:
-        raise UsageError(f"{path.name}: expected TOML in UTF-8") from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UsageError(f"{path.name}: {file_problem(error)}") from None
     defaults, cases = table.get("defaults", {}), table.get("cases", {})
     if not isinstance(defaults, dict) or not isinstance(cases, dict):
         raise UsageError(f"{path.name}: expected tables `[defaults]` and `[cases.NAME]`")

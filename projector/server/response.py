@@ -14,7 +14,8 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from projector import Pipeline, Policy, StreamContext, build_pipeline
-from projector.providers import DEFAULT_PROVIDER
+from projector.core.pipeline import check_arguments
+from projector.providers import DEFAULT_PROVIDER, profile_of
 from projector.server.config.config_base import DEFAULT_DIALECT
 from projector.server.config.settings import Limits, Retries, Settings, Timeouts
 from projector.server.http.problems import Problem, problem_response
@@ -42,7 +43,7 @@ _MEMORY: Final = Memory(Limits().max_memory_bytes)
 
 @dataclass(frozen=True, kw_only=True)
 class Projection:
-    """Settings for the streams of a host. Using an unknown name or an invalid profile raises `UsageError`."""
+    """Settings for the streams of a host; raises `UsageError` for an unknown name or an invalid profile."""
 
     provider: str = DEFAULT_PROVIDER
     """Vocabulary of the source, a name of `projector.providers.PROVIDERS`."""
@@ -56,6 +57,11 @@ class Projection:
     """IDs and names of the stream; a stream ID is generated if it has none."""
     on_terminal: OnTerminal | None = None
     """Called after the whole stream has been sent; its failure does not affect the stream."""
+
+    def __post_init__(self) -> None:
+        check_arguments(self.provider, self.dialect, self.policy)
+        if self.profile is not None:
+            profile_of(self.provider, self.profile)
 
     def begin(self, scope: Scope, *, is_run: bool = False) -> tuple[Pipeline, StreamStats]:
         """Return the pipeline and the stats of one stream.

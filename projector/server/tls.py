@@ -17,6 +17,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
+from projector._errors import file_problem
 from projector.server.config.loading import SettingsError
 from projector.server.config.tls_settings import ListenerTls, UpstreamTls
 
@@ -128,10 +129,8 @@ def _invalid(certificate: x509.Certificate, now: datetime) -> str:
 def _read(file: Path, name: str) -> bytes:
     try:
         return file.read_bytes()
-    except FileNotFoundError:
-        raise SettingsError(f"`{name}`: {file}: not found") from None
     except OSError as error:
-        raise SettingsError(f"`{name}`: {file}: cannot be read: {error.strerror}") from None
+        raise SettingsError(f"`{name}`: {file}: {file_problem(error)}") from None
 
 
 def _certificates(file: Path, name: str) -> list[x509.Certificate]:

@@ -159,13 +159,16 @@ def test_variables_reach_into_named_tables(written: Any) -> None:
         ('cors_origins = ["https://secret.example/"]', "`cors_origins[0]`: expected an origin such as https://app."),
         ('[passthrough]\nresponses = "a"', "unknown upstream of `passthrough.responses`: `a`"),
         ('model = "m"\n[upstreams.a]', "`model` cannot be combined with `upstreams`"),
-        ("port = secret-value", "invalid TOML at line 1"),
+        ("port = secret-value", "invalid TOML at line 1, column 8: invalid value"),
         (
             '[agents.a]\nmodel = "m"\n\n[ agents."a" ]  # again\nmodel = "m"',
             "invalid TOML at line 4, column 14: the table `[agents.a]` is already at line 1: write its settings there",
         ),
         ('[agents.a]\nmodel = "m"\n[agents.b]\nmodel = "m"\nmodel = "secret"', ": `model` is already at line 4"),
-        ('agents.a.model = "m"\n[agents.a]\nmodel = "secret"', "invalid TOML at line 2, column 10"),
+        (
+            'agents.a.model = "m"\n[agents.a]\nmodel = "secret"',
+            "invalid TOML at line 2, column 10: it is already written above",
+        ),
         ('[[a.b]]\nmodel = "m"\n[[a.b]]\nx = 1\nmodel = "m"\nmodel = "secret"', ": `model` is already at line 5"),
         (
             '[agents.b]\npolicy = "default"\n[agents.a]\npolicy = "strict"\n[agents.a.policy]\nimages = "secret"',
@@ -181,6 +184,10 @@ def test_variables_reach_into_named_tables(written: Any) -> None:
         (
             '[agents.a]\ntargets = [\n{ upstream = "a", model = "m" },\n{ upstream = "a", model = "DEPLOYMENT" }]',
             "`agents.a.targets[1].model` has the placeholder DEPLOYMENT: replace it at line 4",
+        ),
+        (
+            '[upstreams.a]\nbase_url = "https://models.example/v1/chat/completions"',
+            "`upstreams.a.base_url`: expected the base of the API, without `/chat/completions`",
         ),
         ("[openwp]\nconformance = true", "`openwp` is unknown; did you mean `openwop`?"),
         ("[openwop]\nconformnce = true", "`openwop.conformnce` is unknown; did you mean `openwop.conformance`?"),

@@ -15,6 +15,7 @@ from projector.server import process
 from projector.server.config.settings import Settings
 from projector.server.listening import listen
 
+SERVED = '[passthrough]\nresponses = "a"\n[upstreams.a]\n'
 CALLERS = '[auth.jwt]\nissuer = "https://a.example"\naudience = "b"\njwks_file = "keys.json"\n'
 AGENT = '[upstreams.one]\n[agents.helper]\nupstream = "one"\nmodel = "m"\nrecord.folder = "{folder}"\n'
 
@@ -167,11 +168,19 @@ def test_a_folder_that_does_not_exist_yet(tmp_path: Path, capsys: pytest.Capture
     [
         ("", "`api_key` is not set, from the variable OPENAI_API_KEY: api.openai.com refuses every request"),
         ("[upstreams.a]\n", "`upstreams.a.api_key` is not set: api.openai.com refuses every request without a key"),
-        ('[upstreams.a]\nheaders = { api-key = "${SHELL_KEY}" }\n', ""),
-        ('[upstreams.a]\nbase_url = "https://models.example/v1"\n', ""),
+        (f'{SERVED}headers = {{ api-key = "${{SHELL_KEY}}" }}\n', ""),
+        (f'{SERVED}base_url = "https://models.example/v1"\n', ""),
+        (
+            '[upstreams.a]\nbase_url = "https://models.example/v1"\n',
+            "no stream is configured: expected a table `[agents",
+        ),
+        (
+            f'{SERVED}base_url = "http://localhost:11434"\n',
+            "`upstreams.a.base_url` has no path: most servers of this API",
+        ),
     ],
 )
-def test_a_missing_key_is_named(
+def test_what_an_operator_should_look_at_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, text: str, warning: str
 ) -> None:
     for name in [name for name in os.environ if name.startswith(("PROJECTOR_", "OPENAI_"))]:

@@ -168,6 +168,16 @@ async def test_a_broken_stream_is_a_case_that_breaks(run: Run, upstream: Any, en
     assert json.loads(replay.play(case, "public_sse_v1").splitlines()[-1])["error"]["code"] == code
 
 
+async def test_an_error_of_the_provider_is_a_case_and_is_said(run: Run, upstream: Any) -> None:
+    failed = {"id": "resp_1", "status": "failed", "error": {"code": "server_error", "message": "secret"}}
+    await upstream(sends(EVENTS[0], {"type": "response.failed", "response": failed}))
+    done = await run("--upstream", "one", "--name", "failed")
+    assert done.status == 0
+    assert "The stream did not complete, and the case ends the same way: failed" in done.out
+    (case,) = replay.load_cases(Path("recordings"))
+    assert json.loads(replay.play(case, "public_sse_v1").splitlines()[-1])["kind"] == "final"
+
+
 async def test_a_name_is_made_of_the_upstream_and_the_time(run: Run, upstream: Any) -> None:
     await upstream(sends(*EVENTS))
     assert (await run("--upstream", "one")).status == 0

@@ -13,6 +13,7 @@ from openai.types.responses import ResponseTextDeltaEvent
 from starlette.background import BackgroundTask
 from structlog.testing import capture_logs
 
+from projector import UsageError
 from projector.core.faults import FAULTS
 from projector.server import ProjectingMiddleware, Projection, PublicSSEResponse
 from projector.server.streaming.memory import LARGE_EVENT_BYTES
@@ -70,6 +71,20 @@ async def test_every_type_of_source_item(text: object) -> None:
     assert b'"kind":"message.delta"' in client.body
     assert b'"response_text":"a"' in client.body
     assert client.sent[-1]["more_body"] is False
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"provider": "openai"}, "unknown provider `openai`"),
+        ({"dialect": "sse"}, "unknown dialect `sse`"),
+        ({"policy": {"text": "off"}}, "`policy`: expected a `Policy`"),
+        ({"profile": {"odd": 1}}, "profile of `openai_responses`: `odd` is unknown"),
+    ],
+)
+def test_a_projection_is_checked_when_it_is_made(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=f"^{message}"):
+        Projection(**settings)
 
 
 HALVES = [ResponseTextDeltaEvent.model_construct(**{**TEXT, "delta": half}) for half in ("\ud83d", "\ude00")]

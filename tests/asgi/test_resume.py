@@ -126,6 +126,18 @@ async def test_readers_join_a_running_stream(serve: Any, upstream: Any, text_eve
     assert (state["status"], state["last_event_id"]) == ("completed", whole[-1])
 
 
+async def test_the_state_of_an_interrupted_stream_counts_its_end(serve: Any, upstream: Any, text_events: Any) -> None:
+    await upstream(Provider(text_events, 6))
+    site = serve()
+    answer = await site.ask()
+    await until(answer, b"message.delta")
+    await site.state.logs.store.seal(answer.headers["x-stream-id"], reason="stream_interrupted")
+    state = json.loads(await (await site.get(answer.headers["location"])).rest())
+    frames = await (await events_of(site, answer)).frames()
+    assert frames[-1]["error"]["code"] == "stream_interrupted"
+    assert (state["status"], state["last_event_id"]) == ("error", len(frames))
+
+
 @pytest.mark.parametrize("on_disconnect", ["cancel", "continue"])
 async def test_a_client_that_leaves(
     serve: Any, upstream: Any, upstream_port: int, text_events: Any, on_disconnect: str

@@ -18,7 +18,7 @@ from projector.server.tls import certificate_warnings
 from tests.asgi.certificates import Authority
 
 PASSWORD = "open sesame"
-UPSTREAM = '[upstreams.one]\nbase_url = "https://one.example/v1"\n'
+UPSTREAM = '[passthrough]\nresponses = "one"\n[upstreams.one]\nbase_url = "https://one.example/v1"\n'
 TOKENS = '[auth.jwt]\nissuer = "a"\naudience = "b"\njwks_url = "https://a.example/keys"\n'
 
 
@@ -185,7 +185,8 @@ PLAIN = "the key is sent unencrypted"
     ],
 )
 def test_a_key_over_plain_http(members: dict[str, object], expected: list[str]) -> None:
-    found = list(warnings(Settings.model_validate({"upstreams": {"one": members}})))
+    settings = {"upstreams": {"one": members}, "passthrough": {"responses": "one"}}
+    found = list(warnings(Settings.model_validate(settings)))
     assert [one.partition(": ")[2].partition(";")[0] for one in found] == expected
     if members.keys() <= {"base_url", "api_key"}:
         found = list(warnings(Settings.model_validate(members)))

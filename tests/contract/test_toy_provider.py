@@ -50,7 +50,7 @@ PROVIDER = Provider(
     upstream="toy_provider.connecting:ToyUpstream",
     passthrough=PassthroughRoute("toys", "/v1/toys", "ask", "Ask a toy.", "public_sse_v1"),
     recording=recording,
-    tables=lambda: InputTables(read={"line": frozenset({"say"})}, dropped={"line": {"mood": "not for pages"}}),
+    tables=lambda: InputTables(read={"line": {"say": "a text"}}, dropped={"line": {"mood": "not for pages"}}),
 )
 """
 READING: Final = """

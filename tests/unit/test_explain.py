@@ -18,6 +18,7 @@ from projector.core.handlers.items import FINISHERS, ITEMS_ONLY
 from projector.core.intake import STEERING
 from projector.providers import PROVIDERS
 
+CHAT_READ: Final = PROVIDERS["openai_chat"].tables().read
 CHAT_DROPPED: Final = PROVIDERS["openai_chat"].tables().dropped
 
 
@@ -55,6 +56,21 @@ CHAT_DROPPED: Final = PROVIDERS["openai_chat"].tables().dropped
             ["shell_call (item): output_item.added and output_item.done only", "  no public tool type"],
             id="D22-item-only",
         ),
+        pytest.param(
+            "delta.refusal",
+            ["delta.refusal: read", "  `response.refusal.delta`"],
+            id="chunk-field",
+        ),
+        pytest.param(
+            "tool_calls",
+            ["delta.tool_calls: read", "  " + CHAT_READ["delta"]["tool_calls"]],
+            id="chunk-field-without-its-object",
+        ),
+        pytest.param(
+            "system_fingerprint",
+            ["chunk.system_fingerprint: not read", "  " + CHAT_DROPPED["chunk"]["system_fingerprint"]],
+            id="chunk-field-that-is-not-read",
+        ),
         pytest.param("response.output_text.detla", [], id="D30-unknown"),
     ],
 )
@@ -69,7 +85,7 @@ def test_everything_is_explained_once() -> None:
     lines = [line for line in explain.everything() if not line.startswith("  ")]
     heads = [line.split(":")[0].removesuffix(" (item)") for line in lines]
     assert sorted(heads[: len(NAMES)]) == sorted(NAMES)
-    chat = [f"{place}.{name}" for place, table in CHAT_DROPPED.items() for name in table]
+    chat = [f"{place}.{name}" for tables in (CHAT_READ, CHAT_DROPPED) for place in tables for name in tables[place]]
     assert heads[len(NAMES) : len(NAMES) + len(chat)] == chat
     assert lines[len(NAMES) + len(chat) :] == explain.explain("rules")
     assert all(line.strip().rstrip(".") for line in explain.everything())
@@ -78,7 +94,7 @@ def test_everything_is_explained_once() -> None:
 def test_the_mapping_has_a_row_for_every_name() -> None:
     mapping = explain.mapping_markdown()
     events, _, chat = mapping.partition("## Chat Completions")
-    for table in CHAT_DROPPED.values():
+    for table in (*CHAT_READ.values(), *CHAT_DROPPED.values()):
         for name, why in table.items():
             assert re.search(rf"^\| (?:`\w+`, )*`{name}`(?:, `\w+`)* \| {re.escape(why)} \|$", chat, re.MULTILINE), name
     cells = [line.split("|")[1] for line in events.splitlines() if line.startswith("| `")]

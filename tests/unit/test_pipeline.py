@@ -52,6 +52,7 @@ def opened(**settings: Any) -> Pipeline:
     [
         (lambda: opened().feed("text"), "`data`: expected the provider's bytes, not a string"),
         (lambda: opened().close("upstream_reset"), "`fault`: expected a row of `projector.core.faults.FAULTS`"),
+        (lambda: opened(run=True).branch(StreamContext(agent="a")), "`context`: expected a `BranchContext`"),
         (lambda: opened(policy={"text": "off"}), "`policy`: expected a `Policy`; `Policy.load` makes one"),
         (lambda: opened(policy="strict"), "`policy`: expected a `Policy`; `Policy.load` makes one"),
     ],
@@ -374,6 +375,8 @@ def test_sse_output_is_data_only() -> None:
             "unknown provider `openai_response`; known: `openai_responses`",
         ),
         ({"dialect": "public"}, "unknown dialect `public`; known: `public_sse_v1`"),
+        ({"input_format": "csv"}, "unknown input format `csv`; known: `sse`, `auto`, `ndjson`"),
+        ({"output_format": "json"}, "unknown output format `json`; known: `ndjson`, `sse`"),
         ({"profile": {"odd": 1}}, "profile of `openai_responses`: `odd` is unknown"),
         ({"policy": Policy(), "redactor": Redactor(Policy())}, "expected a policy or a redactor, not both"),
     ],

@@ -83,7 +83,7 @@ def test_d35_host_events_need_the_setting_of_the_case(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[cases.one", "cases.toml: expected TOML"),
+        ("[cases.one", "cases.toml: invalid TOML at"),
         ("cases = 3", r"cases.toml: expected tables `\[defaults\]` and `\[cases.NAME\]`"),
         ("defaults = 3", r"cases.toml: expected tables `\[defaults\]` and `\[cases.NAME\]`"),
         ("[cases]\none = 3", "cases.toml: `one`: "),
@@ -98,7 +98,7 @@ def test_d35_host_events_need_the_setting_of_the_case(folder: Path) -> None:
         ("[cases.one]\ncontext = { stream_id = 'x' }", "cases.toml: `one`: `context.stream_id` is unknown"),
         ("[cases.one]\ncontext = { agnt = 'x' }", "cases.toml: `one`: `context.agnt` is unknown"),
         ("[cases.one]\npolicy = { image = 'host' }", "cases.toml: `one`: policy"),
-        ("[cases.two]", "cases.toml: no input for `two`"),
+        ("[cases.two]", "cases.toml: no input for `two`: restore it, or remove its table"),
     ],
 )
 def test_invalid_settings(folder: Path, text: str, message: str) -> None:
@@ -135,7 +135,7 @@ def test_files_outside_known_folders_are_rejected(folder: Path, name: str, messa
 
 def test_settings_that_are_not_utf8(folder: Path) -> None:
     (folder / replay.CASES_FILE).write_bytes(b"\xff")
-    with pytest.raises(UsageError, match=r"cases\.toml: expected TOML in UTF-8"):
+    with pytest.raises(UsageError, match=r"cases\.toml: expected UTF-8"):
         replay.load_cases(folder)
 
 

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 from projector.core import canonical as read
 from projector.core.state import DROP_NAMES_MAX, OTHER
 from projector.providers.descriptor import InputTables
+from projector.providers.openai_chat.chat_profile import ChatProfile
 
 ERROR: Final = "error"
 
@@ -19,11 +20,36 @@ _OPERATIONS: Final = "for the operator of the model, not for its users"
 _FILTERS: Final = "content filter results; the finish reason shows that content was filtered"
 _PADDING: Final = "padding that hides the length of the text in a chunk"
 
-CHUNK_READ: Final = frozenset(
-    {"id", "model", "created", "choices", "usage", "x_groq", "citations", "search_results", "error"}
-)
-CHOICE_READ: Final = frozenset({"index", "delta", "message", "finish_reason", "usage", "error"})
-DELTA_READ: Final = frozenset({"content", "refusal", "reasoning_details", "tool_calls", "function_call", "annotations"})
+_RESPONSE: Final = "a member of the response, in `response.created` and at its end"
+_USAGE: Final = "`usage` of the response at its end"
+_CITATIONS: Final = "`response.output_text.annotation.added`"
+_ERROR: Final = "`error`, which ends the stream"
+_REASONING: Final = "deltas of a reasoning item"
+
+CHUNK_READ: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("id", "model", "created"), _RESPONSE),
+    "choices": "the first choice; others are counted and dropped",
+    "usage": _USAGE,
+    "x_groq": "its members `usage` and `error`, as those of a chunk",
+    **dict.fromkeys(("citations", "search_results"), _CITATIONS),
+    ERROR: _ERROR,
+}
+CHOICE_READ: Final[Mapping[str, str]] = {
+    "index": "tells the first choice from others",
+    "delta": "its members, as below",
+    "message": "the same, if no delta came before",
+    "finish_reason": "the status of the response: `response.completed`, `response.incomplete` or another end",
+    "usage": _USAGE,
+    ERROR: _ERROR,
+}
+DELTA_READ: Final[Mapping[str, str]] = {
+    "content": "`response.output_text.delta`; reasoning in tags or parts becomes a reasoning item",
+    "refusal": "`response.refusal.delta`",
+    "reasoning_details": _REASONING,
+    "tool_calls": "`response.function_call_arguments.delta`, or `response.custom_tool_call_input.delta`",
+    "function_call": "the same, from the older API",
+    "annotations": _CITATIONS,
+}
 """Members of a delta that are read, in addition to the profile's reasoning fields."""
 
 
@@ -127,8 +153,9 @@ def _count_at(usage: Mapping[str, object], path: Path) -> int | None:
 
 def input_tables() -> InputTables:
     """Return the tables of this module, for `projector explain` and docs/mapping.md."""
+    reasoning = dict.fromkeys(ChatProfile().reasoning_fields, f"{_REASONING}; `profile.reasoning_fields` names them")
     return InputTables(
-        read={"chunk": CHUNK_READ, "choice": CHOICE_READ, "delta": DELTA_READ},
+        read={"chunk": CHUNK_READ, "choice": CHOICE_READ, "delta": {**DELTA_READ, **reasoning}},
         dropped={"chunk": CHUNK_DROPPED, "choice": CHOICE_DROPPED, "delta": DELTA_DROPPED},
         finish_reasons={reason: status for reason, (status, _) in FINISHES.items()},
     )

@@ -69,6 +69,15 @@ def _check_base_url(url: str) -> str:
     return url
 
 
+def _check_api_url(url: str) -> str:
+    for path in (row.request_path for row in PROVIDERS.values()):
+        if path and url.rstrip("/").endswith(path):
+            raise ValueError(f"expected the base of the API, without `{path}`")
+    return url
+
+
 _BASE_URL: Final = re.compile(r"https?://[^@\s?#]+")
 BaseUrl: TypeAlias = Annotated[str, AfterValidator(_check_base_url)]
 """URL of another server. Credentials in it are rejected: it is printed and logged."""
+ApiUrl: TypeAlias = Annotated[BaseUrl, AfterValidator(_check_api_url)]
+"""URL of an API, to which the server adds the path of a request."""

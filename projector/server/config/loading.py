@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple
 from pydantic import SecretStr, ValidationError
 from pydantic.fields import FieldInfo
 
-from projector._errors import UsageError
+from projector._errors import REPEATED, UsageError, file_problem, toml_problem
 from projector._validation import FieldPath, invalid_fields, path_name
 from projector.contracts import codec
 from projector.redaction.policy import Policy, with_rules_in
@@ -237,11 +237,12 @@ def _parse(config: Path, text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        position = _position(error)
-        line = re.search(r"line (\d+)", position)  # without one it is the end of the text
+        problem = toml_problem(error)
+        line = re.search(r"line (\d+)", problem)  # without one it is the end of the text
         number = int(line[1]) if line else len(text.splitlines())
-        repeated = repeated_name(text, number) if str(error).startswith("Cannot ") else ""
-        raise SettingsError(f"{config}: invalid TOML {position}{repeated and f': {repeated}'}") from None
+        if problem.endswith(REPEATED) and (repeated := repeated_name(text, number)):
+            problem = problem.removesuffix(REPEATED) + repeated
+        raise SettingsError(f"{config}: {problem}") from None
 
 
 def _report_placeholders(
@@ -257,18 +258,8 @@ def _report_placeholders(
 def _read_text(path: Path, name: str) -> str:
     try:
         return path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise SettingsError(f"{name}: not found") from None
-    except OSError as error:
-        raise SettingsError(f"{name}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise SettingsError(f"{name}: expected UTF-8") from None
-
-
-def _position(error: tomllib.TOMLDecodeError) -> str:
-    """Return the position of an error; the rest of its text may contain a value."""
-    match = re.search(r"\(at [^)]*\)$", str(error))
-    return match[0].strip("()") if match else "at an unknown position"
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{name}: {file_problem(error)}") from None
 
 
 def _resolve(

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from pydantic import SecretStr
 
 from projector.redaction.policy import Policy
+from projector.server.config.agent_settings import PASSTHROUGH_APIS
 from projector.server.config.loading import Problems, SettingsError
 from projector.server.config.settings import Settings, UpstreamSettings
 from projector.server.config.tls_settings import ListenerTls, UpstreamTls
@@ -60,8 +61,14 @@ def lacks_key(settings: Settings) -> bool:
 
 def warnings(settings: Settings) -> Iterator[str]:
     """Yield a sentence for each setting that works, but that an operator should look at."""
+    named = settings.agents or settings.models or any(map(settings.passthrough_upstreams, PASSTHROUGH_APIS))
+    if settings.upstreams and not named:
+        yield "no stream is configured: expected a table `[agents.NAME]` or `[passthrough]`"
     for path, upstream in _upstreams(settings):
-        host = urlsplit(upstream.base_url).hostname or ""
+        url = urlsplit(upstream.base_url)
+        if url.path in {"", "/"}:
+            yield f"`{path}base_url` has no path: most servers of this API need `/v1`"
+        host = url.hostname or ""
         if host.endswith(_KEYED_HOSTS) and not _has_secret(upstream):
             variable = "" if path else ", from the variable OPENAI_API_KEY"
             yield f"`{path}api_key` is not set{variable}: {host} refuses every request without a key"

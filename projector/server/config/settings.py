@@ -25,7 +25,7 @@ from pydantic import (
 from projector.providers import DEFAULT_PROVIDER, profile_of
 from projector.server.config.agent_settings import PASSTHROUGH_APIS, AgentSettings, Passthrough, WorkflowSettings
 from projector.server.config.caller_settings import CallerName, CallerSettings
-from projector.server.config.config_base import DEFAULT, Api, BaseUrl, Name, Table, has_valid_host, matching
+from projector.server.config.config_base import DEFAULT, Api, ApiUrl, BaseUrl, Name, Table, has_valid_host, matching
 from projector.server.config.http_fields import ExtraHeaders, ExtraQuery, ModelId, ModelNames
 from projector.server.config.relations import broken_rules
 from projector.server.config.store_settings import StoreSettings
@@ -221,7 +221,7 @@ class UpstreamSettings(Table):
 
     api: Api = DEFAULT_PROVIDER
     """API of the provider, by its name in `projector.providers`."""
-    base_url: BaseUrl = "https://api.openai.com/v1"
+    base_url: ApiUrl = "https://api.openai.com/v1"
     """Base URL of the API."""
     api_key: ApiKey | None = None
     """API key; without one no `Authorization` header is sent."""
@@ -279,7 +279,7 @@ class Settings(Table):
     """API key of the provider. Together with `base_url` and `model` a shorthand for one upstream and one agent."""
     api_key_file: Path | None = None
     """File with the API key."""
-    base_url: BaseUrl = "https://api.openai.com/v1"
+    base_url: ApiUrl = "https://api.openai.com/v1"
     """Base URL of the provider."""
     model: str = Field("gpt-5.4-mini", min_length=1)
     """Model of the shorthand agent, and of passthrough requests without a model."""

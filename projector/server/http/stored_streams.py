@@ -21,9 +21,10 @@ from projector.contracts import codec
 from projector.contracts.kinds import Kind
 from projector.dialects.descriptor import DialectOptions
 from projector.server.catalog import chosen_dialect
+from projector.server.config.config_base import DEFAULT_DIALECT
 from projector.server.http.problems import problem, request_id
 from projector.server.http.requests import dialect_options
-from projector.server.streaming.log_session import LogSession
+from projector.server.streaming.log_session import PAGE_BYTES, LogSession
 from projector.server.streaming.memory import Account
 from projector.server.streaming.response_writer import JsonResponseWriter, ResponseWriter
 from projector.server.streaming.stored_stream import StoredStream
@@ -174,8 +175,28 @@ async def _status(request: Request) -> Response:
         document["last_event_id"] = last["event_id"]
     if status.seal is not None:
         document["status"] = "error" if last is None or status.seal.reason else _outcome(last)
+        if status.seal.reason:
+            document["last_event_id"] += await _closing_events(site, stored, status, status.seal.at_ms)
     present = {name: value for name, value in document.items() if value is not None}
     return Response(codec.dumps(present), media_type="application/json", headers=_headers(request.scope))
+
+
+async def _closing_events(site: Site, stored: StoredStream, status: StreamStatus, at_ms: int) -> int:
+    """Return how many events end an interrupted stream: they are in no log, readers write them (`StreamReplay`)."""
+    stream_id, read = status.head.stream_id, 0
+    replay = stored.replay(DEFAULT_DIALECT)
+    try:
+        while read < status.last:
+            page = await site.logs.store.read(stream_id, read, PAGE_BYTES)
+            replay.feed(map(codec.loads, page.frames))
+            read += len(page.frames)
+    except (UnknownStreamError, TrimmedError):  # it was larger than a log: nobody can read it
+        return 0
+    except StoreUnavailableError:
+        raise problem("store_unavailable") from None
+    before = replay.position
+    replay.interrupt(stream_id, at_ms / 1000)
+    return replay.position - before
 
 
 async def _last_frame(site: Site, status: StreamStatus) -> dict[str, Any] | None:

@@ -53,9 +53,10 @@ async def _record(
     catalog = Catalog(settings, make_upstream)
     data = bytearray()
     failure: UpstreamError | None = None
+    end = ""
     try:
         binding = catalog.upstream(upstream)
-        await _read(binding, body, data)
+        end = await _read(binding, body, data)
     except UpstreamError as error:
         failure = error
     finally:
@@ -68,7 +69,8 @@ async def _record(
         "host_events": binding.upstream.is_recording,
     }
     fault = None if failure is None else failure.fault
-    return record(binding.api, bytes(data), None if is_raw else _finder(settings), fault=fault, settings=case)
+    kept = record(binding.api, bytes(data), None if is_raw else _finder(settings), fault=fault, settings=case)
+    return kept._replace(end=end)
 
 
 def _address(binding: UpstreamBinding) -> str:
@@ -77,9 +79,12 @@ def _address(binding: UpstreamBinding) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-async def _read(binding: UpstreamBinding, body: Mapping[str, object], data: bytearray) -> None:
-    pipeline = build_pipeline(provider=binding.api, dialect=DEFAULT_DIALECT, profile=binding.profile)
+async def _read(binding: UpstreamBinding, body: Mapping[str, object], data: bytearray) -> str:
+    """Collect the bytes of a response, and return how it ended: the status of `final`, or the code of `error`."""
     account, stats = Account(Memory(sys.maxsize)), StreamStats(dialect=DEFAULT_DIALECT)
+    pipeline = build_pipeline(
+        provider=binding.api, dialect=DEFAULT_DIALECT, profile=binding.profile, on_frame=stats.on_frame
+    )
     reader = UpstreamReader(
         attempts_of(replace(binding, retries=Retries(max=0)), lambda _: body, stats), stats, account
     )
@@ -90,6 +95,8 @@ async def _read(binding: UpstreamBinding, body: Mapping[str, object], data: byte
         return pipeline.ended
 
     await reader.run(Clock(), checkpoint, on_chunk)
+    pipeline.close()
+    return stats.code or stats.outcome
 
 
 def _reason(error: UpstreamError, settings: Settings) -> str:
