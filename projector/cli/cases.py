@@ -43,8 +43,9 @@ def record_case(arguments: argparse.Namespace) -> int:
         print(f"The stream was cut off, and the case ends the same way: {close}")
     elif answer.end not in {"", "completed"}:
         print(f"The stream did not complete, and the case ends the same way: {answer.end}")
-    print("Next: review the case, write its golden files, and commit both:")
-    print(f"  projector replay {shlex.quote(str(folder))} --update")
+    if not arguments.raw:
+        print("Next: review the case, write its golden files, and commit both:")
+        print(f"  projector replay {shlex.quote(str(folder))} --update")
     return 0
 
 

@@ -50,16 +50,17 @@ class BranchContext:
     is_optional: bool = False
 
 
-def parse_time(text: str, where: str) -> float:
+def parse_time(text: str, where: str = "") -> float:
     """Parse an ISO 8601 time into seconds since 1970-01-01 UTC; a time without an offset is UTC.
 
     Raises:
-        UsageError: the text is not such a time; the message names `where` it was found.
+        UsageError: the text is not such a time; the message begins with `where` it was found.
     """
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
-        raise UsageError(f"{where}: expected an ISO 8601 time, such as 2025-12-15T12:00:00.000Z") from None
+        place = f"{where}: " if where else ""
+        raise UsageError(f"{place}expected an ISO 8601 time, such as 2025-12-15T12:00:00.000Z") from None
     return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
 
 

@@ -9,14 +9,15 @@ Clock and IDs are injected, so goldens need no scrubbing.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Final, Literal, NamedTuple, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from projector._errors import UsageError, file_problem, known_name
 from projector._validation import describe
@@ -24,7 +25,7 @@ from projector.core.context import StreamContext, parse_time
 from projector.core.faults import FAULTS
 from projector.core.pipeline import OnOutput, build_pipeline
 from projector.dialects import DIALECTS
-from projector.providers import PROVIDERS
+from projector.providers import PROVIDERS, profile_of
 from projector.redaction.policy import Policy, PolicyError, with_rules_in
 
 CASES_FILE: Final = "cases.toml"
@@ -32,7 +33,14 @@ CLOCK: Final = "2025-12-15T12:00:00.000Z"
 STREAM_ID: Final = "stream_" + "0" * 32
 LINE_SHOWN_CHARS: Final = 500
 
-FaultCode: TypeAlias = Annotated[str, Field(pattern=r"^[a-z0-9_]+$")]
+
+def _time(text: str) -> str:
+    parse_time(text)
+    return text
+
+
+Clock: TypeAlias = Annotated[str, AfterValidator(_time)]
+FaultCode: TypeAlias = Annotated[str, AfterValidator(lambda code: known_name("fault", code, FAULTS))]
 
 
 class CaseContext(BaseModel):
@@ -51,13 +59,13 @@ class CaseSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     about: str = ""
-    clock: str = CLOCK
+    clock: Clock = CLOCK
     stream_id: str = STREAM_ID
     run: bool = False
     host_events: bool = False
     close: FaultCode | None = None
     context: CaseContext = CaseContext()
-    policy: Mapping[str, object] = {}
+    policy: str | Mapping[str, object] = {}
     profile: Mapping[str, object] = {}
 
 
@@ -89,6 +97,8 @@ def load_cases(folder: Path) -> list[Case]:
     if not folder.is_dir():
         what = "" if folder.exists() else "not found; "
         raise UsageError(f"{folder}: {what}expected a folder of cases: `projector replay FOLDER`")
+    if folder.absolute().name in PROVIDERS:
+        raise UsageError(f"{folder}: expected the folder above: `{folder.absolute().parent}`")
     _check_paths(folder)
     settings = load_settings(folder / CASES_FILE)
     cases: dict[str, Case] = {}
@@ -98,6 +108,8 @@ def load_cases(folder: Path) -> list[Case]:
             if name in cases:
                 raise UsageError(f"`{name}`: two providers have a case with this name; expected unique names")
             cases[name] = Case(name, provider, source, settings.pop(name, settings[""]))
+            with _placed(f"{CASES_FILE}: `{name}`"):
+                profile_of(provider, cases[name].settings.profile)
     unused = [name for name in settings if name]
     if unused:
         raise UsageError(
@@ -111,9 +123,7 @@ def load_cases(folder: Path) -> list[Case]:
 def play(case: Case, dialect: str, on_output: OnOutput | None = None) -> bytes:
     """Return the output of a case in a dialect, as NDJSON; `on_output` is that of `build_pipeline`."""
     settings, close = case.settings, case.settings.close
-    if close is not None and close not in FAULTS:
-        raise UsageError(f"{CASES_FILE}: unknown fault `{close}`; known: {', '.join(FAULTS)}")
-    now = parse_time(settings.clock, f"{CASES_FILE}: `{case.name}`: clock")
+    now = parse_time(settings.clock)
     pipeline = build_pipeline(
         provider=case.provider,
         dialect=dialect,
@@ -170,6 +180,15 @@ def _check_paths(folder: Path) -> None:
         known_name(f"folder in `{folder}`:", path.parent.name, [*PROVIDERS, *DIALECTS])
 
 
+@contextlib.contextmanager
+def _placed(where: str) -> Iterator[None]:
+    """Begin the message of a `UsageError` with its place."""
+    try:
+        yield
+    except UsageError as error:
+        raise UsageError(f"{where}: {error}") from None
+
+
 def load_settings(path: Path) -> dict[str, CaseSettings]:
     """Load the settings by case name, the defaults under the empty name; raise `UsageError` if one is invalid."""
     if not path.is_file():
@@ -178,6 +197,9 @@ def load_settings(path: Path) -> dict[str, CaseSettings]:
         table = tomllib.loads(path.read_text("utf-8"))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"{path.name}: {file_problem(error)}") from None
+    for name in table:
+        with _placed(path.name):
+            known_name("table", name, ("cases", "defaults"))
     defaults, cases = table.get("defaults", {}), table.get("cases", {})
     if not isinstance(defaults, dict) or not isinstance(cases, dict):
         raise UsageError(f"{path.name}: expected tables `[defaults]` and `[cases.NAME]`")
@@ -192,7 +214,7 @@ def load_settings(path: Path) -> dict[str, CaseSettings]:
         except ValidationError as error:
             raise UsageError(f"{where}: {describe(error, values, CaseSettings)}") from None
         except PolicyError as error:
-            raise UsageError(f"{where}: policy: {error}") from None
+            raise UsageError(f"{where}: {error}") from None
     return settings
 
 

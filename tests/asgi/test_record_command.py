@@ -134,6 +134,7 @@ async def test_raw_keeps_everything_and_warns(run: Run, upstream: Any) -> None:
     done = await run("--upstream", "one", "--raw", "--name", "hello")
     assert done.status == 0
     assert "--raw saves the stream unredacted" in done.err
+    assert "commit" not in done.out
     assert [json.loads(line) for line in kept_lines("openai_responses/hello")] == EVENTS
 
 

@@ -61,6 +61,7 @@ def test_a_case_without_settings(folder: Path) -> None:
         ('stream_id = "stream_7"', "stream_id", "stream_7"),
         ('context = { agent = "triage" }', "agent", "triage"),
         ('policy = { registered = [{ value = "resp_1" }] }', "response_id", "redacted_1"),
+        ('policy = "strict"', "response_id", "resp_1"),
     ],
 )
 def test_settings_of_a_case(folder: Path, table: str, member: str, value: str) -> None:
@@ -84,20 +85,27 @@ def test_d35_host_events_need_the_setting_of_the_case(folder: Path) -> None:
     ("text", "message"),
     [
         ("[cases.one", "cases.toml: invalid TOML at"),
+        ("[case.one]\nrun = true", r"cases.toml: unknown table `case`; known: `cases`, `defaults`"),
         ("cases = 3", r"cases.toml: expected tables `\[defaults\]` and `\[cases.NAME\]`"),
         ("defaults = 3", r"cases.toml: expected tables `\[defaults\]` and `\[cases.NAME\]`"),
         ("[cases]\none = 3", "cases.toml: `one`: "),
         ("[cases.one]\nclok = 1", "cases.toml: `one`: `clok` is unknown"),
         ("[defaults]\nrun = 'yes please'", "cases.toml: `defaults`: `run` must be true or false"),
-        ("[cases.one]\nclose = 'NOT A CODE'", "cases.toml: `one`: `close` must match"),
+        ("[cases.one]\nclose = 'NOT A CODE'", "cases.toml: `one`: `close`: unknown fault `NOT A CODE`"),
         (
             "[cases.one]\nclose = 'upstream_odd'",
-            "cases.toml: .*unknown fault `upstream_odd`; known: upstream_truncated",
+            "cases.toml: `one`: `close`: unknown fault `upstream_odd`; known: `upstream_",
         ),
-        ("[cases.one]\nclock = 'noon'", "cases.toml: `one`: clock: expected an ISO 8601 time"),
+        ("[cases.one]\nclock = 'noon'", "cases.toml: `one`: `clock`: expected an ISO 8601 time"),
+        ("[defaults]\nclock = 'noon'", "cases.toml: `defaults`: `clock`: expected an ISO 8601 time"),
+        (
+            "[cases.one]\nprofile = { think = 1 }",
+            "cases.toml: `one`: profile of `openai_responses`: `think` is unknown",
+        ),
+        ("[cases.one]\npolicy = 'strit'", "cases.toml: `one`: `policy`: unknown policy `strit`; did you mean `strict`"),
         ("[cases.one]\ncontext = { stream_id = 'x' }", "cases.toml: `one`: `context.stream_id` is unknown"),
         ("[cases.one]\ncontext = { agnt = 'x' }", "cases.toml: `one`: `context.agnt` is unknown"),
-        ("[cases.one]\npolicy = { image = 'host' }", "cases.toml: `one`: policy"),
+        ("[cases.one]\npolicy = { image = 'host' }", "cases.toml: `one`: `image` is unknown"),
         ("[cases.two]", "cases.toml: no input for `two`: restore it, or remove its table"),
     ],
 )
@@ -112,6 +120,10 @@ def test_invalid_folders(tmp_path: Path) -> None:
         replay.load_cases(tmp_path / "nowhere")
     with pytest.raises(UsageError, match=r"expected inputs at `.*/<provider>/<case>\.ndjson`; providers: openai_resp"):
         replay.load_cases(tmp_path)
+    (tmp_path / "openai_responses").mkdir()
+    (tmp_path / "openai_responses" / "one.ndjson").write_text(CREATED)
+    with pytest.raises(UsageError, match=r"openai_responses: expected the folder above: `.*invalid_folders\d*`$"):
+        replay.load_cases(tmp_path / "openai_responses")
 
 
 @pytest.mark.parametrize(
