@@ -7,6 +7,7 @@ from typing import Any, Final, Protocol, TypeAlias
 
 from projector.core.call_pairs import check_calls
 from projector.core.client_history import ClientPart, ConversationSettings, InputRefusedError
+from projector.core.conversation import Approval
 from projector.providers import PROVIDERS, profile_of
 from projector.providers.descriptor import PassthroughRoute
 from projector.providers.model_request import ModelRequest, UnsupportedRequestError
@@ -35,7 +36,7 @@ def agent_body(request: ChatRequest, binding: AgentBinding, target: Target | Non
     entries = request.entries()
     if fault := check_calls(entries, is_continued=request.previous_response_id is not None):
         raise problem("invalid_request", fault)
-    return _write(
+    body = _write(
         binding,
         target,
         input=entries if request.message is None else request.message,
@@ -43,6 +44,10 @@ def agent_body(request: ChatRequest, binding: AgentBinding, target: Target | Non
         previous_response_id=request.previous_response_id,
         metadata=request.metadata,
     )
+    if request.previous_response_id is None and any(isinstance(entry, Approval) for entry in entries):
+        missing = "`previous_response_id`: the `response_id` of the call that waits"
+        raise problem("invalid_request", f"`mcp_approval_response` needs {missing}.")
+    return body
 
 
 def _not_allowed(name: str) -> Problem:
