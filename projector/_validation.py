@@ -99,8 +99,8 @@ def invalid_fields(error: ValidationError, source: object, model: object = None)
             break
         kind = row["type"]
         text = _text(kind, row)
-        if kind == "extra_forbidden" and path and (meant := nearest(str(path[-1]), _known_names(model, path[:-1]))):
-            text += f"; did you mean `{path_name((*path[:-1], meant))}`?"
+        if kind == "extra_forbidden" and path and (meant := _meant(str(path[-1]), model, path[:-1])):
+            text += f"; did you mean {' or '.join(f'`{path_name((*path[:-1], *one))}`' for one in meant)}?"
         fields.append(InvalidField(path, kind, text))
     return fields
 
@@ -168,18 +168,33 @@ def _in_source(path: FieldPath, source: Any, kind: str) -> Iterator[str | int]:
             source = source[step]
 
 
-def _known_names(kind: Any, path: FieldPath) -> Iterator[str]:
-    """Yield the field names that a type has at a path."""
+def _meant(name: str, model: object, path: FieldPath) -> list[FieldPath]:
+    """Return the known names for an unknown one: the same name in a member, else the most similar one."""
+    known = dict(_known_fields(model, path))
+    inner = [(outer, name) for outer, kind in known.items() if name in _names_of_object(kind)]
+    similar = None if inner else nearest(name, known)
+    return inner if similar is None else [(similar,)]
+
+
+def _names_of_object(kind: Any) -> set[str]:
+    """Return the field names of a type that is a model, or a model or None."""
+    models = [one for one in (kind, *typing.get_args(kind)) if hasattr(one, "model_fields")]
+    is_list = typing.get_origin(kind) in {dict, Mapping, list, tuple}
+    return set() if is_list else {name for one in models for name, _ in _known_fields(one, ())}
+
+
+def _known_fields(kind: Any, path: FieldPath) -> Iterator[tuple[str, Any]]:
+    """Yield the names and types of the fields that a type has at a path."""
     members = getattr(kind, "model_fields", None)
     if members is None:
         inner = typing.get_args(kind)
         if path and typing.get_origin(kind) in {dict, Mapping, list, tuple}:
             inner, path = inner[-1:] if typing.get_origin(kind) is dict else inner[:1], path[1:]
         for one in inner:
-            yield from _known_names(one, path)
+            yield from _known_fields(one, path)
         return
-    named = {field.alias or name: field for name, field in members.items()}
+    named = {field.alias or name: field.annotation for name, field in members.items()}
     if not path:
-        yield from named
+        yield from named.items()
     elif path[0] in named:
-        yield from _known_names(named[path[0]].annotation, path[1:])
+        yield from _known_fields(named[path[0]], path[1:])

@@ -31,6 +31,13 @@ _INT64: Final = range(-(2**63), 2**64)  # what orjson writes: signed or unsigned
 class CodecError(ValueError):
     """The text is not JSON; the message holds no payload."""
 
+    place: tuple[int, int] | None
+    """Line and column of the first error, from 1; None if it is not known."""
+
+    def __init__(self, message: str, place: tuple[int, int] | None = None) -> None:
+        super().__init__(message)
+        self.place = place
+
 
 class TooDeepError(CodecError):
     """The text is nested too deeply for any parser."""
@@ -45,9 +52,10 @@ def loads(data: bytes | str) -> Any:
     """
     try:
         return orjson.loads(data)
-    except orjson.JSONDecodeError:
+    except orjson.JSONDecodeError as error:
         if len(data) > LENIENT_MAX_BYTES:
-            raise CodecError("expected strict JSON in a text of this size") from None
+            place = error.lineno, error.colno
+            raise CodecError("expected strict JSON in a text of this size", place) from None
         text = data if isinstance(data, str) else data.decode("utf-8", "replace")
         return _loads_slow(text, _null_constant)
 
@@ -181,6 +189,8 @@ def _loads_slow(
         return json.loads(text, parse_constant=parse_constant, parse_float=parse_float, parse_int=_integer)
     except RecursionError:
         raise TooDeepError("expected JSON that is nested less deeply") from None
+    except json.JSONDecodeError as error:
+        raise CodecError("expected JSON text", (error.lineno, error.colno)) from None
     except ValueError:
         raise CodecError("expected JSON text") from None
 

@@ -243,7 +243,8 @@ class Catalog:
             return agents[name]
         if DEFAULT in agents or len(agents) == 1:
             return agents.get(DEFAULT) or next(iter(agents.values()))
-        raise problem("invalid_request", "`agent` is missing.")
+        detail = f"`agent` is missing: this server has several agents, and none is named `{DEFAULT}`."
+        raise problem("invalid_request", detail)
 
     def agents_with(self, dialect: str) -> dict[str, AgentBinding]:
         """Return the agents that have a dialect, by name, each with this one only: the path of a route implies it."""

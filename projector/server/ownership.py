@@ -144,7 +144,8 @@ class Ownership:
         """Raise `Problem` if a response does not exist or belongs to another caller."""
         owner = self._kept["response"].get(response_id)
         if owner is None or owner.caller != caller:
-            raise problem("unknown_response")
+            name = "previous_response_id"
+            raise problem("unknown_response", f"`{name}`: response not found.", param=name)
 
     def response_upstream(self, response_id: object) -> str | None:
         """Return the upstream that stores a response, None if it is not known."""
@@ -169,14 +170,15 @@ class Ownership:
         self._kept["approval"].pop(approval_id, None)
         self._keep("approval", approval_id, _Owner(response_id))
 
-    def approval_response(self, approval_id: str) -> str:
-        """Return the response that requested an approval, which may be another caller's; raise `Problem` without one.
+    def approval_response(self, approval_id: str, caller: str, member: str) -> str:
+        """Return the response that requested an approval; raise `Problem` if there is none of this caller.
 
-        The error is that of `check_response`, so that existence is not revealed.
+        `member` is the member of the request that answers the approval.
         """
         found = self._kept["approval"].get(approval_id)
-        if found is None:
-            raise problem("unknown_response")
+        owner = None if found is None else self._kept["response"].get(found.caller)
+        if found is None or owner is None or owner.caller != caller:
+            raise problem("unknown_response", f"`{member}` answers an approval that was not found.")
         return found.caller
 
     def approval_upstream(self, approval_id: object) -> str | None:

@@ -36,6 +36,31 @@ async def test_an_unauthenticated_caller_gets_401_on_every_path(serve: Any, path
     assert await answer.error_code() == ("invalid_api_key" if path == "/v1/responses" else "unauthenticated")
 
 
+@pytest.mark.parametrize("header", [{}, {"x_api_key": "ann"}, {"authorization": "ann"}, {"authorization": "Basic ann"}])
+async def test_a_401_names_the_header_of_the_key(serve: Any, header: dict[str, str]) -> None:
+    answer = await serve(auth=AUTH).ask(**({"authorization": ""} | header))
+    assert (await answer.problem())["detail"] == (
+        "A valid API key or token is required, sent as `Authorization: Bearer KEY`."
+    )
+
+
+async def test_a_request_must_name_one_of_several_agents(serve: Any) -> None:
+    """Without their names: the caller may not use all of them."""
+    agents = {name: {"upstream": "default", "model": "m"} for name in ("one", "two", "hidden")}
+    answer = await serve(agents=agents).ask(body={"message": "a"})
+    problem = await answer.problem()
+    assert (answer.status, problem["code"]) == (422, "invalid_request")
+    assert problem["detail"] == "`agent` is missing: this server has several agents, and none is named `default`."
+
+
+async def test_an_unknown_previous_response_is_named(serve: Any) -> None:
+    detail = "`previous_response_id`: response not found."
+    body = {"message": "a", "previous_response_id": "resp_1"}
+    assert (await (await serve().ask(body=body)).problem())["detail"] == detail
+    error = await (await serve().ask("/v1/responses", {"model": "m", "input": "a", **body})).openai_error()
+    assert (error["message"], error["param"]) == (detail, "previous_response_id")
+
+
 async def test_a_stream_belongs_to_its_caller(serve: Any, upstream: Any, text_events: Any) -> None:
     await upstream(plays(text_events, ends=False))
     site = serve(auth=AUTH)

@@ -105,7 +105,9 @@ async def test_a_caller_cannot_answer_for_another(site: Any, upstream: Any) -> N
     provider = await upstream(plays(*example("chat-mcp-approval")))
     approved = approval_of(await chunks(await site.ask(path("plain"), body(), **ANN)))
     refused = await site.ask(path("plain"), body(USER, approved, id="chat-of-bob"), **BOB)
-    assert (refused.status, (await refused.problem())["code"]) == (404, "unknown_response")
+    problem = await refused.problem()
+    assert (refused.status, problem["code"]) == (404, "unknown_response")
+    assert problem["detail"] == "`messages` answers an approval that was not found."
     assert provider.peers.qsize() == 1
     again = await chunks(await site.ask(path("plain"), body(USER, approved), **ANN))
     assert (again[0]["messageId"], again[-1]["type"]) == (approved["id"], "finish")
@@ -124,8 +126,8 @@ REFUSED: Final[list[tuple[str, str, Any, int, str]]] = [
     ("an agent with other dialects", "public", body(), 404, UNKNOWN_AGENT),
     ("no messages", "plain", body(messages=[]), 422, "`messages` must not be empty."),
     ("a system message", "plain", body({**USER, "role": "system"}), 422, "`messages[0]` has an unsupported 'role'"),
-    ("an image", "plain", body(user(IMAGE)), 422, "`images` cannot be set here: `allowed_params`"),
-    ("a file", "plain", body(user(PDF)), 422, "`files` cannot be set here: `allowed_params`"),
+    ("an image", "plain", body(user(IMAGE)), 422, "Images in `messages` are not allowed: `allowed_params`"),
+    ("a file", "plain", body(user(PDF)), 422, "Files in `messages` are not allowed: `allowed_params`"),
     ("the address of a file", "chatty", body(user({**PDF, "url": "https://a.example/b"})), 422, "This agent does not"),
     ("an unknown level", "plain?level=4", body(), 422, "`level` must be 5 or 6 or 7."),
 ]

@@ -168,10 +168,10 @@ def test_bodies_for_chat_completions(agent: dict[str, Any], asked: dict[str, Any
 @pytest.mark.parametrize(
     ("api", "allowed_params", "asked", "detail"),
     [
-        ("openai_responses", [], {"message": "a", "parameters": {"top_p": 1}}, "`top_p` cannot be set here: "),
+        ("openai_responses", [], {"message": "a", "parameters": {"top_p": 1}}, "`parameters.top_p` cannot be set "),
         ("openai_responses", [], {"message": "a", "metadata": {}}, "`metadata` cannot be set here: `allowed_params`"),
         ("openai_responses", [], {"message": "a", "previous_response_id": "r"}, "`previous_response_id` cannot be"),
-        ("openai_responses", [], {"input": [{"role": "user", "content": [IMAGE]}]}, "`images` cannot be set here: "),
+        ("openai_responses", [], {"input": [{"role": "user", "content": [IMAGE]}]}, "Images in `input` are not "),
         (
             "openai_chat",
             ["previous_response_id"],
@@ -183,6 +183,12 @@ def test_bodies_for_chat_completions(agent: dict[str, Any], asked: dict[str, Any
             [],
             {"input": [{"type": "mcp_approval_response", "approval_request_id": "m", "approve": True}]},
             "does not support items of type `mcp_approval_response`.",
+        ),
+        (
+            "openai_responses",
+            [],
+            {"input": [{"type": "mcp_approval_response", "approval_request_id": "m", "approve": True}]},
+            "`mcp_approval_response` needs `previous_response_id`",
         ),
     ],
 )

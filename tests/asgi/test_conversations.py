@@ -140,6 +140,7 @@ async def test_history_on_responses(site: Any, upstream: Any) -> None:
 
 LONE: Final = "`input[2].call_id` is not the ID of an earlier call. Each output must follow its call in `input`."
 THANKS: Final = {"role": "user", "content": "Thanks."}
+HISTORY: Final = "Earlier messages and calls in `input` are not allowed: `allowed_params`"
 
 
 @pytest.mark.parametrize(
@@ -151,8 +152,8 @@ THANKS: Final = {"role": "user", "content": "Thanks."}
         ("chat", [ASKED, {"role": "assistant", "content": "Sure:"}], "`input` must not end with a message of the"),
         ("chat", [{"role": "system", "content": "Obey."}], "`input[0]` has an unsupported 'role'; expected 'user', "),
         ("chat", [{"role": "developer", "content": "Obey."}], "`input[0]` has an unsupported 'role'; expected "),
-        ("locked", [{"role": "assistant", "content": "a"}, THANKS], "`history` cannot be set here: `allowed_params`"),
-        ("locked", [CALL, OUTPUT], "`history` cannot be set here: `allowed_params`"),
+        ("locked", [{"role": "assistant", "content": "a"}, THANKS], HISTORY),
+        ("locked", [CALL, OUTPUT], HISTORY),
     ],
 )
 async def test_a_history_that_is_rejected(site: Any, agent: str, items: list[object], detail: str) -> None:

@@ -75,6 +75,8 @@ def test_valid_bodies(body: dict[str, Any], expected: object) -> None:
         ({"message": "a", "tools": []}, "`tools` is unknown."),
         ({"mesage": "a"}, "`mesage` is unknown; did you mean `message`?"),
         ({"message": "a", "model": "gpt-best"}, "`model` is unknown."),
+        ({"message": "a", "temperature": 1}, "`temperature` is unknown; did you mean `parameters.temperature`?"),
+        ({"message": "a", "seed": 1}, "`seed` is unknown."),
         ({"message": "a", "parameters": {"seed": 1}}, "`parameters.seed` is unknown."),
         ({"message": "a", "parameters": {"top_p": 2}}, "`parameters.top_p` must be at most 1."),
         ({"message": "a", "parameters": {"temperature": "hot"}}, "`parameters.temperature` must be a number."),
@@ -186,6 +188,21 @@ async def _read(*parts: bytes, max_bytes: int = 100, **headers: str) -> dict[str
 
     settings = Settings.model_validate({"limits": {"max_body_bytes": max_bytes}})
     return await requests.read_json(scope, receive, settings, Account(Memory(1000)))
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        (b'{"message":"a",}', ": line 1, column 16."),
+        (b'{\n  "message": "a"\n  "agent": "b"\n}', ": line 3, column 3."),
+        (b"", ": line 1, column 1."),
+        (b"[" * 50_000, "."),
+    ],
+)
+async def test_malformed_json_has_a_place(text: bytes, place: str) -> None:
+    with pytest.raises(Problem) as caught:
+        await _read(text, max_bytes=len(text) + 1)
+    assert (caught.value.code, caught.value.detail) == ("malformed_json", f"The request body is not valid JSON{place}")
 
 
 async def test_a_body_in_pieces() -> None:

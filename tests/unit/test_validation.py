@@ -24,6 +24,19 @@ class Count(BaseModel):
     count: int = Field(ge=1, multiple_of=2)
 
 
+class Model(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    speed: int = 1
+    size: int = 1
+
+
+class Other(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    size: int = 1
+
+
 class Request(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
@@ -32,6 +45,8 @@ class Request(BaseModel):
     mode: Literal["fast", "slow"] = "fast"
     items: list[Annotated[Text | Count, Field(discriminator="type")]] = []
     tables: dict[str, Text] = {}
+    model: Model | None = None
+    other: Other = Other()
 
     @field_validator("name")
     @classmethod
@@ -48,6 +63,8 @@ CASES = [
     ({"nam": SECRET, "name": "a"}, "`nam` is unknown; did you mean `name`?"),
     ({"nam": SECRET}, "`nam` is unknown; did you mean `name`?; `name` is missing"),
     ({"name": "a", SECRET: 1}, "`?` is unknown"),
+    ({"name": "a", "speed": 2}, "`speed` is unknown; did you mean `model.speed`?"),
+    ({"name": "a", "size": 2}, "`size` is unknown; did you mean `model.size` or `other.size`?"),
     ({"name": "a", "share": 0}, "`share` must be greater than 0"),
     ({"name": "a", "share": 2}, "`share` must be at most 1"),
     ({"name": "a", "share": SECRET}, "`share` must be a number"),

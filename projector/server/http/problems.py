@@ -40,7 +40,9 @@ PROBLEMS: Final[Mapping[str, _Row]] = {
     "invalid_position": _Row(HTTPStatus.BAD_REQUEST, "The position in the stream is invalid."),
     "unknown_event": _Row(HTTPStatus.BAD_REQUEST, "The stream has no event of this number."),
     "host_not_allowed": _Row(HTTPStatus.BAD_REQUEST, "This server does not serve the host of the request."),
-    "unauthenticated": _Row(HTTPStatus.UNAUTHORIZED, "A valid API key or bearer token is required."),
+    "unauthenticated": _Row(
+        HTTPStatus.UNAUTHORIZED, "A valid API key or token is required, sent as `Authorization: Bearer KEY`."
+    ),
     "permission_denied": _Row(HTTPStatus.FORBIDDEN, "This caller may not use this route."),
     "not_found": _Row(HTTPStatus.NOT_FOUND, "Not found."),
     "model_not_found": _Row(HTTPStatus.NOT_FOUND, "Model not found."),

@@ -13,7 +13,7 @@ from projector.providers.descriptor import PassthroughRoute
 from projector.providers.model_request import ModelRequest, UnsupportedRequestError
 from projector.server.catalog import AgentBinding
 from projector.server.http.problems import Problem, problem
-from projector.server.http.requests import ChatRequest, part_params
+from projector.server.http.requests import ChatRequest, Parameters, part_params
 from projector.server.upstream.targets import Target
 
 Body: TypeAlias = dict[str, Any]
@@ -32,7 +32,7 @@ def agent_body(request: ChatRequest, binding: AgentBinding, target: Target | Non
         Problem: agent or provider do not support the request.
     """
     for name in sorted(request.params() - binding.settings.allowed_params):
-        raise _not_allowed(name)
+        raise _not_allowed(name, "input")
     entries = request.entries()
     if fault := check_calls(entries, is_continued=request.previous_response_id is not None):
         raise problem("invalid_request", fault)
@@ -50,8 +50,20 @@ def agent_body(request: ChatRequest, binding: AgentBinding, target: Target | Non
     return body
 
 
-def _not_allowed(name: str) -> Problem:
-    return problem("invalid_request", f"`{name}` cannot be set here: `allowed_params` of the agent does not list it.")
+_CONTENT: Final[Mapping[str, str]] = {
+    "files": "Files",
+    "history": "Earlier messages and calls",
+    "images": "Images",
+}
+"""Name in `AgentSettings.allowed_params` that is no member of a request -> what a conversation contains."""
+
+
+def _not_allowed(name: str, conversation: str) -> Problem:
+    """Return the problem of what an agent does not allow; `conversation` is the member with the messages."""
+    path = f"parameters.{name}" if name in Parameters.model_fields else name
+    content = _CONTENT.get(name)
+    what = f"`{path}` cannot be set here" if content is None else f"{content} in `{conversation}` are not allowed"
+    return problem("invalid_request", f"{what}: `allowed_params` of the agent does not list `{name}`.")
 
 
 class ReadConversation(Protocol):
@@ -88,7 +100,7 @@ def conversation_body(
     except InputRefusedError as error:
         raise problem("invalid_request", str(error)) from None
     for name in sorted(part_params(client.entries) - agent.allowed_params):
-        raise _not_allowed(name)
+        raise _not_allowed(name, "messages")
     return _write(
         binding,
         target,

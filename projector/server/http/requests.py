@@ -186,8 +186,9 @@ def _parsed_bytes(text: bytes) -> int:
 def _parsed(text: bytes) -> Any:
     try:
         return codec.loads(text)
-    except codec.CodecError:
-        raise problem("malformed_json") from None
+    except codec.CodecError as error:
+        place = "" if error.place is None else ": line {}, column {}".format(*error.place)
+        raise problem("malformed_json", f"The request body is not valid JSON{place}.") from None
 
 
 def parse(model: type[_Body], body: Mapping[str, Any]) -> _Body:

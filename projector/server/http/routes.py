@@ -196,7 +196,7 @@ class StreamRoutes:
             approved = ag_ui_conversation.approvals(run)
         except InputRefusedError as error:
             raise problem("invalid_request", str(error)) from None
-        previous = self._approval_response(binding, approved, "resume")
+        previous = self._approval_response(binding, approved, received.caller, "resume")
         body_of = partial(conversation_body, partial(ag_ui_conversation.conversation, run), binding, previous)
         call = ProviderCall(binding, body_of, name, run.thread_id, options=ag_ui_input.dialect_options(run))
         return provider_session(self._site, received, call)
@@ -211,16 +211,19 @@ class StreamRoutes:
             chat = ai_sdk_input.read_chat_input(received.body)
         except InputRefusedError as error:
             raise problem("invalid_request", str(error)) from None
-        previous = self._approval_response(binding, ai_sdk_conversation.approvals(chat), "messages")
+        approved = ai_sdk_conversation.approvals(chat)
+        previous = self._approval_response(binding, approved, received.caller, "messages")
         body_of = partial(conversation_body, partial(ai_sdk_conversation.conversation, chat), binding, previous)
         call = ProviderCall(binding, body_of, name, chat.id, options=ai_sdk_input.dialect_options(chat))
         return provider_session(self._site, received, call)
 
-    def _approval_response(self, binding: AgentBinding, approved: Collection[str], member: str) -> str | None:
+    def _approval_response(
+        self, binding: AgentBinding, approved: Collection[str], caller: str, member: str
+    ) -> str | None:
         """Return the response that requested the approvals of a request, unless the client's copy of it is trusted."""
         if binding.settings.trust_client_approvals:
             return None
-        responses = {self._site.ownership.approval_response(approval_id) for approval_id in approved}
+        responses = {self._site.ownership.approval_response(approval_id, caller, member) for approval_id in approved}
         if len(responses) > 1:
             raise problem("invalid_request", f"`{member}` refers to more than one response.")
         return responses.pop() if responses else None
