@@ -38,7 +38,7 @@ class Model(BaseModel):
 
 
 class WorkflowContext(Model):
-    """Position of an event in a workflow run (6.2)."""
+    """Position of an event in a workflow run."""
 
     workflow_key: str | None = None
     """Name of the workflow."""
@@ -57,7 +57,7 @@ class WorkflowContext(Model):
 
 
 class Notice(Model):
-    """A value was withheld or truncated (8)."""
+    """A value was withheld or truncated."""
 
     type: kinds.NoticeType
     """What happened to the value."""

@@ -27,7 +27,7 @@ from projector.contracts.parts import (
 
 
 class Envelope(Model):
-    """Members of every event (6)."""
+    """Members of every event."""
 
     schema_: Literal["public_sse_v1"] = Field(alias="schema")
     """Name and version of the contract."""
@@ -52,7 +52,7 @@ class Envelope(Model):
 
 
 class ItemEvent(Envelope):
-    """An event of one output item (6.3)."""
+    """An event of one output item."""
 
     output_index: Count
     """Position of the item in the transcript."""
@@ -68,7 +68,7 @@ class CallEvent(ItemEvent):
 
 
 class Lifecycle(Envelope):
-    """The status of a response changed (9.1)."""
+    """The status of a response changed."""
 
     kind: Literal["lifecycle"]
     status: kinds.LifecycleStatus
@@ -89,19 +89,19 @@ class OutputItem(ItemEvent):
 
 
 class OutputItemAdded(OutputItem):
-    """An output item starts (9.2)."""
+    """An output item starts."""
 
     kind: Literal["output_item.added"]
 
 
 class OutputItemDone(OutputItem):
-    """An output item is complete (9.2)."""
+    """An output item is complete."""
 
     kind: Literal["output_item.done"]
 
 
 class MessageDelta(ItemEvent):
-    """Text to append to a message (9.3)."""
+    """Text to append to a message."""
 
     kind: Literal["message.delta"]
     content_index: Count
@@ -111,7 +111,7 @@ class MessageDelta(ItemEvent):
 
 
 class MessageCitation(ItemEvent):
-    """A source cited by a part of a message (9.4)."""
+    """A source cited by a part of a message."""
 
     kind: Literal["message.citation"]
     content_index: Count
@@ -121,7 +121,7 @@ class MessageCitation(ItemEvent):
 
 
 class ReasoningSummaryDelta(ItemEvent):
-    """Text to append to a reasoning summary (9.5)."""
+    """Text to append to a reasoning summary."""
 
     kind: Literal["reasoning_summary.delta"]
     summary_index: Count
@@ -131,7 +131,7 @@ class ReasoningSummaryDelta(ItemEvent):
 
 
 class RefusalDelta(ItemEvent):
-    """Text to append to a refusal (9.6)."""
+    """Text to append to a refusal."""
 
     kind: Literal["refusal.delta"]
     content_index: Count
@@ -141,7 +141,7 @@ class RefusalDelta(ItemEvent):
 
 
 class RefusalDone(ItemEvent):
-    """The complete refusal (9.6)."""
+    """The complete refusal."""
 
     kind: Literal["refusal.done"]
     content_index: Count
@@ -151,7 +151,7 @@ class RefusalDone(ItemEvent):
 
 
 class ToolStatus(ItemEvent):
-    """The status of a tool call, or a member of it, changed (9.7)."""
+    """The status of a tool call, or a member of it, changed."""
 
     kind: Literal["tool.status"]
     tool: AnyTool
@@ -159,7 +159,7 @@ class ToolStatus(ItemEvent):
 
 
 class ToolArgumentsDelta(CallEvent):
-    """Text to append to the arguments of a call (9.8)."""
+    """Text to append to the arguments of a call."""
 
     kind: Literal["tool.arguments.delta"]
     tool_type: kinds.CallType
@@ -171,7 +171,7 @@ class ToolArgumentsDelta(CallEvent):
 
 
 class ToolArgumentsDone(CallEvent):
-    """The complete arguments of a call (9.8)."""
+    """The complete arguments of a call."""
 
     kind: Literal["tool.arguments.done"]
     tool_type: kinds.CallType
@@ -185,7 +185,7 @@ class ToolArgumentsDone(CallEvent):
 
 
 class ToolCodeDelta(CallEvent):
-    """Text to append to the code of a call (9.9)."""
+    """Text to append to the code of a call."""
 
     kind: Literal["tool.code.delta"]
     delta: str
@@ -193,7 +193,7 @@ class ToolCodeDelta(CallEvent):
 
 
 class ToolCodeDone(CallEvent):
-    """The complete code of a call (9.9)."""
+    """The complete code of a call."""
 
     kind: Literal["tool.code.done"]
     code: str
@@ -201,7 +201,7 @@ class ToolCodeDone(CallEvent):
 
 
 class ToolOutput(CallEvent):
-    """The output of a tool (9.10)."""
+    """The output of a tool."""
 
     kind: Literal["tool.output"]
     tool_type: kinds.ToolType
@@ -211,7 +211,7 @@ class ToolOutput(CallEvent):
 
 
 class ChunkDelta(ItemEvent):
-    """One chunk of a large field; each can be decoded alone (9.11)."""
+    """One chunk of a large field; each can be decoded alone."""
 
     kind: Literal["chunk.delta"]
     target: ChunkTarget
@@ -225,7 +225,7 @@ class ChunkDelta(ItemEvent):
 
 
 class ChunkDone(ItemEvent):
-    """A large field is complete (9.11)."""
+    """A large field is complete."""
 
     kind: Literal["chunk.done"]
     target: ChunkTarget
@@ -233,7 +233,7 @@ class ChunkDone(ItemEvent):
 
 
 class ErrorEvent(Envelope):
-    """The stream failed; last event (9.12)."""
+    """The stream failed; last event."""
 
     kind: Literal["error"]
     error: ErrorDetail
@@ -241,7 +241,7 @@ class ErrorEvent(Envelope):
 
 
 class FinalEvent(Envelope):
-    """The stream ended; last event (9.13)."""
+    """The stream ended; last event."""
 
     kind: Literal["final"]
     final: FinalDetail

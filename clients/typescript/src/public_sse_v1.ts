@@ -1,6 +1,6 @@
 // Generated from the models of `public_sse_v1`; do not edit.
 
-/** Position of an event in a workflow run (6.2). */
+/** Position of an event in a workflow run. */
 export interface WorkflowContext {
   /** Name of the workflow. */
   workflow_key?: string | null;
@@ -18,7 +18,7 @@ export interface WorkflowContext {
   branch_index?: number | null;
 }
 
-/** A value was withheld or truncated (8). */
+/** A value was withheld or truncated. */
 export interface Notice {
   /** What happened to the value. */
   type: "redacted" | "truncated";
@@ -246,7 +246,7 @@ export interface FinalDetail {
   usage?: Usage;
 }
 
-/** Members of every event (6). */
+/** Members of every event. */
 export interface Envelope {
   /** Name and version of the contract. */
   schema: "public_sse_v1";
@@ -270,7 +270,7 @@ export interface Envelope {
   notices?: Notice[];
 }
 
-/** An event of one output item (6.3). */
+/** An event of one output item. */
 export interface ItemEvent extends Envelope {
   /** Position of the item in the transcript. */
   output_index: number;
@@ -284,7 +284,7 @@ export interface CallEvent extends ItemEvent {
   tool_call_id: string;
 }
 
-/** The status of a response changed (9.1). */
+/** The status of a response changed. */
 export interface Lifecycle extends Envelope {
   kind: "lifecycle";
   /** Status of the response. */
@@ -303,17 +303,17 @@ export interface OutputItem extends ItemEvent {
   status?: string;
 }
 
-/** An output item starts (9.2). */
+/** An output item starts. */
 export interface OutputItemAdded extends OutputItem {
   kind: "output_item.added";
 }
 
-/** An output item is complete (9.2). */
+/** An output item is complete. */
 export interface OutputItemDone extends OutputItem {
   kind: "output_item.done";
 }
 
-/** Text to append to a message (9.3). */
+/** Text to append to a message. */
 export interface MessageDelta extends ItemEvent {
   kind: "message.delta";
   /** Part of the message. */
@@ -322,7 +322,7 @@ export interface MessageDelta extends ItemEvent {
   delta: string;
 }
 
-/** A source cited by a part of a message (9.4). */
+/** A source cited by a part of a message. */
 export interface MessageCitation extends ItemEvent {
   kind: "message.citation";
   /** Part of the message. */
@@ -331,7 +331,7 @@ export interface MessageCitation extends ItemEvent {
   citation: Citation;
 }
 
-/** Text to append to a reasoning summary (9.5). */
+/** Text to append to a reasoning summary. */
 export interface ReasoningSummaryDelta extends ItemEvent {
   kind: "reasoning_summary.delta";
   /** Part of the summary. */
@@ -340,7 +340,7 @@ export interface ReasoningSummaryDelta extends ItemEvent {
   delta: string;
 }
 
-/** Text to append to a refusal (9.6). */
+/** Text to append to a refusal. */
 export interface RefusalDelta extends ItemEvent {
   kind: "refusal.delta";
   /** Part of the message. */
@@ -349,7 +349,7 @@ export interface RefusalDelta extends ItemEvent {
   delta: string;
 }
 
-/** The complete refusal (9.6). */
+/** The complete refusal. */
 export interface RefusalDone extends ItemEvent {
   kind: "refusal.done";
   /** Part of the message. */
@@ -358,14 +358,14 @@ export interface RefusalDone extends ItemEvent {
   refusal_text: string;
 }
 
-/** The status of a tool call, or a member of it, changed (9.7). */
+/** The status of a tool call, or a member of it, changed. */
 export interface ToolStatus extends ItemEvent {
   kind: "tool.status";
   /** The call; it replaces the one of the previous status. */
   tool: AnyTool;
 }
 
-/** Text to append to the arguments of a call (9.8). */
+/** Text to append to the arguments of a call. */
 export interface ToolArgumentsDelta extends CallEvent {
   kind: "tool.arguments.delta";
   /** Who runs the tool: the client or host, or an MCP server. */
@@ -376,7 +376,7 @@ export interface ToolArgumentsDelta extends CallEvent {
   delta: string;
 }
 
-/** The complete arguments of a call (9.8). */
+/** The complete arguments of a call. */
 export interface ToolArgumentsDone extends CallEvent {
   kind: "tool.arguments.done";
   /** Who runs the tool: the client or host, or an MCP server. */
@@ -389,21 +389,21 @@ export interface ToolArgumentsDone extends CallEvent {
   arguments_json?: Record<string, unknown>;
 }
 
-/** Text to append to the code of a call (9.9). */
+/** Text to append to the code of a call. */
 export interface ToolCodeDelta extends CallEvent {
   kind: "tool.code.delta";
   /** Text to append. */
   delta: string;
 }
 
-/** The complete code of a call (9.9). */
+/** The complete code of a call. */
 export interface ToolCodeDone extends CallEvent {
   kind: "tool.code.done";
   /** The complete code; it replaces the deltas. */
   code: string;
 }
 
-/** The output of a tool (9.10). */
+/** The output of a tool. */
 export interface ToolOutput extends CallEvent {
   kind: "tool.output";
   /** Type of the tool. */
@@ -412,7 +412,7 @@ export interface ToolOutput extends CallEvent {
   output: unknown;
 }
 
-/** One chunk of a large field; each can be decoded alone (9.11). */
+/** One chunk of a large field; each can be decoded alone. */
 export interface ChunkDelta extends ItemEvent {
   kind: "chunk.delta";
   /** The field that the chunk belongs to. */
@@ -425,21 +425,21 @@ export interface ChunkDelta extends ItemEvent {
   data: string;
 }
 
-/** A large field is complete (9.11). */
+/** A large field is complete. */
 export interface ChunkDone extends ItemEvent {
   kind: "chunk.done";
   /** The field that is complete. */
   target: ChunkTarget;
 }
 
-/** The stream failed; last event (9.12). */
+/** The stream failed; last event. */
 export interface ErrorEvent extends Envelope {
   kind: "error";
   /** What failed. */
   error: ErrorDetail;
 }
 
-/** The stream ended; last event (9.13). */
+/** The stream ended; last event. */
 export interface FinalEvent extends Envelope {
   kind: "final";
   /** The result. */

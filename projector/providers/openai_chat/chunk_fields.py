@@ -68,7 +68,7 @@ CHUNK_DROPPED: Final = _reasons(
     ("same as `model`", "model_id"),
     (_PADDING, "obfuscation", "p"),
     (_FILTERS, "prompt_filter_results"),
-    ("the prompt is never published (section 7.2)", "prompt_text", "prompt_token_ids", "prompt_logprobs"),
+    ("the prompt is never published", "prompt_text", "prompt_token_ids", "prompt_logprobs"),
     (_OPERATIONS, "kv_transfer_params", "latency_checkpoint", "sla_metrics", "system", "time_info", "timings"),
     (_OPERATIONS, "provider_metadata"),
 )
