@@ -9,13 +9,13 @@ import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
+from typing import Annotated, Any, Final, Literal, Self, TypeAlias, TypeVar
 
 from pydantic import AfterValidator, BaseModel, Field, ValidationError, field_validator, model_validator
 
 from projector._errors import file_problem
 from projector._resources import resource
-from projector._validation import FIELDS_MAX, describe
+from projector._validation import FIELDS_MAX, describe, nearest
 from projector.contracts import codec
 from projector.redaction import patterns
 from projector.redaction.detector import Detector
@@ -53,6 +53,7 @@ MATERIAL: Final[Mapping[str, str]] = {
 }
 """Made-up text for `{mixed:40}` in a sample, so that no line of a file looks like a real secret."""
 
+_PLACEHOLDER: Final = re.compile(r"\{([a-z]+)(:\d{1,3})\}")
 _MATERIAL: Final = re.compile(r"\{(mixed|upper|lower|hex|rhex):(\d{1,3})\}|\{(uuid|join)\}")
 
 
@@ -103,11 +104,20 @@ def _open_chars(value: object) -> object:
     return value
 
 
+def _samples(samples: list[str]) -> list[str]:
+    for name, size in _PLACEHOLDER.findall("\n".join(samples)):
+        if name not in MATERIAL and (meant := nearest(name, MATERIAL)):
+            raise ValueError(f"unknown placeholder `{name}`; did you mean `{{{meant}{size}}}`?")
+    return samples
+
+
 _AnyPattern: TypeAlias = Annotated[str, Field(min_length=1), AfterValidator(_pattern)]
 _Pattern: TypeAlias = Annotated[_AnyPattern, AfterValidator(_without_word)]
 _Anchor: TypeAlias = Annotated[_AnyPattern, AfterValidator(_beginning)]
 _Expression: TypeAlias = Annotated[str, AfterValidator(_expression)]
-_Samples: TypeAlias = Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)]
+_Samples: TypeAlias = Annotated[
+    list[Annotated[str, Field(min_length=1)]], Field(min_length=1), AfterValidator(_samples)
+]
 _Words: TypeAlias = tuple[Annotated[str, Field(min_length=1)], ...]
 
 
@@ -122,18 +132,23 @@ class _Entry(BaseModel, extra="forbid", strict=True, hide_input_in_errors=True):
 _KeyWord: TypeAlias = Annotated[str, Field(pattern=r"^[a-z]{1,64}$")]
 
 
-class _WordEntry(_Entry):
-    where: Literal["contains", "is", "ends"] = "contains"
-    words: list[_KeyWord] = []
-
-
-class _ExceptionEntry(_Entry):
-    where: Literal["contains", "begins", "ends"] = "contains"
-    words: list[_KeyWord] = []
-
-
 class _CountEntry(_Entry):
     words: list[_KeyWord] = []
+
+    @model_validator(mode="after")
+    def _is_word(self) -> Self:
+        """Check that keys can contain the word, which is the name if there are no others."""
+        if not self.words and not self.name.isalpha():
+            raise ValueError("`name`: expected letters a-z only, as keys are compared, or `words`")
+        return self
+
+
+class _WordEntry(_CountEntry):
+    where: Literal["contains", "is", "ends"] = "contains"
+
+
+class _ExceptionEntry(_CountEntry):
+    where: Literal["contains", "begins", "ends"] = "contains"
 
 
 class _FormatEntry(_Entry):

@@ -70,6 +70,11 @@ def test_samples_are_put_together_from_made_up_material(tmp_path: Path) -> None:
     assert row.matches == ("a1B2-A2B-01234", "ab 01234567-89ab-cdef-0123-456789abcdef", "{json: 1}")
 
 
+def word(**fields: str) -> str:
+    lines = {"about": '"a"', "source": '"a"', "matches": '["gate_phrase"]', "harmless": '["phrase"]', **fields}
+    return "[[word]]\n" + "\n".join(f"{name} = {value}" for name, value in lines.items())
+
+
 def text_class(**fields: str) -> str:
     lines = {"name": '"number"', "about": '"a"', "source": '"a"', "begins": '"KD-"', "run": '"[0-9]"'}
     lines |= {"matches": '["KD-1"]', "harmless": '["KD"]', **fields}
@@ -119,6 +124,14 @@ BAD: Iterable[tuple[str, str]] = (
     (entry(pattern='"WORD"'), "ours.toml: `acme-key`: `pattern`: expected a pattern without `WORD`"),
     (entry(tail='"[a-z]{2}x"'), "ours.toml: `acme-key`: `tail`: expected one class, such as `[A-Za-z0-9]`"),
     (entry(open_chars="0"), 'ours.toml: `acme-key`: `open_chars`: expected a whole number of at least 1, or "never"'),
+    (
+        entry(matches='["acme_live_{mixd:32}"]'),
+        "ours.toml: `acme-key`: `matches`: unknown placeholder `mixd`; did you mean `{mixed:32}`",
+    ),
+    (
+        word(name='"gate-phrase"'),
+        "ours.toml: `gate-phrase`: `name`: expected letters a-z only, as keys are compared, or",
+    ),
     (entry(keep_anchor="1"), "ours.toml: `acme-key`: `keep_anchor` must be true or false"),
     (entry(anchor='"ac"'), "ours.toml: `acme-key`: `anchor`: expected at least three literal characters, or `WORD`"),
     (entry(anchor='"acm"', pattern='"[x]"'), "ours.toml: `acme-key`: `pattern`: expected at least 5 characters with"),
