@@ -171,7 +171,7 @@ def _in_source(path: FieldPath, source: Any, kind: str) -> Iterator[str | int]:
 def _meant(name: str, model: object, path: FieldPath) -> list[FieldPath]:
     """Return the known names for an unknown one: the same name in a member, else the most similar one."""
     known = dict(_known_fields(model, path))
-    inner = [(outer, name) for outer, kind in known.items() if name in _names_of_object(kind)]
+    inner: list[FieldPath] = [(outer, name) for outer, kind in known.items() if name in _names_of_object(kind)]
     similar = None if inner else nearest(name, known)
     return inner if similar is None else [(similar,)]
 

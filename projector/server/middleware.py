@@ -1,7 +1,8 @@
 """Pure ASGI middleware that projects the streams of an inner app: provider events in, the public stream out.
 
-Only a 200 with `text/event-stream` is projected; every other response passes unchanged. Timeouts and heartbeats are the
-inner app's. A stream that is compressed cannot be read, and ends with an error.
+Only a 200 with `text/event-stream` is projected; every other response passes unchanged, and so do streams that this
+project has written. Timeouts and heartbeats are the inner app's. A stream that is compressed cannot be read, and ends
+with an error.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from projector import Pipeline
 from projector.core.faults import FAULTS, Fault
 from projector.dialects import DIALECTS
-from projector.server.response import Projection
+from projector.server.response import Projection, projection_of
 from projector.server.streaming.response_writer import HEADERS
 from projector.server.telemetry.observer import Observer
+from projector.server.telemetry.request_facts import facts_of
 from projector.server.telemetry.stream_stats import StreamStats
 
 _REMOVED_HEADERS: Final = ("content-length", "content-encoding", "transfer-encoding")
@@ -30,7 +32,7 @@ class ProjectingMiddleware:
 
     def __init__(self, app: ASGIApp, projection: Projection | None = None) -> None:
         self._app = app
-        self._projection = projection or Projection()
+        self._projection = projection_of(projection)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, and project the response."""
@@ -59,6 +61,7 @@ class _Response:
     def __init__(self, projection: Projection, scope: Scope, receive: Receive, send: Send) -> None:
         self._projection = projection
         self._scope = scope
+        self._facts = facts_of(scope)  # before the inner app may copy the scope
         self._receive = receive
         self._send = send
         self._stream: _Stream | None = None
@@ -97,9 +100,11 @@ class _Response:
     async def _start(self, message: Message) -> None:
         headers = MutableHeaders(raw=list(message.get("headers", ())))
         media_type = headers.get("content-type", "").lower()
-        if message["status"] != HTTPStatus.OK or not media_type.startswith("text/event-stream"):
+        is_stream = message["status"] == HTTPStatus.OK and media_type.startswith("text/event-stream")
+        if self._facts.is_projected or not is_stream:
             await self._send(message)
             return
+        self._facts.is_projected = True
         self._stream = stream = _Stream(*self._projection.begin(self._scope))
         is_readable = headers.get("content-encoding", "identity").lower() == "identity"
         for name in _REMOVED_HEADERS:

@@ -8,6 +8,8 @@ from typing import Any, Final
 from urllib.parse import quote
 
 import pytest
+from starlette.applications import Starlette
+from starlette.routing import Mount
 from starlette.testclient import TestClient
 
 from projector.server.app import create_app
@@ -57,6 +59,13 @@ def test_it_is_off_by_default() -> None:
     shown = client(settings.model_copy(update={"demo_page": True}), is_demo=False)
     assert shown.get("/").status_code == 200
     assert shown.get("/demo/provider").status_code == 404, "a real provider's stream is for nobody"
+
+
+def test_a_mounted_application_names_its_prefix() -> None:
+    app = Starlette(routes=[Mount("/ai", create_app(Settings(api_key="sk-example")))])
+    detail = TestClient(app).get("/ai/").json()["detail"]
+    assert "POST /ai/api/v1/chat/stream, /ai/api/v1/ai-sdk/{agent}" in detail
+    assert "GET /ai/openapi.json" in detail
 
 
 def test_a_server_with_an_admin_listener_names_no_document_at_its_root() -> None:

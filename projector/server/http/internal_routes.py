@@ -45,12 +45,13 @@ async def openapi(request: Request) -> Response:
 
 def root_route(paths: Sequence[str], *, has_openapi: bool) -> Route:
     """Return the route of `/` on a server without a page: a 404 that names the paths of streams."""
-    named = f"streams: POST {', '.join(paths)}" if paths else "no stream is configured"
-    described = "GET /openapi.json describes every route" if has_openapi else "docs/operations.md lists every route"
-    detail = f"There is no page here; {named}; {described}."
 
-    async def root(_request: Request) -> Response:
-        raise problem("not_found", detail)
+    async def root(request: Request) -> Response:
+        prefix = request.scope.get("root_path", "")
+        named = f"streams: POST {', '.join(prefix + path for path in paths)}" if paths else "no stream is configured"
+        openapi = f"GET {prefix}/openapi.json describes every route"
+        described = openapi if has_openapi else "docs/operations.md lists every route"
+        raise problem("not_found", f"There is no page here; {named}; {described}.")
 
     return Route("/", root, include_in_schema=False)
 

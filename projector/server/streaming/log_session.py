@@ -29,6 +29,7 @@ from projector.server.streaming.response_writer import ResponseWriter
 from projector.server.streaming.session import log_crash
 from projector.server.streaming.side_tasks import SideTasks
 from projector.server.streaming.stored_stream import StoredStream
+from projector.server.telemetry.request_facts import facts_of
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.store.protocol import Page, Store, StoreUnavailableError, StreamHead, TrimmedError, UnknownStreamError
 
@@ -104,6 +105,7 @@ class LogSession:
     async def run(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send what follows the position of the reader; raise `Problem` if nothing was sent."""
         row = DIALECTS[self._dialect]
+        facts_of(scope).is_projected = True
         headers = [*self._headers, (b"x-request-id", self.stats.request_id.encode())]
         if scope["http_version"] == "1.1":
             headers.append((b"connection", b"keep-alive"))

@@ -327,6 +327,7 @@ class StreamSession:
             self._crash(error)
 
     def _response_headers(self, scope: Scope) -> list[tuple[bytes, bytes]]:
+        facts_of(scope).is_projected = True
         headers = [
             *self._headers,
             (b"x-stream-id", self.stats.stream_id.encode()),

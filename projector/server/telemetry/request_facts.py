@@ -28,6 +28,8 @@ class RequestFacts:
     """Sends what follows the head of the response, without the middleware that only the head concerns."""
     is_reported: bool = False
     """Whether `stream_end` reports the request, so that it needs no line of its own."""
+    is_projected: bool = False
+    """Whether the response is a stream of this project, which `ProjectingMiddleware` must not project again."""
 
 
 def facts_of(scope: Scope) -> RequestFacts:
