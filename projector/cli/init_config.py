@@ -20,6 +20,7 @@ NEW_KEY: Final = (
     " print(key, 'sha256:' + hashlib.sha256(key.encode()).hexdigest())\""
 )
 """Command that prints a new key of a caller and its hash, as in docs/operations.md."""
+_ABOUT_KEY: Final = "# once for each caller: prints the key that it sends, and the hash for its variable"
 
 
 def write_config(arguments: argparse.Namespace) -> int:
@@ -56,7 +57,7 @@ def _next_commands(text: str, file: Path) -> list[str]:
     """Return the commands after `init`: the variables that the configuration reads, its check, the start."""
     variables = dict.fromkeys(_VARIABLE.findall(text))
     return [
-        *([NEW_KEY] if any(map(_is_hash, variables)) else ()),
+        *([_ABOUT_KEY, NEW_KEY] if any(map(_is_hash, variables)) else ()),
         *(f"export {name}={'sha256:' if _is_hash(name) else ''}..." for name in variables),
         f"projector config check {file}",
         f"projector serve --config {file}",

@@ -18,6 +18,7 @@ from projector.providers import PROVIDERS
 
 if TYPE_CHECKING:  # `project` does not need the rules, and importing them takes longer than projecting a small stream
     from projector.contracts.stream_rules import Violation
+    from projector.core.canonical import Frame
     from projector.core.input_formats import InputFormat
 
 READ_BYTES: Final = 65_536
@@ -114,10 +115,16 @@ def hint_at_provider(head: bytes, provider: str, input_format: InputFormat) -> N
 def _provider_of(head: bytes, input_format: InputFormat) -> str | None:
     """Return the provider that has events for the first bytes of a stream, None if there is none."""
     for name in PROVIDERS:
+        frames: list[Frame] = []
         pipeline = build_pipeline(
-            provider=name, dialect="public_sse_v1", context=StreamContext(), input_format=input_format
+            provider=name,
+            dialect="public_sse_v1",
+            context=StreamContext(),
+            input_format=input_format,
+            on_frame=frames.append,
         )
-        if pipeline.feed(head):
+        pipeline.feed(head)
+        if frames and frames[0].get("error", {}).get("code") != "upstream_malformed":
             return name
     return None
 

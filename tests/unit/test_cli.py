@@ -317,6 +317,11 @@ def test_validate_names_the_provider_of_a_stream(run: Run) -> None:
     assert "it looks like a stream of a provider: `projector project --provider openai_responses`" in done.err.decode()
 
 
+@pytest.mark.parametrize("given", [b"Dear diary\n", b'{"a": 1}\n', b"[]\n"])
+def test_validate_takes_nothing_else_for_a_stream_of_a_provider(run: Run, given: bytes) -> None:
+    assert run("validate", "-", given=given).err == b""
+
+
 def test_validate_standard_input(run: Run) -> None:
     done = run("validate", "-", given=b'{"kind": "odd", "secret": "hunter2"}\n')
     assert done.status == 1
