@@ -9,30 +9,10 @@ ValueError
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Final
-
-REPEATED: Final = "it is already written above"
-"""What is wrong with a table or a setting that a TOML file has twice."""
 
 
 class UsageError(ValueError):
     """An argument of the caller is unknown or not allowed; the message names what was expected."""
-
-
-def toml_problem(error: ValueError) -> str:
-    """Return what a TOML parser expected, and where, without the names and values that it read."""
-    text, _, position = str(error).partition(" (at ")
-    reason = REPEATED if text.startswith(("Cannot ", "Duplicate ")) else text[:1].lower() + text[1:]
-    return f"invalid TOML at {position.removesuffix(')') or 'an unknown position'}: {reason}"
-
-
-def file_problem(error: OSError | ValueError) -> str:
-    """Return why a file was not read: its path, its permissions, its encoding, or its TOML."""
-    if isinstance(error, FileNotFoundError):
-        return "not found"
-    if isinstance(error, OSError):
-        return f"cannot be read: {error.strerror}"
-    return "expected UTF-8" if isinstance(error, UnicodeDecodeError) else toml_problem(error)
 
 
 def missing_package(name: str | None, extras: str) -> str:

@@ -19,7 +19,8 @@ from typing import Annotated, Final, Literal, NamedTuple, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
-from projector._errors import UsageError, file_problem, known_name
+from projector._errors import UsageError, known_name
+from projector._file_problems import file_problem
 from projector._validation import describe
 from projector.core.context import StreamContext, parse_time
 from projector.core.faults import FAULTS
@@ -193,10 +194,12 @@ def load_settings(path: Path) -> dict[str, CaseSettings]:
     """Load the settings by case name, the defaults under the empty name; raise `UsageError` if one is invalid."""
     if not path.is_file():
         return {"": CaseSettings()}
+    text = ""
     try:
-        table = tomllib.loads(path.read_text("utf-8"))
+        text = path.read_text("utf-8")
+        table = tomllib.loads(text)
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UsageError(f"{path.name}: {file_problem(error)}") from None
+        raise UsageError(f"{path.name}: {file_problem(error, text)}") from None
     for name in table:
         with _placed(path.name):
             known_name("table", name, ("cases", "defaults"))

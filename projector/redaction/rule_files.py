@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, Literal, Self, TypeAlias, TypeVar
 
 from pydantic import AfterValidator, BaseModel, Field, ValidationError, field_validator, model_validator
 
-from projector._errors import file_problem
+from projector._file_problems import file_problem
 from projector._resources import resource
 from projector._validation import FIELDS_MAX, describe, nearest
 from projector.contracts import codec
@@ -391,11 +391,13 @@ def _rows(path: Path) -> Iterator[tuple[str, str, dict[str, Any]]]:
 
 
 def _toml(path: Path) -> dict[str, Any]:
+    text = ""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        return tomllib.loads(text)
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         shown = path if isinstance(error, OSError) else path.name
-        raise RuleFileError(f"{shown}: {file_problem(error)}") from None
+        raise RuleFileError(f"{shown}: {file_problem(error, text)}") from None
 
 
 def _entry(table: str, row: dict[str, Any], location: str) -> Entry:

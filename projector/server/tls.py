@@ -17,7 +17,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
-from projector._errors import file_problem
+from projector._file_problems import file_problem
 from projector.server.config.loading import SettingsError
 from projector.server.config.tls_settings import ListenerTls, UpstreamTls
 

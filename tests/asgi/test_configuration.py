@@ -114,15 +114,25 @@ def test_variables_reach_into_named_tables(written: Any) -> None:
             '[agents.a]\nupstream = "default"\nmodle = "secret"',
             "`agents.a.modle` is unknown; did you mean `agents.a.model`?",
         ),
-        ("agents = 3", "projector.toml: `agents` must be an object"),
+        ("agents = 3", "projector.toml: `agents` must be a table"),
         ("port = 70000", "projector.toml: `port` must be at most 65535"),
         ('[upstreams.a]\napi_key = "sk-in-the-file"', "`upstreams.a.api_key`: expected a variable as `${NAME}`, or"),
         (
             '[upstreams.a]\napi_key = "${NOT_THERE}"',
             "projector.toml: `upstreams.a.api_key`: the variable NOT_THERE is not set",
         ),
+        ("timeouts = 30", "projector.toml: `timeouts` must be a table"),
+        (
+            "[passthrough]\nchat_completions = true",
+            "`passthrough.chat_completions`: expected a name, or a list of names",
+        ),
+        ("[callers.default]\nagents = true", "`callers.default.agents`: expected a name, or a list of names"),
+        ('[upstreams.a]\napi_key_file = "none"', "projector.toml: `upstreams.a.api_key_file`: "),
         ('[upstreams.a]\napi_key_file = "none"', "/none: not found"),
-        ('[upstreams.a]\napi_key = "${MCP_TOKEN}"\napi_key_file = "key"', "cannot be combined with `api_key`"),
+        (
+            '[upstreams.a]\napi_key = "${MCP_TOKEN}"\napi_key_file = "key"',
+            "projector.toml: `upstreams.a.api_key_file`: cannot be combined with `api_key`",
+        ),
         ('[upstreams.a]\napi = "telepathy"', "`upstreams.a.api`: unknown api `telepathy`; known: `openai_"),
         ('[upstreams.a]\nbase_url = "https://me:secret@host/v1"', "`upstreams.a.base_url`: "),
         (
@@ -145,21 +155,28 @@ def test_variables_reach_into_named_tables(written: Any) -> None:
         ),
         ('[upstreams.a]\nproxy = "http://me:secret@host:port"', "`upstreams.a.proxy`: expected http://host:port"),
         ("[upstreams.a]\nprofile.takes_options = 1", "profile of `openai_responses`"),
-        ('[agents.a]\nupstream = "b"\nmodel = "m"', "projector.toml: unknown upstream of agent `a`: `b`; known: "),
+        ('[agents.a]\nupstream = "b"\nmodel = "m"', "projector.toml: unknown upstream of agent `a`: `b`; no up"),
         ('[agents.a]\nupstream = "default"\nmodel = "m"\ndialects = ["x"]', "unknown dialect `x`; known: "),
         (
             '[agents.a]\nupstream = "default"\nmodel = "m"\npolicy.image = "host"',
             "did you mean `agents.a.policy.images`",
         ),
         ('[agents.a]\nupstream = "default"\nmodel = "m"\nparameters.tools = []', "`tools` cannot be set here"),
-        ('[agents."A b"]\nupstream = "default"\nmodel = "m"', "`agents.A b`: expected at most 64 of a to z"),
+        ('[agents."A b"]\nupstream = "default"\nmodel = "m"', "`agents.A b`: expected a name of at most 64 char"),
         ('[auth.api_keys]\na = "secret-key"', "`auth.api_keys.a`: expected the hash of a key: `sha256:` and"),
         ('[auth.jwt]\nissuer = "i"\naudience = "a"\njwks = "secret"', "`auth.jwt.jwks`: expected a JSON Web Key Set"),
         ('[auth.jwt]\nissuer = "i"\naudience = "a"\njwks = "[]"', "`auth.jwt.jwks`: expected a JSON Web Key Set"),
         ('cors_origins = ["https://secret.example/"]', "`cors_origins[0]`: expected an origin such as https://app."),
-        ('[passthrough]\nresponses = "a"', "unknown upstream of `passthrough.responses`: `a`"),
-        ('model = "m"\n[upstreams.a]', "`model` cannot be combined with `upstreams`"),
-        ("port = secret-value", "invalid TOML at line 1, column 8: invalid value"),
+        ('[passthrough]\nresponses = "a"', "`a`; no upstreams are configured: add `[upstreams.a]`"),
+        ('model = "m"\n[upstreams.a]', "`model` cannot be combined with `upstreams`: it belongs in `[agents.NAME]`"),
+        (
+            'api_key_file = "key"\n[upstreams.a]',
+            "`api_key_file` cannot be combined with `upstreams`: it belongs in `[upstreams.a]`",
+        ),
+        (
+            "port = secret-value",
+            'invalid TOML at line 1, column 8: invalid value; a text needs straight quotes: `"..."`',
+        ),
         (
             '[agents.a]\nmodel = "m"\n\n[ agents."a" ]  # again\nmodel = "m"',
             "invalid TOML at line 4, column 14: the table `[agents.a]` is already at line 1: write its settings there",
@@ -250,7 +267,7 @@ def test_a_key_that_is_no_header_value_is_rejected(written: Any, tmp_path: Path,
     for environ, config, place in (
         ({"ODD": key}, '[upstreams.a]\napi_key = "${ODD}"', "projector.toml: `upstreams.a.api_key`: "),
         ({}, '[upstreams.a]\napi_key_file = "odd"', "projector.toml: `upstreams.a.api_key`: "),
-        ({"OPENAI_API_KEY": key}, "port = 1", "projector.toml: `api_key`: "),
+        ({"OPENAI_API_KEY": key}, "port = 1", "`OPENAI_API_KEY`: "),
     ):
         with pytest.raises(SettingsError) as caught:
             load(environ, config=written(config))
@@ -264,6 +281,7 @@ def test_a_key_that_is_no_header_value_is_rejected(written: Any, tmp_path: Path,
         ({"PROJECTOR_AGENT__A__MODEL": "m"}, "; did you mean `PROJECTOR_AGENTS__A__MODEL`?"),
         ({"PROJECTOR_AGENTS__A__MODLE": "m"}, "; did you mean `PROJECTOR_AGENTS__A__MODEL`?"),
         ({"PROJECTOR_OPENWOP__CONFORMNCE": "1"}, "; did you mean `PROJECTOR_OPENWOP__CONFORMANCE`?"),
+        ({"PROJECTOR_API_KEY_FILE": "none"}, "`PROJECTOR_API_KEY_FILE`: none: not found"),
         ({"PROJECTOR_AGENTS__A__TOOLS": "[secret"}, "`PROJECTOR_AGENTS__A__TOOLS`: expected JSON"),
         (
             {"PROJECTOR_CORS_ORIGINS": "https://secret"},

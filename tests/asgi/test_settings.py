@@ -47,7 +47,7 @@ def test_a_variable_sets_its_field(environ: dict[str, str], field: str, value: o
         *(({f"PROJECTOR_TIMEOUTS__{name}_S": "inf"}, f"__{name}_S` must be at most 86400") for name in TIMEOUTS),
         ({"PROJECTOR_TIMEOUTS__CLIENT_STALL_TIMEOUT_S": "3000000"}, "__CLIENT_STALL_TIMEOUT_S` must be at most 86400"),
         ({"PROJECTOR_LIMITS__MAX_BODY_BYTES": "-1"}, "`PROJECTOR_LIMITS__MAX_BODY_BYTES` must be greater than 0"),
-        ({"OPENAI_BASE_URL": "ftp://x"}, "`PROJECTOR_BASE_URL`: expected http:// or https://"),
+        ({"OPENAI_BASE_URL": "ftp://x"}, "`OPENAI_BASE_URL`: expected http:// or https://"),
     ],
 )
 def test_invalid_variables_are_rejected_by_name(environ: dict[str, str], message: str) -> None:
@@ -106,7 +106,7 @@ targets = "a"
             f"{file}: `agents.two.targets` must be a list",
             f"{file}: `prot` is unknown; did you mean `port`?",
             f"{file}: `host` must be a string",
-            "`upstreams.b.api_key_file`: cannot be combined with `api_key`",
+            f"{file}: `upstreams.b.api_key_file`: cannot be combined with `api_key`",
             "`PROJECTOR_PROT` is not a setting; did you mean `PROJECTOR_PORT`?",
             "`PROJECTOR_CORS_ORIGINS`: expected JSON",
             "`PROJECTOR_PORT` must be a whole number",

@@ -83,7 +83,7 @@ def test_values_of_a_variable_are_not_printed(written: Any) -> None:
         ('headers = { a = "" }', "`a`: expected printable ASCII in one line"),
         ('headers = { a = "secr\\u00e9t" }', "`a`: expected printable ASCII in one line"),
         ("headers = { a = 1 }", "`upstreams.a.headers.a` must be a string"),
-        ('headers = "secret"', "`upstreams.a.headers` must be an object"),
+        ('headers = "secret"', "`upstreams.a.headers` must be a table"),
         ('query = { "a b" = "secret" }', "`upstreams.a.query`: expected names of printable ASCII"),
         ('query = { a = "secret\\r\\n" }', "`upstreams.a.query`: `a`: expected printable text in one line"),
     ],

@@ -14,7 +14,8 @@ import yaml  # type: ignore[import-untyped]  # its types are another package
 from pydantic import SecretStr
 
 from projector.cli.commands import build_parser
-from projector.server.config.loading import load, variables
+from projector.server.config.loading import load
+from projector.server.config.setting_names import variables
 from projector.server.config.settings import Settings
 from projector.server.process import CLOSE_S
 from projector.server.streaming.registry import LAST_WORDS_S

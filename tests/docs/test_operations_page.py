@@ -21,7 +21,7 @@ from projector.providers.openai_chat import chat_members
 from projector.providers.openai_responses import response_members
 from projector.redaction.policy import Policy
 from projector.server.app import create_app
-from projector.server.config.loading import PREFIX, fields, variables
+from projector.server.config.setting_names import PREFIX, fields, variables
 from projector.server.config.settings import Limits, Settings
 from projector.server.http import input_items
 from projector.server.http.problems import PROBLEMS, problem_of_fault

@@ -82,7 +82,7 @@ def text_class(**fields: str) -> str:
 
 
 BAD: Iterable[tuple[str, str]] = (
-    ("a = 1\nb = x", "ours.toml: invalid TOML at line 2, column 5: invalid value"),
+    ("a = 1\nb = x", "ours.toml: invalid TOML at line 2, column 5: invalid value; a text needs straight quotes"),
     ("a = [", "ours.toml: invalid TOML at end of document: invalid value"),
     ('[[format]]\nname = "a"\nname = "a"\n', "ours.toml: invalid TOML at line 3, column 11: it is already written "),
     ("formats = 1", "ours.toml: `formats`: expected entries that begin with one of `[[format]]`, `[[word]]`"),

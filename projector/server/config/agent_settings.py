@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
 from pydantic import (
-    BeforeValidator,
     Field,
     JsonValue,
     StringConstraints,
@@ -21,7 +20,7 @@ from projector.contracts.limits import NAME_MAX_CHARS
 from projector.providers import PROVIDERS
 from projector.redaction.policy import Policy
 from projector.server.config.caller_settings import RateLimits
-from projector.server.config.config_base import DEFAULT_DIALECT, Dialects, Name, Table
+from projector.server.config.config_base import DEFAULT_DIALECT, NAME_OR_LIST, Dialects, Name, Table
 from projector.server.config.target_settings import Balance, Targets, TargetSettings, check_targets
 from projector.workflows.definition import StepSource, Workflow, workflow_of
 
@@ -152,7 +151,7 @@ def can_serve(upstream_api: str, api: str) -> bool:
 
 UpstreamNames: TypeAlias = Annotated[
     tuple[Name, ...],
-    BeforeValidator(lambda names: (names,) if isinstance(names, str) else names),
+    NAME_OR_LIST,
     Field(min_length=1),
 ]
 """One name, or a list of names."""

@@ -6,11 +6,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Annotated, Final, TypeAlias
 
-from pydantic import BeforeValidator, Field, StringConstraints
+from pydantic import Field, StringConstraints
 
 from projector._errors import known_name
 from projector.providers import PROVIDERS
-from projector.server.config.config_base import Table, matching
+from projector.server.config.config_base import NAME_OR_LIST, Table, matching
 from projector.server.extensions import EXTENSIONS
 
 EVERY_CALLER: Final = "default"
@@ -36,7 +36,7 @@ CallerName: TypeAlias = Annotated[
 ]
 Names: TypeAlias = Annotated[
     tuple[Annotated[str, StringConstraints(min_length=1)], ...],
-    BeforeValidator(lambda names: (names,) if isinstance(names, str) else names),
+    NAME_OR_LIST,
 ]
 """Names that are checked by `caller_checks`; a single one needs no list."""
 _Count: TypeAlias = Annotated[int, Field(gt=0, le=_COUNT_MAX)]

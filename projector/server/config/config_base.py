@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from ipaddress import ip_address
 from typing import Annotated, Final, TypeAlias
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from projector._errors import known_name
 from projector.dialects import DIALECTS
@@ -16,8 +17,13 @@ from projector.providers import PROVIDERS
 DEFAULT_DIALECT: Final = "public_sse_v1"
 DEFAULT: Final = "default"
 """Name of the agent for requests that name none, and of the agent and upstream of the shorthand settings."""
-SHORTHAND: Final = frozenset({"api_key", "api_key_file", "base_url", "model"})
-"""Settings of one upstream with one agent, for a configuration that names no upstreams."""
+SHORTHAND: Final[Mapping[str, str]] = {
+    "api_key": "upstreams",
+    "api_key_file": "upstreams",
+    "base_url": "upstreams",
+    "model": "agents",
+}
+"""Settings of one upstream with one agent, for a configuration that names no upstreams -> the tables that have them."""
 
 Api: TypeAlias = Annotated[str, AfterValidator(lambda name: known_name("api", name, PROVIDERS))]
 Dialect: TypeAlias = Annotated[str, AfterValidator(lambda name: known_name("dialect", name, DIALECTS))]
@@ -42,11 +48,22 @@ def matching(pattern: str, expected: str) -> AfterValidator:
     return AfterValidator(check)
 
 
+def _name_or_list(names: object) -> object:
+    if isinstance(names, str):
+        return (names,)
+    if isinstance(names, Mapping) or not isinstance(names, Iterable):
+        raise ValueError("expected a name, or a list of names")  # noqa: TRY004 - pydantic reports it
+    return names
+
+
+NAME_OR_LIST: Final = BeforeValidator(_name_or_list)
+"""A validator for a list of names; a single one needs no list."""
+
 Name: TypeAlias = Annotated[
     str,
     matching(
         r"[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?",
-        "at most 64 of a to z, 0 to 9, - and _, with a letter or digit at both ends",
+        "a name of at most 64 characters: a to z, 0 to 9, `-` and `_`, with a letter or digit at both ends",
     ),
 ]
 

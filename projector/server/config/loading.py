@@ -9,37 +9,45 @@ folder of the configuration. If there is a setting `X`, the file contains it.
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import tomllib
-import typing
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import UnionType
 from typing import Any, Final, NamedTuple
 
 from pydantic import SecretStr, ValidationError
-from pydantic.fields import FieldInfo
 
-from projector._errors import REPEATED, UsageError, file_problem, toml_problem
+from projector._errors import UsageError
+from projector._file_problems import REPEATED, file_problem, toml_problem
 from projector._validation import FieldPath, invalid_fields, path_name
 from projector.contracts import codec
-from projector.redaction.policy import Policy, with_rules_in
-from projector.server.config.config_base import Table
+from projector.redaction.policy import with_rules_in
 from projector.server.config.config_text import Placeholder, placeholders, repeated_name
 from projector.server.config.http_fields import is_credential
+from projector.server.config.meant_settings import with_hints
+from projector.server.config.setting_names import (
+    PREFIX,
+    SEPARATOR,
+    accepts,
+    is_setting,
+    is_unknown,
+    kind_of,
+    members,
+    nearest_path,
+    variable,
+)
 from projector.server.config.settings import Settings
-from projector.server.extensions import EXTENSIONS
 
-PREFIX: Final = "PROJECTOR_"
-_SEPARATOR: Final = "__"
 _TESTS_PREFIX: Final = "PROJECTOR_TESTS_"
 _FILE: Final = "_file"
-_NAME: Final = "<name>"
-_IN_JSON: Final = {"must be a list": 'in JSON, as `["a", "b"]`', "must be an object": 'in JSON, as `{"a": "b"}`'}
-"""Messages about the value of a variable -> how it is written."""
+_IN_VARIABLES: Final[Mapping[str, str]] = {
+    "must be a list": 'must be a list in JSON, as `["a", "b"]`',
+    "must be an object": 'must be an object in JSON, as `{"a": "b"}`',
+}
+_IN_FILES: Final[Mapping[str, str]] = {"must be an object": "must be a table"}
+"""Messages about a value -> how it is written in this kind of source."""
 _REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _JSON_TYPES: Final = frozenset({tuple, dict, frozenset})
 HTTP_FIELDS: Final = frozenset({"headers", "query"})
@@ -112,12 +120,12 @@ def read(environ: Mapping[str, str], flags: Mapping[str, object] | None = None, 
     if config is not None:
         text = _read_text(config, str(config))
         values = _parse(config, text)
-        unfilled = placeholders(values, text)
+        unfilled = [one for one in placeholders(values, text) if not is_unknown(one.path)]
         values.setdefault("passthrough", {})  # with a file, these routes are on only if it names them
         _resolve(values, environ, references, problems, config)
     sources = _add_variables(values, environ, flags or {}, problems)
     _report_placeholders(unfilled, sources, problems, config)
-    _read_files(values, config.parent if config is not None else Path(), problems)
+    _read_files(values, config, sources, problems)
     kept = {path: text for path, text in references.items() if not _is_below(path, sources)}
     try:
         loaded = Loaded(Settings.model_validate(values), kept)
@@ -139,90 +147,13 @@ def _add_variables(
             _put(values, path, _parse_variable(name, path, environ[name]))
     if "upstreams" not in values:
         for name, field in _OPENAI.items():
-            if environ.get(name):
-                values.setdefault(field, environ[name])
+            if environ.get(name) and field not in values:
+                values[field], sources[field,] = environ[name], name
     for name, value in flags.items():
         if value is not None:
             values[name] = value
             sources[name,] = f"--{name}"
     return sources
-
-
-# names of settings
-
-
-class _Extension(NamedTuple):
-    """Type of the table of an extension, which is imported when its members are needed."""
-
-    name: str
-
-
-def variables() -> list[str]:
-    """Return the names of all variables; `<NAME>` is a placeholder for the name of an upstream or agent."""
-    return [PREFIX + _SEPARATOR.join(path).upper() for path, _ in fields()]
-
-
-def fields(kind: Any = Settings, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], FieldInfo]]:
-    """Yield every setting with its path; extensions are imported."""
-    for name, inner in members(kind).items():
-        if members(inner):
-            yield from fields(inner, (*path, name))
-        else:
-            yield (*path, name), _table(kind).model_fields[name]
-
-
-def members(kind: Any) -> dict[str, Any]:
-    """Return the types of the members of a table by name; `<name>` where names are free, empty for other types."""
-    if typing.get_origin(kind) is dict and members(inner := typing.get_args(kind)[1]):
-        return {_NAME: inner}
-    table = _table(kind)
-    if not (isinstance(table, type) and issubclass(table, Table)):
-        return {}
-    named: dict[str, Any] = {name: field.annotation for name, field in table.model_fields.items()}
-    return named | ({name: _Extension(name) for name in EXTENSIONS} if table is Settings else {})
-
-
-def _table(kind: Any) -> Any:
-    """Return the model of a table that is optional or an extension; any other type unchanged."""
-    if isinstance(kind, _Extension):
-        return EXTENSIONS[kind.name]
-    return typing.get_args(kind)[0] if typing.get_origin(kind) is UnionType else kind
-
-
-def _kind(path: FieldPath) -> Any:
-    """Return the type of the setting or table at a path, None if there is none."""
-    kind: Any = Settings
-    for name in path:
-        inner = members(kind)
-        kind = inner.get(str(name), inner.get(_NAME))
-    return kind
-
-
-def _is_setting(path: FieldPath) -> bool:
-    return bool(path) and (kind := _kind(path)) is not None and not members(kind)
-
-
-def _is_misplaced(path: FieldPath, error_type: str) -> bool:
-    """Return whether a table has no such setting, but the top level has: it was written behind a table."""
-    *table, _ = path or (0,)
-    is_foreign = error_type == "extra_forbidden" or typing.get_origin(_kind(tuple(table))) is dict
-    return bool(table) and is_foreign and not any(isinstance(step, int) for step in path) and _is_setting(path[-1:])
-
-
-def _nearest(path: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the most similar path that exists, empty without one."""
-    found: tuple[str, ...] = ()
-    for name in path:
-        inner = members(_kind(found))
-        close = [name] if _NAME in inner else difflib.get_close_matches(name, inner, n=1)
-        if not close:
-            return ()
-        found = (*found, close[0])
-    return found
-
-
-def _variable(path: FieldPath) -> str:
-    return PREFIX + _SEPARATOR.join(map(str, path)).upper()
 
 
 # sources
@@ -237,7 +168,7 @@ def _parse(config: Path, text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        problem = toml_problem(error)
+        problem = toml_problem(error, text)
         line = re.search(r"line (\d+)", problem)  # without one it is the end of the text
         number = int(line[1]) if line else len(text.splitlines())
         if problem.endswith(REPEATED) and (repeated := repeated_name(text, number)):
@@ -274,6 +205,8 @@ def _resolve(
     for key, value in node.items() if isinstance(node, dict) else enumerate(node):
         at = (*path, key)
         match = _REFERENCE.fullmatch(value) if isinstance(value, str) else None
+        if is_unknown(at):  # it is reported as such, whatever its value
+            continue
         with problems.collected(at, file):
             if isinstance(value, str) and _is_http_field(at):
                 node[key] = _resolve_http_field(value, environ, at)
@@ -281,7 +214,7 @@ def _resolve(
             elif match:
                 node[key] = _variable_value(match, environ, at)
                 references[at] = value
-            elif key in _SECRETS:
+            elif key in _SECRETS and not members(kind_of(at)):
                 raise SettingsError(f"`{path_name(at)}`: expected a variable as `${{NAME}}`, or `{key}{_FILE}`")
             elif isinstance(value, dict | list):
                 _resolve(value, environ, references, problems, file, at)
@@ -316,10 +249,10 @@ def _variables_in(environ: Mapping[str, str], problems: Problems) -> Iterator[tu
     for name, value in sorted(environ.items()):
         if not name.startswith(PREFIX) or name.startswith(_TESTS_PREFIX):
             continue
-        path = tuple(name.removeprefix(PREFIX).lower().split(_SEPARATOR))
-        if not _is_setting(path):
-            nearest = _nearest(path)
-            hint = f"; did you mean `{_variable(nearest)}`?" if _is_setting(nearest) else ""
+        path = tuple(name.removeprefix(PREFIX).lower().split(SEPARATOR))
+        if not is_setting(path):
+            nearest = nearest_path(path)
+            hint = f"; did you mean `{variable(nearest)}`?" if is_setting(nearest) else ""
             problems.append(f"`{name}` is not a setting{hint}")
         elif value:
             yield name, path
@@ -327,20 +260,12 @@ def _variables_in(environ: Mapping[str, str], problems: Problems) -> Iterator[tu
 
 def _parse_variable(name: str, path: tuple[str, ...], text: str) -> object:
     """Return the value of a variable: lists and tables are JSON; other text may be a name where a list is expected."""
-    if not (_takes_json(_kind(path)) and text.lstrip().startswith(("[", "{"))):
+    if not (accepts(kind_of(path), _JSON_TYPES) and text.lstrip().startswith(("[", "{"))):
         return text
     try:
         return codec.loads(text.encode())
     except codec.CodecError:
         raise SettingsError(f"`{name}`: expected JSON") from None
-
-
-def _takes_json(kind: Any) -> bool:
-    """Return whether a type is a list or table, or has one as an alternative."""
-    origin = typing.get_origin(kind)
-    if origin is typing.Annotated or origin in {typing.Union, UnionType}:
-        return any(map(_takes_json, typing.get_args(kind)))
-    return origin in _JSON_TYPES or kind is Policy
 
 
 def _put(values: dict[str, Any], path: tuple[str, ...], value: object) -> None:
@@ -353,31 +278,39 @@ def _put(values: dict[str, Any], path: tuple[str, ...], value: object) -> None:
     values[field] = value
 
 
-def _read_files(node: Any, folder: Path, problems: Problems, path: FieldPath = ()) -> None:
+def _read_files(
+    node: Any,
+    config: Path | None,
+    sources: Mapping[tuple[str, ...], str],
+    problems: Problems,
+    path: tuple[str, ...] = (),
+) -> None:
     """Read the files that `X_file` settings name into `X`; where there is no `X`, make the path absolute.
 
-    Paths of the rule files of a policy are made absolute, too.
+    Paths of the rule files of a policy are made absolute, too. Relative paths begin at the folder of `config`.
     """
+    folder = config.parent if config is not None else Path()
     for key, value in list(node.items()):
         at = (*path, key)
         if key == "policy":
             node[key] = with_rules_in(folder, value)
         elif isinstance(value, dict):
-            _read_files(value, folder, problems, at)
-        elif key.endswith(_FILE) and _is_setting(at) and isinstance(value, str):
+            _read_files(value, config, sources, problems, at)
+        elif key.endswith(_FILE) and is_setting(at) and isinstance(value, str):
             field = key.removesuffix(_FILE)
-            if not _is_setting((*path, field)):
+            if not is_setting((*path, field)):
                 node[key] = str((folder / value).absolute())
                 continue
-            with problems.collected((*path, field)):
+            name = f"`{sources.get(at, path_name(at))}`"
+            with problems.collected((*path, field), None if at in sources else config):
                 if field in node:
-                    raise SettingsError(f"`{path_name(at)}`: cannot be combined with `{field}`")
-                node[field] = _read_text(folder / value, f"`{path_name(at)}`: {folder / value}").strip()
+                    raise SettingsError(f"{name}: cannot be combined with `{field}`")
+                node[field] = _read_text(folder / value, f"{name}: {folder / value}").strip()
 
 
 def _invalid_settings(
     error: ValidationError,
-    values: object,
+    values: Mapping[str, Any],
     sources: Mapping[tuple[str, ...], str],
     config: Path | None,
     failed: Sequence[FieldPath],
@@ -387,20 +320,14 @@ def _invalid_settings(
     Settings at the `failed` paths have been reported. A setting that may have several types is reported once.
     """
     reported = set(failed)
-    for field in invalid_fields(error, values, Settings):
+    for field in with_hints(invalid_fields(error, values, Settings), values):
         if _is_below(field.path, reported):
             continue
         reported.add(field.path)
-        is_unknown = field.type == "extra_forbidden" and not field.text.endswith("?")
-        if is_unknown and (nearest := _nearest(tuple(map(str, field.path)))):
-            field = field._replace(text=f"{field.text}; did you mean `{path_name(nearest)}`?")  # noqa: PLW2901
-        if _is_misplaced(field.path, field.type):
-            place = f"`{field.path[-1]}` is a setting without a table, and belongs above the first table"
-            field = field._replace(text=f"{field.text}; {place}")  # noqa: PLW2901
         names = [name for path, name in sources.items() if path == field.path[: len(path)]]
-        name = next(iter(names), _variable(field.path) if field.path else "")
+        name = next(iter(names), variable(field.path) if field.path else "")
         is_of_file = config is not None and not names
-        if field.text in _IN_JSON and not is_of_file:
-            field = field._replace(text=f"{field.text} {_IN_JSON[field.text]}")  # noqa: PLW2901
-        sentence = field.sentence(path_name(field.path, is_masked=False) if is_of_file else name)
+        texts = _IN_FILES if is_of_file else _IN_VARIABLES
+        written = field._replace(text=texts.get(field.text, field.text))
+        sentence = written.sentence(path_name(field.path, is_masked=False) if is_of_file else name)
         yield from (f"{config}: {line}" if is_of_file else line for line in sentence.splitlines())

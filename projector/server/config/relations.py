@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
-from projector._errors import known_name
 from projector.server.config.agent_settings import PASSTHROUGH_APIS, AgentSettings, can_serve
 from projector.server.config.caller_settings import ROUTES, caller_checks
 from projector.server.config.config_base import DEFAULT, SHORTHAND
-from projector.server.config.target_settings import api_of
+from projector.server.config.target_settings import api_of, upstream_of
 from projector.server.extensions import EXTENSIONS
 
 if TYPE_CHECKING:
@@ -40,7 +39,8 @@ def _checks(settings: Settings) -> Iterator[_Check]:
     agents: Mapping[str, AgentSettings | None] = settings.agents or ({} if settings.upstreams else {DEFAULT: None})
     yield partial(check_access, settings)
     yield partial(_check_ports, settings)
-    yield partial(_check_shorthand, settings)
+    for name in sorted(SHORTHAND.keys() & settings.model_fields_set if settings.upstreams else ()):
+        yield partial(_check_shorthand, settings, name)
     for name, agent in settings.agents.items():
         yield partial(api_of, f"agent `{name}`", [one.upstream for one in agent.all_targets], upstreams)
     for name, model in settings.models.items():
@@ -65,9 +65,12 @@ def _check_ports(settings: Settings) -> None:
         raise ValueError("`admin.port` must not be the same as `port`")
 
 
-def _check_shorthand(settings: Settings) -> None:
-    for name in sorted(SHORTHAND & settings.model_fields_set if settings.upstreams else ()):
-        raise ValueError(f"`{name}` cannot be combined with `upstreams`; set it in an upstream or an agent")
+def _check_shorthand(settings: Settings, name: str) -> None:
+    """Refuse a setting of the shorthand beside `upstreams`; the text of a file is reported as the file."""
+    if f"{name}_file" not in settings.model_fields_set:
+        tables = [*getattr(settings, SHORTHAND[name])]
+        place = f"[{SHORTHAND[name]}.{tables[0] if len(tables) == 1 else 'NAME'}]"
+        raise ValueError(f"`{name}` cannot be combined with `upstreams`: it belongs in `{place}`")
 
 
 def _check_model(name: str, used: list[str], upstreams: Mapping[str, UpstreamSettings | None]) -> None:
@@ -86,7 +89,7 @@ def _check_route(settings: Settings, route: str, api: str, upstreams: Mapping[st
     """Check the upstreams of a passthrough route: each has its API, and all but the last a list of models."""
     for_any_model: str | None = None
     for name in settings.passthrough_upstreams(route):
-        upstream = upstreams[known_name(f"upstream of `passthrough.{route}`:", name, upstreams)]
+        upstream = upstream_of(f"`passthrough.{route}`", name, upstreams)
         if upstream is not None and not can_serve(upstream.api, api):
             raise ValueError(f"`passthrough.{route}`: expected an upstream with api `{api}`, not `{name}`")
         if upstream is not None and upstream.models is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Annotated, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from pydantic import Field, model_validator
 
@@ -57,6 +57,9 @@ class _Upstream(Protocol):
     def api(self) -> str: ...
 
 
+_UpstreamT = TypeVar("_UpstreamT", bound=_Upstream)
+
+
 class _Place(NamedTuple):
     """A target without its weight."""
 
@@ -74,6 +77,14 @@ def check_targets(targets: Sequence[TargetSettings], balance: Balance) -> None:
         raise ValueError('`weight` of a target has an effect only with `balance` = "weight"')
 
 
+def upstream_of(name: str, upstream: str, upstreams: Mapping[str, _UpstreamT | None]) -> _UpstreamT | None:
+    """Return an upstream that a setting names; raise `UsageError` if it is unknown."""
+    if upstream not in upstreams and None in upstreams.values():
+        place = f"`[upstreams.{upstream}]`"
+        raise UsageError(f"unknown upstream of {name}: `{upstream}`; no upstreams are configured: add {place}")
+    return upstreams[known_name(f"upstream of {name}:", upstream, upstreams)]
+
+
 def api_of(name: str, names: Iterable[str], upstreams: Mapping[str, _Upstream | None]) -> str:
     """Return the API of the upstreams of targets; an upstream that is None has the default one.
 
@@ -82,7 +93,7 @@ def api_of(name: str, names: Iterable[str], upstreams: Mapping[str, _Upstream | 
     """
     apis: dict[str, str] = {}
     for upstream in names:
-        row = upstreams[known_name(f"upstream of {name}:", upstream, upstreams)]
+        row = upstream_of(name, upstream, upstreams)
         apis.setdefault(row.api if row is not None else DEFAULT_PROVIDER, upstream)
     if len(apis) > 1:
         (first, one), (second, other), *_ = apis.items()
