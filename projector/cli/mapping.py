@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
@@ -90,6 +91,8 @@ def policy_of(arguments: argparse.Namespace) -> tuple[Policy, tuple[str, ...]]:
             raise UsageError("`--policy` is a policy of a configuration: expected `--config FILE` too")
         return Policy(), ()
     settings = load_settings(arguments.config)
+    for reason in server_module("config.preflight").secret_warnings(settings):
+        print(f"warning: {reason}", file=sys.stderr)
     policies = dict(server_module("config.preflight").policies(settings)) or {"policy": Policy()}
     chosen = f"{_owner(arguments.policy or '')}.policy"
     if arguments.policy is None:

@@ -6,7 +6,7 @@ policy in `redaction/policies/` (`Policy.named("strict")`, or `policy = "strict"
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
@@ -166,17 +166,23 @@ class Policy(_Table):
             from projector.redaction.rule_files import read_own  # noqa: PLC0415 - needed with own rules only
 
             self._own_rules = read_own(self.rules)
+        if problems := [*self._unknown_classes(), *self._unknown_formats()]:
+            raise ValueError("; ".join(problems))
+        return self
+
+    def _unknown_classes(self) -> Iterator[str]:
         classes = {CREDENTIALS, *(row.name for row in (*shipped().classes, *self._own_rules.classes))}
         named = self.text.keys() if isinstance(self.text, Mapping) else set[str]()
         for name in sorted(named - classes):
             listed = ", ".join(f"`{one}`" for one in sorted(classes))
             meant = _meant(name, classes) or f"; known: {listed}, and those in files of `policy.rules`"
-            raise ValueError(f"unknown class of text `{name[:80]}`{meant}")
+            yield f"unknown class of text `{name[:80]}`{meant}"
+
+    def _unknown_formats(self) -> Iterator[str]:
         known = {row.name for row in (*shipped().formats, *self._own_rules.formats)}
         for name in sorted(self.formats_off - known):
             meant = _meant(name, known) or "; `projector explain rules` lists the formats"
-            raise ValueError(f"unknown format `{name[:80]}`{meant}")
-        return self
+            yield f"unknown format `{name[:80]}`{meant}"
 
     @classmethod
     def load(cls, table: Mapping[str, object] | str, folder: Path | None = None) -> Policy:

@@ -178,6 +178,9 @@ def test_a_folder_that_does_not_exist_yet(tmp_path: Path, capsys: pytest.Capture
             f'{SERVED}base_url = "http://localhost:11434"\n',
             "`upstreams.a.base_url` has no path: most servers of this API",
         ),
+        (f'{SERVED}api_key = "${{SHORT_KEY}}"\n', "`upstreams.a.api_key`: streams do not withhold this secret: it has"),
+        (f'{SERVED}headers = {{ Authorization = "Bearer ${{SHORT_KEY}}" }}\n', "`upstreams.a.headers.Authorization`: "),
+        (f'{SERVED}headers = {{ Authorization = "Bearer ${{SHELL_KEY}}" }}\n', ""),
     ],
 )
 def test_what_an_operator_should_look_at_is_named(
@@ -186,7 +189,32 @@ def test_what_an_operator_should_look_at_is_named(
     for name in [name for name in os.environ if name.startswith(("PROJECTOR_", "OPENAI_"))]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("SHELL_KEY", "a-key-for-a-test")
+    monkeypatch.setenv("SHORT_KEY", "short-7")
     (tmp_path / "projector.toml").write_text(text)
     assert main(["config", "check", str(tmp_path / "projector.toml")]) == 0
     printed = capsys.readouterr().err
     assert (warning in printed) if warning else printed == ""
+    assert "short-7" not in printed
+
+
+def test_the_command_redact_names_secrets_that_it_does_not_withhold(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHORT_KEY", "short-7")
+    (tmp_path / "projector.toml").write_text(f'{SERVED}api_key = "${{SHORT_KEY}}"\n')
+    (tmp_path / "text").write_text("it is short-7\n")
+    assert main(["redact", "--config", str(tmp_path / "projector.toml"), str(tmp_path / "text")]) == 0
+    out, err = capfd.readouterr()
+    assert out == "it is short-7\n"
+    assert err.startswith("warning: `upstreams.a.api_key`: ")
+
+
+def test_every_problem_of_a_policy_is_reported(check: Check, tmp_path: Path) -> None:
+    policy = 'text = { emial = "mask", phoen = "mask" }\nformats_off = ["github-tokens"]\n'
+    message = check(f"{SERVED}[passthrough.policy]\n{policy}")
+    for meant in ("email", "phone", "github-token"):
+        assert f"did you mean `{meant}`?" in message
+    word = '[[word]]\nname = "badge"\nabout = "badges"\nsource = "a handbook"\nwhere = "ends"\n'
+    (tmp_path / "ours.toml").write_text(f'{word}matches = ["badge", "one", "two"]\nharmless = ["badges", "a_badge"]\n')
+    message = check(f'{SERVED}[passthrough.policy]\nrules = ["ours.toml"]\n')
+    assert message.count("`passthrough.policy.rules`: ours.toml: `badge`: `") == 3

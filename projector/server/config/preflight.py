@@ -16,9 +16,12 @@ from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
+from projector._validation import FIELDS_MAX
+from projector.redaction.detector import SECRET_MIN_CHARS
 from projector.redaction.policy import Policy
 from projector.server.config.agent_settings import PASSTHROUGH_APIS
 from projector.server.config.loading import Problems, SettingsError
+from projector.server.config.secret_values import short_secrets
 from projector.server.config.settings import Settings, UpstreamSettings
 from projector.server.config.tls_settings import ListenerTls, UpstreamTls
 from projector.server.listening import check_addresses
@@ -77,10 +80,17 @@ def warnings(settings: Settings) -> Iterator[str]:
     jwt = settings.auth.jwt
     if jwt is not None and jwt.jwks_url is not None and _is_plain(jwt.jwks_url):
         yield "`auth.jwt.jwks_url`: the keys are fetched unencrypted, and can be replaced on the way; use https://"
+    yield from secret_warnings(settings)
     for path, tls in _tls_tables(settings):
         from projector.server.tls import certificate_warnings  # noqa: PLC0415 - a start without it is faster
 
         yield from certificate_warnings(tls, path)
+
+
+def secret_warnings(settings: Settings) -> Iterator[str]:
+    """Yield a sentence for each setting with a secret that streams do not withhold."""
+    for path in short_secrets(settings):
+        yield f"`{path}`: streams do not withhold this secret: it has fewer than {SECRET_MIN_CHARS} characters"
 
 
 def policies(settings: Settings) -> Iterator[tuple[str, Policy]]:
@@ -102,8 +112,8 @@ def _check_samples(path: str, policy: Policy) -> None:
 
         detector = Detector(policy)
         for file in policy.rules:
-            for error in check_samples(read(file), detector):
-                raise SettingsError(f"`{path}.rules`: {file.name}: {error}")
+            if errors := [f"`{path}.rules`: {file.name}: {error}" for error in check_samples(read(file), detector)]:
+                raise SettingsError("\n".join(errors[:FIELDS_MAX]))
 
 
 def _upstreams(settings: Settings) -> Iterator[tuple[str, UpstreamSettings]]:

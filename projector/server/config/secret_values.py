@@ -22,29 +22,44 @@ _SCHEME_PARTS: Final = 2  # a scheme and a token, as in `Bearer <token>`
 
 def secret_values(settings: Settings, min_chars: int = SECRET_MIN_CHARS) -> tuple[str, ...]:
     """Return the secrets of a configuration that have at least `min_chars` characters, each once."""
-    found = [] if settings.api_key is None else [settings.api_key.get_secret_value()]
-    for upstream in settings.upstreams.values():
-        found += _of_upstream(upstream, min_chars)
-    if settings.store.url is not None:
-        found += _of_proxy(settings.store.url.get_secret_value())
-    found += [key.get_secret_value() for key in settings.store.encryption_keys]
+    found = (value for _, value in _named(settings, min_chars))
     return tuple(dict.fromkeys(value for value in found if len(value.strip()) >= min_chars))
 
 
-def _of_upstream(upstream: UpstreamSettings, min_chars: int) -> Iterator[str]:
+def short_secrets(settings: Settings) -> Iterator[str]:
+    """Yield the path of each setting with a secret that is too short to be withheld from streams."""
+    found = _named(settings, min_chars=1)
+    yield from dict.fromkeys(path for path, value in found if 0 < len(value.strip()) < SECRET_MIN_CHARS)
+
+
+def _named(settings: Settings, min_chars: int) -> Iterator[tuple[str, str]]:
+    """Yield each secret after the path of its setting; those of upstreams in each form that may be echoed."""
+    if settings.api_key is not None:
+        yield "api_key", settings.api_key.get_secret_value()
+    for name, upstream in settings.upstreams.items():
+        for path, value in _of_upstream(upstream, min_chars):
+            yield f"upstreams.{name}.{path}", value
+    if settings.store.url is not None:
+        yield from (("store.url", value) for value in _of_proxy(settings.store.url.get_secret_value()))
+    for key in settings.store.encryption_keys:
+        yield "store.encryption_keys", key.get_secret_value()
+
+
+def _of_upstream(upstream: UpstreamSettings, min_chars: int) -> Iterator[tuple[str, str]]:
     if upstream.api_key is not None:
-        yield upstream.api_key.get_secret_value()
+        yield "api_key", upstream.api_key.get_secret_value()
     for name, value in upstream.headers.items():
         if isinstance(value, SecretStr):
-            yield from _of_header(name, value.get_secret_value(), min_chars)
-    for parameter in upstream.query.values():
+            for form in _of_header(name, value.get_secret_value(), min_chars):
+                yield f"headers.{name}", form
+    for name, parameter in upstream.query.items():
         if isinstance(parameter, SecretStr):
             text = parameter.get_secret_value()
-            yield from (text, quote(text, safe=""), quote_plus(text))
+            yield from ((f"query.{name}", form) for form in (text, quote(text, safe=""), quote_plus(text)))
     if upstream.tls.key_password is not None:
-        yield upstream.tls.key_password.get_secret_value()
+        yield "tls.key_password", upstream.tls.key_password.get_secret_value()
     if upstream.proxy is not None:
-        yield from _of_proxy(upstream.proxy.get_secret_value())
+        yield from (("proxy", value) for value in _of_proxy(upstream.proxy.get_secret_value()))
 
 
 def _of_header(name: str, value: str, min_chars: int) -> Iterator[str]:
