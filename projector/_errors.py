@@ -15,6 +15,17 @@ class UsageError(ValueError):
     """An argument of the caller is unknown or not allowed; the message names what was expected."""
 
 
+def check_argument(name: str, expected: str, *, holds: bool) -> None:
+    """Raise `UsageError` with what was expected of an argument, unless it holds."""
+    if not holds:
+        raise UsageError(f"`{name}`: expected {expected}")
+
+
+def check_positive(name: str, number: object) -> None:
+    """Raise `UsageError` if an argument is not a number greater than 0."""
+    check_argument(name, "a number greater than 0", holds=isinstance(number, int | float) and number > 0)
+
+
 def missing_package(name: str | None, extras: str) -> str:
     """Return the message about a package that extras of this one install."""
     project = f"public-stream-projector[{extras}]"

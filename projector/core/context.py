@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
-from types import MappingProxyType
+from types import MappingProxyType, NoneType
 from typing import Final
 
 from projector._errors import UsageError
@@ -14,10 +14,21 @@ from projector._errors import UsageError
 WORKFLOW_TEXTS: Final = ("workflow_key", "workflow_run_id", "stage_name", "step_name", "step_agent", "parallel_group")
 WORKFLOW_NUMBERS: Final = ("branch_index",)
 
+_STRING: Final = ((str, NoneType), "a string or None")
+_MEMBERS: Final[Mapping[str, tuple[tuple[type, ...], str]]] = {
+    "stream_id": _STRING,
+    "conversation_id": _STRING,
+    "agent": _STRING,
+    "workflow": ((dict, MappingProxyType, Mapping), "a mapping"),  # the first two are faster to check
+}
+"""Member of a `StreamContext` -> its types, and what is expected."""
+
 
 @dataclass(frozen=True, slots=True)
 class StreamContext:
     """Context of one stream; members that are not given are absent from its events (CONTRACT D9).
+
+    A member of another type raises `UsageError`.
 
     Args:
         stream_id: generated if None: `stream_` and 32 hexadecimal digits (D2).
@@ -30,6 +41,11 @@ class StreamContext:
     conversation_id: str | None = None
     agent: str | None = None
     workflow: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
+
+    def __post_init__(self) -> None:
+        for name, (types, expected) in _MEMBERS.items():
+            if not isinstance(getattr(self, name), types):
+                raise UsageError(f"`{name}`: expected {expected}")
 
 
 @dataclass(frozen=True, slots=True)

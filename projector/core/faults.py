@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple, final
 
+from projector._errors import check_argument
 from projector.contracts.kinds import ErrorSource
 
 
@@ -44,6 +45,12 @@ _ROWS: Final = (
     Fault("stream_interrupted", "server", "The server that produced the stream has stopped.", True),
 )
 FAULTS: Final = {row.code: row for row in _ROWS}
+
+
+def check_fault(fault: object) -> None:
+    """Raise `UsageError` if an argument is no fault."""
+    check_argument("fault", 'a `Fault`, for example `FAULTS["upstream_reset"]`', holds=isinstance(fault, Fault))
+
 
 _RETRYABLE_HTTP: Final = frozenset({408, 409, 425, 429})
 _SERVER_ERRORS: Final = range(500, 600)

@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from projector._errors import UsageError
+from projector._errors import UsageError, check_argument
 from projector.contracts import codec
 from projector.contracts.json_values import count_values, has_long_text
 from projector.contracts.limits import EVENT_TEXT_MAX_BYTES, EVENT_VALUES_MAX
 from projector.core.canonical import CanonicalEvent, Frame
 from projector.core.context import BranchContext
 from projector.core.delta_frames import Output
-from projector.core.faults import FAULTS, Fault
+from projector.core.faults import FAULTS, Fault, check_fault
 from projector.core.handlers.messages import OpenText
 from projector.core.input_formats import MakeDecoder
 from projector.core.message_shape import MESSAGE_MAX_BYTES, MessageShape, shape_of
@@ -32,6 +32,13 @@ UNCOUNTED_MAX_BYTES: Final = EVENT_VALUES_MAX
 """An event of this size cannot have too many values, each of which takes a byte."""
 HOST_PREFIX: Final = "projector."
 HOST_MARK: Final = b'"projector.'
+
+
+def as_bytes(data: object) -> bytes:
+    """Return what a buffer contains; raise `UsageError` for anything but a buffer."""
+    if not isinstance(data, bytearray | memoryview):
+        raise UsageError("`data`: expected the provider's bytes")
+    return bytes(data)
 
 
 class _Released:
@@ -105,13 +112,16 @@ class PipelineBranch:
         return self._stage.dropped
 
     def feed(self, data: bytes) -> bytes:
-        """Process bytes of its provider, cut anywhere."""
+        """Process bytes of its provider, cut anywhere; raise `UsageError` for anything else."""
+        if not isinstance(data, bytes):
+            data = as_bytes(data)
         return self._run(self.read, data)
 
     def close(self, fault: Fault | None = None) -> bytes:
         """End the bytes of the branch; a fault ends the run, unless the branch is optional."""
         if fault is None:
             return self._run(lambda: self.finish() + self._projector.end_branch())
+        check_fault(fault)
         return self._run(lambda: self.finish(is_broken=True) + self._projector.fail(fault))
 
     def stop(self) -> bytes:
@@ -119,7 +129,8 @@ class PipelineBranch:
         return self._run(lambda: self.enter() + self._projector.stop())
 
     def host(self, event: CanonicalEvent) -> bytes:
-        """Process a host event for this branch."""
+        """Process a host event for this branch; raise `UsageError` for anything but a mapping."""
+        check_argument("event", "a mapping", holds=isinstance(event, Mapping))
         return self._run(lambda: self.enter() + self._projector.host(event))
 
     def next_response(self) -> bytes:

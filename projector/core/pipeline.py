@@ -13,15 +13,15 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any, Final, Literal, TypeAlias, get_args
 
-from projector._errors import UsageError, known_name
+from projector._errors import UsageError, check_argument, known_name
 from projector.contracts import codec
 from projector.contracts.kinds import Kind
 from projector.core.canonical import CanonicalEvent, Frame, WireEvent
 from projector.core.context import BranchContext, StreamContext, Timestamps
 from projector.core.delta_frames import DeltaFrames, Output
-from projector.core.faults import FAULTS, Fault
+from projector.core.faults import FAULTS, Fault, check_fault
 from projector.core.input_formats import InputFormat, MakeDecoder, decoder_for
-from projector.core.intake import MakeStage, PipelineBranch, RecordedBranches, recorded_context
+from projector.core.intake import MakeStage, PipelineBranch, RecordedBranches, as_bytes, recorded_context
 from projector.core.projector import PublicStreamProjector
 from projector.core.reported_errors import ProviderError, clean_error
 from projector.core.sse import encode_events, encode_numbered_events
@@ -132,9 +132,9 @@ class Pipeline:
         return sum((branch.dropped for branch in self._branches), self._projector.dropped.copy())
 
     def feed(self, data: bytes) -> bytes:
-        """Process bytes of the provider, cut anywhere; raise `UsageError` for a string."""
-        if isinstance(data, str):
-            raise UsageError("`data`: expected the provider's bytes, not a string")
+        """Process bytes of the provider, cut anywhere; raise `UsageError` for anything else."""
+        if not isinstance(data, bytes):
+            data = as_bytes(data)
         return self._run(self._main.read, data)
 
     def close(self, fault: Fault | None = None) -> bytes:
@@ -144,16 +144,19 @@ class Pipeline:
         was already emitted, as after the response of a stream that is not a run, the fault is ignored.
 
         Raises:
-            UsageError: the fault is no row of `projector.core.faults.FAULTS`.
+            UsageError: the fault is no `Fault`.
         """
         if fault is None:
             return self._run(lambda: self._finish_branches() + self._projector.close())
-        if not isinstance(fault, Fault):
-            raise UsageError("`fault`: expected a row of `projector.core.faults.FAULTS`")
+        check_fault(fault)
         return self._run(lambda: self._finish_branches(is_broken=True) + self._projector.fail_run(fault))
 
     def host(self, event: CanonicalEvent) -> bytes:
-        """Process a host event: `projector.tool_output`, `projector.attachment`, `projector.context` (D35)."""
+        """Process a host event: `projector.tool_output`, `projector.attachment`, `projector.context` (D35).
+
+        Raises:
+            UsageError: the event is no mapping.
+        """
         return self._main.host(event)
 
     def next_response(self) -> bytes:
@@ -198,11 +201,10 @@ class Pipeline:
             number: number of a branch that another process has begun (`restore`).
 
         Raises:
-            UsageError: the context is no `BranchContext`, the stream is not a run, another open branch has the same
-                position in the workflow, or a name is unknown.
+            UsageError: the context is no `BranchContext` or has a member of another type, the stream is not a run,
+                another open branch has the same position in the workflow, or a name is unknown.
         """
-        if not isinstance(context, BranchContext):
-            raise UsageError("`context`: expected a `BranchContext`")
+        check_argument("context", "a `BranchContext`", holds=isinstance(context, BranchContext))
         row, settings = self._provider, self._profile
         if provider is not None:
             row = PROVIDERS[known_name("provider", provider, PROVIDERS)]
@@ -365,14 +367,15 @@ def build_pipeline(
             writes the same stream from the frames again.
 
     Raises:
-        UsageError: an unknown name, an invalid profile, something else than a `Policy`, or a policy and a redactor.
+        UsageError: an unknown name, an invalid profile, something else than a `Policy` or a `StreamContext`, or a
+            policy and a redactor.
     """
-    check_arguments(provider, dialect, policy)
+    context = StreamContext() if context is None else context
+    check_arguments(provider, dialect, policy, context)
     known_name("input format", input_format, _INPUT_FORMATS)
     known_name("output format", output_format, _OUTPUT_FORMATS)
     if redactor is not None and policy is not None:
         raise UsageError("expected a policy or a redactor, not both")
-    context = context or StreamContext()
     if context.stream_id is None:
         context = replace(context, stream_id=f"stream_{os.urandom(16).hex()}")
     return Pipeline(
@@ -393,12 +396,13 @@ def build_pipeline(
     )
 
 
-def check_arguments(provider: str, dialect: str, policy: object) -> None:
-    """Raise `UsageError` for an unknown provider or dialect, and for something else than a `Policy` or None."""
+def check_arguments(provider: str, dialect: str, policy: object, context: object) -> None:
+    """Raise `UsageError` for an unknown name, something else than a `Policy` or None, or than a `StreamContext`."""
     known_name("provider", provider, PROVIDERS)
     known_name("dialect", dialect, DIALECTS)
-    if not isinstance(policy, Policy | None):
-        raise UsageError("`policy`: expected a `Policy`; `Policy.load` makes one of a table or a name")
+    expected = "a `Policy`; `Policy.load` makes one of a table or a name"
+    check_argument("policy", expected, holds=isinstance(policy, Policy | None))
+    check_argument("context", "a `StreamContext`", holds=isinstance(context, StreamContext))
 
 
 _INPUT_FORMATS: Final = get_args(InputFormat)

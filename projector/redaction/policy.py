@@ -6,11 +6,14 @@ policy in `redaction/policies/` (`Policy.named("strict")`, or `policy = "strict"
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+import os
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -24,10 +27,16 @@ from pydantic import (
 from projector._resources import resource
 from projector._validation import describe, nearest
 from projector.contracts import limits
-from projector.redaction.rules import Rules, shipped
+from projector.redaction.rules import Rules, normal_form, shipped
 
 _MIN_VALUE_CHARS: Final = 4
 """Minimum length of a registered value; a shorter one would match parts of ordinary words."""
+
+_FRAME_MIN_BYTES: Final = 4_096
+"""Least limit of a frame: what is never cut (IDs, names, short fields) takes up to 1,700 bytes in the examples."""
+
+REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+"""A reference to a variable, which is replaced in configuration files."""
 
 Action: TypeAlias = Literal["mask", "block", "report"]
 """What becomes of a value in text: a mark stands for it, it ends the stream, or it is shown with a notice."""
@@ -64,7 +73,7 @@ class Limits(_Table):
         limits.IMAGE_CHUNK_MAX_CHARS
     )  # each decodes alone
     error_message_max_chars: Count = limits.ERROR_MESSAGE_MAX_CHARS
-    frame_max_bytes: Count = limits.FRAME_MAX_BYTES
+    frame_max_bytes: Annotated[int, Field(ge=_FRAME_MIN_BYTES)] = limits.FRAME_MAX_BYTES
     container_max_entries: Count = limits.CONTAINER_MAX_ENTRIES
     container_max_depth: Count = limits.CONTAINER_MAX_DEPTH
     id_max_chars: Count = limits.ID_MAX_CHARS
@@ -90,6 +99,22 @@ class RegisteredValue(_Table):
         return value
 
 
+def _check_resolved(registered: RegisteredValue) -> RegisteredValue:
+    if REFERENCE.fullmatch(registered.value.get_secret_value()):
+        place = "is replaced only in a configuration file, not in the value of a variable"
+        raise ValueError(f"expected the value itself: a reference such as `${{NAME}}` {place}")
+    return registered
+
+
+def _check_word(word: str) -> str:
+    if not normal_form(word):
+        raise ValueError("expected a word with letters or digits")
+    return word
+
+
+_Words: TypeAlias = tuple[Annotated[str, AfterValidator(_check_word)], ...]
+
+
 class Policy(_Table):
     """The redaction policy of a host. The defaults are those of the contract.
 
@@ -111,11 +136,11 @@ class Policy(_Table):
     """
 
     limits: Limits = Limits()
-    sensitive_keys_add: tuple[str, ...] = ()
-    sensitive_keys_remove: tuple[str, ...] = ()
+    sensitive_keys_add: _Words = ()
+    sensitive_keys_remove: _Words = ()
     formats_off: frozenset[str] = frozenset()
     rules: tuple[Path, ...] = ()
-    registered: tuple[RegisteredValue, ...] = ()
+    registered: tuple[Annotated[RegisteredValue, AfterValidator(_check_resolved)], ...] = ()
     images: Literal["chunks", "host"] = "chunks"
     reasoning: Literal["off", "summary", "full"] = "summary"
     encrypted_reasoning: bool = False
@@ -153,6 +178,13 @@ class Policy(_Table):
             return _ready_table(table)
         return _with_base(table) if isinstance(table, Mapping) and _BASE in table else table
 
+    @field_validator("formats_off", "registered", "rules", "sensitive_keys_add", "sensitive_keys_remove", mode="before")
+    @classmethod
+    def _check_list(cls, entries: object) -> object:
+        if isinstance(entries, Iterable) and not isinstance(entries, str | bytes | Mapping):
+            return entries
+        raise ValueError("expected a list, even for one entry")
+
     @field_validator("text", mode="before")
     @classmethod
     def _check_text(cls, text: object) -> object:
@@ -185,13 +217,13 @@ class Policy(_Table):
             yield f"unknown format `{name[:80]}`{meant}"
 
     @classmethod
-    def load(cls, table: Mapping[str, object] | str, folder: Path | None = None) -> Policy:
+    def load(cls, table: Mapping[str, object] | str, folder: str | os.PathLike[str] | None = None) -> Policy:
         """Read a policy from a mapping, such as a TOML table, or by its name; raise `PolicyError` if it is invalid.
 
         `folder` is where relative paths of rule files begin: the folder of the file that the table is from.
         """
         try:
-            return cls.model_validate(table if folder is None else with_rules_in(folder, table))
+            return cls.model_validate(table if folder is None else with_rules_in(Path(folder), table))
         except ValidationError as error:
             text = describe(error, table, cls, root="policy")
         raise PolicyError(text)

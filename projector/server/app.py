@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route
 
+from projector._errors import check_argument
 from projector.server.admin import admin_app
 from projector.server.catalog import Catalog, MakeUpstream, provider_upstream
 from projector.server.config.settings import Settings
@@ -23,6 +23,7 @@ from projector.server.control.rate_limits import RateLimiter
 from projector.server.control.rights import Rights
 from projector.server.extensions import Extension
 from projector.server.http.authenticator import Authenticator
+from projector.server.http.cors import Cors
 from projector.server.http.error_responses import respond, response_status
 from projector.server.http.hosts import HostCheck, TrustedProxies
 from projector.server.http.model_routes import NotServed
@@ -35,7 +36,7 @@ from projector.server.streaming.local_logs import make_logs
 from projector.server.streaming.registry import Streams
 from projector.server.streaming.stream_logs import StreamLogs
 from projector.server.telemetry.metrics import Metrics
-from projector.server.telemetry.observer import Observer, OnTerminal
+from projector.server.telemetry.observer import Observer, OnTerminal, check_hook
 from projector.server.telemetry.request_log import RequestLog
 from projector.server.upstream.circuit import Circuits
 from projector.store.budgets import Budgets
@@ -73,7 +74,13 @@ def create_app(
         make_upstream: creates an upstream from its settings, instead of the class that the provider names.
         on_terminal: called for every stream that ends; see `projector.server.telemetry.observer`.
         budgets: where the use of rate limits is counted; in the store by default.
+
+    Raises:
+        UsageError: settings or a hook of another type.
     """
+    expected = "`Settings`; `load_settings` and `Settings.model_validate` make one"
+    check_argument("settings", expected, holds=isinstance(settings, Settings))
+    check_hook(on_terminal)
     streams = Streams(settings.limits)
     circuits = Circuits(settings.circuit_breaker)
     producer = f"process_{uuid.uuid4().hex}"
@@ -224,7 +231,7 @@ def _starlette(
     app.router.redirect_slashes = False  # the redirect would contain the host name of the request, which is untrusted
     if settings.cors_origins:
         app.add_middleware(
-            CORSMiddleware,
+            Cors,
             allow_origins=settings.cors_origins,
             allow_methods=("DELETE", "GET", "POST"),
             allow_headers=_CORS_HEADERS,

@@ -14,6 +14,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from projector import Pipeline, Policy, StreamContext, build_pipeline
+from projector._errors import check_argument, check_positive
 from projector.core.pipeline import check_arguments
 from projector.providers import DEFAULT_PROVIDER, profile_of
 from projector.server.config.config_base import DEFAULT_DIALECT
@@ -24,7 +25,7 @@ from projector.server.streaming.byte_stream import byte_stream
 from projector.server.streaming.host_source import HostSource, HostUpstream, check_source
 from projector.server.streaming.memory import Account, Memory
 from projector.server.streaming.session import ProviderSource, StreamSession
-from projector.server.telemetry.observer import Observer, OnTerminal
+from projector.server.telemetry.observer import Observer, OnTerminal, check_hook
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.telemetry.tracing import begin_stream
 from projector.server.tools.tool_loop import ToolLoop
@@ -43,7 +44,7 @@ _MEMORY: Final = Memory(Limits().max_memory_bytes)
 
 @dataclass(frozen=True, kw_only=True)
 class Projection:
-    """Settings for the streams of a host; raises `UsageError` for an unknown name or an invalid profile."""
+    """Settings for the streams of a host; raises `UsageError` for an unknown name or a setting of another type."""
 
     provider: str = DEFAULT_PROVIDER
     """Vocabulary of the source, a name of `projector.providers.PROVIDERS`."""
@@ -59,7 +60,8 @@ class Projection:
     """Called after the whole stream has been sent; its failure does not affect the stream."""
 
     def __post_init__(self) -> None:
-        check_arguments(self.provider, self.dialect, self.policy)
+        check_arguments(self.provider, self.dialect, self.policy, self.context)
+        check_hook(self.on_terminal)
         if self.profile is not None:
             profile_of(self.provider, self.profile)
 
@@ -88,6 +90,13 @@ class Projection:
         return pipeline, stats
 
 
+def projection_of(projection: Projection | None) -> Projection:
+    """Return a projection, the default one for None; raise `UsageError` for anything else."""
+    expected = "an instance of `Projection`, or None"
+    check_argument("projection", expected, holds=isinstance(projection, Projection | None))
+    return projection or Projection()
+
+
 class PublicSSEResponse(Response):
     """Projects an async iterator: a provider's bytes, its events as the SDK yields them, or an agent's run.
 
@@ -105,6 +114,9 @@ class PublicSSEResponse(Response):
         heartbeat_s: silence before a comment is sent.
         background: runs after the stream, as with other responses.
         status_code: always 200; FastAPI reads it here, to describe a route.
+
+    Raises:
+        UsageError: an argument of another type, or a heartbeat that is not greater than 0.
     """
 
     media_type = "text/event-stream"
@@ -122,7 +134,8 @@ class PublicSSEResponse(Response):
         self.status_code = status_code
         self.background = background
         self.raw_headers = []
-        self._stream = _SourceStream(source, projection or Projection(), timeouts or Timeouts())
+        check_positive("heartbeat_s", heartbeat_s)
+        self._stream = _SourceStream(source, projection, timeouts)
         self._heartbeat_s = heartbeat_s
         self._session: StreamSession | None = None
 
@@ -143,14 +156,17 @@ class PublicSSEResponse(Response):
             await self.background()
 
 
-async def public_stream(
+def public_stream(
     source: Source, projection: Projection | None = None, *, timeouts: Timeouts | None = None
 ) -> AsyncGenerator[bytes, None]:
-    """Yield the stream of a source without HTTP; a failure of the source is its terminal event.
+    """Return the stream of a source without HTTP; a failure of the source is its terminal event.
 
     The arguments are those of `PublicSSEResponse`. Closing the generator closes the source.
     """
-    stream = _SourceStream(source, projection or Projection(), timeouts or Timeouts())
+    return _chunks(_SourceStream(source, projection, timeouts))
+
+
+async def _chunks(stream: _SourceStream) -> AsyncGenerator[bytes, None]:
     with stream.open({"headers": []}) as session:
         chunks = byte_stream(session)
         try:
@@ -165,7 +181,9 @@ async def public_stream(
 class _SourceStream:
     """The session of a source; a run gets the provider of its events."""
 
-    def __init__(self, source: Source, projection: Projection, timeouts: Timeouts) -> None:
+    def __init__(self, source: Source, projection: Projection | None, timeouts: Timeouts | None) -> None:
+        projection = projection_of(projection)
+        check_argument("timeouts", "`Timeouts` or None", holds=isinstance(timeouts, Timeouts | None))
         if isinstance(source, StreamedRun):
             source = AgentRun(source)
         self._is_run = isinstance(source, AgentRun | ToolLoop)
@@ -174,7 +192,7 @@ class _SourceStream:
         check_source(source)
         self._source: HostSource = source
         self._projection = projection
-        self._timeouts = timeouts
+        self._timeouts = timeouts or Timeouts()
         self.observer = Observer(on_terminal=projection.on_terminal)
 
     @contextmanager

@@ -44,7 +44,11 @@ chat_completions = "local"
 """
 AZURE = "https://RESOURCE.openai.azure.com/openai/v1"
 HASH = f"sha256:{64 * '0'}"
-ENVIRON = {"OPENAI_API_KEY": "sk-of-the-environment", "MCP_TOKEN": "mcp-token-of-the-environment"}
+ENVIRON = {
+    "OPENAI_API_KEY": "sk-of-the-environment",
+    "MCP_TOKEN": "mcp-token-of-the-environment",
+    "NOT_EXPANDED": "${A}",
+}
 
 
 @pytest.fixture
@@ -132,6 +136,10 @@ def test_variables_reach_into_named_tables(written: Any) -> None:
         (
             '[upstreams.a]\napi_key = "${MCP_TOKEN}"\napi_key_file = "key"',
             "projector.toml: `upstreams.a.api_key_file`: cannot be combined with `api_key`",
+        ),
+        (
+            '[passthrough.policy]\nregistered = [{ value = "${NOT_EXPANDED}" }]',
+            "`passthrough.policy.registered[0]`: expected the value itself: a reference such as `${NAME}` is replaced",
         ),
         ('[upstreams.a]\napi = "telepathy"', "`upstreams.a.api`: unknown api `telepathy`; known: `openai_"),
         ('[upstreams.a]\nbase_url = "https://me:secret@host/v1"', "`upstreams.a.base_url`: "),

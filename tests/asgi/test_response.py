@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import re
 import threading
 import time
 from collections.abc import AsyncGenerator, Callable
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from openai.types.responses import ResponseTextDeltaEvent
@@ -15,11 +17,18 @@ from structlog.testing import capture_logs
 
 from projector import UsageError
 from projector.core.faults import FAULTS
-from projector.server import ProjectingMiddleware, Projection, PublicSSEResponse
+from projector.server import (
+    ProjectingMiddleware,
+    Projection,
+    PublicSSEResponse,
+    Settings,
+    UpstreamError,
+    create_app,
+    public_stream,
+)
 from projector.server.streaming.memory import LARGE_EVENT_BYTES
 from projector.server.telemetry import observer
 from projector.server.telemetry.stream_stats import Terminal
-from projector.server.upstream.protocol import UpstreamError
 
 TEXT = {"type": "response.output_text.delta", "item_id": "m", "output_index": 0, "content_index": 0, "delta": "a"}
 DONE = {"type": "response.completed", "response": {"id": "r", "status": "completed", "output": []}}
@@ -80,11 +89,42 @@ async def test_every_type_of_source_item(text: object) -> None:
         ({"dialect": "sse"}, "unknown dialect `sse`"),
         ({"policy": {"text": "off"}}, "`policy`: expected a `Policy`"),
         ({"profile": {"odd": 1}}, "profile of `openai_responses`: `odd` is unknown"),
+        ({"context": {"agent": "a"}}, "`context`: expected a `StreamContext`"),
+        ({"context": None}, "`context`: expected a `StreamContext`"),
+        ({"on_terminal": 3}, "`on_terminal`: expected a function or None"),
     ],
 )
 def test_a_projection_is_checked_when_it_is_made(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=f"^{message}"):
         Projection(**settings)
+
+
+NO_PROJECTION: Final = "`projection`: expected an instance of `Projection`, or None"
+NO_NUMBER: Final = "`heartbeat_s`: expected a number greater than 0"
+NO_SETTINGS: Final = "`settings`: expected `Settings`; `load_settings` and `Settings.model_validate` make one"
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: PublicSSEResponse(gives(), Projection), NO_PROJECTION),
+        (lambda: PublicSSEResponse(gives(), {}), NO_PROJECTION),
+        (lambda: PublicSSEResponse(gives(), timeouts={"idle_s": 3}), "`timeouts`: expected `Timeouts` or None"),
+        (lambda: PublicSSEResponse(gives(), heartbeat_s=-1), NO_NUMBER),
+        (lambda: PublicSSEResponse(gives(), heartbeat_s=0), NO_NUMBER),
+        (lambda: PublicSSEResponse(gives(), heartbeat_s=math.nan), NO_NUMBER),
+        (lambda: PublicSSEResponse(gives(), heartbeat_s="15"), NO_NUMBER),
+        (lambda: public_stream(gives(), Projection), NO_PROJECTION),
+        (lambda: public_stream([]), "`source`: expected an async iterable"),
+        (lambda: ProjectingMiddleware(inner(), projection="strict"), NO_PROJECTION),
+        (lambda: create_app({}), NO_SETTINGS),
+        (lambda: create_app(Settings(), on_terminal=3), "`on_terminal`: expected a function or None"),
+        (lambda: UpstreamError("upstream_reset"), '`fault`: expected a `Fault`, for example `FAULTS["upstream_re'),
+    ],
+)
+def test_an_argument_of_another_type_is_named(make: Callable[[], object], message: str) -> None:
+    with pytest.raises(UsageError, match=f"^{re.escape(message)}"):
+        make()
 
 
 HALVES = [ResponseTextDeltaEvent.model_construct(**{**TEXT, "delta": half}) for half in ("\ud83d", "\ude00")]
@@ -131,6 +171,15 @@ async def test_a_response_that_is_no_stream_is_named_in_the_log() -> None:
     assert client.sent[0]["status"] == 500
     crash = next(line for line in lines if line["event"] == "stream_crashed")
     assert "a request needs `stream=True`" in crash["detail"]
+
+
+@pytest.mark.parametrize("items", [[3], [TEXT, 3]])
+async def test_an_item_that_is_no_event_is_named_in_the_log(items: list[object]) -> None:
+    with capture_logs() as lines:
+        client = await Client().call(PublicSSEResponse(gives(*items)))
+    assert b'"code":"internal_error"' in client.body
+    crash = next(line for line in lines if line["event"] == "stream_crashed")
+    assert crash["detail"] == "`source`: expected items that are bytes, JSON texts, mappings or pydantic models"
 
 
 async def test_headers_and_background_of_the_route_are_kept() -> None:

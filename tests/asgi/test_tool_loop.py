@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
+import re
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from itertools import pairwise
@@ -594,10 +595,14 @@ def test_cuts_do_not_matter(name: str, data: st.DataObject) -> None:
     ("options", "text"),
     [
         ({"provider": "openai_responces"}, "unknown provider `openai_responces`"),
-        ({"max_turns": 0}, "`max_turns` must be greater than 0"),
+        ({"max_turns": 0}, "`max_turns`: expected a number greater than 0"),
+        ({"tool_timeout_s": "60"}, "`tool_timeout_s`: expected a number greater than 0"),
         ({"client_tools": ["get_weather"]}, "`client_tools`: `get_weather` is also in `tools`"),
+        ({"tools": [get_weather]}, '`tools`: expected a mapping of names to functions, such as {"lookup": lookup}'),
+        ({"tools": {"get_weather": 3}}, "`tools.get_weather`: expected a function"),
+        ({"ask": response(call())}, "`ask`: expected a function"),
     ],
 )
 def test_wrong_options(options: dict[str, Any], text: str) -> None:
-    with pytest.raises(UsageError, match=text):
-        ToolLoop(Model(), {"get_weather": get_weather}, input="Hi", **options)
+    with pytest.raises(UsageError, match=f"^{re.escape(text)}"):
+        ToolLoop(**{"ask": Model(), "tools": {"get_weather": get_weather}, "input": "Hi", **options})

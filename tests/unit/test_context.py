@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias
 
 import pytest
 
+from projector import UsageError
 from projector.core.context import StreamContext
 
 Event: TypeAlias = dict[str, Any]
@@ -32,16 +33,14 @@ WORKFLOW: Final = {
             {"conversation_id": "c1", "agent": "triage"}, {"conversation_id": "c1", "agent": "triage"}, id="set"
         ),
         pytest.param({"agent": "", "conversation_id": None}, {}, id="D3-empty-is-absent"),
-        pytest.param({"agent": 7}, {}, id="D30-wrong-type"),
         pytest.param({"agent": "a" * 300}, {"agent": "a" * 256}, id="D27-names"),
         pytest.param({"workflow": WORKFLOW}, {"workflow": WORKFLOW}, id="6.2-workflow"),
         pytest.param(
-            {"workflow": {"workflow_key": "k", "step_name": None, "branch_index": -1, "prompt": "p"}},
+            {"workflow": {"workflow_key": "k", "step_name": None, "stage_name": 7, "branch_index": -1, "prompt": "p"}},
             {"workflow": {"workflow_key": "k"}},
             id="6.2-only-its-members",
         ),
         pytest.param({"workflow": {"branch_index": True}}, {}, id="D3-an-empty-workflow-is-absent"),
-        pytest.param({"workflow": ["k"]}, {}, id="D30-a-workflow-that-is-no-object"),
     ],
 )
 def test_the_host_sets_the_context(open_stream: Callable[..., Any], given: Event, said: Event) -> None:
@@ -49,6 +48,20 @@ def test_the_host_sets_the_context(open_stream: Callable[..., Any], given: Event
     stream.feed(QUEUED)
     names = ("conversation_id", "agent", "workflow")
     assert {name: stream.sealed[-1][name] for name in names if name in stream.sealed[-1]} == said
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"stream_id": 7}, "`stream_id`: expected a string or None"),
+        ({"conversation_id": 3}, "`conversation_id`: expected a string or None"),
+        ({"agent": b"triage"}, "`agent`: expected a string or None"),
+        ({"workflow": ["k"]}, "`workflow`: expected a mapping"),
+    ],
+)
+def test_a_member_of_another_type_is_named(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=f"^{message}$"):
+        StreamContext(**given)
 
 
 def test_registered_values_do_not_leave_in_the_context(open_stream: Callable[..., Any]) -> None:

@@ -65,6 +65,7 @@ def test_own_rules_join_the_shipped_ones(ours: Path) -> None:
 
 def test_paths_are_relative_to_the_folder_of_the_configuration(ours: Path) -> None:
     policy = Policy.load({"rules": ["ours.toml"], "formats_off": ["acme-key"]}, ours)
+    assert Policy.load({"rules": ["ours.toml"], "formats_off": ["acme-key"]}, str(ours)) == policy
     assert [row.name for row in policy.own_rules.formats] == ["acme-key"]
     assert Redactor(policy).text("acme_live_a1B2c3D4e5F6g7H8").value == "acme_live_a1B2c3D4e5F6g7H8"
     with pytest.raises(PolicyError, match=r"ours\.toml: not found"):

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 
 import pytest
 
-from projector import FAULTS, Pipeline, Policy, StreamContext, UsageError, build_pipeline
+from projector import FAULTS, BranchContext, Pipeline, Policy, StreamContext, UsageError, build_pipeline
 from projector.contracts import codec, limits
 from projector.contracts.stream_rules import check_stream
 from projector.core.canonical import Frame
@@ -50,9 +50,17 @@ def opened(**settings: Any) -> Pipeline:
 @pytest.mark.parametrize(
     ("call", "expected"),
     [
-        (lambda: opened().feed("text"), "`data`: expected the provider's bytes, not a string"),
-        (lambda: opened().close("upstream_reset"), "`fault`: expected a row of `projector.core.faults.FAULTS`"),
+        (lambda: opened().feed("text"), "`data`: expected the provider's bytes"),
+        (lambda: opened().feed({"type": "response.created"}), "`data`: expected the provider's bytes"),
+        (lambda: opened().feed(None), "`data`: expected the provider's bytes"),
+        (lambda: opened().host("projector.tool_output"), "`event`: expected a mapping"),
+        (lambda: opened().close("upstream_reset"), "`fault`: expected a `Fault`, for example `FAULTS["),
         (lambda: opened(run=True).branch(StreamContext(agent="a")), "`context`: expected a `BranchContext`"),
+        (lambda: opened(run=True).branch(BranchContext(agent=3)), "`agent`: expected a string or None"),
+        (lambda: opened(run=True).branch(BranchContext()).feed("text"), "`data`: expected the provider's bytes"),
+        (lambda: opened(run=True).branch(BranchContext()).host(3), "`event`: expected a mapping"),
+        (lambda: opened(run=True).branch(BranchContext()).close("upstream_reset"), "`fault`: expected a `Fault`"),
+        (lambda: opened(context={"agent": "a"}), "`context`: expected a `StreamContext`"),
         (lambda: opened(policy={"text": "off"}), "`policy`: expected a `Policy`; `Policy.load` makes one"),
         (lambda: opened(policy="strict"), "`policy`: expected a `Policy`; `Policy.load` makes one"),
     ],
@@ -60,6 +68,12 @@ def opened(**settings: Any) -> Pipeline:
 def test_an_argument_of_another_type_is_named(call: Callable[[], object], expected: str) -> None:
     with pytest.raises(UsageError, match=re.escape(expected)):
         call()
+
+
+@pytest.mark.parametrize("kind", [bytearray, memoryview])
+def test_bytes_may_be_in_a_buffer(kind: Callable[[bytes], Any]) -> None:
+    given, plain = opened(context=CONTEXT), opened(context=CONTEXT)
+    assert b"".join(given.feed(kind(piece)) for piece in pieces(sse(*STREAM), 64)) == plain.feed(sse(*STREAM))
 
 
 def sse(*events: Event) -> bytes:

@@ -85,6 +85,18 @@ def test_an_action_of_the_command_line(text: Path, capfd: pytest.CaptureFixture[
     assert "blocked: a value of the class `payment_card`; the output ends before this line" in captured.err
 
 
+@pytest.mark.parametrize("options", [[], ["--text", "email"]])
+def test_a_registered_value_of_a_configuration(
+    text: Path, options: list[str], capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VAULT_TOKEN", "quiet heron")
+    config = text.parent / "c.toml"
+    config.write_text(CONFIG + 'registered = [{ id = "vault", value = "${VAULT_TOKEN}" }]\n', encoding="utf-8")
+    text.write_text("a quiet heron\n", encoding="utf-8")
+    assert cli.main(["redact", "--config", str(config), "--policy", "agents.default", *options, str(text)]) == 0
+    assert capfd.readouterr().out == "a [REDACTED:vault]\n"
+
+
 def test_an_unknown_action_is_named(text: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["redact", "--text", "email=hide", str(text)]) == 2
     assert "`--text`" in capfd.readouterr().err

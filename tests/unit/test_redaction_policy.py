@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from pydantic import BaseModel, ValidationError
@@ -70,9 +71,18 @@ def test_a_table_of_a_configuration_file_is_a_policy() -> None:
         ({"registered": [{"value": "  abc  "}]}, "a registered value needs at least 4"),
         ({"registered": [{"id": "a b", "value": SECRET}]}, "registered[0].id"),
         ({"registered": [{"value": [SECRET]}]}, "registered[0].value"),
-        ({"registered": SECRET}, "registered"),
+        ({"registered": [{"value": "${VAULT_TOKEN}"}]}, "`registered[0]`: expected the value itself: a reference"),
+        ({"registered": SECRET}, "`registered`: expected a list, even for one entry"),
+        ({"rules": "ours.toml"}, "`rules`: expected a list, even for one entry"),
+        ({"rules": Path("ours.toml")}, "`rules`: expected a list, even for one entry"),
+        ({"formats_off": {"bearer": True}}, "`formats_off`: expected a list, even for one entry"),
+        ({"sensitive_keys_remove": 3}, "`sensitive_keys_remove`: expected a list, even for one entry"),
+        ({"sensitive_keys_add": [""]}, "`sensitive_keys_add[0]`: expected a word with letters or digits"),
+        ({"sensitive_keys_add": ["pin", " -_."]}, "`sensitive_keys_add[1]`: expected a word with letters or digits"),
+        ({"sensitive_keys_remove": ["_"]}, "`sensitive_keys_remove[0]`: expected a word with letters or digits"),
         ({"images": "none"}, "images"),
         ({"limits": {"url_max_chars": 0}}, "limits.url_max_chars"),
+        ({"limits": {"frame_max_bytes": 1}}, "`limits.frame_max_bytes` must be at least 4096"),
         ({"limits": {"image_chunk_max_chars": 10}}, "limits.image_chunk_max_chars"),
     ],
 )
@@ -82,6 +92,13 @@ def test_what_is_no_policy_is_refused_by_name(table: dict[str, object], message:
     assert message in str(caught.value)
     assert SECRET not in str(caught.value)
     assert caught.value.__context__ is None
+
+
+def test_a_list_in_keywords_is_one(tmp_path: Path) -> None:
+    with pytest.raises(ValidationError, match="expected a list, even for one entry"):
+        Policy(rules=tmp_path / "ours.toml")  # type: ignore[arg-type]  # without the comma of a tuple
+    words = {"pin": 1, "otp": 2}
+    assert Policy(sensitive_keys_add=words.keys()).sensitive_keys_add == ("pin", "otp")  # type: ignore[arg-type]  # of the same entries
 
 
 def test_a_registered_value_is_never_shown() -> None:

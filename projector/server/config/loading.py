@@ -23,7 +23,7 @@ from projector._errors import UsageError
 from projector._file_problems import REPEATED, file_problem, toml_problem
 from projector._validation import FieldPath, invalid_fields, path_name
 from projector.contracts import codec
-from projector.redaction.policy import with_rules_in
+from projector.redaction.policy import REFERENCE, with_rules_in
 from projector.server.config.config_text import Placeholder, placeholders, repeated_name
 from projector.server.config.http_fields import is_credential
 from projector.server.config.meant_settings import with_hints
@@ -48,7 +48,6 @@ _IN_VARIABLES: Final[Mapping[str, str]] = {
 }
 _IN_FILES: Final[Mapping[str, str]] = {"must be an object": "must be a table"}
 """Messages about a value -> how it is written in this kind of source."""
-_REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _JSON_TYPES: Final = frozenset({tuple, dict, frozenset})
 HTTP_FIELDS: Final = frozenset({"headers", "query"})
 """Tables of an upstream with names and values that are sent to the provider."""
@@ -204,7 +203,7 @@ def _resolve(
     """Replace references with the values of their variables, and record them by path."""
     for key, value in node.items() if isinstance(node, dict) else enumerate(node):
         at = (*path, key)
-        match = _REFERENCE.fullmatch(value) if isinstance(value, str) else None
+        match = REFERENCE.fullmatch(value) if isinstance(value, str) else None
         if is_unknown(at):  # it is reported as such, whatever its value
             continue
         with problems.collected(at, file):
@@ -230,8 +229,8 @@ def _is_http_field(path: FieldPath) -> bool:
 
 def _resolve_http_field(value: str, environ: Mapping[str, str], path: FieldPath) -> SecretStr | str:
     """Return a value with its references replaced; a credential must contain one."""
-    resolved = _REFERENCE.sub(lambda match: _variable_value(match, environ, path), value)
-    if _REFERENCE.search(value):
+    resolved = REFERENCE.sub(lambda match: _variable_value(match, environ, path), value)
+    if REFERENCE.search(value):
         return SecretStr(resolved)
     if is_credential(str(path[-1])):
         raise SettingsError(f"`{path_name(path)}`: expected a variable as `${{NAME}}`")

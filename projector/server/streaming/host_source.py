@@ -156,7 +156,7 @@ def _bytes(item: Any) -> bytes | None:
         kind: Any = type(item)
         form = _form(kind)
         return None if form.is_derived else encode_sse(_json(item.chunk if form.is_chunk else item, form.exclude))
-    raise TypeError("expected bytes, a JSON text, a mapping, or a pydantic model")
+    raise UsageError("`source`: expected items that are bytes, JSON texts, mappings or pydantic models")
 
 
 class _Form(NamedTuple):

@@ -14,6 +14,7 @@ from anyio import CapacityLimiter, to_thread
 from anyio.lowlevel import RunVar
 from starlette.types import Receive, Scope, Send
 
+from projector._errors import check_argument
 from projector.core.reported_errors import ProviderError
 from projector.server.http.problems import Problem
 from projector.server.streaming.session import StreamSession
@@ -36,6 +37,11 @@ HOOK_S: Final = 10.0
 _THREADS_MAX: Final = 40
 """Concurrent hooks. They have threads of their own, because anyio's are used for large events, which must not wait."""
 _THREADS: Final[RunVar[CapacityLimiter]] = RunVar("hook threads")
+
+
+def check_hook(on_terminal: object) -> None:
+    """Raise `UsageError` if a hook cannot be called."""
+    check_argument("on_terminal", "a function or None", holds=on_terminal is None or callable(on_terminal))
 
 
 class Observer:

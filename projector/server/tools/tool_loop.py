@@ -16,7 +16,7 @@ from typing import Final
 
 import anyio
 
-from projector._errors import UsageError, known_name
+from projector._errors import UsageError, check_argument, check_positive, known_name
 from projector.core.canonical import CanonicalEvent
 from projector.core.faults import FAULTS
 from projector.providers import DEFAULT_PROVIDER, PROVIDERS, profile_of
@@ -52,7 +52,8 @@ class ToolLoop:
         max_parallel: calls of one response that run at the same time.
 
     Raises:
-        UsageError: an unknown provider, an invalid profile or limit, or a tool that is also in `client_tools`.
+        UsageError: an unknown provider, an invalid profile or limit, something else than a function, or a tool that is
+            also in `client_tools`.
     """
 
     output_provider: Final = DEFAULT_PROVIDER
@@ -77,8 +78,12 @@ class ToolLoop:
             ("tool_timeout_s", tool_timeout_s),
             ("max_parallel", max_parallel),
         ):
-            if limit <= 0:
-                raise UsageError(f"`{name}` must be greater than 0")
+            check_positive(name, limit)
+        check_argument("ask", "a function", holds=callable(ask))
+        expected = 'a mapping of names to functions, such as {"lookup": lookup}'
+        check_argument("tools", expected, holds=isinstance(tools, Mapping))
+        for name, tool in tools.items():
+            check_argument(f"tools.{name}", "a function", holds=callable(tool))
         for name in sorted(tools.keys() & set(client_tools)):
             raise UsageError(f"`client_tools`: `{name}` is also in `tools`")
         self._ask = ask

@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from projector.core.faults import Fault
+from projector.core.faults import Fault, check_fault
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,9 @@ class UpstreamError(Exception):
         failure: the provider's error response, if there was one.
         should_retry: the provider's `x-should-retry`, None without one.
         reason: why there was no response, as one of a few words (`dns`, `refused`, `certificate`, ...), for the log.
+
+    Raises:
+        UsageError: the fault is no `Fault`.
     """
 
     def __init__(
@@ -53,6 +56,7 @@ class UpstreamError(Exception):
         should_retry: bool | None = None,
         reason: str | None = None,
     ) -> None:
+        check_fault(fault)
         super().__init__(fault.code)
         self.fault = fault
         self.retry_after_s = retry_after_s
