@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from projector.server.config.settings import Settings
 
@@ -18,7 +20,8 @@ ASKED = "authorization, content-type, traceparent, x-request-id"
 class CorsResponse:
     """What a browser reads of a response."""
 
-    def __init__(self, head: str) -> None:
+    def __init__(self, text: str) -> None:
+        head, _, self.body = text.partition("\r\n\r\n")
         first, *lines = head.strip().split("\r\n")
         self.status = int(first.split()[1])
         self.headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
@@ -32,7 +35,7 @@ async def preflight(site: Any, path: str, **headers: str) -> CorsResponse:
     reader, writer = await asyncio.open_connection("127.0.0.1", site.port)
     lines = [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
     writer.write("\r\n".join([f"OPTIONS {path} HTTP/1.1", "host: test", "connection: close", *lines, "", ""]).encode())
-    told = CorsResponse((await reader.readuntil(b"\r\n\r\n")).decode())
+    told = CorsResponse((await reader.read()).decode())
     writer.close()
     return told
 
@@ -71,6 +74,29 @@ async def test_other_origins_are_not_allowed(serve: Any, origins: list[str], hea
 @pytest.mark.parametrize("headers", [asking(PAGE, method="PUT"), asking(PAGE, headers="x-forwarded-for")])
 async def test_other_methods_and_headers_are_not_allowed(serve: Any, headers: dict[str, str]) -> None:
     assert (await preflight(serve(cors_origins=[PAGE]), CHAT, **headers)).status == 400
+
+
+@pytest.mark.parametrize(
+    ("headers", "detail"),
+    [
+        (asking(OTHER), "The origin of the page is not one of `PROJECTOR_CORS_ORIGINS`."),
+        (
+            asking(PAGE, method="PUT"),
+            "The method or a header is not allowed for pages of other origins.",
+        ),
+    ],
+)
+async def test_a_refusal_is_an_error_response_with_a_code(serve: Any, headers: dict[str, str], detail: str) -> None:
+    with capture_logs() as logs:
+        site = serve(cors_origins=[PAGE])
+        told = await preflight(site, CHAT, **headers)
+        of_openai = await preflight(site, "/v1/responses", **headers)
+        await site.is_quiet()
+    assert (told.status, told.headers["content-type"]) == (400, "application/problem+json")
+    problem = json.loads(told.body)
+    assert (problem["code"], problem["detail"]) == ("cors_not_allowed", detail)
+    assert (of_openai.status, json.loads(of_openai.body)["error"]["code"]) == (400, "cors_not_allowed")
+    assert [line["code"] for line in logs if line["event"] == "request"] == ["cors_not_allowed"] * 2
 
 
 async def test_credentials_are_not_allowed(serve: Any) -> None:

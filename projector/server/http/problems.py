@@ -40,6 +40,7 @@ PROBLEMS: Final[Mapping[str, _Row]] = {
     "invalid_position": _Row(HTTPStatus.BAD_REQUEST, "The position in the stream is invalid."),
     "unknown_event": _Row(HTTPStatus.BAD_REQUEST, "The stream has no event of this number."),
     "host_not_allowed": _Row(HTTPStatus.BAD_REQUEST, "This server does not serve the host of the request."),
+    "cors_not_allowed": _Row(HTTPStatus.BAD_REQUEST, "The origin of the page is not one of `PROJECTOR_CORS_ORIGINS`."),
     "unauthenticated": _Row(
         HTTPStatus.UNAUTHORIZED, "A valid API key or token is required, sent as `Authorization: Bearer KEY`."
     ),
