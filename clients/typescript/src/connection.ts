@@ -84,7 +84,7 @@ export function openStream(request: StreamRequest, options: StreamOptions = {}):
     try {
       watch.start(firstByteTimeoutMs, "timeout_first_byte");
       const body = await watch.guard(open(watch.signal));
-      return body === undefined || (yield* read(body, watch));
+      return !body || (yield* read(body, watch));
     } finally {
       watch.close();
     }
@@ -96,7 +96,7 @@ export function openStream(request: StreamRequest, options: StreamOptions = {}):
     const response = await send(url, { ...(await init(!isResumed)), signal });
     if (isResumed && response.status === NO_CONTENT) return undefined;
     if (!response.ok) throw isResumed ? await lost(response) : await errorOfResponse(response);
-    if (!response.headers.get("content-type")?.startsWith("text/event-stream") || response.body === null) {
+    if (!response.headers.get("content-type")?.startsWith("text/event-stream") || !response.body) {
       throw new StreamError("protocol", "The answer is not an event stream.", false, { status: response.status });
     }
     const given = response.headers.get("location");
@@ -116,7 +116,7 @@ export function openStream(request: StreamRequest, options: StreamOptions = {}):
         if (done) return false;
         for (const data of parser.feed(decoder.decode(value, { stream: true }))) {
           const event = accept(data);
-          if (event === undefined) continue;
+          if (!event) continue;
           watch.stop(); // the caller may take its time
           if (performance.now() > sliceEnd) sliceEnd = (await nextTask(), performance.now() + SLICE_MS);
           yield event;
@@ -139,7 +139,7 @@ export function openStream(request: StreamRequest, options: StreamOptions = {}):
       throw new StreamError("protocol", "An event is not JSON.", true);
     }
     if (!isRecord(event) || event.schema !== "public_sse_v1" || !isIndex(event.event_id)) {
-      throw new StreamError("protocol", "An event is not of `public_sse_v1`.", false);
+      throw new StreamError("protocol", "An event is not of `public_sse_v1`: check `?dialect=`.", false);
     }
     if (event.event_id <= last) return undefined;
     if (event.event_id > last + 1) throw new StreamError("protocol", "Events are missing.", true);
@@ -161,7 +161,7 @@ export function openStream(request: StreamRequest, options: StreamOptions = {}):
   }
 
   async function cancel(): Promise<boolean> {
-    if (location === undefined) return false;
+    if (!location) return false;
     const response = await send(`${location}/cancel`, await init(false, "POST"));
     if (!response.ok) throw await errorOfResponse(response);
     return true;
@@ -186,8 +186,7 @@ function watching(outer: AbortSignal | undefined) {
     stop,
     start(ms: number, code: "timeout_first_byte" | "timeout_idle"): void {
       stop();
-      const silence = new StreamError(code, `The server sent nothing for ${ms} ms.`, true);
-      timer = setTimeout(() => controller.abort(silence), ms);
+      timer = setTimeout(() => controller.abort(new StreamError(code, `The server sent nothing for ${ms} ms.`, true)), ms);
     },
     /** Awaits a step of the request; failures of the network become a `StreamError`. */
     async guard<T>(step: Promise<T>): Promise<T> {
@@ -202,8 +201,10 @@ function watching(outer: AbortSignal | undefined) {
         return await Promise.race([step, aborted]);
       } catch (error) {
         if (signal.aborted) throw signal.reason;
-        if (error instanceof StreamError) throw error;
-        throw new StreamError("network", `No connection: ${(error as Error).message}`, true, { cause: error });
+        const { message, cause } = error as Error & { cause?: Error & { code?: string; input?: string } };
+        if (error instanceof StreamError || cause?.input) throw error; // Node: `url` is no address
+        const reason = cause?.message || cause?.code || message; // Node: `fetch failed` is not the reason
+        throw new StreamError("network", `No connection: ${reason}`, true, { cause: error });
       } finally {
         signal.removeEventListener("abort", give!);
       }
@@ -221,7 +222,7 @@ async function lost(response: Response): Promise<StreamError> {
   const error = await errorOfResponse(response);
   const code = { 400: "protocol", 404: "connection_lost", 410: "trimmed" } as const;
   const known = code[response.status as keyof typeof code];
-  return known === undefined ? error : new StreamError(known, error.message, false, error.details);
+  return known ? new StreamError(known, error.message, false, error.details) : error;
 }
 
 /** Returns the pause before an attempt: 0.5 s that doubles up to 8 s, of which a random half is left out. */

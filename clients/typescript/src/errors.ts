@@ -1,5 +1,7 @@
 /** Errors of a connection. A failure of the stream itself is its `error` event, not an exception. */
 
+import { isRecord, textOf } from "./checks.js";
+
 export type StreamErrorCode =
   /** The server answered with an error; `problem` is its document. */
   | "http"
@@ -32,7 +34,7 @@ export class StreamError extends Error {
     message: string,
     /** Whether the same request may succeed later. */
     readonly isRetryable: boolean,
-    readonly details: { status?: number; problem?: Problem; retryAfterMs?: number; cause?: unknown } = {},
+    readonly details: { status?: number; problem?: Problem; retryAfterMs?: number | undefined; cause?: unknown } = {},
   ) {
     super(message, { cause: details.cause });
   }
@@ -47,13 +49,13 @@ export async function errorOfResponse(response: Response): Promise<StreamError> 
   let problem: Problem = {};
   try {
     const body: unknown = await response.json();
-    if (typeof body === "object" && body !== null) problem = body;
+    if (isRecord(body)) problem = body;
   } catch {
     // a proxy's page; the status is enough
   }
   const seconds = Number(headers.get("retry-after") ?? NaN);
   const retryAfterMs = seconds >= 0 ? Math.min(seconds * 1000, MAX_WAIT_MS) : undefined;
   const isRetryable = typeof problem.is_retryable === "boolean" ? problem.is_retryable : RETRYABLE.has(status);
-  const detail = typeof problem.detail === "string" ? problem.detail : `The server answered with status ${status}.`;
-  return new StreamError("http", detail, isRetryable, { status, problem, ...(retryAfterMs !== undefined && { retryAfterMs }) });
+  const detail = textOf(problem.detail) ?? `The server answered with status ${status}.`;
+  return new StreamError("http", detail, isRetryable, { status, problem, retryAfterMs });
 }

@@ -73,7 +73,6 @@ export function reduce(state: StreamState, event: PublicSseEvent): StreamState {
 // the envelope
 
 function addNotices(state: Draft, event: Json, eventId: number): void {
-  if (!Array.isArray(event.notices)) return;
   const itemId = textOf(event.item_id);
   const found = noticesOf(event).map((one) => ({ ...one, eventId, kind: event.kind as string, ...optional({ itemId }) }));
   if (found.length > 0) state.notices = [...state.notices, ...found];
@@ -125,8 +124,7 @@ function onLifecycle(state: Draft, event: Json): void {
     branch.key === key ? { ...branch, status, ...optional({ reason }) } : branch,
   );
   if (reason !== undefined) state.reason = reason;
-  if (status === "queued" && state.items.length === 0) state.status = "queued";
-  else state.status = "in_progress";
+  state.status = status === "queued" && state.items.length === 0 ? status : "in_progress";
 }
 
 function onItem(state: Draft, event: Json): void {

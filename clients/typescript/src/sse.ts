@@ -19,10 +19,10 @@ export function sseParser(): SseParser {
       const found: string[] = [];
       if (skipsNewline && text.startsWith("\n")) text = text.slice(1);
       else if (text === "") return found;
-      skipsNewline = text === "" ? false : text.endsWith("\r"); // "\r\n" may be cut in the middle
+      skipsNewline = text.endsWith("\r"); // "\r\n" may be cut in the middle
       const lines = text.split(LINE_END);
       lines[0] = rest + lines[0];
-      rest = lines.pop() ?? "";
+      rest = lines.pop()!;
       for (const line of lines) {
         if (line === "") {
           if (data.length > 0) found.push(data.join("\n"));

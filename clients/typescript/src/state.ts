@@ -129,9 +129,8 @@ export const initialState: StreamState = { lastEventId: 0, status: "idle", items
 /** Returns the text of the answer: that of `final`, or else of all messages so far. */
 export function responseText(state: StreamState): string {
   const said = state.end?.kind === "final" ? state.end.final.response_text : undefined;
-  if (said !== undefined) return said;
   const texts = state.items.map((item) => (item.kind === "message" ? item.parts.map((part) => part.text).join("") : ""));
-  return texts.filter((text) => text !== "").join("\n\n");
+  return said ?? texts.filter((text) => text !== "").join("\n\n");
 }
 
 export const usage = (state: StreamState): Usage | undefined =>
@@ -172,10 +171,10 @@ export function segments(part: MessagePart): Segment[] {
   const found: Segment[] = [];
   edges.forEach((start, at) => {
     const end = edges[at + 1] ?? start;
-    const within = (from: number, to: number) => part.citations.filter((_, n) => spans[n]![0] <= from && spans[n]![1] >= to);
+    const within = part.citations.filter((_, n) => spans[n]![0] <= start && spans[n]![1] >= end);
     const points = part.citations.filter((_, n) => spans[n]![0] === start && spans[n]![1] === start);
     if (points.length > 0) found.push({ text: "", citations: points });
-    if (end > start) found.push({ text: characters.slice(start, end).join(""), citations: within(start, end) });
+    if (end > start) found.push({ text: characters.slice(start, end).join(""), citations: within });
   });
   return found;
 }

@@ -38,8 +38,20 @@ test("events that arrive at once leave time for other tasks", () =>
 
 test("the error of a relative URL outside a page says so", async () => {
   const { error } = await read("/api/v1/chat/stream");
-  assert.deepEqual([error.code, error.message], ["network", "No connection: Failed to parse URL from /api/v1/chat/stream"]);
+  assert.deepEqual([error instanceof StreamError, error.message], [false, "Failed to parse URL from /api/v1/chat/stream"]);
 });
+
+test("the error of a refused connection names the address", async () => {
+  const { url } = await serving([], async (server) => server);
+  const { error } = await read(url);
+  assert.deepEqual([error.code, error.message], ["network", `No connection: connect ECONNREFUSED ${new URL(url).host}`]);
+});
+
+test("the error of another dialect names the parameter", () =>
+  serving([stream('data: {"type":"start"}\n\n')], async ({ url }) => {
+    const { error } = await read(url);
+    assert.deepEqual([error.code, error.message], ["protocol", "An event is not of `public_sse_v1`: check `?dialect=`."]);
+  }));
 
 test("a stream is one request", () =>
   serving([stream(events(1, 3, 3))], async ({ url, requests }) => {
