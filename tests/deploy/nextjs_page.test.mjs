@@ -272,6 +272,49 @@ test("a user who is signed out is told to sign in, and loses nothing", async () 
   }
 });
 
+test("a key that the projector refuses is a line in the log, and nobody is signed out", async () => {
+  const guarded = await startProjector(python, provider, "key-of-the-page");
+  try {
+    for (const [variables, line] of [
+      [{ STREAM_SERVER_KEY: "another-key" }, `The projector at ${guarded.url} refused STREAM_SERVER_KEY.`],
+      [{ STREAM_SERVER_KEY: "" }, `STREAM_SERVER_KEY is not set, and the projector at ${guarded.url} needs it.`],
+    ]) {
+      const site = await startNext(app, guarded, variables);
+      try {
+        ({ page, complaints } = await opened(context, site.url));
+        await field().fill("Count");
+        await field().press("Enter");
+        await told("The server does not accept this page.");
+        await until(() => site.log().includes(line), "the log has the reason");
+        await picture("refused");
+      } finally {
+        site.close();
+      }
+    }
+  } finally {
+    await guarded.close();
+  }
+});
+
+test("no projector: the page has no connection yet, and the log has the reason", async () => {
+  for (const [address, line] of [
+    ["http://127.0.0.1:9", "There is no projector at http://127.0.0.1:9 (STREAM_SERVER_URL)."],
+    ["127.0.0.1:9", "STREAM_SERVER_URL: expected http:// or https:// before 127.0.0.1:9."],
+  ]) {
+    const site = await startNext(app, { url: address });
+    try {
+      ({ page, complaints } = await opened(context, site.url));
+      await field().fill("Count");
+      await field().press("Enter");
+      await told("No connection yet. Trying again…");
+      await until(() => site.log().includes(line), "the log has the reason");
+      await picture("no-connection");
+    } finally {
+      site.close();
+    }
+  }
+});
+
 test("a conversation has a history, is kept, and is found again", async () => {
   const first = await ask("My name is Ada.");
   first.text("Hello, Ada.");

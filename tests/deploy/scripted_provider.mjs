@@ -121,9 +121,11 @@ export async function startNext(folder, projector, variables = {}) {
   const url = `http://127.0.0.1:${port}`;
   const env = { ...process.env, NEXT_TELEMETRY_DISABLED: "1", STREAM_SERVER_URL: projector.url, ...variables };
   const command = ["node_modules/next/dist/bin/next", "start", "-H", "127.0.0.1", "-p", `${port}`];
-  const program = spawn(process.execPath, command, { cwd: folder, env, stdio: "ignore" });
+  const program = spawn(process.execPath, command, { cwd: folder, env, stdio: ["ignore", "ignore", "pipe"] });
+  let log = "";
+  program.stderr.setEncoding("utf8").on("data", (text) => (log += text));
   await answers(url, program);
-  return { url, close: () => program.kill("SIGKILL") };
+  return { url, log: () => log, close: () => program.kill("SIGKILL") };
 }
 
 async function answers(url, program) {

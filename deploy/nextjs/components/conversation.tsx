@@ -116,10 +116,13 @@ interface Trouble {
 function troubleOf(state: StreamState, connection: string, error: unknown): Trouble | undefined {
   if (state.end?.kind === 'error') return { text: state.end.error.message || 'The answer failed.', canRetry: true }
   if (state.end !== undefined) return state.status === 'failed' ? { text: '', canRetry: true } : undefined
-  if (connection === 'retrying') return { text: 'The connection was lost. Trying to continue…', canRetry: false }
+  const isStarted = state.streamId !== undefined
+  if (connection === 'retrying') {
+    const text = isStarted ? 'The connection was lost. Trying to continue…' : 'No connection yet. Trying again…'
+    return { text, canRetry: false }
+  }
   if (connection !== 'closed') return undefined
   if (isSignedOut(error)) return { text: SIGNED_OUT, canRetry: true, isSignedOut: true }
-  const isStarted = state.streamId !== undefined
   const text = error instanceof Error && !isStarted ? error.message : 'The connection was lost before the answer was complete.'
   return { text, canRetry: true }
 }

@@ -14,6 +14,9 @@ export async function credentials(request: Request): Promise<HeadersInit | undef
   return name ? undefined : {}
 }
 
+/** Returns whether users cannot sign in, so requests have the key of this site. */
+export const hasSiteKey = (): boolean => !process.env.STREAM_SERVER_COOKIE && !process.env.SIGN_IN_URL
+
 /** Returns the address of your sign-in page, which the page shows to a user who is not signed in. */
 export const signInUrl = (): string | undefined => process.env.SIGN_IN_URL
 

@@ -1,6 +1,6 @@
 /** Forwards requests to the projector at STREAM_SERVER_URL, with the headers that pass. */
 
-import { credentials } from './auth'
+import { credentials, hasSiteKey } from './auth'
 
 const HEADERS_UP = ['accept', 'content-type', 'x-request-id', 'x-sticky', 'traceparent', 'tracestate']
 
@@ -31,15 +31,29 @@ export async function forward(request: Request, path: string): Promise<Response>
       redirect: 'error',
       signal: request.signal,
     })
+    if (answer.status === 401 && hasSiteKey()) return refused(server, headers.has('authorization'))
     const down = pick(answer.headers, HEADERS_DOWN)
     const stream = answer.headers.get('location')?.split('/').pop()
     if (stream) down.set('location', `/api/chat/${stream}`) // where this site has its events
     return new Response(answer.body, { status: answer.status, headers: down })
   } catch {
-    if (!request.signal.aborted) console.error(`There is no projector at ${server} (STREAM_SERVER_URL).`)
+    if (!request.signal.aborted) console.error(noProjector(server))
     const about = { code: 'server_shutdown', is_retryable: true }
     return problem(503, 'Service Unavailable', 'No server is available.', about, { 'retry-after': '5' })
   }
+}
+
+const noProjector = (server: string): string =>
+  /^https?:\/\//.test(server)
+    ? `There is no projector at ${server} (STREAM_SERVER_URL).`
+    : `STREAM_SERVER_URL: expected http:// or https:// before ${server}.`
+
+/** Returns the answer to a request with a key that the projector refused: its user cannot sign in to change that. */
+function refused(server: string, hasKey: boolean): Response {
+  const unset = `STREAM_SERVER_KEY is not set, and the projector at ${server} needs it.`
+  console.error(hasKey ? `The projector at ${server} refused STREAM_SERVER_KEY.` : unset)
+  const about = { code: 'key_refused', is_retryable: false }
+  return problem(502, 'Bad Gateway', 'The server does not accept this page. The log of Next.js has the reason.', about)
 }
 
 function pick(from: Headers, names: string[]): Headers {
