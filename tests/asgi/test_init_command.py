@@ -19,9 +19,9 @@ pytestmark = pytest.mark.timeout(300)
 ROOT: Final = Path(__file__).parents[2]
 HASHES: Final = [f"sha256:{digit * 64}" for digit in "123"]
 ENVIRON: Final = {
-    "OPENAI_API_KEY": "sk-test",
-    "AZURE_OPENAI_API_KEY": "sk-test",
-    "AZURE_WEST_API_KEY": "sk-test",
+    "OPENAI_API_KEY": "sk-a-test-key",
+    "AZURE_OPENAI_API_KEY": "sk-a-test-key",
+    "AZURE_WEST_API_KEY": "sk-a-test-key",
     "FRONTEND_KEY_SHA256": HASHES[0],
     "PAGE_KEY_SHA256": HASHES[1],
     "STAFF_KEY_SHA256": HASHES[2],

@@ -84,7 +84,7 @@ class Reloaded:
         self._folder = folder
         self._port = port
 
-    def write(self, *, model: str = "m", key: str = "anna", sent: str = "sk-one", more: str = "") -> None:
+    def write(self, *, model: str = "m", key: str = "anna", sent: str = "sk-first", more: str = "") -> None:
         write(self._folder, self._port, model=model, key=key, sent=sent, more=more)
 
     def log(self) -> list[dict[str, Any]]:
@@ -109,7 +109,7 @@ class Reloaded:
         )
 
 
-def write(folder: Path, port: int, *, model: str = "m", key: str = "anna", sent: str = "sk-one", more: str) -> None:
+def write(folder: Path, port: int, *, model: str = "m", key: str = "anna", sent: str = "sk-first", more: str) -> None:
     (folder / "key").write_text(sent)
     (folder / "projector.toml").write_text(CONFIG.format(anna=hash_of(key), port=port, model=model) + more)
 
@@ -180,7 +180,7 @@ async def test_a_reload_applies_to_new_requests_and_keeps_running_streams(starte
         old = await server.stream()
         await old.readuntil(b"\n\n")
         assert (await (await server.stream(agent="second")).read()).startswith(b"HTTP/1.1 404")
-        server.write(model="other", key="bert", sent="sk-two", more=AGENT)
+        server.write(model="other", key="bert", sent="sk-second", more=AGENT)
         line = await server.send(signal.SIGHUP, "reloaded")
         assert line["needs_restart"] == []
         assert (await (await server.stream(key="anna")).read()).startswith(b"HTTP/1.1 401")
@@ -192,14 +192,14 @@ async def test_a_reload_applies_to_new_requests_and_keeps_running_streams(starte
         models = [peer.body["model"] for peer in provider.peers]
         assert models == ["m", "other", "another"]
         keys = [peer.header(b"authorization") for peer in provider.peers]
-        assert keys == [b"Bearer sk-one", b"Bearer sk-two", b"Bearer sk-two"]
+        assert keys == [b"Bearer sk-first", b"Bearer sk-second", b"Bearer sk-second"]
         assert not provider.peers[0].gone.is_set()
         provider.released.set()
         for stream in (old, *new):
             assert b'"status":"completed"' in await stream.read()
         text = await server.process.get("/metrics")
         assert 'projector_streams_total{dialect="public_sse_v1",outcome="completed"} 3.0' in text
-        assert "sk-one" not in str(server.log())
+        assert "sk-first" not in str(server.log())
 
 
 async def test_an_upstream_connection_of_the_old_settings_is_closed_after_its_last_stream(started: Started) -> None:

@@ -99,7 +99,7 @@ def test_a_certificate_that_cannot_be_used(run: Run, path: str, members: str, me
 @pytest.mark.parametrize("path", TABLES)
 @pytest.mark.parametrize("members", GOOD)
 def test_a_certificate_that_can_be_used(run: Run, monkeypatch: pytest.MonkeyPatch, path: str, members: str) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "none")  # without it there is a warning
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-a-test-key")  # without it there is a warning
     assert run(TABLES[path] + members) == (0, "")
 
 
@@ -172,16 +172,16 @@ PLAIN = "the key is sent unencrypted"
 @pytest.mark.parametrize(
     ("members", "expected"),
     [
-        ({"base_url": "http://10.0.0.7:8000/v1", "api_key": "sk-test"}, [PLAIN]),
-        ({"base_url": "http://llm.models.svc.cluster.local/v1", "api_key": "sk-test"}, [PLAIN]),
-        ({"base_url": "http://a.example/v1", "headers": {"authorization": "Bearer sk-test"}}, [PLAIN]),
+        ({"base_url": "http://10.0.0.7:8000/v1", "api_key": "sk-a-test-key"}, [PLAIN]),
+        ({"base_url": "http://llm.models.svc.cluster.local/v1", "api_key": "sk-a-test-key"}, [PLAIN]),
+        ({"base_url": "http://a.example/v1", "headers": {"authorization": "Bearer sk-a-test-key"}}, [PLAIN]),
         ({"base_url": "http://a.example/v1", "headers": {"x-team": "search"}}, []),
-        ({"base_url": "http://a.example/v1", "query": {"code": "sk-test"}}, [PLAIN]),
+        ({"base_url": "http://a.example/v1", "query": {"code": "sk-a-test-key"}}, [PLAIN]),
         ({"base_url": "http://a.example/v1"}, []),
-        ({"base_url": "https://a.example/v1", "api_key": "sk-test"}, []),
-        ({"base_url": "http://localhost:11434/v1", "api_key": "sk-test"}, []),
-        ({"base_url": "http://127.0.0.2:11434/v1", "api_key": "sk-test"}, []),
-        ({"base_url": "http://[::1]:11434/v1", "api_key": "sk-test"}, []),
+        ({"base_url": "https://a.example/v1", "api_key": "sk-a-test-key"}, []),
+        ({"base_url": "http://localhost:11434/v1", "api_key": "sk-a-test-key"}, []),
+        ({"base_url": "http://127.0.0.2:11434/v1", "api_key": "sk-a-test-key"}, []),
+        ({"base_url": "http://[::1]:11434/v1", "api_key": "sk-a-test-key"}, []),
     ],
 )
 def test_a_key_over_plain_http(members: dict[str, object], expected: list[str]) -> None:
@@ -195,11 +195,11 @@ def test_a_key_over_plain_http(members: dict[str, object], expected: list[str]) 
 
 def test_signing_keys_over_plain_http() -> None:
     jwt = {"issuer": "a", "audience": "b", "jwks_url": "http://a.example/keys"}
-    (warning,) = warnings(Settings.model_validate({"api_key": "none", "auth": {"jwt": jwt}}))
+    (warning,) = warnings(Settings.model_validate({"api_key": "sk-a-test-key", "auth": {"jwt": jwt}}))
     assert warning.startswith("`auth.jwt.jwks_url`: the keys are fetched unencrypted")
 
 
 def test_a_check_prints_warnings(run: Run, folder: Path) -> None:
-    (folder / "key").write_text("sk-test")
+    (folder / "key").write_text("sk-a-test-key")
     code, printed = run(UPSTREAM.replace("https", "http") + 'api_key_file = "key"')
     assert (code, printed) == (0, f"warning: `upstreams.one.base_url`: {PLAIN}; use https:// for another machine\n")
