@@ -208,6 +208,7 @@ class _TextClassEntry(_Entry):
     least: Annotated[int, Field(ge=1, le=512)] = 1
     most: Annotated[int, Field(ge=1, le=512)] = 64
     before: _Pattern = "[0-9A-Za-z_]"
+    sure: Annotated[_Pattern, AfterValidator(_class)] = ""
     check: str = ""
 
     @field_validator("check")

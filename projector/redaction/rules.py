@@ -66,6 +66,7 @@ class TextClass(NamedTuple):
     """One class of personal data in text that people read, such as e-mail addresses (`text_search`).
 
     `begins` and `before`, what must not precede a value, are in the pattern language; `run` is one class of characters.
+    Only a letter, a digit, `_` and this class must not precede a value that begins with one of the class `sure`.
     `check` names one of `projector.redaction.text_checks`; without it the whole candidate is a value.
     """
 
@@ -77,6 +78,7 @@ class TextClass(NamedTuple):
     least: int = 1
     most: int = 64
     before: str = "[0-9A-Za-z_]"
+    sure: str = ""
     check: str = ""
     matches: tuple[str, ...] = ()
     harmless: tuple[str, ...] = ()

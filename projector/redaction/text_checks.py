@@ -1,16 +1,27 @@
 """Checks of personal data: which part of a candidate is a value of its class.
 
 A candidate begins with what the class's `begins` matches and continues with its `run`. A check returns how many of its
-first characters are a value, 0 for none. If the text ends in the candidate (`is_cut`), most of a value counts.
+first characters are a value, 0 for none. If the text ends in the candidate (`is_cut`), most of a value counts. An
+extension stands behind a value and belongs to it.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
+
+from projector.redaction.phone_numbers import extension_end, phone
 
 Check: TypeAlias = Callable[[str, bool], int]
+
+
+class ExtensionEnd(Protocol):
+    """Return the end of the extension at a position; the position if there is none, None if later text decides."""
+
+    def __call__(self, text: str, at: int, /, *, at_end: bool) -> int | None:  # noqa: D102 - the class says it
+        ...
+
 
 _DIGIT_GROUP: Final = re.compile("[0-9]+")
 
@@ -131,52 +142,6 @@ def us_ssn(text: str, _is_cut: bool) -> int:  # noqa: FBT001 - the table's signa
     return match.end() if match is not None else 0
 
 
-_GAP: Final = "[ ()./-]{0,3}"
-_INTERNATIONAL: Final = re.compile(rf"(?:\+\(?|00 ?)[1-9](?:{_GAP}[0-9]){{7,14}}(?![0-9])")
-_INTERNATIONAL_CUT: Final = re.compile(rf"\+\(?[1-9](?:{_GAP}[0-9]){{4,14}}{_GAP}")
-_NORTH_AMERICAN: Final = re.compile(
-    r"(?:1[ .-]?)?(?:\([2-9][0-9]{2}\)[ .-]?|[2-9][0-9]{2}[ .-])[2-9][0-9]{2}[ .-][0-9]{4}(?![0-9]|[./-][0-9])"
-)
-_NATIONAL: Final = re.compile(
-    r"\(?0[1-9][0-9]{0,4}(?:\)[ /-]?|[ /.-]|[ ][/-][ ])[0-9]{2,8}(?:[ ./-]?[0-9]{2,8}){0,4}(?![0-9])"
-)
-_NATIONAL_DIGITS: Final = range(9, 13)
-_DATE: Final = re.compile(r"[0-3]?[0-9][./ -][01]?[0-9][./ -](?:19|20)[0-9]{2}(?![0-9])|(?:19|20)[0-9]{2}[./-]")
-
-
-def phone(text: str, is_cut: bool) -> int:  # noqa: FBT001 - the table's signature
-    """Check an international number (E.164), or a national one with separators: North American, or with a 0."""
-    if _DATE.match(text) is not None:
-        return 0
-    for form in (_INTERNATIONAL, _NORTH_AMERICAN):
-        match = form.match(text)
-        if match is not None:
-            return match.end()
-    if end := _national(text):
-        return end
-    cut = _INTERNATIONAL_CUT.fullmatch(text) if is_cut else None
-    return len(text.rstrip(" ()./-")) if cut is not None else 0
-
-
-def _national(text: str) -> int:
-    """Return the end of a national number, which may be before a date or another number; 0 if there is none."""
-    match = _NATIONAL.match(text)
-    most = match.end() if match is not None else 0
-    groups = [*_DIGIT_GROUP.finditer(text, 0, most)]
-    for at in range(len(groups), 1, -1):
-        end = groups[at - 1].end()
-        digits = sum(len(group[0]) for group in groups[:at])
-        if digits in _NATIONAL_DIGITS and (end == most or _is_other(text, groups[at - 1], groups[at])):
-            return end
-    return 0
-
-
-def _is_other(text: str, group: re.Match[str], after: re.Match[str]) -> bool:
-    """Return whether a group of digits behind a blank begins a date, or is not one of several groups of one length."""
-    is_apart = text[group.end() : after.start()] == " "
-    return is_apart and (_DATE.match(text, after.start()) is not None or len(group[0]) != len(after[0]))
-
-
 _BYTE: Final = "(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
 _IPV4: Final = re.compile(rf"(?:{_BYTE}\.){{3}}{_BYTE}(?![0-9A-Za-z]|\.[0-9])")
 _NO_HOSTS: Final = re.compile(r"127\.|0\.0\.0\.0|255\.255\.|::1$|::$")
@@ -250,3 +215,6 @@ CHECKS: Final[Mapping[str, Check]] = {
     "passport_mrz": passport_mrz,
 }
 """Name of a check in the rule files -> function."""
+
+EXTENSIONS: Final[Mapping[str, ExtensionEnd]] = {"phone": extension_end}
+"""Name of a check -> the function that finds the extension of its values."""

@@ -34,6 +34,8 @@ ASSIGNED: Final = TextClass(
 _ASSIGNMENT: Final = re.compile(
     r"([\w.-]{1,64})[\"'\])]{0,2}[ \t]{0,8}(?:=>|:=|[=:])[ \t]{0,8}(?:[A-Za-z]{1,2}(?=[\"']))?[\"'`]?\Z"
 )
+_WITHHELD: Final = "\0"
+"""Stands for a character of a value in the text before what follows: behind a value another one may begin."""
 _JSON_QUOTE: Final = re.compile(r'\\.|"', re.DOTALL)
 
 
@@ -67,8 +69,9 @@ class ClassFilter:
 
     @property
     def can_reread(self) -> bool:
-        """Whether what is held can be read again behind the text before it: not in code, nor in JSON."""
-        return not self.in_code and not self._shown and self._in_string is None
+        """Whether what is held can be read again behind the text before it: not in code, in JSON, behind a value."""
+        is_behind = _WITHHELD in self._before[-self._search.looks_back :]
+        return not is_behind and not self.in_code and not self._shown and self._in_string is None
 
     def resume(self, before: str) -> None:
         """Continue behind text that was shown without this filter because nothing began in it."""
@@ -109,6 +112,7 @@ class ClassFilter:
             at = found.end
             steps.append((places[at] - done, self._mark(found.row)))
             done = places[at]
+            whole = f"{whole[: found.start]}{_WITHHELD * (at - found.start)}{whole[at:]}"
         self.held = raw[done:]
         shown = min(certain, limit)
         self._before = whole[max(0, shown - BEFORE_CHARS) : shown]

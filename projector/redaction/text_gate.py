@@ -18,7 +18,7 @@ from projector.redaction.policy import CREDENTIALS
 from projector.redaction.rules import TextClass
 from projector.redaction.spellings import INVISIBLE
 from projector.redaction.text_filter import FENCE, ClassFilter, ProseFilter
-from projector.redaction.text_search import search_of
+from projector.redaction.text_search import looks_back, search_of
 from projector.redaction.text_view import PLAIN
 
 _PREFIX_CHARS: Final = 8
@@ -102,7 +102,7 @@ class Gate:
         """What was decided for texts, each behind the `context` characters that it depends on."""
         self._ends: Final[dict[str, bool]] = {}
         """What `is_closed` found for held texts, each behind a character."""
-        self.context: Final = 1 + max(_looks_back(row) for row in (*rows, FENCE))
+        self.context: Final = 1 + max(looks_back(row) for row in (*rows, FENCE))
         self.quiet: Final = frozenset(char for char in _QUIET if not _sees_space(rows) and self._is_quiet(char))
         self._has_classes = bool(rows)
         self._in_values = _IN_VALUES if all(row.check for row in rows) else _NO_LETTER
@@ -177,11 +177,6 @@ def _keep(known: dict[str, _Known], text: str, what: _Known) -> None:
     if len(known) >= _WORDS_MAX:
         known.clear()
     known[text] = what
-
-
-def _looks_back(row: TextClass) -> int:
-    """Return how many characters before a candidate decide whether it is one."""
-    return max(len(patterns.pieces(way)) for way in patterns.alternatives(row.before))
 
 
 def _sees_space(rows: Sequence[TextClass]) -> bool:

@@ -1,7 +1,8 @@
 r"""The search for classes of personal data in text that may continue.
 
 A class is data: `begins` in the pattern language, then a `run` of one class of characters, `least` to `most` in all,
-and a check (`text_checks`) that finds the value in this candidate. Two expressions are made of each:
+and a check (`text_checks`) that finds the value in this candidate, and what belongs to it behind that. Two expressions
+are made of each:
 
     near    the candidate, or the end of the text inside it: what could still become a value
     whole   the same without the end of the text, for classes without a check
@@ -20,9 +21,11 @@ from typing import Final, NamedTuple
 
 from projector.redaction import patterns
 from projector.redaction.rules import TextClass
-from projector.redaction.text_checks import CHECKS
+from projector.redaction.text_checks import CHECKS, EXTENSIONS
 
-_WORD_CHAR: Final = re.compile("[0-9A-Za-z_]")
+_WORD: Final = "[0-9A-Za-z_]"
+_WORD_CHAR: Final = re.compile(_WORD)
+_DIGITS: Final = "0123456789"
 
 
 class Found(NamedTuple):
@@ -49,6 +52,8 @@ class TextSearch:
         self.behind_first = "|".join(_near(row, is_read=True) for row in rows)
         """The same behind the first character."""
         self._near = re.compile(self.expression)
+        self.looks_back = max(map(looks_back, rows), default=1)
+        """How many characters before a candidate decide whether it is one."""
 
     def first(self, text: str, start: int, *, at_end: bool) -> Found | None:
         """Return the first value at or after a position, or the first text that may become one."""
@@ -63,17 +68,34 @@ class TextSearch:
     def _at(self, text: str, at: int, *, at_end: bool) -> Found | None:
         """Return the longest value at a position; open text if any class may still have one there."""
         best: Found | None = None
-        for row, near, whole in self._rows:
-            match = near.match(text, at)
+        for each in self._rows:
+            match = each.near.match(text, at)
             if match is None:
                 continue
             is_cut = match.end() == len(text)
-            if is_cut and not at_end:
+            end = None if is_cut and not at_end else _end(each, text, match, at_end=at_end)
+            if end is None:
                 return Found(at, len(text), None)
-            count = _value(row, whole, match[0], is_cut=is_cut)
-            if count and (best is None or at + count > best.end) and _WORD_CHAR.match(text, at + count) is None:
-                best = Found(at, at + count, row)
+            if end > at and (best is None or end > best.end):
+                best = Found(at, end, each.row)
         return best
+
+
+def _end(each: _Row, text: str, candidate: re.Match[str], *, at_end: bool) -> int | None:
+    """Return the end of the value of a candidate; its start if there is none, None if later text decides."""
+    at, last = candidate.span()
+    extension = EXTENSIONS.get(each.row.check)
+    if extension is None or _WORD_CHAR.match(text, last) is None:
+        stops = [last]
+    else:  # digits before a letter, as in `9am`, count only if that begins an extension
+        after = extension(text, last, at_end=at_end)
+        if after is None:
+            return None
+        stops = [*([last] if after > last else []), at + len(candidate[0].rstrip(_DIGITS))]
+    ends = (at + _value(each.row, each.whole, text[at:stop], is_cut=stop == len(text)) for stop in stops)
+    end = next((end for end in ends if end > at), at)
+    behind = end if extension is None or end == at else extension(text, end, at_end=at_end)
+    return at if behind == end and _WORD_CHAR.match(text, end) is not None else behind
 
 
 def _value(row: TextClass, whole: re.Pattern[str], candidate: str, *, is_cut: bool) -> int:
@@ -86,6 +108,9 @@ def _value(row: TextClass, whole: re.Pattern[str], candidate: str, *, is_cut: bo
 def _near(row: TextClass, *, is_read: bool = False) -> str:
     """Return the expression for a candidate of a class, or for the end of the text inside one."""
     before = _lookbehinds(row.before)
+    if row.sure:
+        least = _lookbehinds(f"{_WORD}|{row.sure}")
+        before = f"{least}(?:(?<={row.sure})|{before})"
     ways = [(patterns.pieces(way), _way(patterns.pieces(way), row, before, r"\Z")) for way in _ways(row)]
     if is_read:
         return "|".join(f"(?<={pieces[0].atom}){way.removeprefix(pieces[0].atom)}" for pieces, way in ways)
@@ -124,6 +149,11 @@ def _way(pieces: Sequence[patterns.Piece], row: TextClass, before: str, end: str
             short = "" if is_one else f"{piece.atom}{{0,{piece.most - (piece.least > 0)}}}+"
             expression = f"(?:{expression}|{short}{end})"
     return first.atom + before + expression
+
+
+def looks_back(row: TextClass) -> int:
+    """Return how many characters before a candidate decide whether it is one."""
+    return max(len(patterns.pieces(way)) for way in patterns.alternatives(row.before))
 
 
 def _lookbehinds(before: str) -> str:

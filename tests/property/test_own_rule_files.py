@@ -51,6 +51,7 @@ TEXT_CLASSES: Final = st.fixed_dictionaries(
         "least": st.integers(1, 12),
         "most": st.integers(1, 40),
         "before": st.sampled_from([*CLASSES, *LITERALS]),
+        "sure": st.sampled_from(CLASSES),
     },
 ).map(lambda entry: {"table": "class", **ABOUT, **entry})
 CHARS: Final = "abcxyz019KD-_.:/=é] |\\[#~&"

@@ -22,6 +22,8 @@ HOSTILE: Final = {
     "signs of addresses": "a@",
     "addresses": "a@b.org ",
     "almost phones": "+1 (",
+    "phones": "+44 20 7946 0958 020 7946 0958/",
+    "extensions": "415-555-2671x9",
     "almost accounts": "DE89 3704 ",
     "colons": "1::",
     "dots": "1.2.3.",

@@ -136,6 +136,7 @@ BAD: Iterable[tuple[str, str]] = (
     (entry(anchor='"ac"'), "ours.toml: `acme-key`: `anchor`: expected at least three literal characters, or `WORD`"),
     (entry(anchor='"acm"', pattern='"[x]"'), "ours.toml: `acme-key`: `pattern`: expected at least 5 characters with"),
     (text_class(least="12", most="11"), "ours.toml: `number`: `most`: expected at least `least`"),
+    (text_class(sure='"+"'), "ours.toml: `number`: `sure`: expected"),
     (text_class(before='"[A-Z]{2}"'), "ours.toml: `number`: `before`: expected a pattern without counts"),
     (entry() + "\n" + entry(), "ours.toml: `acme-key`: `name`: expected a new name"),
     ('[[word]]\nname = "a"\nwhere = "here"', "ours.toml: `a`: `where` must be 'contains', 'is' or 'ends'"),

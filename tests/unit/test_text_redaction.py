@@ -87,6 +87,10 @@ CLASS_ROWS: Final[dict[str, tuple[str, str]]] = {
     "a national number before a date": ("call 020 7946 0958 2024-01-01", "call <redacted:phone> 2024-01-01"),
     "a national number before a number": ("020 7946 0958 12 times", "<redacted:phone> 12 times"),
     "a number in groups of four": ("0123 4560 8901 2345 is it", "0123 4560 8901 2345 is it"),
+    "two numbers": ("tel +44 20 7946 0958 (415) 555-2671", "tel <redacted:phone> <redacted:phone>"),
+    "a number with an extension": ("+1-415-555-2671x99.", "<redacted:phone>."),
+    "a number behind a value": ("a@x.org/415-555-2671 x", "<redacted:email>/<redacted:phone> x"),
+    "a range of addresses": ("203.0.113.7-203.0.113.9 x", "<redacted:ip_address>-<redacted:ip_address> x"),
     "several": (
         "jane@example.com, +49 171 1234567 and 4111 1111 1111 1111.",
         "<redacted:email>, <redacted:phone> and <redacted:payment_card>.",
