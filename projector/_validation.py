@@ -53,7 +53,7 @@ _TEXTS: Final[Mapping[str, str]] = {
     for kind in kinds.split()
 }
 """pydantic's error type -> the text; a field in braces is a limit of the model, from the error's context."""
-_OURS: Final = "value_error"
+OURS: Final = "value_error"
 """Error type of the validators of this project, which write their own texts."""
 
 
@@ -77,7 +77,7 @@ class InvalidField(NamedTuple):
         name = self.name if name is None else name
         if not name:
             return self.text
-        return f"`{name}`{': ' if self.type == _OURS else ' '}{self.text}"
+        return f"`{name}`{': ' if self.type == OURS else ' '}{self.text}"
 
 
 def invalid_fields(error: ValidationError, source: object, model: object = None) -> list[InvalidField]:
@@ -139,7 +139,7 @@ def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | No
 def _text(kind: str, row: Mapping[str, Any]) -> str:
     template = _TEXTS.get(kind)
     if template is None:
-        return row["msg"].removeprefix("Value error, ") if kind == _OURS else "is invalid"
+        return row["msg"].removeprefix("Value error, ") if kind == OURS else "is invalid"
     context = {name: _plain(value) for name, value in row.get("ctx", {}).items()}
     if context.get("min_length") == "1" or context.get("max_length") == "0":
         return "must not be empty" if "min_length" in context else "must be empty"

@@ -109,6 +109,27 @@ def test_variables_reach_into_named_tables(written: Any) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (
+            '[passthrough.policy]\nregistered = [{ value = "${NOT_THERE}" }]',
+            "`passthrough.policy.registered[0].value`: the variable NOT_THERE is not set",
+        ),
+        (
+            '[auth.jwt]\nissuer = "a"\naudience = "a"\njwks_file = "none"',
+            "`auth.jwt.jwks_file`: none: not found",
+        ),
+    ],
+)
+def test_a_setting_that_is_not_there_is_one_problem(tmp_path: Path, text: str, problem: str) -> None:
+    config = tmp_path / "projector.toml"
+    config.write_text(text)
+    with pytest.raises(SettingsError) as caught:
+        load(ENVIRON, config=config)
+    assert str(caught.value).replace(f"{tmp_path}/", "") == f"projector.toml: {problem}"
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("prot = 1", "`prot` is unknown; did you mean `port`?"),

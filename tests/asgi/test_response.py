@@ -7,7 +7,7 @@ import math
 import re
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import Any, Final
 
 import pytest
@@ -217,6 +217,18 @@ async def test_the_hook_is_called_after_a_disconnect(is_async: bool) -> None:  #
     await client.call(PublicSSEResponse(gives(TEXT, 60.0), Projection(on_terminal=on_terminal)))
     [terminal] = told
     assert (terminal.outcome, terminal.final["response_text"]) == ("client_left", "a")
+
+
+async def test_the_hook_of_a_source_that_fails_at_once_has_no_final() -> None:
+    told: list[Terminal] = []
+
+    async def fails() -> AsyncIterator[bytes]:
+        raise UpstreamError(FAULTS["upstream_unreachable"])
+        yield b""
+
+    await Client().call(PublicSSEResponse(fails(), Projection(on_terminal=told.append)))
+    [terminal] = told
+    assert (terminal.outcome, terminal.code, terminal.final) == ("no_stream", "upstream_unreachable", {})
 
 
 def raises(_terminal: Terminal) -> None:

@@ -21,7 +21,7 @@ from pydantic import SecretStr, ValidationError
 
 from projector._errors import UsageError
 from projector._file_problems import REPEATED, file_problem, toml_problem
-from projector._validation import FieldPath, invalid_fields, path_name
+from projector._validation import OURS, FieldPath, invalid_fields, path_name
 from projector.contracts import codec
 from projector.redaction.policy import REFERENCE, with_rules_in
 from projector.server.config.config_text import Placeholder, placeholders, repeated_name
@@ -316,11 +316,12 @@ def _invalid_settings(
 ) -> Iterator[str]:
     """Yield a sentence for each invalid setting, with the name of the variable, flag or file that set it.
 
-    Settings at the `failed` paths have been reported. A setting that may have several types is reported once.
+    Settings at the `failed` paths have been reported, and a rule about the table around one of them may follow from
+    that. A setting that may have several types is reported once.
     """
-    reported = set(failed)
+    reported, incomplete = set(failed), {path[:-1] for path in failed}
     for field in with_hints(invalid_fields(error, values, Settings), values):
-        if _is_below(field.path, reported):
+        if _is_below(field.path, reported) or (field.type == OURS and field.path in incomplete):
             continue
         reported.add(field.path)
         names = [name for path, name in sources.items() if path == field.path[: len(path)]]

@@ -210,7 +210,8 @@ class Terminal:
     """ID of the run, as in its events."""
     metadata: Mapping[str, str]
     outcome: str
-    """`completed`, `incomplete`, `failed`, `cancelled`, `refused`, `error`, or `client_left`."""
+    """`completed`, `incomplete`, `failed`, `cancelled`, `refused`, `error`, `client_left`, or `no_stream` if the client
+    got an error response."""
     code: str | None
     """Error code, None without an error."""
     final: Mapping[str, Any]
@@ -237,6 +238,7 @@ class Terminal:
 
 def terminal_of(stats: StreamStats) -> Terminal:
     """Return the terminal that the host's hook receives."""
-    own = {"response_id": stats.terminal.get("response_id"), "final": stats.terminal.get("final", {})}
+    final = {} if stats.outcome == REFUSED else stats.terminal.get("final", {})
+    own: dict[str, Any] = {"response_id": stats.terminal.get("response_id"), "final": final}
     same = {one.name: getattr(stats, one.name) for one in fields(Terminal) if one.name not in own}
     return Terminal(**same, **own)
