@@ -3,10 +3,9 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-emit-index-url --no-header --generate-hashes
 IMAGE := build/image
-COMPILED = $(shell $(BIN)/python deploy/compiled/unpacked.py --check)
 PARALLEL := --numprocesses auto --dist worksteal
 
-.PHONY: demo test test-all check goldens schemas docs page picture bench bench-compare bench-store bench-proxy bench-page soak fuzz wheel compiled compiled-if-possible sbom release-check site lock check-latest clean
+.PHONY: demo test test-all check goldens schemas docs page picture bench bench-compare bench-store bench-proxy bench-page soak fuzz wheel sbom release-check site lock check-latest clean
 
 demo: .venv/server          # serve the built-in provider
 	$(BIN)/projector demo
@@ -14,7 +13,7 @@ demo: .venv/server          # serve the built-in provider
 test: .venv/dev             # units, contracts, goldens, a sample of the rest; about a minute on two cores
 	$(BIN)/python -m pytest --tier test $(PARALLEL)
 
-test-all: .venv/dev .clients/ready .site/ready wheel compiled-if-possible   # the rest: every property, the server, real clients, recorded streams, deployment
+test-all: .venv/dev .clients/ready .site/ready wheel   # the rest: every property, the server, real clients, recorded streams, deployment
 	$(BIN)/python -m pytest --tier rest $(PARALLEL)
 
 check: .venv/dev            # style, types, layers, generated files, goldens, docs
@@ -42,7 +41,6 @@ picture: .venv/server       # take the picture of the demo page in the README; n
 
 bench: .venv/dev            # cost per event and of start-up, as ratios
 	$(BIN)/python bench/run.py
-	$(if $(wildcard build/compiled),PYTHONPATH=build/compiled $(BIN)/python bench/run.py)
 	$(BIN)/python bench/linear.py
 	$(BIN)/python bench/startup.py
 
@@ -76,12 +74,6 @@ wheel:                      # run the steps of the Dockerfile in a folder: build
 	$(PYTHON) tests/deploy/image.py $(IMAGE)
 	mkdir dist && cp $(IMAGE)/src/dist/*.whl dist
 	cd dist && ../$(IMAGE)/opt/projector/bin/projector replay ../examples_ndjson
-
-compiled: .venv/dev         # the package with compiled modules, in build/compiled; needs a C compiler and the headers of Python
-	$(BIN)/python deploy/compiled/unpacked.py build/compiled
-
-compiled-if-possible: .venv/dev wheel
-	$(if $(COMPILED),$(BIN)/python deploy/compiled/unpacked.py build/compiled)
 
 sbom: .venv/dev             # bill of materials of the image, as CycloneDX JSON
 	mkdir -p dist

@@ -52,7 +52,6 @@ REST: Final = {
     "asgi/test_memory_attacks.py": "hundreds of megabytes, in processes",
     "asgi/test_openwop_limits.py": "the same",
     "contract/test_bench_inputs.py": "the subjects of the benchmarks",
-    "contract/test_compiled_modules.py::test_no_tuple_has_a_truth_of_its_own": "parses all modules",
     "asgi/test_openapi.py": "requests derived from the schemas of all dialects",
     "asgi/test_openwop_openapi.py": "the same",
     "asgi/test_init_command.py::test_a_case_serves": "processes",
@@ -276,18 +275,6 @@ def image() -> Path:
     sources = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
     if not all(_is_same(path, installed / path.relative_to(ROOT)) for path in sources):
         _missing("image", "build/image is not made of this work tree: run `make wheel`")
-    return folder
-
-
-@pytest.fixture(scope="session")
-def compiled() -> Path:
-    """Folder with the package whose hot modules are compiled."""
-    folder = ROOT / "build" / "compiled"
-    sources = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
-    if not all(_is_same(path, folder / path.relative_to(ROOT)) for path in sources):
-        _missing(
-            "compiled", "build/compiled is not made of this work tree: run `make compiled`, which needs a compiler"
-        )
     return folder
 
 

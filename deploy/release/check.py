@@ -18,7 +18,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from deploy.compiled.unpacked import build, is_possible
 from deploy.release.provenance import statement
 from deploy.release.quickstart import QuickstartError, run_node, run_python
 from deploy.release.versions import ROOT, disagreements, versions
@@ -77,12 +76,6 @@ class Release:
         _run("npm", "pack", "--loglevel=error", "--pack-destination", str(DIST), cwd=CLIENT)
         return _one(DIST, "*.tgz").name
 
-    def build_compiled(self) -> str:
-        """Build the wheel with compiled modules from the source distribution; it is tried, and not published."""
-        if not is_possible():
-            return "left out: no C compiler, or no headers of Python"
-        return build(self.folder / "compiled", _one(self.folder / "source", "*")).name
-
     def write_papers(self) -> str:
         """Write the bill of materials and the provenance."""
         (DIST / "sbom.cdx.json").write_text(_python("deploy/sbom.py"), encoding="utf-8")
@@ -94,11 +87,6 @@ class Release:
     def use_wheel(self) -> str:
         """Install the wheel in a virtual environment and use it."""
         return self._use(_one(DIST, "*.whl"))
-
-    def use_compiled(self) -> str:
-        """Install the wheel with compiled modules in a virtual environment and use it."""
-        folder = self.folder / "compiled"
-        return self._use(_one(folder, "*.whl")) if folder.is_dir() else "left out"
 
     def use_sdist(self) -> str:
         """Install the source distribution in a virtual environment and use it."""
@@ -149,11 +137,9 @@ STEPS: Final[tuple[tuple[str, Callable[[Release], str]], ...]] = (
     ("versions", Release.check_versions),
     ("image and wheel", Release.build_image),
     ("sdist", Release.build_sdist),
-    ("compiled wheel", Release.build_compiled),
     ("npm package", Release.build_npm),
     ("papers", Release.write_papers),
     ("use the wheel", Release.use_wheel),
-    ("use the compiled one", Release.use_compiled),
     ("use the sdist", Release.use_sdist),
     ("use the image", Release.use_image),
     ("use the npm package", Release.use_npm),

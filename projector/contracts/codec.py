@@ -17,7 +17,7 @@ import orjson
 from projector.contracts.limits import LENIENT_MAX_BYTES
 
 HIGH: Final = chr(0xD800)
-"""The first of the high surrogates, which end before `LOW`; a compiled module cannot have them in a literal."""
+"""The first of the high surrogates, which end before `LOW`."""
 LOW: Final = chr(0xDC00)
 """The first of the low surrogates, which end before `AFTER_LOW`."""
 AFTER_LOW: Final = chr(0xE000)

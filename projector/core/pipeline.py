@@ -54,8 +54,6 @@ class Pipeline:
     cut, and however the stream ends, its last event is exactly one terminal. After that all methods return nothing.
     """
 
-    __deletable__ = ("_dialect",)  # if it is compiled
-
     def __init__(
         self,
         *,

@@ -31,7 +31,6 @@ NOT_RUN: Final = {
     "docker ": "needs a container engine; tests/deploy/test_image.py and tests/deploy/test_manifests.py check it",
     "make ": "CI runs the targets, and `make release-check` the demo",
     "pip install ": "`make release-check` installs the package",
-    "HATCH_BUILD_HOOK_ENABLE_CUSTOM=1 pip install ": "needs a compiler; tests/deploy/test_compiled.py builds it",
     "npm ci --prefix PATH/": "`make release-check` installs the package",
     "eval ": "tests/unit/test_completion.py sources the scripts",
     "projector completion fish ": "tests/unit/test_completion.py sources the scripts",

@@ -34,10 +34,10 @@ def _new_text(state: StreamState) -> TextPart:
 _new_message: Final = _joined("message")
 
 
-TEXT: Final[TextChannel] = TextChannel(
+TEXT: Final = TextChannel(
     item_type="message", parts=attrgetter("texts"), delta=frames.message_delta, new_part=_new_text
 )
-REFUSAL: Final[TextChannel] = TextChannel(
+REFUSAL: Final = TextChannel(
     item_type="message",
     parts=attrgetter("refusals"),
     delta=frames.refusal_delta,
@@ -47,7 +47,7 @@ REFUSAL: Final[TextChannel] = TextChannel(
     skips_empty=True,  # some providers send an empty refusal with each text delta
 )
 
-SUMMARY: Final[TextChannel] = TextChannel(
+SUMMARY: Final = TextChannel(
     item_type="reasoning",
     parts=attrgetter("summaries"),
     delta=frames.reasoning_summary_delta,
@@ -56,7 +56,7 @@ SUMMARY: Final[TextChannel] = TextChannel(
     levels=frozenset({"summary", "full"}),
     is_in_turn=True,
 )
-REASONING: Final[TextChannel] = TextChannel(
+REASONING: Final = TextChannel(
     item_type="reasoning",
     parts=attrgetter("reasoning"),
     delta=frames.reasoning_delta,

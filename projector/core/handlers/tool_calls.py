@@ -205,7 +205,7 @@ def _code_item(state: StreamState, event: CanonicalEvent, item_type: str) -> tup
     return item, output
 
 
-CODE: Final[TextChannel] = TextChannel(
+CODE: Final = TextChannel(
     item_type="code_interpreter_call",
     parts=attrgetter("code"),
     delta=frames.tool_code_delta,

@@ -95,9 +95,9 @@ DELTA_DROPPED: Final = _reasons(
     ),
 )
 
-CHUNK_KNOWN: Final = frozenset({*CHUNK_READ, *CHUNK_DROPPED})
-CHOICE_KNOWN: Final = frozenset({*CHOICE_READ, *CHOICE_DROPPED})
-DELTA_KNOWN: Final = frozenset({*DELTA_READ, *DELTA_DROPPED})
+CHUNK_KNOWN: Final = CHUNK_READ | CHUNK_DROPPED.keys()
+CHOICE_KNOWN: Final = CHOICE_READ | CHOICE_DROPPED.keys()
+DELTA_KNOWN: Final = DELTA_READ | DELTA_DROPPED.keys()
 
 FINISHES: Final[Mapping[str, tuple[str, str | None]]] = {
     "stop": ("completed", None),
