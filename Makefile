@@ -22,6 +22,7 @@ check: .venv/dev            # style, types, layers, generated files, goldens, do
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python -m projector.generate --check
+	$(BIN)/python -m tests.protocols.schemas --check
 	$(BIN)/projector replay
 	$(BIN)/python -m pytest -q tests/docs
 
@@ -30,6 +31,7 @@ goldens: .venv/dev          # write the golden outputs of examples_ndjson
 
 schemas docs: .venv/dev     # write the files generated from models and tables
 	$(BIN)/python -m projector.generate
+	$(BIN)/python -m tests.protocols.schemas
 	$(BIN)/python tests/clients/clients_table.py
 	$(BIN)/python tests/clients/frontend_events.py
 

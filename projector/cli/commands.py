@@ -144,8 +144,16 @@ COMMANDS: Final = (
         "validate",
         "Check streams against the rules of a dialect; exit 1 on a violation.",
         "streams:validate",
-        ("projector validate --dialect ag_ui stream.ndjson", "projector project stream.ndjson | projector validate -"),
-        (_DIALECT, _value("files", "FILE", "stream as NDJSON or SSE; - is standard input", nargs="+")),
+        ("projector validate --dialect openwop log.ndjson", "projector project stream.ndjson | projector validate -"),
+        (
+            _choice(
+                "--dialect",
+                choices=_DIALECTS,
+                default="public_sse_v1",
+                about="dialect of the events; `public_sse_v1` and `openwop` have rules",
+            ),
+            _value("files", "FILE", "stream as NDJSON or SSE; - is standard input", nargs="+"),
+        ),
     ),
     Command(
         "replay",

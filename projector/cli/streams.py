@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, BinaryIO, Final
 
+from projector._errors import UsageError
 from projector.cli import EXIT_INTERRUPTED
 from projector.cli.terminal import Progress, opened, paint, print_error, size_of
 from projector.core.context import StreamContext, parse_time
@@ -18,6 +19,7 @@ from projector.providers import PROVIDERS
 
 if TYPE_CHECKING:  # `project` does not need the rules, and importing them takes longer than projecting a small stream
     from projector.contracts.stream_rules import Violation
+    from projector.contracts.stream_rules.table import Checker
     from projector.core.canonical import Frame
     from projector.core.input_formats import InputFormat
 
@@ -62,11 +64,20 @@ def project(arguments: argparse.Namespace) -> int:
 
 
 def validate(arguments: argparse.Namespace) -> int:
-    """Print each violation of a dialect's rules with its line number."""
+    """Print each violation of a dialect's rules with its line number.
+
+    Raises:
+        UsageError: the dialect has no rules.
+    """
+    if (rules := DIALECTS[arguments.dialect].checker) is None:
+        expected = " or ".join(f"`{name}`" for name, dialect in DIALECTS.items() if dialect.checker is not None)
+        raise UsageError(
+            f"`{arguments.dialect}` has no rules of ours, use a validator of its protocol; expected {expected}"
+        )
     found = False
     for name in arguments.files:
         with opened(name) as source, Progress("bytes", size_of(source)) as progress:
-            checker = DIALECTS[arguments.dialect].checker()
+            checker = rules()
             violations: list[Violation] = []
             first: tuple[int, bytes] | None = None
             for number, line in _events(source, progress):
@@ -79,14 +90,15 @@ def validate(arguments: argparse.Namespace) -> int:
             place, rule = paint(f"{name}:{violation.line}:", "bold"), paint(violation.rule, "red")
             print(f"{place}{event} {rule} ({violation.level}): {violation.message}")
         if first is not None and violations and violations[0].line == first[0]:
-            _hint_at_dialect(name, first, arguments.dialect)
+            _hint_at_dialect(name, first, rules)
     return 1 if found else 0
 
 
-def _hint_at_dialect(name: str, first: tuple[int, bytes], dialect: str) -> None:
+def _hint_at_dialect(name: str, first: tuple[int, bytes], rules: Callable[[], Checker]) -> None:
     """Print which other dialect or which provider the first event of a file is of, if there is one."""
-    if DIALECTS[dialect].checker().feed(*first):
-        other = next((one for one in DIALECTS if not DIALECTS[one].checker().feed(*first)), None)
+    if rules().feed(*first):
+        others = ((one, dialect.checker) for one, dialect in DIALECTS.items())
+        other = next((one for one, others_rules in others if others_rules and not others_rules().feed(*first)), None)
         if other is not None:
             print_error(f"{name}: it looks like `--dialect {other}`")
         elif provider := _provider_of(first[1] + b"\n", "ndjson"):

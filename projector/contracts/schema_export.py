@@ -23,9 +23,12 @@ _LINE_CHARS: Final = 120  # a longer union is written over several lines
 
 def json_schema(dialect: str, events: TypeAdapter[Any]) -> bytes:
     """Return the JSON Schema of one event of a dialect, as a file."""
-    about = f"One event of the dialect `{dialect}`."
-    head = {"$schema": _DIALECT, "title": dialect, "description": about}
-    schema = head | events.json_schema(schema_generator=PlainSchema)
+    return schema_file({"title": dialect, "description": f"One event of the dialect `{dialect}`."}, events)
+
+
+def schema_file(head: Schema, models: TypeAdapter[Any]) -> bytes:
+    """Return the JSON Schema of models with its first members, as a file."""
+    schema = {"$schema": _DIALECT, **head, **models.json_schema(schema_generator=PlainSchema)}
     return (json.dumps(schema, indent=2, ensure_ascii=False) + "\n").encode()
 
 

@@ -109,17 +109,17 @@ class Assembler:
 
     Args:
         start: returns the assembly of one stream.
-        body: name of the model that is the body of the answer.
-        error: name of the model of `error` in the body of a failed answer, among the models of the dialect's events.
+        body: name of the schema of the body.
+        error: name of the schema of `error` in the body of a failed answer, among those of the dialect's events.
         error_statuses: HTTP statuses of failed answers.
-        models: returns the model of the body and its parts; None: they are among the models of the dialect's events.
+        schema: file in `contracts/<dialect>/` that has the schema of the body; empty: it is among those of the events.
     """
 
     start: Callable[[], Assembly]
     body: str
     error: str
     error_statuses: tuple[int, ...]
-    models: Callable[[], TypeAdapter[Any]] | None = None
+    schema: str = ""
 
 
 class Tables(NamedTuple):
@@ -143,8 +143,8 @@ class Dialect:
     Args:
         writer: returns the writer of one stream.
         tables: returns the frame kinds that are written and those that are dropped.
-        events: returns the models of all events, as one type.
-        checker: returns a checker of the rules over one whole stream.
+        events: returns the models of all events, as one type; None: `contracts/<dialect>/` has their schema.
+        checker: returns a checker of the rules over one whole stream; None: `projector validate` has no rules for it.
         headers: response headers of a stream, in addition to those of every event stream.
         end_mark: the last data of a stream, which is not an event.
         has_event_names: whether SSE messages have an `event` field: the type of the event.
@@ -156,8 +156,8 @@ class Dialect:
 
     writer: Callable[[Policy, DialectOptions], DialectWriter]
     tables: Callable[[], Tables]
-    events: Callable[[], TypeAdapter[Any]]
-    checker: Callable[[], Checker]
+    events: Callable[[], TypeAdapter[Any]] | None = None
+    checker: Callable[[], Checker] | None = None
     headers: tuple[tuple[bytes, bytes], ...] = ()
     end_mark: bytes | None = None
     has_event_names: bool = False

@@ -1,5 +1,6 @@
-"""Generated files: schemas and types of each dialect, parts of pages, docs/mapping.md, compiled redaction rules.
+"""Generated files: schemas and types, parts of pages, docs/mapping.md, compiled redaction rules.
 
+`tests/protocols/schemas.py` writes the schemas of the dialects that follow a protocol of others.
 `--check` compares instead of writing.
 
 python -m projector.generate [--check]
@@ -8,6 +9,7 @@ python -m projector.generate [--check]
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -29,7 +31,8 @@ def files() -> dict[Path, bytes]:
     made[ROOT / "projector" / "redaction" / "rules.json"] = rule_files.compiled()
     made[ROOT / "projector" / "redaction" / "internals.json"] = rule_files.compiled_internals()
     for name, dialect in DIALECTS.items():
-        made[ROOT / "contracts" / name / f"{name}.schema.json"] = json_schema(name, dialect.events())
+        if dialect.events is not None:
+            made[ROOT / "contracts" / name / f"{name}.schema.json"] = json_schema(name, dialect.events())
         made |= {ROOT / "contracts" / name / file: data for file, data in dialect.files().items()}
     made[ROOT / "contracts" / "public_sse_v1" / "asyncapi.json"] = asyncapi()
     types = "public_sse_v1.ts"
@@ -38,9 +41,13 @@ def files() -> dict[Path, bytes]:
 
 
 def main() -> int:
-    """Write the files, or with `--check` print those that are stale and return 1 if any is."""
-    is_check = "--check" in sys.argv
-    stale = {path: data for path, data in files().items() if not path.is_file() or path.read_bytes() != data}
+    """Write or check the files."""
+    return write(files(), is_check="--check" in sys.argv)
+
+
+def write(made: Mapping[Path, bytes], *, is_check: bool) -> int:
+    """Write files, or as a check print those that are stale and return 1 if any is."""
+    stale = {path: data for path, data in made.items() if not path.is_file() or path.read_bytes() != data}
     for path, data in stale.items():
         print(f"stale: {path.relative_to(ROOT)}; run `make schemas`" if is_check else path.relative_to(ROOT))
         if not is_check:

@@ -26,7 +26,6 @@ from starlette.types import Receive, Scope, Send
 
 from projector import build_pipeline
 from projector.core.faults import FAULTS
-from projector.dialects import DIALECTS
 from projector.server.config.settings import Settings
 from projector.server.http.error_responses import respond
 from projector.server.http.problems import Problem
@@ -40,7 +39,7 @@ from projector.server.upstream.failover import attempts_of
 from projector.server.upstream.protocol import ProviderRequest, UpstreamError
 from projector.server.upstream.reader import UpstreamReader
 from projector.server.upstream.targets import UpstreamBinding
-from tests.dialect_checks import violations_of
+from tests.dialect_checks import checker_of, violations_of
 
 TEXT: Final = (
     b'data: {"type":"response.output_text.delta","item_id":"m","output_index":0,"content_index":0,"delta":"a"}\n\n'
@@ -291,7 +290,7 @@ class Scene:
             last = self.client.body[:-2].rpartition(b"\n\n")[2]
             assert b"data: " in last, "a comment after the terminal"
         else:
-            checker = DIALECTS[self.mode.dialect].checker()
+            checker = checker_of(self.mode.dialect)
             assert [one for number, line in enumerate(lines, 1) for one in checker.feed(number, line)] == []
 
     def _check_document(self) -> None:

@@ -16,7 +16,6 @@ from pydantic import TypeAdapter
 
 from projector.core.client_history import ConversationSettings
 from projector.dialects.ag_ui.conversation import conversation
-from projector.dialects.ag_ui.events import parse_event
 from projector.dialects.ag_ui.run_input import read_run_input
 from projector.dialects.descriptor import DialectOptions
 from projector.providers.openai_responses.response_items import items_of
@@ -32,6 +31,7 @@ from tests.clients.ag_ui_streams import (
     said_by_client,
     said_in_public,
 )
+from tests.protocols.ag_ui.events import parse_event
 
 CLIENTS: Final = {"1.0.0": "@ag-ui/client", "0.0.59": "@ag-ui/client-0"}
 SOURCES: Final = [*GOLDEN, *CORPUS_SOURCES]

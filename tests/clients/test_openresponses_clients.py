@@ -16,9 +16,9 @@ import pytest
 from openai import APIError, APIStatusError, OpenAI
 
 from projector.contracts.stream_rules.table import check_lines
-from projector.dialects.openresponses.checker import OpenResponsesChecker
-from projector.dialects.openresponses.events import EVENT_ADAPTER
 from tests.clients.golden_server import EXAMPLES, golden, public, serving
+from tests.protocols.openresponses.checker import OpenResponsesChecker
+from tests.protocols.openresponses.events import EVENT_ADAPTER
 
 NAMES: Final = sorted(path.stem for path in (EXAMPLES / "openresponses").glob("*.ndjson"))
 each_golden: Final = pytest.mark.parametrize("name", NAMES)

@@ -18,9 +18,9 @@ from openai import APIError, APIStatusError, OpenAI
 
 from projector.contracts.stream_rules.table import check_lines
 from projector.dialects.openai_errors import status_of
-from projector.dialects.responses.checker import ResponsesChecker
-from projector.dialects.responses.events import EVENT_ADAPTER
 from tests.clients.golden_server import EXAMPLES, golden, public, serving
+from tests.protocols.responses.checker import ResponsesChecker
+from tests.protocols.responses.events import EVENT_ADAPTER
 from tests.sdk_models import MODELS, faults_of
 
 NAMES: Final = sorted(path.stem for path in (EXAMPLES / "responses").glob("*.ndjson"))

@@ -14,9 +14,9 @@ import pytest
 
 from projector.contracts.stream_rules.table import check_lines
 from projector.core.sse import DONE, encode_sse
-from projector.dialects.ai_sdk.checker import AiSdkChecker
 from projector.dialects.descriptor import DialectOptions
 from tests.clients.ag_ui_streams import CORPUS_SOURCES, GOLDEN, Source, output_of, play
+from tests.protocols.ai_sdk.checker import AiSdkChecker
 
 pytestmark = pytest.mark.node
 

@@ -12,6 +12,9 @@ import pytest
 
 from projector import generate
 from projector.contracts import kinds
+from projector.dialects import DIALECTS
+from tests.protocols import schemas
+from tests.protocols.schemas import EVENTS
 
 SCHEMAS: Final = Path(__file__).parents[2] / "contracts" / "public_sse_v1"
 RENDERED: Final = {path.name: data for path, data in generate.files().items() if path.parent == SCHEMAS}
@@ -21,6 +24,14 @@ TYPES: Final = RENDERED["public_sse_v1.ts"].decode()
 
 def test_the_files_are_those_of_the_models() -> None:
     assert {path.name: path.read_bytes() for path in SCHEMAS.iterdir()} == RENDERED, "run `make schemas`"
+
+
+@pytest.mark.parametrize("dialect", EVENTS)
+def test_the_schemas_of_protocols_of_others_are_those_of_the_models(dialect: str) -> None:
+    assert DIALECTS[dialect].events is None, "the published schema describes its events"
+    made = {path: data for path, data in schemas.files().items() if path.parent.name == dialect}
+    assert made
+    assert {path: path.read_bytes() for path in made} == made, "run `make schemas`"
 
 
 def test_the_same_models_give_the_same_bytes() -> None:

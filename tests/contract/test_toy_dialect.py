@@ -201,7 +201,7 @@ PACKAGES: Final = {
     "chat_completions": "projector.dialects.chat_completions",
     "openwop": "projector.openwop",
 }
-MODELS: Final = ("checker", "item_models", "contract", "events", "run_input", "conversation", "host")
+MODELS: Final = ("contract", "run_input", "conversation", "host")
 
 
 @pytest.mark.parametrize("dialect", PACKAGES)
@@ -212,7 +212,6 @@ def test_writing_a_stream_loads_no_other_dialect_and_no_models(dialect: str) -> 
     assert not loaded & {package for name, package in PACKAGES.items() if name != dialect}
     shared = "projector.dialects.response_writer"
     assert not loaded & {f"{PACKAGES[dialect]}.{name}" for name in MODELS}
-    assert not loaded & {f"{shared}.{name}" for name in ("common_models", "stream_checker")}
     assert (shared in loaded) == (dialect in {"responses", "openresponses"})
     models = ("public_sse_v1", "stream_rules", "schema_export")
     assert not loaded & {"projector.server", *(f"projector.contracts.{name}" for name in models)}

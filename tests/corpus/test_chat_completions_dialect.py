@@ -11,11 +11,11 @@ from projector.contracts.stream_rules.table import check_lines
 from projector.core.canonical import Frame
 from projector.core.context import StreamContext
 from projector.core.pipeline import build_pipeline
-from projector.dialects.chat_completions.checker import ChatCompletionsChecker
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
 from tests.chat_sdk import accumulate, assemble, check_answer, message_of
 from tests.corpus.test_response_object_corpus import STREAMS, unwrapped
+from tests.protocols.chat_completions.checker import ChatCompletionsChecker
 
 REDACTOR: Final = Redactor(Policy(reasoning="full"))
 

@@ -16,9 +16,9 @@ from projector.contracts.stream_rules.table import check_lines
 from projector.core.context import StreamContext
 from projector.core.pipeline import build_pipeline
 from projector.core.sse import DONE
-from projector.dialects import DIALECTS
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
+from tests.dialect_checks import checker_of
 from tests.json_answers import assemble
 from tests.sdk_models import faults_of
 
@@ -52,7 +52,7 @@ def test_the_corpus_is_there(corpus: Path) -> None:
 @pytest.mark.parametrize(("path", "provider"), STREAMS, ids=lambda value: getattr(value, "stem", ""))
 def test_the_stream_says_what_the_public_stream_says(path: Path, provider: str, dialect: str) -> None:
     lines = play(path, provider, dialect)
-    assert check_lines(DIALECTS[dialect].checker(), lines) == []
+    assert check_lines(checker_of(dialect), lines) == []
     assert dialect == "openresponses" or faults_of(lines) == []
     public = [json.loads(line) for line in play(path, provider, "public_sse_v1")]
     events = [json.loads(line) for line in lines if line != DONE]

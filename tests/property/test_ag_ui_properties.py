@@ -21,7 +21,6 @@ from projector.core.context import StreamContext
 from projector.core.faults import FAULTS
 from projector.core.pipeline import Pipeline, build_pipeline
 from projector.core.sse import encode_sse
-from projector.dialects.ag_ui.checker import AgUiChecker
 from projector.dialects.descriptor import DialectOptions
 from projector.recording.replay import Case, CaseSettings
 from projector.redaction.policy import Policy
@@ -29,6 +28,7 @@ from projector.redaction.redactor import Redactor
 from tests.property.canaries import everywhere, leaks, secret_of
 from tests.property.mutations import CASES, Lines, lines_of, spoiled, weave
 from tests.property.soundness import CALLS, OURS, examples, interrupted
+from tests.protocols.ag_ui.checker import AgUiChecker
 from tests.rule_samples import FORMATS, Format
 
 Event = dict[str, Any]

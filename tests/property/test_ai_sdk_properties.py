@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from projector.contracts.stream_rules.table import check_lines
 from projector.core.sse import DONE
-from projector.dialects.ai_sdk.checker import AiSdkChecker
 from projector.dialects.descriptor import DialectOptions
 from projector.recording.replay import Case
 from tests.property.canaries import DELTAS, cut_everywhere, errors_with, everywhere, leaks
@@ -36,6 +35,7 @@ from tests.property.response_streams import (
 )
 from tests.property.response_streams import LEVELS as REASONING
 from tests.property.soundness import OURS, examples
+from tests.protocols.ai_sdk.checker import AiSdkChecker
 
 each_case: Final = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 DIALECT: Final = "ai_sdk"

@@ -18,7 +18,6 @@ from projector.core.context import StreamContext
 from projector.core.faults import FAULTS
 from projector.core.input_formats import InputFormat
 from projector.core.pipeline import Pipeline, build_pipeline
-from projector.dialects.chat_completions.checker import ChatCompletionsChecker
 from projector.dialects.descriptor import DialectOptions
 from projector.recording.replay import Case, CaseSettings
 from projector.redaction.policy import Policy
@@ -28,6 +27,7 @@ from tests.property.canaries import DELTAS, cut_everywhere, errors_with, everywh
 from tests.property.cost import assert_linear
 from tests.property.mutations import CASES, Lines, lines_of, spoiled
 from tests.property.soundness import CALLS, OURS, cut, examples, interrupted
+from tests.protocols.chat_completions.checker import ChatCompletionsChecker
 
 Event = dict[str, Any]
 

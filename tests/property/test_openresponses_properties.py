@@ -14,7 +14,6 @@ from openai import APIError, OpenAI
 
 from projector.contracts.stream_rules.table import check_lines
 from projector.core.sse import encode_sse
-from projector.dialects.openresponses.checker import OpenResponsesChecker
 from projector.recording.replay import Case
 from tests.json_answers import assemble
 from tests.property.canaries import DELTAS, cut_everywhere, errors_with, everywhere, leaks
@@ -38,6 +37,7 @@ from tests.property.response_streams import (
     told,
 )
 from tests.property.soundness import OURS, examples
+from tests.protocols.openresponses.checker import OpenResponsesChecker
 
 each_case: Final = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 DIALECT: Final = "openresponses"

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from projector.contracts.kinds import VENDOR
 from projector.contracts.stream_rules.table import check_lines
 from projector.dialects.descriptor import DialectOptions
-from projector.dialects.responses.checker import ResponsesChecker
 from projector.recording.replay import Case
 from tests.json_answers import assemble
 from tests.property.canaries import DELTAS, cut_everywhere, errors_with, everywhere, leaks
@@ -37,6 +36,7 @@ from tests.property.response_streams import (
     told,
 )
 from tests.property.soundness import OURS, examples
+from tests.protocols.responses.checker import ResponsesChecker
 from tests.sdk_models import faults_of
 
 each_case: Final = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

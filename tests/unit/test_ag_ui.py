@@ -11,11 +11,11 @@ from pydantic import ValidationError
 
 from projector.contracts.kinds import Kind
 from projector.dialects.ag_ui import writer
-from projector.dialects.ag_ui.events import parse_event
 from projector.dialects.ag_ui.message_writer import CITATIONS_MAX_BYTES
 from projector.dialects.ag_ui.writer import AgUi
 from projector.dialects.descriptor import DialectOptions
 from projector.dialects.frame_writer import ENCRYPTED_MAX_CHARS, FRAME_MAX_BYTES
+from tests.protocols.ag_ui.events import parse_event
 from tests.unit.response_events import Event, added, delta, done
 
 Run: TypeAlias = Callable[..., list[Event]]

@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from projector.contracts.stream_rules.table import check_lines
-from projector.dialects.ag_ui.checker import RULES, AgUiChecker
+from tests.protocols.ag_ui.checker import RULES, AgUiChecker
 
 EXAMPLES: Final = Path(__file__).parents[2] / "examples_ndjson" / "ag_ui"
 Event = dict[str, Any]

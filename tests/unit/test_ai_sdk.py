@@ -10,10 +10,10 @@ import pytest
 
 from projector.contracts.kinds import TOOL_TYPES
 from projector.dialects.ai_sdk import message_ends, text_parts
-from projector.dialects.ai_sdk.events import parse_chunk
 from projector.dialects.ai_sdk.writer import ITEMS, AiSdk
 from projector.dialects.descriptor import DialectOptions
 from projector.dialects.frame_writer import ENCRYPTED_MAX_CHARS
+from tests.protocols.ai_sdk.events import parse_chunk
 from tests.unit.response_events import Event, added, delta, done
 
 Run: TypeAlias = Callable[..., list[Event]]

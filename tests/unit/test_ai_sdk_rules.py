@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from projector.contracts.stream_rules.table import check_lines
-from projector.dialects.ai_sdk.checker import RULES, AiSdkChecker
+from tests.protocols.ai_sdk.checker import RULES, AiSdkChecker
 
 EXAMPLES: Final = Path(__file__).parents[2] / "examples_ndjson" / "ai_sdk"
 DONE: Final = {"type": "[DONE]"}

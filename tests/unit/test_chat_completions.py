@@ -15,7 +15,6 @@ from projector.core.context import BranchContext, StreamContext
 from projector.core.faults import FAULTS, http_status_fault
 from projector.core.pipeline import Pipeline, build_pipeline
 from projector.dialects.chat_completions import DIALECT
-from projector.dialects.chat_completions.checker import ChatCompletionsChecker
 from projector.dialects.chat_completions.chunk_stream import ANNOTATIONS_MAX_ITEMS
 from projector.dialects.chat_completions.completion_object import CompletionAssembly
 from projector.dialects.chat_completions.public_members import ENVELOPE, EXTENSIONS
@@ -23,6 +22,7 @@ from projector.dialects.descriptor import DialectOptions
 from projector.dialects.openai_errors import CODE_STATUSES, status_of
 from projector.redaction.policy import Policy
 from tests.chat_sdk import accumulate, assemble, check_answer, message_of
+from tests.protocols.chat_completions.checker import ChatCompletionsChecker
 
 Event = dict[str, Any]
 

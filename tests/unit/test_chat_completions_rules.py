@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from projector.contracts.stream_rules.table import check_lines
-from projector.dialects.chat_completions.checker import ChatCompletionsChecker
+from tests.protocols.chat_completions.checker import ChatCompletionsChecker
 
 Event = dict[str, Any]
 

@@ -289,7 +289,21 @@ def test_validate_names_file_and_line(run: Run, tmp_path: Path) -> None:
     assert b" event 3 " in done.out
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+CHECKED = [name for name, dialect in DIALECTS.items() if dialect.checker is not None]
+
+
+def test_validate_has_rules_of_our_contract_and_of_openwop(run: Run) -> None:
+    assert CHECKED == ["public_sse_v1", "openwop"]
+    stream = resource("examples_ndjson") / "ag_ui" / "chat-unicode.ndjson"
+    done = run("validate", "--dialect", "ag_ui", str(stream))
+    assert (done.status, done.out) == (2, b"")
+    assert done.err.decode() == (
+        "projector: `ag_ui` has no rules of ours, use a validator of its protocol; "
+        "expected `public_sse_v1` or `openwop`\n"
+    )
+
+
+@pytest.mark.parametrize("dialect", CHECKED)
 def test_validate_every_dialect(run: Run, tmp_path: Path, dialect: str) -> None:
     for form in ("ndjson", "sse"):
         output = run("project", "--dialect", dialect, "--out", form, given=CREATED + HI + ENDED).out
@@ -303,7 +317,7 @@ def test_validate_every_dialect(run: Run, tmp_path: Path, dialect: str) -> None:
     assert b"-:1: " in done.out
 
 
-@pytest.mark.parametrize(("dialect", "other"), [("public_sse_v1", "ag_ui"), ("ag_ui", "public_sse_v1")])
+@pytest.mark.parametrize(("dialect", "other"), [("public_sse_v1", "openwop"), ("openwop", "public_sse_v1")])
 def test_validate_names_the_dialect_of_a_stream(run: Run, dialect: str, other: str) -> None:
     stream = resource("examples_ndjson") / other / "chat-unicode.ndjson"
     done = run("validate", "--dialect", dialect, str(stream))

@@ -54,7 +54,7 @@ def test_each_shell_reads_its_script(scripts: dict[str, str], shell: str, progra
         (["config", ""], ["check", "print"]),
         (["config", "check", "--"], ["--help"]),
         (["completion", "z"], ["zsh"]),
-        (["validate", "--dialect", "ag_ui", "READ"], []),  # then the shell completes files
+        (["validate", "--dialect", "openwop", "READ"], []),  # then the shell completes files
         (["serve", "--config", ""], []),
     ],
 )

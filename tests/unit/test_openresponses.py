@@ -16,13 +16,13 @@ from projector.core.context import StreamContext
 from projector.core.faults import FAULTS, http_status_fault
 from projector.core.pipeline import Pipeline, build_pipeline
 from projector.core.reported_errors import generic_message
-from projector.dialects.openresponses.checker import OpenResponsesChecker
 from projector.dialects.openresponses.protocol import DROPPED_ITEMS, ERROR_TYPES, HTTP_STATUSES, SOURCE_TYPES
 from projector.dialects.openresponses.writer import DROPPED, HANDLED, OpenResponses
 from projector.dialects.response_writer.event_truncation import EVENT_MAX_BYTES
 from projector.dialects.response_writer.response_stream import ENVELOPE
 from projector.redaction.policy import Policy
 from tests.json_answers import assemble
+from tests.protocols.openresponses.checker import OpenResponsesChecker
 
 Event = dict[str, Any]
 

@@ -9,8 +9,8 @@ from typing import Final
 import pytest
 
 from projector.contracts.stream_rules.table import check_lines
-from projector.dialects.openresponses.checker import OpenResponsesChecker
-from projector.dialects.openresponses.events import parse_event
+from tests.protocols.openresponses.checker import OpenResponsesChecker
+from tests.protocols.openresponses.events import parse_event
 from tests.unit.stream_edits import Edit, Event, drop, move, put, repeat
 
 EXAMPLES: Final = Path(__file__).parents[2] / "examples_ndjson" / "openresponses"

@@ -19,7 +19,6 @@ from projector.core.faults import FAULTS, http_status_fault
 from projector.core.handlers import items
 from projector.core.pipeline import Pipeline, build_pipeline
 from projector.dialects.descriptor import DialectOptions
-from projector.dialects.responses.checker import ResponsesChecker
 from projector.dialects.responses.item_shapes import CITATIONS, DROPPED_ITEMS, ITEMS
 from projector.dialects.responses.protocol import REQUEST_MEMBERS
 from projector.dialects.responses.response_errors import CODES, INCOMPLETE_REASONS, STATUS_CODES
@@ -27,6 +26,7 @@ from projector.dialects.responses.writer import DROPPED, HANDLED, STATUS_EVENTS,
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
 from tests.json_answers import assemble
+from tests.protocols.responses.checker import ResponsesChecker
 from tests.sdk_models import MODELS, faults_of
 
 Event = dict[str, Any]

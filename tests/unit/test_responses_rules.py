@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 from projector.contracts.stream_rules.table import check_lines
-from projector.dialects.responses.checker import ResponsesChecker
+from tests.protocols.responses.checker import ResponsesChecker
 from tests.unit.stream_edits import Edit, Event, drop, put
 
 EXAMPLES: Final = Path(__file__).parents[2] / "examples_ndjson" / "responses"

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from projector._registry import lazy, resolve
+from projector._registry import resolve
 from projector.dialects.descriptor import Dialect, tables_of
 
 DIALECT: Final = Dialect(
     writer=lambda _policy, options: resolve("projector.dialects.ag_ui.writer:AgUi")(options),
     tables=tables_of("projector.dialects.ag_ui.writer"),
-    events=lambda: resolve("projector.dialects.ag_ui.events:EVENT_ADAPTER"),
-    checker=lazy("projector.dialects.ag_ui.checker:AgUiChecker"),
     has_event_ids=True,
 )

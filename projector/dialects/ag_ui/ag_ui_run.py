@@ -13,7 +13,7 @@ from projector.dialects.id_allocator import IdAllocator
 from projector.dialects.sent_texts import BranchState, has_sent
 
 Event: TypeAlias = dict[str, Any]
-"""One event of AG-UI. `projector.dialects.ag_ui.events` has the models."""
+"""One event of AG-UI."""
 
 PROTOCOL_VERSION: Final = "1.0"
 

@@ -12,7 +12,7 @@ from projector.dialects.id_allocator import IdAllocator
 from projector.dialects.sent_texts import BranchState
 
 Chunk: TypeAlias = dict[str, Any]
-"""One chunk of the stream. `projector.dialects.ai_sdk.events` has the models."""
+"""One chunk of the stream."""
 
 COMPLETED: Final = "completed"
 

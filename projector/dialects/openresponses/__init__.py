@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from projector._registry import lazy, resolve
+from projector._registry import resolve
 from projector.dialects.descriptor import Assembler, Dialect, tables_of
 
 DIALECT: Final = Dialect(
     writer=lambda _policy, _options: resolve("projector.dialects.openresponses.writer:OpenResponses")(),
     tables=tables_of("projector.dialects.openresponses.writer"),
-    events=lambda: resolve("projector.dialects.openresponses.events:EVENT_ADAPTER"),
-    checker=lazy("projector.dialects.openresponses.checker:OpenResponsesChecker"),
     end_mark=b"[DONE]",
     has_event_names=True,
     assembler=Assembler(

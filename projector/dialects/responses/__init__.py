@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from projector._registry import lazy, resolve
+from projector._registry import resolve
 from projector.dialects.descriptor import Assembler, Dialect, tables_of
 
 DIALECT: Final = Dialect(
@@ -15,8 +15,6 @@ DIALECT: Final = Dialect(
         has_extensions=options.extensions
     ),
     tables=tables_of("projector.dialects.responses.writer"),
-    events=lambda: resolve("projector.dialects.responses.events:EVENT_ADAPTER"),
-    checker=lazy("projector.dialects.responses.checker:ResponsesChecker"),
     has_event_names=True,
     assembler=Assembler(
         start=lambda: resolve("projector.dialects.response_writer.json_answer:ResponseAssembly")(

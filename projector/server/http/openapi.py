@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 from pydantic import BaseModel
 
 from projector import __version__
+from projector._resources import resource
 from projector.contracts import codec
 from projector.contracts.schema_export import PlainSchema
 from projector.dialects import DIALECTS
@@ -284,21 +285,33 @@ def _events(dialects: Collection[str]) -> dict[str, Any]:
     """Return the schemas of dialects: `DIALECT` is any of its events, `DIALECT.Name` a model of it."""
     schemas: dict[str, Any] = {}
     for name in sorted(dialects):
-        events = DIALECTS[name].events()
-        union = events.json_schema(schema_generator=PlainSchema, ref_template=f"{SCHEMAS}{name}.{{model}}")
+        union = _event_schema(name)
         schemas |= {f"{name}.{model}": schema for model, schema in union.pop("$defs", {}).items()}
         schemas |= _answers(name)
         schemas[name] = {"description": f"One event of the dialect `{name}`.", **union}
     return schemas
 
 
+def _event_schema(dialect: str) -> dict[str, Any]:
+    """Return the schema of one event, from the models of the dialect or as it is published."""
+    if (events := DIALECTS[dialect].events) is None:
+        return _published(dialect, f"{dialect}.schema.json")
+    return events().json_schema(schema_generator=PlainSchema, ref_template=f"{SCHEMAS}{dialect}.{{model}}")
+
+
+def _published(dialect: str, file: str) -> dict[str, Any]:
+    """Return a schema of `contracts/`, with references to components of the document."""
+    data = (resource("contracts") / dialect / file).read_bytes()
+    schema: dict[str, Any] = codec.loads(data.replace(b"#/$defs/", f"{SCHEMAS}{dialect}.".encode()))
+    return {name: value for name, value in schema.items() if name not in {"$schema", "title"}}
+
+
 def _answers(dialect: str) -> dict[str, Any]:
     """Return the schemas of the JSON answers of a dialect that are not among its events."""
     assembler = DIALECTS[dialect].assembler
-    if assembler is None or assembler.models is None:
+    if assembler is None or not assembler.schema:
         return {}
-    template = f"{SCHEMAS}{dialect}.{{model}}"
-    body = assembler.models().json_schema(schema_generator=PlainSchema, ref_template=template)
+    body = _published(dialect, assembler.schema)
     parts = body.pop("$defs", {})
     return {f"{dialect}.{model}": schema for model, schema in {**parts, assembler.body: body}.items()}
 

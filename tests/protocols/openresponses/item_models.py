@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
 from projector.contracts.kinds import VENDOR
 from projector.contracts.parts import Count, Json, Maybe, Model
-from projector.dialects.response_writer.common_models import (
+from tests.protocols.response_writer.common_models import (
     ItemStatus,
     NoItems,
     ReasoningText,

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from projector._validation import sentences
 from projector.contracts import codec
 from projector.contracts.stream_rules.table import Violation
-from projector.dialects.chat_completions.events import EVENT_ADAPTER
+from tests.protocols.chat_completions.events import EVENT_ADAPTER
 
 Event: TypeAlias = Mapping[str, Any]
 
@@ -120,8 +120,8 @@ class ChatCompletionsChecker:
 
 
 RULES: Final[Mapping[str, Callable[[ChatCompletionsChecker, Any], list[str]]]] = {
-    "content": ChatCompletionsChecker._on_content,  # noqa: SLF001 - the table of the class above
-    "tool_calls": ChatCompletionsChecker._on_calls,  # noqa: SLF001
-    "annotations": ChatCompletionsChecker._on_annotations,  # noqa: SLF001
+    "content": ChatCompletionsChecker._on_content,
+    "tool_calls": ChatCompletionsChecker._on_calls,
+    "annotations": ChatCompletionsChecker._on_annotations,
 }
 """Member of a delta -> its check."""

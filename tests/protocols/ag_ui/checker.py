@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from projector._validation import sentences
 from projector.contracts import codec
 from projector.contracts.stream_rules.table import Finding, Rule, Violation, violations
-from projector.dialects.ag_ui.events import parse_event
+from tests.protocols.ag_ui.events import parse_event
 
 _ROWS: Final = (
     # one event

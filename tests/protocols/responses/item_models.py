@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field
 
 from projector.contracts.parts import Count, Json, Maybe, Model
-from projector.dialects.response_writer.common_models import (
+from tests.protocols.response_writer.common_models import (
     ItemStatus,
     NoItems,
     ReasoningText,

@@ -6,7 +6,6 @@ client has to request.
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import Field, TypeAdapter
@@ -23,7 +22,6 @@ from projector.contracts.parts import (
     Model,
     Notice,
 )
-from projector.contracts.schema_export import PlainSchema
 
 FinishReason: TypeAlias = Literal["stop", "length", "tool_calls", "content_filter"]
 
@@ -244,10 +242,3 @@ ChatCompletionsEvent: TypeAlias = ChatCompletionChunk | ErrorChunk
 
 EVENT_ADAPTER: Final[TypeAdapter[ChatCompletionsEvent]] = TypeAdapter(ChatCompletionsEvent)
 COMPLETION_ADAPTER: Final[TypeAdapter[ChatCompletion]] = TypeAdapter(ChatCompletion)
-
-
-def completion_schema() -> bytes:
-    """Return the JSON Schema of the JSON answer, as a file."""
-    schema = COMPLETION_ADAPTER.json_schema(schema_generator=PlainSchema)
-    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "chat.completion"}
-    return (json.dumps(head | schema, indent=2, ensure_ascii=False) + "\n").encode()

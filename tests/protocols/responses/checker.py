@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from projector.dialects.response_writer.stream_checker import ResponseStreamChecker, StreamRules
-from projector.dialects.responses.events import parse_event
 from projector.dialects.responses.item_shapes import ITEMS
 from projector.dialects.responses.writer import STATUS_EVENTS
+from tests.protocols.response_writer.stream_checker import ResponseStreamChecker, StreamRules
+from tests.protocols.responses.events import parse_event
 
 PARTIAL_IMAGE: Final = "response.image_generation_call.partial_image"
 

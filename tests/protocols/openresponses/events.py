@@ -11,14 +11,14 @@ from pydantic import Field, TypeAdapter
 
 from projector.contracts import kinds
 from projector.contracts.parts import ChunkTarget, Count, Json, Maybe
-from projector.dialects.openresponses.item_models import (
+from tests.protocols.openresponses.item_models import (
     Annotation,
     ContentPart,
     ErrorPayload,
     Item,
     Response,
 )
-from projector.dialects.response_writer.common_models import (
+from tests.protocols.response_writer.common_models import (
     Attachments,
     ContentEvent,
     Event,

@@ -10,7 +10,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 from pydantic import Field, TypeAdapter
 
 from projector.contracts.parts import Count, Maybe
-from projector.dialects.response_writer.common_models import (
+from tests.protocols.response_writer.common_models import (
     Attachments,
     ContentEvent,
     Event,
@@ -25,7 +25,7 @@ from projector.dialects.response_writer.common_models import (
     ToolOutput,
     ToolStatus,
 )
-from projector.dialects.responses.item_models import Annotation, ContentPart, ErrorPayload, Item, Response
+from tests.protocols.responses.item_models import Annotation, ContentPart, ErrorPayload, Item, Response
 
 
 class ResponseEvent(Event):

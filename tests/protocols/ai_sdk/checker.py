@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from projector._validation import sentences
 from projector.contracts import codec
 from projector.contracts.stream_rules.table import Finding, Rule, Violation, violations
-from projector.dialects.ai_sdk.events import parse_chunk
+from tests.protocols.ai_sdk.events import parse_chunk
 
 _SOURCE: Final = "UI message stream 1"
 _ROWS: Final = (

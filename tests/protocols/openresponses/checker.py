@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from projector.dialects.openresponses.events import parse_event
-from projector.dialects.response_writer.stream_checker import ResponseStreamChecker, StreamRules
+from tests.protocols.openresponses.events import parse_event
+from tests.protocols.response_writer.stream_checker import ResponseStreamChecker, StreamRules
 
 RULES: Final = StreamRules(
     name="open_responses",
