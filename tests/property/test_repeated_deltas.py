@@ -15,8 +15,8 @@ from projector.core.canonical import Frame, WireEvent
 from projector.core.delta_frames import TEXT_MAX_CHARS, DeltaFrames
 from projector.core.envelope import EnvelopeWriter
 from projector.dialects import DIALECTS
-from projector.dialects.delta_pattern import NUMBER_PLACE, TEXT_PLACE, pattern_of
 from projector.dialects.descriptor import DialectOptions, DialectWriter
+from projector.dialects.frame_writer import NUMBER_PLACE, TEXT_PLACE, pattern_of
 from projector.dialects.openresponses.writer import OpenResponses
 from projector.dialects.responses.writer import Responses
 from projector.redaction.clean import Cleaned, CleanJson, CleanText, notice

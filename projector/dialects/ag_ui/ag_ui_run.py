@@ -9,8 +9,7 @@ from projector.contracts.kinds import VENDOR
 from projector.contracts.limits import NOTICES_MAX_ITEMS
 from projector.core.canonical import Frame
 from projector.dialects.descriptor import DialectOptions
-from projector.dialects.id_allocator import IdAllocator
-from projector.dialects.sent_texts import BranchState, has_sent
+from projector.dialects.frame_writer import BranchState, IdAllocator, has_sent
 
 Event: TypeAlias = dict[str, Any]
 """One event of AG-UI."""

@@ -16,7 +16,7 @@ from projector.dialects.ag_ui.ag_ui_run import (
     metadata,
     unless_completed,
 )
-from projector.dialects.workflow import StepChange
+from projector.dialects.frame_writer import StepChange
 
 OPEN_STATUSES: Final = frozenset({"queued", "in_progress"})
 """Statuses of a response that has not ended."""

@@ -17,9 +17,16 @@ from projector.dialects.ag_ui.ag_ui_run import (
     metadata,
     unless_completed,
 )
-from projector.dialects.delta_pattern import NUMBER_PLACE, TEXT_PLACE, pattern_of
-from projector.dialects.frame_writer import ENCRYPTED_MAX_CHARS, left_out
-from projector.dialects.sent_texts import FINAL_TEXTS, REFUSAL, TEXT
+from projector.dialects.frame_writer import (
+    ENCRYPTED_MAX_CHARS,
+    FINAL_TEXTS,
+    NUMBER_PLACE,
+    REFUSAL,
+    TEXT,
+    TEXT_PLACE,
+    left_out,
+    pattern_of,
+)
 
 CITATIONS_MAX_BYTES: Final = 262_144
 """JSON size for one message. More would make its last event too large for a client's buffer."""

@@ -13,9 +13,7 @@ from projector.core.delta_frames import DeltaFrames
 from projector.dialects.ag_ui import lifecycle_writer, message_writer, tool_writer
 from projector.dialects.ag_ui.ag_ui_run import AgUiRun, Event
 from projector.dialects.descriptor import DialectOptions, RepeatWriter
-from projector.dialects.frame_writer import LARGE, FrameWriter, within_limit
-from projector.dialects.sent_texts import REFUSAL, TEXT
-from projector.dialects.workflow import WorkflowSteps
+from projector.dialects.frame_writer import LARGE, REFUSAL, TEXT, FrameWriter, WorkflowSteps, within_limit
 
 Writer: TypeAlias = Callable[[AgUiRun, Frame], list[Event]]
 

@@ -9,7 +9,7 @@ from projector.core.canonical import Frame
 from projector.dialects.ai_sdk import tool_parts
 from projector.dialects.ai_sdk.text_parts import UNKNOWN_MEDIA_TYPE
 from projector.dialects.ai_sdk.ui_message import Chunk, Image, UiMessage, data_part, members_of, with_metadata
-from projector.dialects.workflow import StepChange
+from projector.dialects.frame_writer import StepChange
 
 RUNNING: Final = frozenset({"queued", "in_progress"})
 """Statuses of a response that has not ended."""

@@ -16,8 +16,7 @@ from projector.dialects.ai_sdk.ui_message import (
     members_of,
     with_metadata,
 )
-from projector.dialects.frame_writer import ENCRYPTED_MAX_CHARS, left_out
-from projector.dialects.sent_texts import FINAL_TEXTS, REFUSAL, TEXT, has_sent
+from projector.dialects.frame_writer import ENCRYPTED_MAX_CHARS, FINAL_TEXTS, REFUSAL, TEXT, has_sent, left_out
 
 REASONING: Final = "reasoning"
 SUMMARY: Final = "summary"

@@ -8,8 +8,7 @@ from typing import Any, Final, TypeAlias
 from projector.contracts.kinds import VENDOR
 from projector.core.canonical import Frame
 from projector.dialects.descriptor import DialectOptions
-from projector.dialects.id_allocator import IdAllocator
-from projector.dialects.sent_texts import BranchState
+from projector.dialects.frame_writer import BranchState, IdAllocator
 
 Chunk: TypeAlias = dict[str, Any]
 """One chunk of the stream."""

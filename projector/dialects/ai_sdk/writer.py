@@ -11,11 +11,17 @@ from projector.core.canonical import Frame, WireEvent
 from projector.core.delta_frames import DeltaFrames
 from projector.dialects.ai_sdk import message_ends, text_parts, tool_parts
 from projector.dialects.ai_sdk.ui_message import Chunk, UiMessage
-from projector.dialects.delta_pattern import TEXT_PLACE, pattern_of
 from projector.dialects.descriptor import DialectOptions, RepeatWriter
-from projector.dialects.frame_writer import LARGE, FrameWriter, within_limit
-from projector.dialects.sent_texts import REFUSAL, TEXT
-from projector.dialects.workflow import WorkflowSteps
+from projector.dialects.frame_writer import (
+    LARGE,
+    REFUSAL,
+    TEXT,
+    TEXT_PLACE,
+    FrameWriter,
+    WorkflowSteps,
+    pattern_of,
+    within_limit,
+)
 
 Writer: TypeAlias = Callable[[UiMessage, Frame], list[Chunk]]
 

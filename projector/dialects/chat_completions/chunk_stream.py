@@ -11,8 +11,8 @@ from projector.core.context import parse_time
 from projector.core.truncation import fit
 from projector.dialects.chat_completions.client_calls import ClientCalls, Delta
 from projector.dialects.chat_completions.joined_text import JoinedText
-from projector.dialects.delta_pattern import TEXT_PLACE, literal, pattern_of
 from projector.dialects.descriptor import DialectOptions
+from projector.dialects.frame_writer import TEXT_PLACE, literal, pattern_of
 
 UNKNOWN: Final = "unknown"
 """Model of a response whose provider did not name it."""

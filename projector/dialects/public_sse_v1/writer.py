@@ -11,8 +11,8 @@ from projector.core.canonical import Frame, WireEvent
 from projector.core.delta_frames import DeltaFrames
 from projector.core.sse import encode_sse
 from projector.core.truncation import fit
-from projector.dialects.delta_pattern import NUMBER_PLACE, TEXT_PLACE, VALUES_MAX_BYTES, pattern_of
 from projector.dialects.descriptor import RepeatWriter
+from projector.dialects.frame_writer import NUMBER_PLACE, TEXT_PLACE, VALUES_MAX_BYTES, pattern_of
 
 DROPPED: Final[Mapping[str, str]] = {
     PrivateKind.BRANCH: "the context of each event shows its branch",

@@ -8,8 +8,7 @@ from typing import Any, Final
 from projector.contracts import codec
 from projector.contracts.kinds import VENDOR
 from projector.core.canonical import Frame, WireEvent
-from projector.dialects.delta_pattern import NUMBER_PLACE, TEXT_PLACE, VALUES_MAX_BYTES, pattern_of
-from projector.dialects.id_allocator import IdAllocator
+from projector.dialects.frame_writer import NUMBER_PLACE, TEXT_PLACE, VALUES_MAX_BYTES, IdAllocator, pattern_of
 from projector.dialects.response_writer.event_truncation import EVENT_MAX_BYTES, truncate_event
 from projector.dialects.response_writer.output_items import Item
 from projector.dialects.response_writer.protocol import WireProtocol

@@ -16,8 +16,8 @@ from projector.contracts import codec
 from projector.contracts.limits import DELTA_MAX_CHARS
 from projector.core.canonical import Frame, WireEvent
 from projector.core.delta_frames import DeltaFrames
-from projector.dialects.delta_pattern import NUMBER_PLACE, TEXT_PLACE, literal, pattern_of
 from projector.dialects.descriptor import RepeatWriter
+from projector.dialects.frame_writer import NUMBER_PLACE, TEXT_PLACE, literal, pattern_of
 from projector.openwop import event_log
 from projector.openwop.dialect.log_state import LogState, ReasoningBlock, ReasoningItem
 from projector.openwop.event_log import SUMMARY_MAX_CHARS, VENDOR, Verbosity, present

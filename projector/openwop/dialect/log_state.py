@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from projector.contracts.limits import NOTICES_MAX_ITEMS
 from projector.core.canonical import Frame
 from projector.dialects.descriptor import DialectOptions
-from projector.dialects.workflow import BranchPosition
+from projector.dialects.frame_writer import BranchPosition
 from projector.openwop.event_log import VENDOR, Event, EventLog, Verbosity
 from projector.redaction.gathered import Gathered
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from projector.contracts.kinds import Kind
 from projector.core.canonical import Frame
-from projector.dialects.workflow import BranchPosition, position_of
+from projector.dialects.frame_writer import BranchPosition, position_of
 from projector.openwop import event_log
 from projector.openwop.dialect import tool_calls
 from projector.openwop.dialect.content import close_blocks, close_text, emit_final_text

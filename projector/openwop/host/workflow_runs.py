@@ -12,7 +12,7 @@ from starlette.types import Scope
 from projector import StreamContext
 from projector.core.faults import FAULTS
 from projector.dialects.descriptor import DialectOptions
-from projector.dialects.workflow import position_of
+from projector.dialects.frame_writer import position_of
 from projector.openwop.conformance.definitions import definition
 from projector.openwop.event_log import shortened
 from projector.openwop.host.bindings import (
