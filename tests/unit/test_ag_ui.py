@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from projector.contracts.kinds import Kind
 from projector.dialects.ag_ui import writer
-from projector.dialects.ag_ui.message_writer import CITATIONS_MAX_BYTES
+from projector.dialects.ag_ui.ag_ui_run import CITATIONS_MAX_BYTES
 from projector.dialects.ag_ui.writer import AgUi
 from projector.dialects.descriptor import DialectOptions
 from projector.dialects.frame_writer import ENCRYPTED_MAX_CHARS, FRAME_MAX_BYTES

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 import pytest
 
 from projector.contracts.kinds import TOOL_TYPES
-from projector.dialects.ai_sdk import message_ends, text_parts
+from projector.dialects.ai_sdk import ui_message, writer
 from projector.dialects.ai_sdk.writer import ITEMS, AiSdk
 from projector.dialects.descriptor import DialectOptions
 from projector.dialects.frame_writer import ENCRYPTED_MAX_CHARS
@@ -181,7 +181,7 @@ def test_reasoning_has_a_part_for_each_part_of_its_summary(run: Run) -> None:
             {"type": "file_citation", "file_id": "file-1", "filename": "a.pdf"},
             {
                 "type": "source-document",
-                "mediaType": text_parts.UNKNOWN_MEDIA_TYPE,
+                "mediaType": ui_message.UNKNOWN_MEDIA_TYPE,
                 "title": "a.pdf",
                 "filename": "a.pdf",
             },
@@ -201,11 +201,11 @@ def test_a_citation_has_a_source_and_a_place(run: Run, citation: Event, source: 
 def test_citations_are_limited(run: Run) -> None:
     name = "response.output_text.annotation.added"
     cited = [
-        {"type": "url_citation", "url": f"https://a.example/{at}"} for at in range(text_parts.CITATIONS_MAX_ITEMS + 5)
+        {"type": "url_citation", "url": f"https://a.example/{at}"} for at in range(ui_message.CITATIONS_MAX_ITEMS + 5)
     ]
     events = [{"type": name, "output_index": 0, "annotation": one} for one in cited]
     said = run(CREATED, delta("output_text", 0, "a"), *events, COMPLETED)
-    assert len(of(said, "source-url")) == text_parts.CITATIONS_MAX_ITEMS
+    assert len(of(said, "source-url")) == ui_message.CITATIONS_MAX_ITEMS
     assert left_out(said) == [("item_0", "truncated", "citation")]
 
 
@@ -300,7 +300,7 @@ def test_a_search_lists_each_source_once(run: Run) -> None:
 
 
 def test_a_large_image_is_named_but_not_written(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(message_ends, "IMAGE_MAX_CHARS", 4)
+    monkeypatch.setattr(writer, "IMAGE_MAX_CHARS", 4)
     small = run(CREATED, done(0, "image_generation_call", result="aaaa"), COMPLETED)
     assert [chunk["url"] for chunk in of(small, "file")] == ["data:image/png;base64,aaaa"]
     large = run(CREATED, done(0, "image_generation_call", result="aaaaaaaa"), COMPLETED)

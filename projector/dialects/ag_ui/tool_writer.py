@@ -24,7 +24,7 @@ APPROVAL: Final = {
     "properties": {"approved": {"type": "boolean"}, "reason": {"type": "string"}},
     "required": ["approved"],
 }
-"""JSON Schema of the answer to an approval, which `projector.dialects.ag_ui.run_input` parses."""
+"""JSON Schema of the answer to an approval, which `projector.dialects.ag_ui.conversation` parses."""
 
 INTERRUPT_PREFIX: Final = "int-"
 

@@ -1,19 +1,153 @@
-"""Encode frames as events of AG-UI: the tables of frame kinds and item types, and the writer of one stream."""
+"""Encode frames as events of AG-UI: tables of frame kinds and item types, and the events of the run and its steps.
+
+`ag_ui_run.py` writes messages and reasoning, `tool_writer.py` calls and activities.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from projector.contracts.kinds import Kind, PrivateKind
+from projector.contracts.kinds import VENDOR, Kind, PrivateKind
 from projector.core.canonical import Frame, WireEvent
 from projector.core.delta_frames import DeltaFrames
-from projector.dialects.ag_ui import lifecycle_writer, message_writer, tool_writer
-from projector.dialects.ag_ui.ag_ui_run import AgUiRun, Event
+from projector.dialects.ag_ui import ag_ui_run, tool_writer
+from projector.dialects.ag_ui.ag_ui_run import (
+    PROTOCOL_VERSION,
+    SAFE_INTEGER_MAX,
+    AgUiRun,
+    Event,
+    metadata,
+    unless_completed,
+)
 from projector.dialects.descriptor import DialectOptions, RepeatWriter
-from projector.dialects.frame_writer import LARGE, REFUSAL, TEXT, FrameWriter, WorkflowSteps, within_limit
+from projector.dialects.frame_writer import LARGE, REFUSAL, TEXT, FrameWriter, StepChange, WorkflowSteps, within_limit
+
+OPEN_STATUSES: Final = frozenset({"queued", "in_progress"})
+"""Statuses of a response that has not ended."""
+
+LIFECYCLE_MEMBERS: Final = ("status", "reason", "response_id")
+CHUNK_MEMBERS: Final = ("target", "encoding", "chunk_index", "data")
+"""Members of a frame that its `CUSTOM` event contains."""
+
+TOKENS: Final[Mapping[str, str]] = {
+    "input_tokens": "inputTokens",
+    "output_tokens": "outputTokens",
+    "total_tokens": "totalTokens",
+    "reasoning_output_tokens": "reasoningTokens",
+    "cached_input_tokens": "cachedInputTokens",
+}
+"""Member of `final.usage` -> member of `TokenUsage`."""
+
+
+def start_run(run: AgUiRun, frame: Frame) -> list[Event]:
+    """Start the run, with the IDs of the options or else of the stream."""
+    run.thread_id = run.options.thread_id or frame.get("conversation_id") or frame["stream_id"]
+    run.run_id = run.options.run_id or frame["stream_id"]
+    ids = {"threadId": run.thread_id, "runId": run.run_id, "protocolVersion": PROTOCOL_VERSION}
+    return [run.event("RUN_STARTED", **ids, metadata=metadata(stream_id=frame["stream_id"]))]
+
+
+def write_steps(run: AgUiRun, changes: Iterable[StepChange]) -> list[Event]:
+    """Write the start or end of steps of a workflow."""
+    return [
+        run.event("STEP_STARTED", stepName=name, metadata=metadata(workflow=workflow))
+        if is_start
+        else run.event("STEP_FINISHED", stepName=name)
+        for name, workflow, is_start in changes
+    ]
+
+
+def on_lifecycle(run: AgUiRun, frame: Frame) -> list[Event]:
+    """Write the status of a response."""
+    if frame["status"] not in OPEN_STATUSES:
+        run.branch_state.end_response()
+        run.reason = frame.get("reason", run.reason)
+        run.parent_id = None
+    return [_custom(run, frame, LIFECYCLE_MEMBERS)]
+
+
+def on_meta(run: AgUiRun, frame: Frame) -> list[Event]:
+    """Keep the model for the usage."""
+    if "model" in frame:
+        run.models.add(frame["model"])
+    return []
+
+
+def on_chunk(run: AgUiRun, frame: Frame) -> list[Event]:
+    """Write a chunk of an image or its end. A patch of the activity would repeat the image each time."""
+    return [_custom(run, frame, CHUNK_MEMBERS, message_id=run.activities[frame["item_id"]].id)]
+
+
+def on_final(run: AgUiRun, frame: Frame) -> list[Event]:
+    """Write the end of the run, by its status."""
+    final, status = frame["final"], frame["final"]["status"]
+    end = ENDS[status](run, final)
+    status, lists = unless_completed(status), {"attachments": final.get("attachments"), "notices": frame.get("notices")}
+    if about := metadata(status=status, reason=run.reason, **lists):
+        end["metadata"] = about
+    if usage := _usage(run, final.get("usage", {})):
+        end["usage"] = [usage]
+    return [end]
+
+
+def on_error(run: AgUiRun, frame: Frame) -> list[Event]:
+    """Write the failure of the run. It ends everything that is open."""
+    error = frame["error"]
+    about = metadata(source=error["source"], is_retryable=error["is_retryable"], notices=frame.get("notices"))
+    return [run.event("RUN_ERROR", message=error["message"], code=error["code"], metadata=about)]
+
+
+def _finished(run: AgUiRun, outcome: dict[str, object], result: object = None) -> Event:
+    return run.event("RUN_FINISHED", threadId=run.thread_id, runId=run.run_id, outcome=outcome, result=result)
+
+
+def _stopped(run: AgUiRun, final: dict[str, Any]) -> Event:
+    outcome: dict[str, object] = {"type": "success"}
+    if interrupts := tool_writer.interrupts(run):
+        outcome = {"type": "interrupt", "interrupts": interrupts}
+    elif (pending := tool_writer.pending_calls(run)) and not run.options.is_before_1_0:
+        outcome["pendingToolCallIds"] = pending  # clients before 1.0 reject a success with members
+    return _finished(run, outcome, final.get("structured_output"))
+
+
+def _cancelled(run: AgUiRun, _final: dict[str, Any]) -> Event:
+    """Return the end of a cancelled run. Clients before 1.0 do not know that outcome."""
+    if run.options.is_before_1_0:
+        return run.event("RUN_ERROR", message="The run was cancelled.", code="cancelled")
+    return _finished(run, {"type": "cancelled"})
+
+
+def _failed(run: AgUiRun, _final: dict[str, Any]) -> Event:
+    """Return the end of a failed run, with the code of the failure but not the provider's message."""
+    return run.event("RUN_ERROR", message="The response failed.", code=run.reason or "failed")
+
+
+ENDS: Final[Mapping[str, Callable[[AgUiRun, dict[str, Any]], Event]]] = {
+    "completed": _stopped,
+    "incomplete": _stopped,
+    "refused": _stopped,
+    "failed": _failed,
+    "cancelled": _cancelled,
+}
+"""Status of `final` -> the end of the run. Clients read an unknown outcome as a success, so the metadata repeats a
+status other than `completed`."""
+
+
+def _usage(run: AgUiRun, usage: Mapping[str, int]) -> dict[str, object]:
+    reported = {name: count for name, count in usage.items() if count <= SAFE_INTEGER_MAX}
+    tokens: dict[str, object] = {member: reported[name] for name, member in TOKENS.items() if name in reported}
+    return {"model": next(iter(run.models)), **tokens} if tokens and len(run.models) == 1 else tokens
+
+
+def _custom(run: AgUiRun, frame: Frame, names: Iterable[str], **value: object) -> Event:
+    """Return an event of our own, for a frame that AG-UI has no event for."""
+    value.update((name, frame[name]) for name in names if name in frame)
+    about = metadata(notices=frame.get("notices"))
+    return run.event("CUSTOM", name=f"{VENDOR}.{frame['kind']}", value=value, metadata=about)
+
 
 Writer: TypeAlias = Callable[[AgUiRun, Frame], list[Event]]
 
@@ -25,8 +159,8 @@ def _nothing(_run: AgUiRun, _frame: Frame) -> list[Event]:
 CALL: Final = (tool_writer.on_call_added, tool_writer.on_call_done)
 ACTIVITY: Final = (tool_writer.on_activity_added, tool_writer.on_activity_done)
 ITEMS: Final[Mapping[str, tuple[Writer, Writer]]] = {
-    "message": (message_writer.on_message_added, message_writer.on_message_done),
-    "reasoning": (message_writer.on_reasoning_added, message_writer.on_reasoning_done),
+    "message": (ag_ui_run.on_message_added, ag_ui_run.on_message_done),
+    "reasoning": (ag_ui_run.on_reasoning_added, ag_ui_run.on_reasoning_done),
     "function_call": CALL,
     "custom_tool_call": CALL,
     "mcp_call": CALL,
@@ -48,27 +182,27 @@ def on_done(run: AgUiRun, frame: Frame) -> list[Event]:
 
 
 HANDLED: Final[Mapping[str, Writer]] = {
-    Kind.LIFECYCLE: lifecycle_writer.on_lifecycle,
+    Kind.LIFECYCLE: on_lifecycle,
     Kind.OUTPUT_ITEM_ADDED: on_added,
     Kind.OUTPUT_ITEM_DONE: on_done,
-    Kind.MESSAGE_DELTA: partial(message_writer.on_message_delta, TEXT),
-    Kind.MESSAGE_CITATION: message_writer.on_citation,
-    Kind.REASONING_SUMMARY_DELTA: partial(message_writer.on_reasoning_delta, message_writer.SUMMARY),
-    Kind.REFUSAL_DELTA: partial(message_writer.on_message_delta, REFUSAL),
+    Kind.MESSAGE_DELTA: partial(ag_ui_run.on_message_delta, TEXT),
+    Kind.MESSAGE_CITATION: ag_ui_run.on_citation,
+    Kind.REASONING_SUMMARY_DELTA: partial(ag_ui_run.on_reasoning_delta, ag_ui_run.SUMMARY),
+    Kind.REFUSAL_DELTA: partial(ag_ui_run.on_message_delta, REFUSAL),
     Kind.TOOL_STATUS: tool_writer.on_status,
     Kind.TOOL_ARGUMENTS_DELTA: tool_writer.on_arguments_delta,
     Kind.TOOL_ARGUMENTS_DONE: tool_writer.on_arguments_done,
     Kind.TOOL_CODE_DELTA: tool_writer.on_code_delta,
     Kind.TOOL_CODE_DONE: tool_writer.on_code_done,
     Kind.TOOL_OUTPUT: tool_writer.on_output,
-    Kind.CHUNK_DELTA: lifecycle_writer.on_chunk,
-    Kind.CHUNK_DONE: lifecycle_writer.on_chunk,
-    Kind.ERROR: lifecycle_writer.on_error,
-    Kind.FINAL: lifecycle_writer.on_final,
+    Kind.CHUNK_DELTA: on_chunk,
+    Kind.CHUNK_DONE: on_chunk,
+    Kind.ERROR: on_error,
+    Kind.FINAL: on_final,
     PrivateKind.BRANCH: _nothing,  # its steps are written
-    PrivateKind.RESPONSE_META: lifecycle_writer.on_meta,
-    PrivateKind.REASONING_DELTA: partial(message_writer.on_reasoning_delta, message_writer.FULL),
-    PrivateKind.REASONING_ENCRYPTED: message_writer.on_encrypted,
+    PrivateKind.RESPONSE_META: on_meta,
+    PrivateKind.REASONING_DELTA: partial(ag_ui_run.on_reasoning_delta, ag_ui_run.FULL),
+    PrivateKind.REASONING_ENCRYPTED: ag_ui_run.on_encrypted,
 }
 
 DROPPED: Final[Mapping[str, str]] = {
@@ -97,7 +231,7 @@ class AgUi(FrameWriter[Writer]):
     def _write(self, writer: Writer, frame: Frame) -> list[Event]:
         kind, run = frame["kind"], self._run
         self._set_time(frame["server_timestamp"])
-        events = [] if self._has_started else lifecycle_writer.start_run(run, frame)
+        events = [] if self._has_started else start_run(run, frame)
         self._has_started = True
         if kind not in SPECIAL:
             if frame.get("workflow") is not self._steps.workflow:  # seldom: the context of a stream is one object
@@ -110,7 +244,7 @@ class AgUi(FrameWriter[Writer]):
 
     def _repeat(self, frame: Frame) -> RepeatWriter:
         run = self._run
-        pattern = message_writer.text_pattern(run, frame)
+        pattern = ag_ui_run.text_pattern(run, frame)
 
         def write(deltas: DeltaFrames) -> list[WireEvent]:
             self._set_time(deltas.timestamp)
@@ -127,16 +261,16 @@ class AgUi(FrameWriter[Writer]):
     def _enter(self, frame: Frame) -> list[Event]:
         """Switch to a branch and follow it, or write the end of its step if the branch is over."""
         if frame["is_over"]:
-            return lifecycle_writer.write_steps(self._run, self._steps.end_branch(frame["branch"]))
+            return write_steps(self._run, self._steps.end_branch(frame["branch"]))
         self._run.enter(frame["branch"])
         return self._follow(frame)
 
     def _follow(self, frame: Frame) -> list[Event]:
         changes = self._steps.follow(self._run.branch, frame.get("workflow"))
-        return lifecycle_writer.write_steps(self._run, changes) if changes else []
+        return write_steps(self._run, changes) if changes else []
 
     def _finish(self, frame: Frame) -> list[Event]:
         run = self._run
-        texts = message_writer.write_missing_texts(run, frame["final"])
-        steps = lifecycle_writer.write_steps(run, self._steps.close())
+        texts = ag_ui_run.write_missing_texts(run, frame["final"])
+        steps = write_steps(run, self._steps.close())
         return [*texts, *tool_writer.write_missing_results(run), *steps]

@@ -13,8 +13,7 @@ from typing import Any, Final
 from projector.contracts import codec
 from projector.contracts.kinds import ENDED_STATUSES
 from projector.core.canonical import Frame
-from projector.dialects.ai_sdk.text_parts import source_url
-from projector.dialects.ai_sdk.ui_message import COMPLETED, Call, Chunk, UiMessage, data_part, with_metadata
+from projector.dialects.ai_sdk.ui_message import COMPLETED, Call, Chunk, UiMessage, data_part, source_url, with_metadata
 
 UNKNOWN: Final = "unknown"
 NAMELESS: Final = frozenset({UNKNOWN, ""})

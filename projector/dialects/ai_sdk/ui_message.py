@@ -1,14 +1,25 @@
-"""State of one UI message, and how its chunks are built: shared by the writers of the dialect."""
+"""One UI message: its state, how its chunks are built, the parts with a text, and citations as sources."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from projector.contracts.kinds import VENDOR
+from projector.contracts.limits import DELTA_MAX_CHARS
 from projector.core.canonical import Frame
 from projector.dialects.descriptor import DialectOptions
-from projector.dialects.frame_writer import BranchState, IdAllocator
+from projector.dialects.frame_writer import (
+    ENCRYPTED_MAX_CHARS,
+    FINAL_TEXTS,
+    REFUSAL,
+    TEXT,
+    BranchState,
+    IdAllocator,
+    has_sent,
+    left_out,
+)
 
 Chunk: TypeAlias = dict[str, Any]
 """One chunk of the stream."""
@@ -130,3 +141,160 @@ def with_metadata(chunk: Chunk, **members: object) -> Chunk:
 def members_of(frame: Frame, *names: str) -> dict[str, object]:
     """Return the members of a frame that are present."""
     return {name: frame[name] for name in names if name in frame}
+
+
+REASONING: Final = "reasoning"
+SUMMARY: Final = "summary"
+FULL: Final = "full"
+PART_INDEXES: Final[Mapping[str, str]] = {SUMMARY: "summary_index", FULL: "content_index"}
+
+CITATIONS_MAX_ITEMS: Final = 1_000
+"""Citations of one message. A page keeps each as two parts of its message."""
+
+UNKNOWN_MEDIA_TYPE: Final = "application/octet-stream"
+"""The contract has no media type of a cited file (RFC 2046, section 4.5.1)."""
+
+_WEB: Final = ("http://", "https://")
+
+
+def on_item_added(ui: UiMessage, frame: Frame) -> list[Chunk]:
+    """Add a message or a reasoning item. Its first text starts a part."""
+    ui.texts[frame["item_id"]] = TextItem(frame["item_id"])
+    if frame["item_type"] == "message":
+        ui.branch_state.add_message(frame["output_index"])
+    return []
+
+
+def on_message_delta(kind: str, ui: UiMessage, frame: Frame) -> list[Chunk]:
+    """Write a delta of a text, or of a refusal: a text that its metadata marks as one."""
+    delta = frame["delta"]
+    if not delta:
+        return []
+    item, index = ui.texts[frame["item_id"]], frame["content_index"]
+    ui.branch_state.add(kind, frame["output_index"], index, delta)
+    part_id = f"{item.item_id}:{index}" if kind == TEXT else f"{item.item_id}:{kind}:{index}"
+    chunk = ui.text_delta = {"type": "text-delta", "id": part_id, "delta": delta}
+    return [chunk] if part_id in item.open else [_start_text(item, kind, part_id, frame.get("agent")), chunk]
+
+
+def on_refusal_done(_ui: UiMessage, frame: Frame) -> list[Chunk]:
+    """Write that a part of a message is a refusal, for pages that show one in their own way."""
+    data = members_of(frame, "item_id", "content_index")
+    return [data_part("refusal", data, f"{frame['item_id']}:{frame['content_index']}")]
+
+
+def on_message_done(ui: UiMessage, frame: Frame) -> list[Chunk]:
+    """Write the end of the texts of a message."""
+    item = ui.texts[frame["item_id"]]
+    if item.is_silent:
+        ui.silent = item.item_id
+    return _end_parts(item, frame["status"])
+
+
+def on_citation(ui: UiMessage, frame: Frame) -> list[Chunk]:
+    """Write a citation: its source, and its place in the text."""
+    item, citation = ui.texts[frame["item_id"]], frame["citation"]
+    item.citations += 1
+    if item.citations > CITATIONS_MAX_ITEMS:
+        return _left_out(frame, "citation") if item.citations == CITATIONS_MAX_ITEMS + 1 else []
+    source_id = f"{item.item_id}:source:{item.citations}"
+    source = _source(source_id, citation)
+    data = members_of(frame, "item_id", "content_index")
+    data["source_id"] = source_id if source else None
+    return [*source, data_part("citation", data | citation, source_id)]
+
+
+def write_missing_texts(ui: UiMessage, final: Mapping[str, str]) -> list[Chunk]:
+    """Write the texts of `final` that no delta contained, as the last message without a text (D13)."""
+    if ui.silent is None:
+        return []
+    item = TextItem(ui.silent)
+    chunks: list[Chunk] = []
+    states = [ui.branch_states[branch] for branch in sorted(ui.branch_states)]
+    for kind, name in FINAL_TEXTS.items():
+        text = final.get(name)
+        if text and not has_sent(states, kind, text):
+            part_id = f"{item.item_id}:{kind}"
+            chunks.append(_start_text(item, kind, part_id, None))
+            chunks += [
+                {"type": "text-delta", "id": part_id, "delta": text[at : at + DELTA_MAX_CHARS]}
+                for at in range(0, len(text), DELTA_MAX_CHARS)
+            ]
+    return chunks + _end_parts(item, COMPLETED)
+
+
+def on_reasoning_delta(kind: str, ui: UiMessage, frame: Frame) -> list[Chunk]:
+    """Write a delta of a summary, or of the full text: only the policy `full` produces such frames."""
+    if not frame["delta"]:
+        return []
+    item, index = ui.texts[frame["item_id"]], frame[PART_INDEXES[kind]]
+    part_id = f"{item.item_id}:{index}" if kind == SUMMARY else f"{item.item_id}:{kind}:{index}"
+    chunk: Chunk = {"type": "reasoning-delta", "id": part_id, "delta": frame["delta"]}
+    return [chunk] if part_id in item.open else [*_start_reasoning(item, kind, part_id), chunk]
+
+
+def on_encrypted(ui: UiMessage, frame: Frame) -> list[Chunk]:
+    """Keep the encrypted value for the end of the item's last part; a client returns it with that part."""
+    item, value = ui.texts[frame["item_id"]], frame["encrypted_content"]
+    if len(value) > ENCRYPTED_MAX_CHARS:
+        return _left_out(frame, "encrypted_content")
+    item.encrypted = value
+    return [] if item.open else _start_reasoning(item, SUMMARY, f"{item.item_id}:encrypted")
+
+
+def on_reasoning_done(ui: UiMessage, frame: Frame) -> list[Chunk]:
+    """Write the end of the parts of a reasoning item."""
+    return _end_parts(ui.texts[frame["item_id"]], frame["status"])
+
+
+def _left_out(frame: Frame, path: str) -> list[Chunk]:
+    """Return the notice of a member that is left out because of a limit: one for each item."""
+    data = {**members_of(frame, "kind", "item_id"), "notices": left_out(path)}
+    return [data_part("notice", data, f"notice:{frame['item_id']}:{path}")]
+
+
+def _start_text(item: TextItem, kind: str, part_id: str, agent: object) -> Chunk:
+    item.open[part_id] = "text"
+    item.is_silent = False
+    about = {"kind": REFUSAL if kind == REFUSAL else None, "agent": agent}
+    return with_metadata({"type": "text-start", "id": part_id}, **about)
+
+
+def _start_reasoning(item: TextItem, kind: str, part_id: str) -> list[Chunk]:
+    """Start a part, after the end of the one before: a page shows one summary after the other."""
+    ended: list[Chunk] = [{"type": "reasoning-end", "id": open_id} for open_id in item.open]
+    item.open = {part_id: REASONING}
+    about = {"kind": FULL if kind == FULL else None, "item_id": item.item_id}
+    return [*ended, with_metadata({"type": "reasoning-start", "id": part_id}, **about)]
+
+
+def _end_parts(item: TextItem, status: str) -> list[Chunk]:
+    """Return the end of each open part. The last one has the encrypted reasoning, and a status unless completed."""
+    chunks: list[Chunk] = [{"type": f"{kind}-end", "id": part_id} for part_id, kind in item.open.items()]
+    item.open = {}
+    if chunks:
+        about = {"status": status if status != COMPLETED else None, "encrypted_content": item.encrypted}
+        if item.encrypted is not None:
+            about["item_id"] = item.item_id  # clients replace the metadata of the start
+        with_metadata(chunks[-1], **about)
+    return chunks
+
+
+def _source(source_id: str, citation: Mapping[str, object]) -> list[Chunk]:
+    """Return the source that a citation names; none for an address that was withheld."""
+    if citation["type"] == "url_citation":
+        address = str(citation.get("url", ""))
+        return [source_url(source_id, address, citation.get("title"))] if address.startswith(_WEB) else []
+    name = citation.get("filename", citation.get("file_id", "file"))
+    chunk: Chunk = {"type": "source-document", "sourceId": source_id, "mediaType": UNKNOWN_MEDIA_TYPE, "title": name}
+    if "filename" in citation:
+        chunk["filename"] = citation["filename"]
+    return [chunk]
+
+
+def source_url(source_id: str, address: str, title: object = None) -> Chunk:
+    """Return a source on the web."""
+    chunk: Chunk = {"type": "source-url", "sourceId": source_id, "url": address}
+    if title is not None:
+        chunk["title"] = title
+    return chunk

@@ -1,16 +1,28 @@
-"""Encode frames as chunks of a UI message: the tables of frame kinds and item types, and the writer of one stream."""
+"""Encode frames as chunks of a UI message: tables of frame kinds and item types, and the writer of one stream.
+
+Here are also the start and end of the message, its steps, and frames that are data of our own: status, notices, images.
+`ui_message.py` writes texts and sources, `tool_parts.py` calls.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from projector.contracts.kinds import TOOL_TYPES, Kind, PrivateKind
 from projector.core.canonical import Frame, WireEvent
 from projector.core.delta_frames import DeltaFrames
-from projector.dialects.ai_sdk import message_ends, text_parts, tool_parts
-from projector.dialects.ai_sdk.ui_message import Chunk, UiMessage
+from projector.dialects.ai_sdk import tool_parts, ui_message
+from projector.dialects.ai_sdk.ui_message import (
+    UNKNOWN_MEDIA_TYPE,
+    Chunk,
+    Image,
+    UiMessage,
+    data_part,
+    members_of,
+    with_metadata,
+)
 from projector.dialects.descriptor import DialectOptions, RepeatWriter
 from projector.dialects.frame_writer import (
     LARGE,
@@ -18,10 +30,196 @@ from projector.dialects.frame_writer import (
     TEXT,
     TEXT_PLACE,
     FrameWriter,
+    StepChange,
     WorkflowSteps,
     pattern_of,
     within_limit,
 )
+
+RUNNING: Final = frozenset({"queued", "in_progress"})
+"""Statuses of a response that has not ended."""
+
+FINISHES: Final[Mapping[str, str]] = {"completed": "stop", "incomplete": "other", "refused": "content-filter"}
+"""Status of `final` -> finish reason."""
+INCOMPLETE_FINISHES: Final[Mapping[str, str]] = {"content_filter": "content-filter", "max_output_tokens": "length"}
+"""Reason of an incomplete response -> finish reason."""
+
+INTERRUPTIONS: Final = frozenset({"upstream_truncated", "upstream_reset"})
+"""Error codes of a stream whose provider vanished: the text so far is worth keeping."""
+INTERRUPTED_LEVEL: Final = 7
+"""First version whose clients know the finish reason `interrupted`."""
+REASONS_LEVEL: Final = 6
+"""First version whose `abort` has a reason."""
+
+FAILED: Final = "The response failed."
+"""Text of a failed response: the provider's own message is not for a page."""
+
+IMAGE_MAX_CHARS: Final = 8 * 1024 * 1024
+"""Longest image in base64 that is written as a data URL. A page receives it as one event."""
+_WHOLE_IMAGE: Final = "image_b64"
+
+
+def start(ui: UiMessage, frame: Frame) -> list[Chunk]:
+    """Start the message, or continue the client's. Its ID is that of the stream, so that a replay replaces it."""
+    about = members_of(frame, "stream_id", "conversation_id")
+    return [{"type": "start", "messageId": ui.message_id or frame["stream_id"], "messageMetadata": about}]
+
+
+# steps
+
+
+def begin_step(ui: UiMessage) -> list[Chunk]:
+    """Start a step unless one is open. Responses that overlap are one step."""
+    ui.responding.add(ui.branch)
+    if ui.is_in_step:
+        return []
+    ui.is_in_step = True
+    return [{"type": "start-step"}]
+
+
+def end_step(ui: UiMessage) -> list[Chunk]:
+    """End the step if one is open."""
+    if not ui.is_in_step:
+        return []
+    ui.is_in_step = False
+    return [{"type": "finish-step"}]
+
+
+def on_lifecycle(ui: UiMessage, frame: Frame) -> list[Chunk]:
+    """Write the status of a response, and the end of the step with the last response in it."""
+    status = data_part("lifecycle", members_of(frame, "status", "reason", "response_id"), is_transient=True)
+    if frame["status"] in RUNNING:
+        return [*begin_step(ui), status]
+    ui.branch_state.end_response()
+    ui.reason = frame.get("reason", ui.reason)
+    ui.responding.discard(ui.branch)
+    return [status, *(end_step(ui) if not ui.responding else [])]
+
+
+def on_meta(ui: UiMessage, frame: Frame) -> list[Chunk]:
+    """Keep the model for the metadata of the message."""
+    if "model" in frame:
+        ui.models.add(frame["model"])
+    return []
+
+
+def write_steps(changes: Iterable[StepChange]) -> list[Chunk]:
+    """Write the start or end of steps of a workflow; the end replaces the start."""
+    return [
+        data_part("workflow", {"name": name, "status": "started" if is_start else "finished", **workflow}, name)
+        for name, workflow, is_start in changes
+    ]
+
+
+# data of our own
+
+
+def on_other_item(_ui: UiMessage, frame: Frame) -> list[Chunk]:
+    """Write an item that is neither a message nor a tool: that it exists, and its status."""
+    return [data_part("item", members_of(frame, "item_id", "item_type", "status"), frame["item_id"])]
+
+
+def write_notices(frame: Frame) -> list[Chunk]:
+    """Write the notices of a frame: what was withheld or truncated in it."""
+    data = members_of(frame, "kind", "item_id", "notices")
+    return [data_part("notice", data, f"notice:{frame['stream_id']}:{frame['event_id']}")]
+
+
+def on_chunk(ui: UiMessage, frame: Frame) -> list[Chunk]:
+    """Keep a chunk of an image."""
+    image = ui.images.setdefault(_key(frame["target"]), Image())
+    image.chars += len(frame["data"])
+    if image.chars <= IMAGE_MAX_CHARS:
+        image.parts.append(frame["data"])
+    else:
+        image.parts.clear()
+    return []
+
+
+def on_chunk_done(ui: UiMessage, frame: Frame) -> list[Chunk]:
+    """Write an image: a file, or the preliminary output of its call. One that was truncated is not shown."""
+    target, call = frame["target"], ui.calls[frame["item_id"]]
+    image = ui.images.pop(_key(target), Image())
+    if not image.parts or "notices" in frame:
+        data = {"item_id": frame["item_id"], "field": target["field"], "reason": "too_large"}
+        return [data_part("image-omitted", data, f"{frame['item_id']}:{target['field']}")]
+    media_type = f"image/{call.result.get('format', 'png')}"
+    address = f"data:{media_type};base64,{''.join(image.parts)}"
+    if target["field"] != _WHOLE_IMAGE:
+        return tool_parts.preliminary_image(call, target.get("part_index", 0), address)
+    return [{"type": "file", "url": address, "mediaType": media_type}]
+
+
+def _key(target: Mapping[str, object]) -> str:
+    return f"{target['entity_id']}:{target['field']}:{target.get('part_index')}"
+
+
+# the end
+
+
+def on_final(ui: UiMessage, frame: Frame) -> list[Chunk]:
+    """Write the end of the message, by its status."""
+    final = frame["final"]
+    about = {"status": final["status"], **members_of(final, "usage")}
+    if ui.reason is not None:
+        about["reason"] = ui.reason
+    if len(ui.models) == 1:
+        about["model"] = next(iter(ui.models))
+    chunks = [chunk for one in final.get("attachments", ()) for chunk in _attachment(one)]
+    if final.get("structured_output") is not None:
+        chunks.append(data_part("structured-output", {"value": final["structured_output"]}, "structured-output"))
+    return chunks + ENDS[final["status"]](ui, about)
+
+
+def on_error(ui: UiMessage, frame: Frame) -> list[Chunk]:
+    """Write the failure of the stream, or that it was interrupted."""
+    error = frame["error"]
+    about = {"status": "failed", "error": members_of(error, "code", "source", "is_retryable")}
+    if ui.level >= INTERRUPTED_LEVEL and error.get("code") in INTERRUPTIONS:
+        return [{"type": "finish", "finishReason": "interrupted", "messageMetadata": about}]
+    return [_metadata(about), {"type": "error", "errorText": error["message"]}]
+
+
+def _finished(ui: UiMessage, about: dict[str, Any]) -> list[Chunk]:
+    reason = FINISHES[about["status"]]
+    if about["status"] == "incomplete":
+        reason = INCOMPLETE_FINISHES.get(ui.reason or "", reason)
+    elif reason == "stop" and tool_parts.has_pending_calls(ui):
+        reason = "tool-calls"
+    return [{"type": "finish", "finishReason": reason, "messageMetadata": about}]
+
+
+def _failed(_ui: UiMessage, about: dict[str, Any]) -> list[Chunk]:
+    return [_metadata(about), {"type": "error", "errorText": FAILED}]
+
+
+def _cancelled(ui: UiMessage, about: dict[str, Any]) -> list[Chunk]:
+    reason = {"reason": "cancelled"} if ui.level >= REASONS_LEVEL else {}
+    return [_metadata(about), {"type": "abort", **reason}]
+
+
+ENDS: Final[Mapping[str, Callable[[UiMessage, dict[str, Any]], list[Chunk]]]] = {
+    "completed": _finished,
+    "incomplete": _finished,
+    "refused": _finished,
+    "failed": _failed,
+    "cancelled": _cancelled,
+}
+"""Status of `final` -> the end of the stream."""
+
+
+def _metadata(about: dict[str, Any]) -> Chunk:
+    return {"type": "message-metadata", "messageMetadata": about}
+
+
+def _attachment(attachment: Mapping[str, str]) -> list[Chunk]:
+    """Return a file that the host has stored; one without an address is data."""
+    if not attachment.get("url", "").startswith(("http://", "https://")):
+        return [data_part("attachment", dict(attachment), attachment["object_id"])]
+    media_type = attachment.get("mime_type", UNKNOWN_MEDIA_TYPE)
+    file: Chunk = {"type": "file", "url": attachment["url"], "mediaType": media_type}
+    return [with_metadata(file, object_id=attachment["object_id"], filename=attachment.get("filename"))]
+
 
 Writer: TypeAlias = Callable[[UiMessage, Frame], list[Chunk]]
 
@@ -32,11 +230,11 @@ def _nothing(_ui: UiMessage, _frame: Frame) -> list[Chunk]:
 
 CALL: Final = (tool_parts.on_call_added, tool_parts.on_call_done)
 PROVIDER_TOOL: Final = (tool_parts.on_call_added, tool_parts.on_provider_tool_done)
-OTHER: Final = (message_ends.on_other_item, message_ends.on_other_item)
+OTHER: Final = (on_other_item, on_other_item)
 ITEMS: Final[Mapping[str, tuple[Writer, Writer]]] = {
     **dict.fromkeys(TOOL_TYPES, PROVIDER_TOOL),
-    "message": (text_parts.on_item_added, text_parts.on_message_done),
-    "reasoning": (text_parts.on_item_added, text_parts.on_reasoning_done),
+    "message": (ui_message.on_item_added, ui_message.on_message_done),
+    "reasoning": (ui_message.on_item_added, ui_message.on_reasoning_done),
     "function_call": CALL,
     "custom_tool_call": CALL,
     "mcp_call": CALL,
@@ -49,7 +247,7 @@ ITEMS: Final[Mapping[str, tuple[Writer, Writer]]] = {
 
 def on_added(ui: UiMessage, frame: Frame) -> list[Chunk]:
     """Write the start of an item, in a step."""
-    return message_ends.begin_step(ui) + ITEMS.get(frame["item_type"], OTHER)[0](ui, frame)
+    return begin_step(ui) + ITEMS.get(frame["item_type"], OTHER)[0](ui, frame)
 
 
 def on_done(ui: UiMessage, frame: Frame) -> list[Chunk]:
@@ -58,28 +256,28 @@ def on_done(ui: UiMessage, frame: Frame) -> list[Chunk]:
 
 
 HANDLED: Final[Mapping[str, Writer]] = {
-    Kind.LIFECYCLE: message_ends.on_lifecycle,
+    Kind.LIFECYCLE: on_lifecycle,
     Kind.OUTPUT_ITEM_ADDED: on_added,
     Kind.OUTPUT_ITEM_DONE: on_done,
-    Kind.MESSAGE_DELTA: partial(text_parts.on_message_delta, TEXT),
-    Kind.MESSAGE_CITATION: text_parts.on_citation,
-    Kind.REASONING_SUMMARY_DELTA: partial(text_parts.on_reasoning_delta, text_parts.SUMMARY),
-    Kind.REFUSAL_DELTA: partial(text_parts.on_message_delta, REFUSAL),
-    Kind.REFUSAL_DONE: text_parts.on_refusal_done,
+    Kind.MESSAGE_DELTA: partial(ui_message.on_message_delta, TEXT),
+    Kind.MESSAGE_CITATION: ui_message.on_citation,
+    Kind.REASONING_SUMMARY_DELTA: partial(ui_message.on_reasoning_delta, ui_message.SUMMARY),
+    Kind.REFUSAL_DELTA: partial(ui_message.on_message_delta, REFUSAL),
+    Kind.REFUSAL_DONE: ui_message.on_refusal_done,
     Kind.TOOL_STATUS: tool_parts.on_status,
     Kind.TOOL_ARGUMENTS_DELTA: tool_parts.on_arguments_delta,
     Kind.TOOL_ARGUMENTS_DONE: tool_parts.on_arguments_done,
     Kind.TOOL_CODE_DELTA: tool_parts.on_code_delta,
     Kind.TOOL_CODE_DONE: tool_parts.on_code_done,
     Kind.TOOL_OUTPUT: tool_parts.on_output,
-    Kind.CHUNK_DELTA: message_ends.on_chunk,
-    Kind.CHUNK_DONE: message_ends.on_chunk_done,
-    Kind.ERROR: message_ends.on_error,
-    Kind.FINAL: message_ends.on_final,
+    Kind.CHUNK_DELTA: on_chunk,
+    Kind.CHUNK_DONE: on_chunk_done,
+    Kind.ERROR: on_error,
+    Kind.FINAL: on_final,
     PrivateKind.BRANCH: _nothing,  # its steps are written
-    PrivateKind.RESPONSE_META: message_ends.on_meta,
-    PrivateKind.REASONING_DELTA: partial(text_parts.on_reasoning_delta, text_parts.FULL),
-    PrivateKind.REASONING_ENCRYPTED: text_parts.on_encrypted,
+    PrivateKind.RESPONSE_META: on_meta,
+    PrivateKind.REASONING_DELTA: partial(ui_message.on_reasoning_delta, ui_message.FULL),
+    PrivateKind.REASONING_ENCRYPTED: ui_message.on_encrypted,
 }
 
 DROPPED: Final[Mapping[str, str]] = {
@@ -105,7 +303,7 @@ class AiSdk(FrameWriter[Writer]):
 
     def _write(self, writer: Writer, frame: Frame) -> list[Chunk]:
         kind, ui = frame["kind"], self._ui
-        chunks = [] if self._has_started else message_ends.start(ui, frame)
+        chunks = [] if self._has_started else start(ui, frame)
         self._has_started = True
         if kind == BRANCH:
             return chunks + self._enter(frame)
@@ -114,7 +312,7 @@ class AiSdk(FrameWriter[Writer]):
         elif frame.get("workflow") is not self._steps.workflow:  # seldom: the context of a stream is one object
             chunks += self._follow(frame)
         if "notices" in frame:
-            chunks += message_ends.write_notices(frame)
+            chunks += write_notices(frame)
         return chunks + writer(ui, within_limit(frame) if kind in LARGE else frame)
 
     def _repeat(self, frame: Frame) -> RepeatWriter:
@@ -131,17 +329,17 @@ class AiSdk(FrameWriter[Writer]):
         """Switch to a branch and follow it, or write the end of its step if the branch is over."""
         if frame["is_over"]:
             self._ui.responding.discard(frame["branch"])
-            return message_ends.write_steps(self._steps.end_branch(frame["branch"]))
+            return write_steps(self._steps.end_branch(frame["branch"]))
         self._ui.enter(frame["branch"])
         return self._follow(frame)
 
     def _follow(self, frame: Frame) -> list[Chunk]:
         changes = self._steps.follow(self._ui.branch, frame.get("workflow"))
-        return message_ends.write_steps(changes) if changes else []
+        return write_steps(changes) if changes else []
 
     def _finish(self, frame: Frame) -> list[Chunk]:
         """Write what must come before the end: missing texts and results, the ends of steps."""
         ui = self._ui
-        texts = text_parts.write_missing_texts(ui, frame.get("final", {}))
+        texts = ui_message.write_missing_texts(ui, frame.get("final", {}))
         results = tool_parts.write_missing_results(ui) if frame["kind"] == Kind.FINAL else []
-        return [*texts, *results, *message_ends.end_step(ui), *message_ends.write_steps(self._steps.close())]
+        return [*texts, *results, *end_step(ui), *write_steps(self._steps.close())]
