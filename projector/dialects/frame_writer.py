@@ -84,7 +84,7 @@ VALUES_MAX_BYTES: Final = 6 * TEXT_MAX_CHARS + 100
 
 
 def pattern_of(event: Mapping[str, object], places: Mapping[str, bytes]) -> bytes:
-    """Return the JSON of an event as a format.
+    """Return the JSON of an event as a format: a writer gives an event that it has built as for any frame.
 
     Args:
         event: its members, in order.
@@ -232,7 +232,7 @@ class StepChange(NamedTuple):
 
 
 class WorkflowSteps:
-    """Open steps of a workflow, derived from the context of the frames.
+    """Open steps of a workflow, derived from the context of the frames: no frame marks their start or end (D9).
 
     A step ends when its branch enters another step, or when the workflow moves to a position that is not parallel to
     it. In a run with branches it also ends with its branch.

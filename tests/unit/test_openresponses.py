@@ -16,10 +16,16 @@ from projector.core.context import StreamContext
 from projector.core.faults import FAULTS, http_status_fault
 from projector.core.pipeline import Pipeline, build_pipeline
 from projector.core.reported_errors import generic_message
-from projector.dialects.openresponses.protocol import DROPPED_ITEMS, ERROR_TYPES, HTTP_STATUSES, SOURCE_TYPES
-from projector.dialects.openresponses.writer import DROPPED, HANDLED, OpenResponses
-from projector.dialects.response_writer.event_truncation import EVENT_MAX_BYTES
-from projector.dialects.response_writer.response_stream import ENVELOPE
+from projector.dialects.openresponses.writer import (
+    DROPPED,
+    DROPPED_ITEMS,
+    ERROR_TYPES,
+    HANDLED,
+    HTTP_STATUSES,
+    SOURCE_TYPES,
+    OpenResponses,
+)
+from projector.dialects.response_writer.response_stream import ENVELOPE, EVENT_MAX_BYTES
 from projector.redaction.policy import Policy
 from tests.json_answers import assemble
 from tests.protocols.openresponses.checker import OpenResponsesChecker

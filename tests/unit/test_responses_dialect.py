@@ -20,9 +20,16 @@ from projector.core.handlers import items
 from projector.core.pipeline import Pipeline, build_pipeline
 from projector.dialects.descriptor import DialectOptions
 from projector.dialects.responses.item_shapes import CITATIONS, DROPPED_ITEMS, ITEMS
-from projector.dialects.responses.protocol import REQUEST_MEMBERS
-from projector.dialects.responses.response_errors import CODES, INCOMPLETE_REASONS, STATUS_CODES
-from projector.dialects.responses.writer import DROPPED, HANDLED, STATUS_EVENTS, Responses
+from projector.dialects.responses.writer import (
+    CODES,
+    DROPPED,
+    HANDLED,
+    INCOMPLETE_REASONS,
+    REQUEST_MEMBERS,
+    STATUS_CODES,
+    STATUS_EVENTS,
+    Responses,
+)
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
 from tests.json_answers import assemble

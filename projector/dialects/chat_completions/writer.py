@@ -1,21 +1,228 @@
-"""Encode frames as chunks of one chat completion: one function for each frame kind, listed in `HANDLED`."""
+"""Encode frames as chunks of one chat completion: one function for each frame kind, listed in `HANDLED`.
+
+Before them are the member `public_sse`, the shape of usage and failures, and the JSON answer made of the chunks.
+"""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
+from projector.contracts import codec
 from projector.contracts.kinds import Kind, PrivateKind
 from projector.core.canonical import Frame, WireEvent
 from projector.core.delta_frames import DeltaFrames
 from projector.core.faults import FAULTS
 from projector.dialects.chat_completions.chunk_stream import ANNOTATIONS_MAX_ITEMS, ChunkStream
-from projector.dialects.chat_completions.completion_object import TRUNCATED, failure, usage_of
-from projector.dialects.chat_completions.public_members import extension_of
-from projector.dialects.descriptor import DialectOptions, RepeatWriter
-from projector.dialects.openai_errors import error_object
+from projector.dialects.descriptor import DialectOptions, JsonAnswer, RepeatWriter
+from projector.dialects.openai_errors import error_object, status_of
 from projector.redaction.policy import Policy
+
+ENVELOPE: Final = frozenset(
+    {
+        *("schema", "event_id", "stream_id", "server_timestamp", "conversation_id", "response_id", "agent", "workflow"),
+        "provider_sequence_number",
+    }
+)
+"""Members of the public envelope, without notices. `public_sse` does not repeat them."""
+
+POSITION: Final = ("kind", "output_index", "item_id", "content_index", "summary_index", "tool_call_id")
+"""Members of a public event that accompany its notices."""
+
+FINAL_MEMBERS: Final = ("status", "structured_output", "attachments")
+"""Members of `final` that no chunk has."""
+
+
+def extension_of(frame: Frame, *, has_chunk: bool = True) -> Frame | None:
+    """Return what a public event has beyond its chunk; None if it has nothing.
+
+    Args:
+        frame: the event.
+        has_chunk: whether events of its kind have a chunk in this case, as a delta of commentary has not.
+    """
+    return EXTENSIONS.get(frame["kind"], _nothing)(frame) if has_chunk else _whole(frame)
+
+
+def _notices(frame: Frame) -> Frame | None:
+    if "notices" not in frame:
+        return None
+    return {name: frame[name] for name in (*POSITION, "notices") if name in frame}
+
+
+def _whole(frame: Frame) -> Frame | None:
+    return {name: value for name, value in frame.items() if name not in ENVELOPE}
+
+
+def _arguments(frame: Frame) -> Frame | None:
+    return _notices(frame) if frame["tool_type"] == "function" else _whole(frame)
+
+
+def _citation(frame: Frame) -> Frame | None:
+    return _notices(frame) if frame["citation"]["type"] == "url_citation" else _whole(frame)
+
+
+def _final(frame: Frame) -> Frame | None:
+    final = frame["final"]
+    notices = {"notices": frame["notices"]} if "notices" in frame else {}
+    return {"kind": frame["kind"], "final": {name: final[name] for name in FINAL_MEMBERS if name in final}, **notices}
+
+
+def _nothing(_frame: Frame) -> Frame | None:
+    return None
+
+
+EXTENSIONS: Final[Mapping[str, Callable[[Frame], Frame | None]]] = {
+    **dict.fromkeys((*Kind, PrivateKind.REASONING_DELTA), _notices),
+    Kind.TOOL_STATUS: _whole,
+    Kind.TOOL_ARGUMENTS_DELTA: _arguments,
+    Kind.TOOL_ARGUMENTS_DONE: _arguments,
+    Kind.TOOL_CODE_DELTA: _whole,
+    Kind.TOOL_CODE_DONE: _whole,
+    Kind.TOOL_OUTPUT: _whole,
+    Kind.CHUNK_DELTA: _whole,
+    Kind.CHUNK_DONE: _whole,
+    Kind.MESSAGE_CITATION: _citation,
+    Kind.FINAL: _final,
+    Kind.ERROR: _nothing,  # the chunk of an error has no other members
+}
+"""Kind -> what is written of its events."""
+
+
+ANSWER_MAX_BYTES: Final = 16 * 1024 * 1024
+"""Limit of the content of a JSON answer (CONTRACT D37)."""
+
+ERROR_PREFIX: Final = b'{"error":'
+"""Start of the data of an error, as this dialect encodes it."""
+
+TEXTS: Final = ("content", "refusal", "reasoning_content")
+"""Members of a delta that are joined."""
+
+TRUNCATED: Final = "length"
+"""Finish reason of an answer that is not complete."""
+
+
+def usage_of(usage: Mapping[str, int]) -> dict[str, Any]:
+    """Return the usage with the members of Chat Completions. The three counts are required, so an unknown one is 0."""
+    read, written = usage.get("input_tokens", 0), usage.get("output_tokens", 0)
+    total = usage.get("total_tokens", read + written)
+    counts: dict[str, Any] = {"prompt_tokens": read, "completion_tokens": written, "total_tokens": total}
+    if "cached_input_tokens" in usage:
+        counts["prompt_tokens_details"] = {"cached_tokens": usage["cached_input_tokens"]}
+    if "reasoning_output_tokens" in usage:
+        counts["completion_tokens_details"] = {"reasoning_tokens": usage["reasoning_output_tokens"]}
+    return counts
+
+
+def failure(reason: str | None, reported: Frame) -> dict[str, Any]:
+    """Return the `error` of a response that the provider ended as failed, as the provider reported it."""
+    fault = FAULTS["provider_error"]
+    code = reported.get("code") or reason or fault.code
+    message = reported.get("message", fault.message)
+    return error_object(code, message, reported.get("param"), reported.get("type"))
+
+
+class CompletionAssembly:
+    """Builder of the JSON answer, from the chunks of a stream."""
+
+    def __init__(self, max_bytes: int = ANSWER_MAX_BYTES) -> None:
+        self._error = b""
+        self._head: dict[str, Any] = {}
+        self._finish: str | None = None
+        self._usage: Mapping[str, Any] | None = None
+        self._texts: dict[str, io.StringIO] = {}
+        self._calls: list[dict[str, Any]] = []
+        self._inputs: list[io.StringIO] = []
+        self._annotations: list[Any] = []
+        self._extensions: list[Any] = []
+        self._max_bytes = max_bytes
+        self._held = 0
+        self._is_truncated = False
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes kept for the answer so far."""
+        return self._held
+
+    def feed(self, event: bytes, /) -> None:
+        """Add the data of an event."""
+        if event.startswith(ERROR_PREFIX):
+            self._error = event
+            self._held += len(event)
+            return
+        chunk = codec.loads(event)
+        self._head = self._head or {name: chunk[name] for name in ("id", "created", "model")}
+        self._usage = chunk.get("usage") or self._usage
+        if "public_sse" in chunk and self._fits(chunk["public_sse"]):
+            self._extensions.append(chunk["public_sse"])
+        for choice in chunk["choices"]:
+            self._finish = choice["finish_reason"] or self._finish
+            self._add(choice["delta"])
+
+    def close(self) -> JsonAnswer:
+        """Return the `chat.completion` or `{"error": ...}`, or raise `ValueError` if the stream did not end."""
+        if self._error:
+            error = codec.loads(self._error)["error"]
+            return JsonAnswer(status_of(error["code"], error["type"]), {"error": error})
+        if self._finish is None:
+            raise ValueError("expected a complete Chat Completions stream, but no chunk has a finish reason")
+        finish = TRUNCATED if self._is_truncated else self._finish
+        body: dict[str, Any] = {**self._head, "object": "chat.completion"}
+        body["choices"] = [{"index": 0, "message": self._message(), "logprobs": None, "finish_reason": finish}]
+        if self._usage is not None:
+            body["usage"] = self._usage
+        if self._extensions:
+            body["public_sse"] = self._extensions
+        return JsonAnswer(200, body)
+
+    def _message(self) -> dict[str, Any]:
+        texts = {name: text for name, joined in self._texts.items() if (text := joined.getvalue())}
+        message: dict[str, Any] = {"role": "assistant", "content": None, "refusal": None, **texts}
+        if self._annotations:
+            message["annotations"] = self._annotations
+        if self._calls:
+            message["tool_calls"] = [
+                _whole_call(call, joined) for call, joined in zip(self._calls, self._inputs, strict=True)
+            ]
+        return message
+
+    def _add(self, delta: Mapping[str, Any]) -> None:
+        for name in TEXTS:
+            if (text := delta.get(name)) and self._fits(text):
+                self._texts.setdefault(name, io.StringIO()).write(text)
+        for entry in delta.get("tool_calls", ()):
+            self._add_call(entry)
+        if "annotations" in delta and self._fits(delta["annotations"]):
+            self._annotations += delta["annotations"]
+
+    def _add_call(self, entry: Mapping[str, Any]) -> None:
+        kind = "custom" if "custom" in entry else "function"  # a custom call is written in both forms
+        body = entry[kind]
+        if "id" in entry and self._fits([entry["id"], body["name"]]):
+            self._calls.append({"id": entry["id"], "type": kind, kind: {"name": body["name"]}})
+            self._inputs.append(io.StringIO())
+        fragment = body[_input_of(kind)]
+        if fragment and self._fits(fragment):
+            self._inputs[entry["index"]].write(fragment)
+
+    def _fits(self, value: object) -> bool:
+        """Count the bytes of a value. Once one exceeds the limit, nothing more is kept."""
+        size = len(codec.dumps(value))
+        self._is_truncated = self._is_truncated or self._held + size > self._max_bytes
+        self._held += 0 if self._is_truncated else size
+        return not self._is_truncated
+
+
+def _input_of(kind: str) -> str:
+    return "input" if kind == "custom" else "arguments"
+
+
+def _whole_call(call: Mapping[str, Any], joined: io.StringIO) -> dict[str, Any]:
+    """Return a call with its whole input."""
+    kind = call["type"]
+    return {**call, kind: {**call[kind], _input_of(kind): joined.getvalue()}}
+
 
 Writer: TypeAlias = Callable[[ChunkStream, Frame], None]
 

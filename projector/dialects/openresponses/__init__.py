@@ -16,8 +16,8 @@ DIALECT: Final = Dialect(
     end_mark=b"[DONE]",
     has_event_names=True,
     assembler=Assembler(
-        start=lambda: resolve("projector.dialects.response_writer.json_answer:ResponseAssembly")(
-            resolve("projector.dialects.openresponses.protocol:status_of")
+        start=lambda: resolve("projector.dialects.response_writer.response_stream:ResponseAssembly")(
+            resolve("projector.dialects.openresponses.writer:status_of")
         ),
         body="Response",
         error="ErrorPayload",

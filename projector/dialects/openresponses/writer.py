@@ -1,17 +1,161 @@
-"""Encode frames as events of Open Responses: one function for each frame kind, listed in `HANDLED`."""
+"""Encode frames as events of Open Responses: what the protocol defines, its errors, and the tables of frame kinds.
+
+What the protocol does not define is written under our own name.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
+from projector.contracts import codec
 from projector.contracts.kinds import VENDOR, Kind, PrivateKind
 from projector.core.canonical import Frame
-from projector.dialects.openresponses.protocol import PROTOCOL
 from projector.dialects.response_writer import frame_writers
-from projector.dialects.response_writer.event_truncation import EVENT_MAX_BYTES
 from projector.dialects.response_writer.frame_writers import NOT_MEMBERS, ResponseWriter, Writer
-from projector.dialects.response_writer.response_stream import ResponseStream
+from projector.dialects.response_writer.output_items import CallText, Field, ItemShape, PartKind, WireProtocol
+from projector.dialects.response_writer.response_stream import EVENT_MAX_BYTES, UNKNOWN, ResponseStream
+
+
+def json_text(output: object) -> str:
+    """Return an output as text. Anything but text is JSON text."""
+    return output if isinstance(output, str) else codec.dumps(output).decode()
+
+
+ITEMS: Final[Mapping[str, ItemShape]] = {
+    "message": ItemShape({"content": ()}),
+    "reasoning": ItemShape({"summary": ()}),
+    "function_call": ItemShape(
+        {"call_id": "", "name": "unknown", "arguments": ""},
+        {"tool_call_id": Field("call_id"), "name": Field("name"), "arguments_text": Field("arguments")},
+        CallText("response.function_call_arguments", has_name=True),
+    ),
+    "function_call_output": ItemShape(
+        {"call_id": "", "output": ""}, {"tool_call_id": Field("call_id"), "output": Field("output", json_text)}
+    ),
+}
+"""Item types of Open Responses that we write."""
+
+DROPPED_ITEMS: Final[Mapping[str, str]] = {
+    "function_call_output": "`tool.output` of the call writes this item, also for an output of the host",
+    "custom_tool_call_output": "`tool.output` of the call writes this item, also for an output of the host",
+}
+"""Item types that are not written, and why. All others are written, under our own name if the protocol lacks it."""
+
+CITATIONS: Final[Mapping[str, Mapping[str, object]]] = {
+    "url_citation": {"url": "", "title": "", "start_index": 0, "end_index": 0},
+}
+"""Citation of Open Responses -> its required members, with defaults."""
+
+REQUEST_MEMBERS: Final[Mapping[str, object]] = {
+    "previous_response_id": None,
+    "instructions": None,
+    "tools": (),
+    "tool_choice": "auto",
+    "truncation": "disabled",
+    "parallel_tool_calls": True,
+    "text": {"format": {"type": "text"}},
+    "top_p": 1.0,
+    "presence_penalty": 0.0,
+    "frequency_penalty": 0.0,
+    "top_logprobs": 0,
+    "temperature": 1.0,
+    "reasoning": None,
+    "max_output_tokens": None,
+    "max_tool_calls": None,
+    "store": False,
+    "background": False,
+    "service_tier": "default",
+    "metadata": {},
+    "safety_identifier": None,
+    "prompt_cache_key": None,
+}
+"""Required members that repeat the request."""
+
+ENDS: Final[Mapping[str, tuple[str, str]]] = {
+    "completed": ("response.completed", "completed"),
+    "refused": ("response.completed", "completed"),
+    "incomplete": ("response.incomplete", "incomplete"),
+    "cancelled": ("response.incomplete", "incomplete"),
+    "failed": ("response.failed", "failed"),
+}
+"""Status of `final` -> the last event and the status of its response."""
+
+INCOMPLETE_REASONS: Final[Mapping[str, str]] = {"length": "max_output_tokens"}
+"""Reason of Chat Completions -> that of Open Responses. Every other reason is unchanged."""
+
+ERROR_TYPES: Final[Mapping[str, str]] = {
+    **dict.fromkeys(
+        (
+            *("rate_limit_exceeded", "rate_limit_error", "rate_limited", "too_many_requests", "slow_down"),
+            *("429", "upstream_http_429", "insufficient_quota"),
+        ),
+        "too_many_requests",
+    ),
+    **dict.fromkeys(
+        (
+            *("invalid_request", "invalid_request_error", "invalid_prompt", "context_length_exceeded", "400"),
+            *("upstream_http_400", "upstream_http_422"),
+        ),
+        "invalid_request",
+    ),
+    **dict.fromkeys(("not_found", "not_found_error", "model_not_found", "404", "upstream_http_404"), "not_found"),
+}
+"""Error code -> error type. The type of any other error depends on its source."""
+
+SOURCE_TYPES: Final[Mapping[str, str]] = {"provider": "model_error", "server": "server_error"}
+
+HTTP_STATUSES: Final[Mapping[str, int]] = {
+    "server_error": 500,
+    "invalid_request": 400,
+    "not_found": 404,
+    "model_error": 500,
+    "too_many_requests": 429,
+}
+"""Error type of Open Responses -> HTTP status of an answer that does not stream."""
+
+
+def error_members(error: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the members of an `error` event. `param` is always null: no frame has one."""
+    code = error.get("code")
+    kind = ERROR_TYPES.get(str(code).lower(), SOURCE_TYPES[error["source"]])
+    return {"error": {"type": kind, "code": code, "message": error["message"], "param": None}}
+
+
+def response_error(code: str, message: str) -> dict[str, str]:
+    """Return the `error` of a failed response."""
+    return {"code": code, "message": message}
+
+
+def incomplete_details(reason: str | None) -> dict[str, str]:
+    """Return why a response is incomplete."""
+    reason = reason or UNKNOWN
+    return {"reason": INCOMPLETE_REASONS.get(reason, reason)}
+
+
+def status_of(error: Mapping[str, Any]) -> int:
+    """Return the HTTP status of an error."""
+    return HTTP_STATUSES[error["type"]]
+
+
+PROTOCOL: Final = WireProtocol(
+    items=ITEMS,
+    dropped_items=DROPPED_ITEMS,
+    has_own_items=True,
+    roles=frozenset({"user", "assistant", "system", "developer"}),
+    citations=CITATIONS,
+    reasoning=PartKind("reasoning_text", "response.reasoning"),
+    request_members=REQUEST_MEMBERS,
+    text_members=lambda _format: {},
+    usage_members={},
+    ends=ENDS,
+    incomplete_details=incomplete_details,
+    error_members=error_members,
+    response_error=response_error,
+    announces_failure=False,
+    whole_members=frozenset(),
+    has_extensions=True,
+)
 
 
 def on_tool_status(stream: ResponseStream, frame: Frame) -> None:

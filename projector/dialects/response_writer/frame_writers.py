@@ -12,8 +12,7 @@ from projector.core.delta_frames import DeltaFrames
 from projector.core.faults import FAULTS
 from projector.dialects.descriptor import RepeatWriter
 from projector.dialects.response_writer.output_items import REFUSAL, SUMMARY, TEXT, CallText, Item, Part, PartKind
-from projector.dialects.response_writer.response_object import UNKNOWN, seconds
-from projector.dialects.response_writer.response_stream import ResponseStream
+from projector.dialects.response_writer.response_stream import UNKNOWN, ResponseStream, seconds
 
 Writer: TypeAlias = Callable[[ResponseStream, Frame], None]
 

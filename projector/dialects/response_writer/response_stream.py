@@ -1,18 +1,168 @@
-"""State of one stream, and its events: numbering, size limit (CONTRACT D37), start and end."""
+"""State of one stream: its `response` object, and its events with their numbers and size limit (CONTRACT D37).
+
+Deltas are short. Only events that repeat a whole can be too large: the end of a part, an item or the response, and
+tool outputs. Their long texts are truncated to one size; then items are dropped from the end of the output.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
 from projector.contracts import codec
 from projector.contracts.kinds import VENDOR
 from projector.core.canonical import Frame, WireEvent
+from projector.core.context import parse_time
+from projector.dialects.descriptor import JsonAnswer
 from projector.dialects.frame_writer import NUMBER_PLACE, TEXT_PLACE, VALUES_MAX_BYTES, IdAllocator, pattern_of
-from projector.dialects.response_writer.event_truncation import EVENT_MAX_BYTES, truncate_event
-from projector.dialects.response_writer.output_items import Item
-from projector.dialects.response_writer.protocol import WireProtocol
-from projector.dialects.response_writer.response_object import ResponseObject
+from projector.dialects.response_writer.output_items import Item, WireProtocol
+from projector.redaction import compose
+from projector.redaction.clean import Notice, bounded, notice, render
+
+UNKNOWN: Final = "unknown"
+"""Value of a required member that the provider did not send."""
+
+
+class ResponseObject:
+    """The one object of a stream, even of a run of several responses. The first event fixes its ID and time."""
+
+    def __init__(self, protocol: WireProtocol) -> None:
+        self.id = ""
+        self.created_at = 0
+        self.model = UNKNOWN
+        self.reported: Frame = {}
+        """The error that the provider reported last."""
+        self.reason: str | None = None
+        """Reason of the last response that did not complete."""
+        self._protocol = protocol
+        self._text_members: Mapping[str, object] = {}
+
+    def update(self, meta: Frame) -> None:
+        """Set members from a frame `response.meta`. Model and creation time of the first response are kept."""
+        if self.model == UNKNOWN:
+            self.model = meta.get("model", UNKNOWN)
+        if not self.created_at:
+            self.created_at = meta.get("created_at", 0)
+        if "text_format" in meta:
+            self._text_members = self._protocol.text_members(meta["text_format"])
+
+    def begin(self, frame: Frame) -> None:
+        """Set the ID from the envelope of the first written frame, and the creation time if it is unknown."""
+        self.id = frame.get("response_id") or frame["stream_id"]
+        self.created_at = self.created_at or seconds(frame)
+
+    def wire(
+        self,
+        status: str,
+        *,
+        output: list[dict[str, Any]] | tuple[()] = (),
+        completed_at: int | None = None,
+        incomplete_details: Mapping[str, str] | None = None,
+        error: Mapping[str, Any] | None = None,
+        usage: Mapping[str, int] | None = None,
+    ) -> dict[str, Any]:
+        """Return the current object as it is written."""
+        return {
+            "id": self.id,
+            "object": "response",
+            "created_at": self.created_at,
+            "completed_at": completed_at,
+            "status": status,
+            "incomplete_details": incomplete_details,
+            "model": self.model,
+            "output": output,
+            "error": error,
+            "usage": usage_of(usage, self._protocol.usage_members) if usage else None,
+            **self._protocol.request_members,
+            **self._text_members,
+        }
+
+
+def usage_of(usage: Mapping[str, int], details: Mapping[str, Mapping[str, int]]) -> dict[str, object]:
+    """Return the usage with the members of the protocol. They are required, so an unknown count is 0.
+
+    Args:
+        usage: tokens of the whole stream.
+        details: further members of the details, which no frame has.
+    """
+    read, written = usage.get("input_tokens", 0), usage.get("output_tokens", 0)
+    cached, reasoning = usage.get("cached_input_tokens", 0), usage.get("reasoning_output_tokens", 0)
+    return {
+        "input_tokens": read,
+        "output_tokens": written,
+        "total_tokens": usage.get("total_tokens", read + written),
+        "input_tokens_details": {"cached_tokens": cached, **details.get("input_tokens_details", {})},
+        "output_tokens_details": {"reasoning_tokens": reasoning, **details.get("output_tokens_details", {})},
+    }
+
+
+def seconds(frame: Frame) -> int:
+    """Return the time of a frame in whole seconds since 1970-01-01 UTC."""
+    return int(parse_time(frame["server_timestamp"], "server_timestamp"))
+
+
+Path: TypeAlias = tuple[str | int, ...]
+
+EVENT_MAX_BYTES: Final = 16 * 1024 * 1024
+"""Limit of one event. A whole response object repeats all texts (D37)."""
+
+SMALL_BYTES: Final = 1_024
+"""Shorter texts are not truncated: IDs, names, types and titles."""
+
+
+def truncate_event(
+    event: dict[str, Any], max_bytes: int, whole_members: frozenset[str] = frozenset()
+) -> tuple[dict[str, Any], list[Notice]]:
+    """Return a copy of an event within `max_bytes` of JSON, and notices of what was truncated.
+
+    Args:
+        event: the event.
+        max_bytes: limit of its JSON.
+        whole_members: members that are emptied instead of truncated.
+    """
+    event = _copied(event)
+    excess = codec.size(event) - max_bytes
+    texts = [(holder, path, codec.size(holder[path[-1]])) for holder, path in _texts(event, ())]
+    long = [row for row in texts if row[2] > SMALL_BYTES]
+    room = sum(size for _, _, size in long) - excess
+    fitting = compose.greatest(lambda share: sum(min(size, share) for _, _, size in long) <= room, max_bytes)
+    share = max(fitting, SMALL_BYTES)
+    notices = []
+    for holder, path, size in long:
+        if size > share:
+            name = path[-1]
+            holder[name] = "" if name in whole_members else compose.shrink_text(holder[name], share).value
+            notices.append(notice("truncated", render(path).removeprefix(".")))
+    return event, list(bounded(notices + _drop_items(event, max_bytes)))
+
+
+def _copied(value: Any) -> Any:
+    """Return a copy of a tree, in which no container stands twice."""
+    if isinstance(value, dict):
+        return {name: _copied(member) for name, member in value.items()}
+    return [_copied(entry) for entry in value] if isinstance(value, list | tuple) else value
+
+
+def _drop_items(event: dict[str, Any], max_bytes: int) -> list[Notice]:
+    """Drop as many items from the end of the output as necessary. Clients have received each of them before."""
+    output = event.get("response", {}).get("output")
+    excess = codec.size(event) - max_bytes
+    if not output or excess <= 0:
+        return []
+    while output and excess > 0:
+        excess -= codec.size(output.pop()) + 1
+    return [notice("truncated", "response.output")]
+
+
+def _texts(value: object, path: Path) -> Iterator[tuple[Any, Path]]:
+    """Yield every text in a value: the container that holds it, and its path."""
+    steps = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for step, member in steps:
+        if isinstance(member, str):
+            yield value, (*path, step)
+        else:
+            yield from _texts(member, (*path, step))
+
 
 ENVELOPE: Final = frozenset(
     {
@@ -138,3 +288,44 @@ class ResponseStream:
 
 _PLACES: Final[Mapping[str, bytes]] = {"sequence_number": NUMBER_PLACE, "delta": TEXT_PLACE}
 """What differs within a run of deltas, in the order in which an event has it."""
+
+
+ERROR_PREFIX: Final = b'{"type":"error",'
+"""Start of the data of an `error` event, as it is encoded here."""
+
+ENDED: Final = frozenset({"completed", "incomplete", "failed", "cancelled"})
+
+
+class ResponseAssembly:
+    """Builder of the JSON answer, from the error and the last event, which repeats everything before it.
+
+    Args:
+        status_of: returns the HTTP status of the `error` of an `error` event.
+    """
+
+    def __init__(self, status_of: Callable[[Mapping[str, Any]], int]) -> None:
+        self._status_of = status_of
+        self._error = b""
+        self._last = b""
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes kept for the answer so far."""
+        return len(self._error) + len(self._last)
+
+    def feed(self, event: bytes, /) -> None:
+        """Add the data of an event."""
+        if event.startswith(ERROR_PREFIX):
+            self._error = event
+        else:
+            self._last = event
+
+    def close(self) -> JsonAnswer:
+        """Return the `response` object or `{"error": ...}`, or raise `ValueError` if the stream did not end."""
+        if self._error:
+            payload = codec.loads(self._error)["error"]
+            return JsonAnswer(self._status_of(payload), {"error": payload})
+        last = codec.loads(self._last) if self._last else {}
+        if last.get("response", {}).get("status") not in ENDED:
+            raise ValueError("expected a complete stream, but the last event does not end a response")
+        return JsonAnswer(200, last["response"])

@@ -17,8 +17,8 @@ DIALECT: Final = Dialect(
     tables=tables_of("projector.dialects.responses.writer"),
     has_event_names=True,
     assembler=Assembler(
-        start=lambda: resolve("projector.dialects.response_writer.json_answer:ResponseAssembly")(
-            resolve("projector.dialects.responses.response_errors:status_of_error")
+        start=lambda: resolve("projector.dialects.response_writer.response_stream:ResponseAssembly")(
+            resolve("projector.dialects.responses.writer:status_of_error")
         ),
         body="Response",
         error="ErrorPayload",
