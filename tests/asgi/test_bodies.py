@@ -8,8 +8,7 @@ from typing import Any, Final
 import pytest
 from pydantic import ValidationError
 
-from projector.dialects.ag_ui.conversation import conversation
-from projector.dialects.ag_ui.run_input import read_run_input
+from projector.dialects.ag_ui.conversation import conversation, read_run_input
 from projector.server.catalog import AgentBinding, Catalog
 from projector.server.config.settings import Settings
 from projector.server.http import requests

@@ -15,8 +15,7 @@ from ag_ui_validate.pytest_plugin import validate_agui
 from pydantic import TypeAdapter
 
 from projector.core.client_history import ConversationSettings
-from projector.dialects.ag_ui.conversation import conversation
-from projector.dialects.ag_ui.run_input import read_run_input
+from projector.dialects.ag_ui.conversation import conversation, read_run_input
 from projector.dialects.descriptor import DialectOptions
 from projector.providers.openai_responses.response_items import items_of
 from tests.clients.ag_ui_streams import (

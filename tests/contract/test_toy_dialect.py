@@ -201,7 +201,7 @@ PACKAGES: Final = {
     "chat_completions": "projector.dialects.chat_completions",
     "openwop": "projector.openwop",
 }
-MODELS: Final = ("contract", "run_input", "conversation", "host")
+MODELS: Final = ("contract", "conversation", "host")
 
 
 @pytest.mark.parametrize("dialect", PACKAGES)

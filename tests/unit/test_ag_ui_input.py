@@ -8,8 +8,7 @@ import pytest
 from ag_ui.core import RunAgentInput as ProtocolInput
 
 from projector.core.client_history import DEFAULTS, ConversationSettings, InputRefusedError
-from projector.dialects.ag_ui.conversation import approvals, conversation
-from projector.dialects.ag_ui.run_input import UNREAD, dialect_options, read_run_input
+from projector.dialects.ag_ui.conversation import UNREAD, approvals, conversation, dialect_options, read_run_input
 from projector.dialects.descriptor import DialectOptions
 from projector.providers import PROVIDERS, profile_of
 from projector.providers.model_request import ModelRequest, UnsupportedRequestError

@@ -20,8 +20,7 @@ from projector.core.conversation import (
     ToolCall,
     ToolOutput,
 )
-from projector.dialects.ai_sdk.chat_input import dialect_options, read_chat_input
-from projector.dialects.ai_sdk.conversation import approvals, conversation
+from projector.dialects.ai_sdk.conversation import approvals, conversation, dialect_options, read_chat_input
 from projector.dialects.descriptor import DialectOptions
 from projector.server.http.requests import part_params
 

@@ -1,10 +1,14 @@
-"""Translate the conversation of a `RunAgentInput` into the neutral one (`projector.core.conversation`).
+"""Requests of AG-UI clients: the parts of a `RunAgentInput` that we read, and the neutral conversation made of it.
 
     run_input = read_run_input(body)
     sent = conversation(run_input)
     request = ModelRequest(model=..., input=sent.entries, client_tools=sent.tools)
     body = PROVIDERS[provider].request_writer(request, profile_of(provider, {}))
     pipeline = build_pipeline(provider=provider, dialect="ag_ui", options=dialect_options(run_input))
+
+The models (protocol 1.0, and clients before it) are an allow-list: other members are ignored, as the protocol demands
+of unknown ones. Messages with instructions (`system`, `developer`) are rejected, because only the server writes
+instructions. Null means absent: clients before 1.0 send it.
 
 Clients send the whole conversation with each request. It is not trusted: messages that a client presents as the
 model's are history and nothing more. Providers reject a call without its result, a result without its call, and
@@ -13,11 +17,18 @@ reasoning without what followed it; all of these are dropped.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError
+from pydantic.alias_generators import to_camel
+
+from projector._validation import sentences
 from projector.contracts.kinds import VENDOR
+from projector.contracts.limits import ID_MAX_CHARS, NAME_MAX_CHARS, REQUEST_ITEMS_MAX, REQUEST_TEXT_MAX_CHARS
+from projector.core import conversation as neutral
 from projector.core.call_pairs import Step, pair_calls
 from projector.core.client_history import (
     DEFAULTS,
@@ -29,35 +40,222 @@ from projector.core.client_history import (
     is_withheld,
     without_lost_reasoning,
 )
-from projector.core.conversation import (
-    ASSISTANT,
-    USER,
-    Approval,
-    ApprovalRequest,
-    CallKind,
-    DroppedCalls,
-    Entry,
-    Image,
-    Message,
-    Part,
-    Reasoning,
-    ServerCall,
-    Text,
-    ToolCall,
-    ToolOutput,
-)
-from projector.dialects.ag_ui import run_input as ag_ui
 from projector.dialects.ag_ui.tool_writer import INTERRUPT_PREFIX
+from projector.dialects.descriptor import DialectOptions
+
+TOOLS_MAX: Final = 128
+"""Limit of the providers."""
+
+UNREAD: Final = {
+    "state": "the server shares no state with clients",
+    "context": "only the server adds to the conversation",
+    "forwardedProps": "model settings belong to the agent",
+    "parentRunId": "runs are independent of each other",
+}
+"""Members of a `RunAgentInput` that are ignored, and why."""
+
+Id: TypeAlias = Annotated[str, Field(min_length=1, max_length=ID_MAX_CHARS)]
+Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=NAME_MAX_CHARS)]
+Text: TypeAlias = Annotated[str, Field(max_length=REQUEST_TEXT_MAX_CHARS)]
+Metadata: TypeAlias = dict[str, Any] | None
+
+
+class InputModel(BaseModel):
+    """Base of all models: camel case on the wire, exact types, unknown members ignored."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel, strict=True, extra="ignore", frozen=True, hide_input_in_errors=True
+    )
+
+
+class TextPart(InputModel):
+    """A text."""
+
+    type: Literal["text"]
+    text: Text
+
+
+class DataSource(InputModel):
+    """An image in the request, as base64."""
+
+    type: Literal["data"]
+    value: str
+    mime_type: Annotated[str, Field(pattern=r"^image/[a-z+.-]+$")]
+
+
+class UrlSource(InputModel):
+    """An image over HTTPS."""
+
+    type: Literal["url"]
+    value: Annotated[str, Field(pattern=r"^https://")]
+
+
+class ImagePart(InputModel):
+    """An image."""
+
+    type: Literal["image"]
+    source: Annotated[DataSource | UrlSource, Field(discriminator="type")]
+
+
+def _content_tag(content: object) -> str:
+    return "parts" if isinstance(content, list) else "text"
+
+
+TextParts: TypeAlias = Annotated[list[TextPart], Field(max_length=REQUEST_ITEMS_MAX)]
+AnyParts: TypeAlias = Annotated[
+    list[Annotated[TextPart | ImagePart, Field(discriminator="type")]], Field(max_length=REQUEST_ITEMS_MAX)
+]
+TextContent: TypeAlias = Annotated[
+    Annotated[Text, Tag("text")] | Annotated[TextParts, Tag("parts")], Discriminator(_content_tag)
+]
+AnyContent: TypeAlias = Annotated[
+    Annotated[Text, Tag("text")] | Annotated[AnyParts, Tag("parts")], Discriminator(_content_tag)
+]
+
+
+class UserMessage(InputModel):
+    """A message of the user."""
+
+    role: Literal["user"]
+    id: Id
+    content: AnyContent
+
+
+class FunctionCall(InputModel):
+    """Function and arguments of a call."""
+
+    name: Name
+    arguments: Text
+
+
+class ToolCall(InputModel):
+    """A tool call of the model."""
+
+    id: Id
+    function: FunctionCall
+    metadata: Metadata = None
+
+
+class AssistantMessage(InputModel):
+    """An assistant message with its tool calls."""
+
+    role: Literal["assistant"]
+    id: Id
+    content: Text | None = None
+    tool_calls: Annotated[list[ToolCall], Field(max_length=REQUEST_ITEMS_MAX)] | None = None
+
+
+class ToolMessage(InputModel):
+    """The result of a call."""
+
+    role: Literal["tool"]
+    id: Id
+    tool_call_id: Id
+    content: TextContent
+    error: Text | None = None
+
+
+class ReasoningMessage(InputModel):
+    """A part of the model's reasoning, as the client received it, perhaps with encrypted reasoning."""
+
+    role: Literal["reasoning"]
+    id: Id
+    content: Text
+    encrypted_value: str | None = None
+    metadata: Metadata = None
+
+
+class ActivityMessage(InputModel):
+    """An activity of a provider tool. It is not sent back to the provider."""
+
+    role: Literal["activity"]
+    id: Id
+
+
+Message: TypeAlias = Annotated[
+    UserMessage | AssistantMessage | ToolMessage | ReasoningMessage | ActivityMessage, Field(discriminator="role")
+]
+
+
+class Tool(InputModel):
+    """A tool that the client runs."""
+
+    name: Name
+    description: Text = ""
+    parameters: dict[str, Any] | None = None
+
+
+class Approval(InputModel):
+    """The answer to an interrupt, as its `responseSchema` defines it."""
+
+    approved: bool
+    reason: Text | None = None
+
+
+class Resolved(InputModel):
+    """An interrupt that was answered."""
+
+    status: Literal["resolved"]
+    interrupt_id: Id
+    payload: Approval
+
+
+class Abandoned(InputModel):
+    """An abandoned interrupt, which counts as not approved."""
+
+    status: Literal["cancelled"]
+    interrupt_id: Id
+
+
+ResumeEntry: TypeAlias = Annotated[Resolved | Abandoned, Field(discriminator="status")]
+
+
+class RunAgentInput(InputModel):
+    """A request to run an agent."""
+
+    thread_id: Id
+    run_id: Id
+    protocol_version: Id | None = None
+    messages: Annotated[list[Message], Field(max_length=REQUEST_ITEMS_MAX)]
+    tools: Annotated[list[Tool], Field(max_length=TOOLS_MAX)] | None = None
+    resume: Annotated[list[ResumeEntry], Field(max_length=REQUEST_ITEMS_MAX)] | None = None
+
+
+_BEFORE_1_0: Final = re.compile(r"0\.\d+")
+"""Versions before 1.0. Any other text counts as a newer version, as the protocol demands."""
+
+
+def read_run_input(body: Mapping[str, Any]) -> RunAgentInput:
+    """Parse the JSON object of a request, or raise an `InputRefusedError` that names the first invalid member."""
+    try:
+        return RunAgentInput.model_validate(body)
+    except ValidationError as error:
+        message = sentences(error, body, RunAgentInput)[0]
+    raise InputRefusedError(f"{message}.")
+
+
+def dialect_options(run_input: RunAgentInput) -> DialectOptions:
+    """Return the options of the stream that answers a request."""
+    messages = [message for message in run_input.messages if isinstance(message, AssistantMessage)]
+    call_ids = [call.id for message in messages for call in message.tool_calls or ()]
+    version = run_input.protocol_version
+    return DialectOptions(
+        thread_id=run_input.thread_id,
+        run_id=run_input.run_id,
+        is_before_1_0=version is None or _BEFORE_1_0.fullmatch(version) is not None,
+        taken_ids=frozenset([*call_ids, *(message.id for message in run_input.messages)]),
+    )
+
 
 CUSTOM_CALL: Final = "custom_tool_call"
 MCP_CALL: Final = "mcp_call"
 APPROVAL_REQUEST: Final = "mcp_approval_request"
 
-NOT_APPROVED: Final = ag_ui.Approval(approved=False)
+NOT_APPROVED: Final = Approval(approved=False)
 
 
 def conversation(
-    run_input: ag_ui.RunAgentInput,
+    run_input: RunAgentInput,
     *,
     client_tools: Collection[str] = (),
     settings: ConversationSettings = DEFAULTS,
@@ -82,155 +280,160 @@ def conversation(
     return ClientPart(sent, _tools(run_input, client_tools))
 
 
-def approvals(run_input: ag_ui.RunAgentInput) -> dict[str, ag_ui.Approval]:
+def approvals(run_input: RunAgentInput) -> dict[str, Approval]:
     """Return the answer to each approval request, by the provider's ID. An abandoned request is not approved."""
-    answers: dict[str, ag_ui.Approval] = {}
+    answers: dict[str, Approval] = {}
     for at, entry in enumerate(run_input.resume or ()):
         if not entry.interrupt_id.startswith(INTERRUPT_PREFIX):
             raise InputRefusedError(f"`resume[{at}].interruptId` is not an interrupt of this server.")
-        answer = entry.payload if isinstance(entry, ag_ui.Resolved) else NOT_APPROVED
+        answer = entry.payload if isinstance(entry, Resolved) else NOT_APPROVED
         answers[entry.interrupt_id.removeprefix(INTERRUPT_PREFIX)] = answer
     return answers
 
 
 class _Reader:
-    def __init__(self, run_input: ag_ui.RunAgentInput, settings: ConversationSettings) -> None:
+    def __init__(self, run_input: RunAgentInput, settings: ConversationSettings) -> None:
         self._settings = settings
         self._answers = approvals(run_input)
         self._messages = run_input.messages
         self._answered = _answered_calls(run_input.messages)
         self._settled = {id(call) for call in self._answered.values()}
         """Calls with a result, by identity: a client may use one ID for several."""
-        self._entries: list[Entry] = []
+        self._entries: list[neutral.Entry] = []
         self._added: set[str] = set()
         """IDs of the approval requests whose answers are in the entries: a client may send one call twice."""
 
-    def read(self) -> list[Entry]:
+    def read(self) -> list[neutral.Entry]:
         """Return all entries, with the answers to approvals that no message asks for at the end."""
         for message, calls in self._with_calls():
             read = READERS.get(type(message))
             if read is not None:
                 read(self, message, calls)
-            if isinstance(message, ag_ui.AssistantMessage) and message.tool_calls and not calls:
-                self._entries.append(DroppedCalls())
+            if isinstance(message, AssistantMessage) and message.tool_calls and not calls:
+                self._entries.append(neutral.DroppedCalls())
         return self._entries + [self._answer(one) for one in self._answers if one not in self._added]
 
-    def _with_calls(self) -> Iterator[tuple[ag_ui.Message, list[ag_ui.ToolCall]]]:
+    def _with_calls(self) -> Iterator[tuple[Message, list[ToolCall]]]:
         """Yield each message with those of its calls that are kept; a result with the call that it answers."""
         for message in self._messages:
-            if isinstance(message, ag_ui.AssistantMessage):
+            if isinstance(message, AssistantMessage):
                 yield message, [call for call in message.tool_calls or () if self._is_kept(call)]
-            elif not isinstance(message, ag_ui.ToolMessage):
+            elif not isinstance(message, ToolMessage):
                 yield message, []
             elif (call := self._answered.get(id(message))) is not None and not self._is_approval(call):
                 yield message, [call]
 
-    def _is_approval(self, call: ag_ui.ToolCall) -> bool:
+    def _is_approval(self, call: ToolCall) -> bool:
         return call.id in self._answers or _metadata(call, "item_type") == APPROVAL_REQUEST
 
-    def _is_kept(self, call: ag_ui.ToolCall) -> bool:
+    def _is_kept(self, call: ToolCall) -> bool:
         """Return whether a call has a result, or an approval request is answered now. Earlier answers are history."""
         return call.id in self._answers if self._is_approval(call) else id(call) in self._settled
 
-    def user(self, message: ag_ui.UserMessage, _calls: list[ag_ui.ToolCall]) -> None:
+    def user(self, message: UserMessage, _calls: list[ToolCall]) -> None:
         content = message.content
-        self._entries.append(Message(USER, content if isinstance(content, str) else tuple(map(_part, content))))
+        self._entries.append(
+            neutral.Message(neutral.USER, content if isinstance(content, str) else tuple(map(_part, content)))
+        )
 
-    def assistant(self, message: ag_ui.AssistantMessage, calls: list[ag_ui.ToolCall]) -> None:
+    def assistant(self, message: AssistantMessage, calls: list[ToolCall]) -> None:
         """Add a message of the model and its calls. A call of an MCP tool is added with its result."""
         if message.content:
-            self._entries.append(Message(ASSISTANT, message.content))
+            self._entries.append(neutral.Message(neutral.ASSISTANT, message.content))
         for call in calls:
             if self._is_approval(call):
                 self._entries += [] if call.id in self._added else self._approval(call)
                 self._added.add(call.id)
             elif _server(call) is None:
-                self._entries.append(ToolCall(call.id, call.function.name, call.function.arguments, _kind(call)))
+                self._entries.append(
+                    neutral.ToolCall(call.id, call.function.name, call.function.arguments, _kind(call))
+                )
 
-    def result(self, message: ag_ui.ToolMessage, calls: list[ag_ui.ToolCall]) -> None:
+    def result(self, message: ToolMessage, calls: list[ToolCall]) -> None:
         call, content = calls[0], message.content
         text = content if isinstance(content, str) else "".join(part.text for part in content)
         output = text or message.error or ""
         server = _server(call)
         if server is not None:
-            self._entries.append(ServerCall(call.id, server, call.function.name, call.function.arguments, output))
+            self._entries.append(
+                neutral.ServerCall(call.id, server, call.function.name, call.function.arguments, output)
+            )
         else:
-            self._entries.append(ToolOutput(call.id, output, _kind(call)))
+            self._entries.append(neutral.ToolOutput(call.id, output, _kind(call)))
 
-    def reasoning(self, message: ag_ui.ReasoningMessage, _calls: list[ag_ui.ToolCall]) -> None:
+    def reasoning(self, message: ReasoningMessage, _calls: list[ToolCall]) -> None:
         """Add encrypted reasoning with the summaries of the same item. Providers accept no other reasoning."""
         if not self._settings.encrypted_reasoning:
             return
         entries, encrypted = self._entries, message.encrypted_value
         item_id = _metadata(message, "item_id") or message.id.partition(":")[0]
         if encrypted:
-            entries.append(Reasoning(item_id, (), encrypted))
+            entries.append(neutral.Reasoning(item_id, (), encrypted))
         last = entries[-1] if entries else None
         is_summary = bool(message.content) and _metadata(message, "kind") != "full"
-        if is_summary and isinstance(last, Reasoning) and last.id == item_id:
+        if is_summary and isinstance(last, neutral.Reasoning) and last.id == item_id:
             entries[-1] = replace(last, summary=(*last.summary, message.content))
 
-    def _approval(self, call: ag_ui.ToolCall) -> list[Entry]:
+    def _approval(self, call: ToolCall) -> list[neutral.Entry]:
         """Return the answer, after its request if that is trusted and nothing in it was redacted."""
         label, answer, function = _metadata(call, "server_label"), self._answer(call.id), call.function
         if not (self._settings.trust_client_approvals and label) or is_withheld(function.arguments):
             return [answer]
-        return [ApprovalRequest(call.id, label, function.name, function.arguments), answer]
+        return [neutral.ApprovalRequest(call.id, label, function.name, function.arguments), answer]
 
-    def _answer(self, request_id: str) -> Approval:
+    def _answer(self, request_id: str) -> neutral.Approval:
         answer = self._answers[request_id]
-        return Approval(request_id, answer.approved, answer.reason)
+        return neutral.Approval(request_id, answer.approved, answer.reason)
 
 
-READERS: Final[Mapping[type, Callable[[_Reader, Any, list[ag_ui.ToolCall]], None]]] = {
-    ag_ui.UserMessage: _Reader.user,
-    ag_ui.AssistantMessage: _Reader.assistant,
-    ag_ui.ToolMessage: _Reader.result,
-    ag_ui.ReasoningMessage: _Reader.reasoning,
+READERS: Final[Mapping[type, Callable[[_Reader, Any, list[ToolCall]], None]]] = {
+    UserMessage: _Reader.user,
+    AssistantMessage: _Reader.assistant,
+    ToolMessage: _Reader.result,
+    ReasoningMessage: _Reader.reasoning,
 }
 """Message -> what adds its entries. Activities are dropped: they are the provider's own."""
 
 
-def _answered_calls(messages: list[ag_ui.Message]) -> dict[int, ag_ui.ToolCall]:
+def _answered_calls(messages: list[Message]) -> dict[int, ToolCall]:
     """Return the call that each result answers, by the identity of the result."""
-    parts: list[ag_ui.ToolCall | ag_ui.ToolMessage] = []
+    parts: list[ToolCall | ToolMessage] = []
     for message in messages:
-        if isinstance(message, ag_ui.AssistantMessage):
+        if isinstance(message, AssistantMessage):
             parts += message.tool_calls or ()
-        elif isinstance(message, ag_ui.ToolMessage):
+        elif isinstance(message, ToolMessage):
             parts.append(message)
     pairs = pair_calls(
-        Step("call", part.id) if isinstance(part, ag_ui.ToolCall) else Step("output", part.tool_call_id)
-        for part in parts
+        Step("call", part.id) if isinstance(part, ToolCall) else Step("output", part.tool_call_id) for part in parts
     )
-    return {id(parts[at]): call for at, of in pairs.calls.items() if isinstance(call := parts[of], ag_ui.ToolCall)}
+    return {id(parts[at]): call for at, of in pairs.calls.items() if isinstance(call := parts[of], ToolCall)}
 
 
-def _metadata(part: ag_ui.ToolCall | ag_ui.ReasoningMessage, name: str) -> str | None:
+def _metadata(part: ToolCall | ReasoningMessage, name: str) -> str | None:
     """Return a text from the metadata that this dialect wrote."""
     value = (part.metadata or {}).get(f"{VENDOR}.{name}")
     return value if isinstance(value, str) and value else None
 
 
-def _server(call: ag_ui.ToolCall) -> str | None:
+def _server(call: ToolCall) -> str | None:
     """Return the MCP server of a finished call, None for the call of a function or custom tool."""
     return _metadata(call, "server_label") if _metadata(call, "item_type") == MCP_CALL else None
 
 
-def _kind(call: ag_ui.ToolCall) -> CallKind:
+def _kind(call: ToolCall) -> neutral.CallKind:
     """Return the kind of a call. A call of another type, or of an MCP tool without a server, is a function's."""
     return "custom" if _metadata(call, "item_type") == CUSTOM_CALL else "function"
 
 
-def _part(part: ag_ui.TextPart | ag_ui.ImagePart) -> Part:
-    if isinstance(part, ag_ui.TextPart):
-        return Text(part.text)
+def _part(part: TextPart | ImagePart) -> neutral.Part:
+    if isinstance(part, TextPart):
+        return neutral.Text(part.text)
     source = part.source
-    return Image(
-        source.value if isinstance(source, ag_ui.UrlSource) else f"data:{source.mime_type};base64,{source.value}"
+    return neutral.Image(
+        source.value if isinstance(source, UrlSource) else f"data:{source.mime_type};base64,{source.value}"
     )
 
 
-def _tools(run_input: ag_ui.RunAgentInput, names: Collection[str]) -> list[dict[str, Any]]:
+def _tools(run_input: RunAgentInput, names: Collection[str]) -> list[dict[str, Any]]:
     tools = [tool for tool in run_input.tools or () if tool.name in names]
     return [client_tool(tool.name, tool.description, tool.parameters) for tool in tools]

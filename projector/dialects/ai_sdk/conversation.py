@@ -1,9 +1,17 @@
-"""Translate the messages of a `ChatInput` into the neutral conversation (`projector.core.conversation`).
+"""Requests of chats of the AI SDK (`ai` 5, 6 and 7): what we read of them, and the neutral conversation made of it.
 
     chat = read_chat_input(body)
     sent = conversation(chat)
     request = ModelRequest(model=..., input=sent.entries, client_tools=sent.tools)
     pipeline = build_pipeline(provider=provider, dialect="ai_sdk", options=dialect_options(chat))
+
+The models are an allow-list: unknown members and parts are ignored, as applications add their own. Messages of the
+role `system` are rejected, because only the server writes instructions. Null means absent.
+
+assistant-ui's data stream runtime reads the same stream as `useChat`, but sends what the AI SDK gives to a model: model
+messages (`content`) instead of UI messages (`parts`). Results of tools are messages of their own, messages have no IDs,
+and the chat is `threadId`. They are translated before they are validated, so any member may have any type then; what is
+no such message stays as it is, and `ChatInput` rejects it.
 
 Clients send the whole chat with each request. It is not trusted: messages that a client presents as the model's are
 history and nothing more. Calls without a result are dropped, and so is reasoning that nothing follows. An approval is
@@ -12,11 +20,17 @@ answered by a part of the last step of the last message; earlier answers are his
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from typing import Final
+from collections.abc import Collection, Iterator, Mapping
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError
+from pydantic.alias_generators import to_camel
+
+from projector._validation import sentences
 from projector.contracts import codec
 from projector.contracts.kinds import VENDOR
+from projector.contracts.limits import ID_MAX_CHARS, NAME_MAX_CHARS, REQUEST_ITEMS_MAX, REQUEST_TEXT_MAX_CHARS
+from projector.core import conversation as neutral
 from projector.core.call_pairs import pair_calls, step_of
 from projector.core.client_history import (
     DEFAULTS,
@@ -28,25 +42,239 @@ from projector.core.client_history import (
     is_withheld,
     without_lost_reasoning,
 )
-from projector.core.conversation import (
-    ASSISTANT,
-    USER,
-    Approval,
-    ApprovalRequest,
-    CallKind,
-    DroppedCalls,
-    Entry,
-    File,
-    Image,
-    Message,
-    Part,
-    Reasoning,
-    ServerCall,
-    Text,
-    ToolCall,
-    ToolOutput,
-)
-from projector.dialects.ai_sdk import chat_input as ai_sdk
+from projector.dialects.descriptor import DialectOptions
+
+TOOLS_MAX: Final = 128
+"""Limit of the providers."""
+
+Id: TypeAlias = Annotated[str, Field(min_length=1, max_length=ID_MAX_CHARS)]
+Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=NAME_MAX_CHARS)]
+Text: TypeAlias = Annotated[str, Field(max_length=REQUEST_TEXT_MAX_CHARS)]
+Metadata: TypeAlias = dict[str, Any] | None
+
+TOOL_PREFIX: Final = "tool-"
+DYNAMIC_TOOL: Final = "dynamic-tool"
+
+
+class InputModel(BaseModel):
+    """Base of all models: camel case on the wire, exact types, unknown members ignored."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel, strict=True, extra="ignore", frozen=True, hide_input_in_errors=True
+    )
+
+
+class TextPart(InputModel):
+    """A text."""
+
+    type: Literal["text"]
+    text: Text
+
+
+class FilePart(InputModel):
+    """An image or another file: an https URL or a data URL."""
+
+    type: Literal["file"]
+    media_type: Name
+    url: Annotated[str, Field(pattern=r"^(https://|data:[a-z0-9.+-]+/[a-z0-9.+-]+;base64,)")]
+    filename: Name | None = None
+
+
+class ReasoningPart(InputModel):
+    """A part of the model's reasoning, as the client received it, perhaps with encrypted reasoning."""
+
+    type: Literal["reasoning"]
+    text: Text
+    provider_metadata: Metadata = None
+
+
+class ApprovalAnswer(InputModel):
+    """An approval of a call: a request, until it has an answer."""
+
+    id: Id
+    approved: bool | None = None
+    reason: Text | None = None
+
+
+class ToolPart(InputModel):
+    """A call of a tool, in its last state."""
+
+    type: Annotated[str, Field(max_length=NAME_MAX_CHARS + len(TOOL_PREFIX))]
+    tool_call_id: Id
+    state: Id
+    tool_name: Name | None = None
+    input: Any = None
+    output: Any = None
+    error_text: Text | None = None
+    provider_executed: bool | None = None
+    approval: ApprovalAnswer | None = None
+    call_provider_metadata: Metadata = None
+
+    @property
+    def name(self) -> str:
+        """Name of the tool."""
+        return self.tool_name or "" if self.type == DYNAMIC_TOOL else self.type.removeprefix(TOOL_PREFIX)
+
+
+class StepStart(InputModel):
+    """The start of the parts of another response."""
+
+    type: Literal["step-start"]
+
+
+class UnreadPart(InputModel):
+    """A part that is not sent to the provider: sources, data, files of the model."""
+
+    type: Name
+
+
+def _type_of(part: object) -> str:
+    given = part.get("type") if isinstance(part, dict) else getattr(part, "type", None)
+    return given if isinstance(given, str) else ""
+
+
+def _part_tag(part: object) -> str:
+    kind = _type_of(part)
+    return "tool" if kind == DYNAMIC_TOOL or kind.startswith(TOOL_PREFIX) else kind if kind in _READ else "unread"
+
+
+_READ: Final = frozenset({"text", "reasoning", "step-start"})
+_READ_OF_USER: Final = frozenset({"text", "file"})
+
+
+def _user_part_tag(part: object) -> str:
+    kind = _type_of(part)
+    return kind if kind in _READ_OF_USER else "unread"
+
+
+UserPart: TypeAlias = Annotated[
+    Annotated[TextPart, Tag("text")] | Annotated[FilePart, Tag("file")] | Annotated[UnreadPart, Tag("unread")],
+    Discriminator(_user_part_tag),
+]
+AssistantPart: TypeAlias = Annotated[
+    Annotated[TextPart, Tag("text")]
+    | Annotated[ReasoningPart, Tag("reasoning")]
+    | Annotated[StepStart, Tag("step-start")]
+    | Annotated[ToolPart, Tag("tool")]
+    | Annotated[UnreadPart, Tag("unread")],
+    Discriminator(_part_tag),
+]
+
+
+class UserMessage(InputModel):
+    """A message of the user."""
+
+    role: Literal["user"]
+    id: Id
+    parts: Annotated[list[UserPart], Field(max_length=REQUEST_ITEMS_MAX, fail_fast=True)]
+
+
+class AssistantMessage(InputModel):
+    """A message of the model with its calls, as the client presents it."""
+
+    role: Literal["assistant"]
+    id: Id
+    parts: Annotated[list[AssistantPart], Field(max_length=REQUEST_ITEMS_MAX, fail_fast=True)]
+
+
+Message: TypeAlias = Annotated[UserMessage | AssistantMessage, Field(discriminator="role")]
+
+
+class Tool(InputModel):
+    """A tool that the client runs."""
+
+    description: Text = ""
+    parameters: dict[str, Any] | None = None
+
+
+class ChatInput(InputModel):
+    """A request for the next message of a chat."""
+
+    id: Id
+    messages: Annotated[list[Message], Field(min_length=1, max_length=REQUEST_ITEMS_MAX, fail_fast=True)]
+    trigger: Literal["submit-message", "regenerate-message"] | None = None
+    message_id: Id | None = None
+    tools: Annotated[dict[Name, Tool], Field(max_length=TOOLS_MAX)] | None = None
+    """Tools that the client runs, by name, as assistant-ui sends them."""
+
+
+def read_chat_input(body: Mapping[str, Any]) -> ChatInput:
+    """Parse the JSON object of a request, or raise a `InputRefusedError` that names the first invalid member."""
+    sent = with_ui_messages(body)
+    try:
+        return ChatInput.model_validate(sent)
+    except ValidationError as error:
+        message = sentences(error, sent, ChatInput)[0]
+    raise InputRefusedError(f"{message}.")
+
+
+def dialect_options(chat: ChatInput) -> DialectOptions:
+    """Return the options of the stream that answers a request.
+
+    A client that sends a result or an approval continues its last message, which must keep its ID.
+    """
+    last = chat.messages[-1]
+    answers = [message for message in chat.messages if isinstance(message, AssistantMessage)]
+    calls = [part.tool_call_id for message in answers for part in message.parts if isinstance(part, ToolPart)]
+    return DialectOptions(
+        message_id=last.id if isinstance(last, AssistantMessage) else None, taken_ids=frozenset(calls)
+    )
+
+
+FAILURES: Final = frozenset({"error-json", "error-text"})
+"""Types of a tool's output that mean that it failed."""
+
+
+def with_ui_messages(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a request with UI messages and the ID of its chat; one that has them as it is."""
+    messages = body.get("messages")
+    if not isinstance(messages, list) or not any(map(_is_model_message, messages)):
+        return body
+    chat = {"id": body["threadId"]} if "threadId" in body else {}
+    return {**chat, **body, "messages": list(_ui_messages(messages))}
+
+
+def _is_model_message(message: object) -> bool:
+    return isinstance(message, dict) and "content" in message and "parts" not in message
+
+
+def _ui_messages(messages: list[Any]) -> Iterator[object]:
+    """Yield the messages, with the results of tools in the parts of their calls."""
+    calls: dict[str, dict[str, Any]] = {}
+    for at, message in enumerate(messages):
+        if not _is_model_message(message):
+            yield message
+        elif message.get("role") == "tool":
+            for result in _objects(message["content"]):
+                calls.pop(str(result.get("toolCallId")), {}).update(_result(result.get("output")))
+        else:
+            parts = [_ui_part(part) for part in _objects(message["content"])]
+            calls |= {str(part["toolCallId"]): part for part in parts if "toolCallId" in part}
+            yield {"id": f"message_{at}", "role": message.get("role"), "parts": parts}
+
+
+def _objects(content: object) -> list[dict[str, Any]]:
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+
+
+def _ui_part(part: dict[str, Any]) -> dict[str, Any]:
+    if part.get("type") == "file":
+        return {**part, "url": part.get("data")}
+    if part.get("type") == "tool-call":
+        return {**part, "type": "dynamic-tool", "state": "input-available"}
+    return part
+
+
+def _result(output: object) -> dict[str, Any]:
+    """Return the members of a call with a result."""
+    given = output if isinstance(output, dict) else {}
+    value = given.get("value")
+    if given.get("type") in FAILURES:
+        return {"state": "output-error", "errorText": value if isinstance(value, str) else codec.dumps(value).decode()}
+    return {"state": "output-available", "output": value}
+
 
 ANSWERED: Final = frozenset({"output-available", "output-error", "output-denied"})
 """States of a call with a result."""
@@ -56,7 +284,7 @@ DENIED: Final = "The user did not approve the call."
 
 
 def conversation(
-    chat: ai_sdk.ChatInput,
+    chat: ChatInput,
     *,
     client_tools: Collection[str] = (),
     settings: ConversationSettings = DEFAULTS,
@@ -78,7 +306,7 @@ def conversation(
     entries = _paired([entry for message in chat.messages for entry in _entries(message, answers, settings)])
     sent = without_lost_reasoning(entries) if previous_response_id is None else after_approval_request(entries)
     last = sent[-1] if sent else None
-    if last is None or (isinstance(last, Message) and last.role == ASSISTANT):
+    if last is None or (isinstance(last, neutral.Message) and last.role == neutral.ASSISTANT):
         raise InputRefusedError("`messages` must end with a message of the user, or with results or approvals.")
     tools = (chat.tools or {}).items()
     return ClientPart(
@@ -86,34 +314,34 @@ def conversation(
     )
 
 
-def approvals(chat: ai_sdk.ChatInput) -> list[str]:
+def approvals(chat: ChatInput) -> list[str]:
     """Return the IDs of the approval requests that are answered now."""
     return [part.approval.id for part in _answers(chat) if part.approval is not None]
 
 
-def _answers(chat: ai_sdk.ChatInput) -> list[ai_sdk.ToolPart]:
+def _answers(chat: ChatInput) -> list[ToolPart]:
     """Return the parts that answer an approval request now: those of the last step."""
     last = chat.messages[-1]
-    if not isinstance(last, ai_sdk.AssistantMessage):
+    if not isinstance(last, AssistantMessage):
         return []
-    step: list[ai_sdk.ToolPart] = []
+    step: list[ToolPart] = []
     for part in last.parts:
-        if isinstance(part, ai_sdk.StepStart):
+        if isinstance(part, StepStart):
             step = []
-        elif isinstance(part, ai_sdk.ToolPart) and part.state == APPROVAL_ANSWERED and part.approval is not None:
+        elif isinstance(part, ToolPart) and part.state == APPROVAL_ANSWERED and part.approval is not None:
             step.append(part)
     return step
 
 
-def _entries(message: ai_sdk.Message, answers: set[int], settings: ConversationSettings) -> Iterator[Entry]:
-    if isinstance(message, ai_sdk.UserMessage):
-        parts = [part for part in message.parts if not isinstance(part, ai_sdk.UnreadPart)]
+def _entries(message: Message, answers: set[int], settings: ConversationSettings) -> Iterator[neutral.Entry]:
+    if isinstance(message, UserMessage):
+        parts = [part for part in message.parts if not isinstance(part, UnreadPart)]
         if parts:
-            yield Message(USER, _content(parts))
+            yield neutral.Message(neutral.USER, _content(parts))
         return
-    steps: list[list[ai_sdk.AssistantPart]] = [[]]
+    steps: list[list[AssistantPart]] = [[]]
     for part in message.parts:
-        if isinstance(part, ai_sdk.StepStart):
+        if isinstance(part, StepStart):
             steps.append([])
         else:
             steps[-1].append(part)
@@ -121,16 +349,16 @@ def _entries(message: ai_sdk.Message, answers: set[int], settings: ConversationS
         yield from _step(step, answers, settings)
 
 
-def _step(parts: list[ai_sdk.AssistantPart], answers: set[int], settings: ConversationSettings) -> Iterator[Entry]:
+def _step(parts: list[AssistantPart], answers: set[int], settings: ConversationSettings) -> Iterator[neutral.Entry]:
     """Yield the entries of one response of the model, then the results and answers that the client added."""
-    added: list[Entry] = []
+    added: list[neutral.Entry] = []
     summaries: dict[str, list[str]] = {}
     for part in parts:
-        if isinstance(part, ai_sdk.TextPart) and part.text:
-            yield Message(ASSISTANT, part.text)
-        elif isinstance(part, ai_sdk.ReasoningPart) and settings.encrypted_reasoning:
+        if isinstance(part, TextPart) and part.text:
+            yield neutral.Message(neutral.ASSISTANT, part.text)
+        elif isinstance(part, ReasoningPart) and settings.encrypted_reasoning:
             yield from _reasoning(part, summaries)
-        elif isinstance(part, ai_sdk.ToolPart):
+        elif isinstance(part, ToolPart):
             if id(part) in answers:
                 yield from _approval_request(part, settings)
                 added.append(_approval(part))
@@ -141,38 +369,38 @@ def _step(parts: list[ai_sdk.AssistantPart], answers: set[int], settings: Conver
     yield from added
 
 
-def _call(part: ai_sdk.ToolPart) -> tuple[Entry, Entry | None]:
+def _call(part: ToolPart) -> tuple[neutral.Entry, neutral.Entry | None]:
     """Return a call and its result; a placeholder for a call that has none, or of a tool of the provider."""
     if part.state not in ANSWERED or not part.name:
-        return DroppedCalls(), None
+        return neutral.DroppedCalls(), None
     output = _text(part.output if part.error_text is None else part.error_text)
     if part.state == "output-denied":
         output = DENIED
     if part.provider_executed:
         server = _metadata(part.call_provider_metadata, "server_label")
         if server is None:
-            return DroppedCalls(), None
-        return ServerCall(part.tool_call_id, server, part.name, _text(part.input), output), None
-    kind: CallKind = "custom" if isinstance(part.input, str) else "function"
+            return neutral.DroppedCalls(), None
+        return neutral.ServerCall(part.tool_call_id, server, part.name, _text(part.input), output), None
+    kind: neutral.CallKind = "custom" if isinstance(part.input, str) else "function"
     return (
-        ToolCall(part.tool_call_id, part.name, _text(part.input), kind),
-        ToolOutput(part.tool_call_id, output, kind),
+        neutral.ToolCall(part.tool_call_id, part.name, _text(part.input), kind),
+        neutral.ToolOutput(part.tool_call_id, output, kind),
     )
 
 
-def _approval_request(part: ai_sdk.ToolPart, settings: ConversationSettings) -> Iterator[Entry]:
+def _approval_request(part: ToolPart, settings: ConversationSettings) -> Iterator[neutral.Entry]:
     """Yield the request if it is trusted and nothing in it was redacted."""
     server, arguments = _metadata(part.call_provider_metadata, "server_label"), _text(part.input)
     if settings.trust_client_approvals and server and part.approval is not None and not is_withheld(arguments):
-        yield ApprovalRequest(part.approval.id, server, part.name, arguments)
+        yield neutral.ApprovalRequest(part.approval.id, server, part.name, arguments)
 
 
-def _approval(part: ai_sdk.ToolPart) -> Approval:
-    answer = part.approval or ai_sdk.ApprovalAnswer(id=part.tool_call_id)
-    return Approval(answer.id, answer.approved is True, answer.reason)
+def _approval(part: ToolPart) -> neutral.Approval:
+    answer = part.approval or ApprovalAnswer(id=part.tool_call_id)
+    return neutral.Approval(answer.id, answer.approved is True, answer.reason)
 
 
-def _reasoning(part: ai_sdk.ReasoningPart, summaries: dict[str, list[str]]) -> Iterator[Entry]:
+def _reasoning(part: ReasoningPart, summaries: dict[str, list[str]]) -> Iterator[neutral.Entry]:
     """Yield encrypted reasoning with the summaries of the same item: the last part of an item has it."""
     item_id = _metadata(part.provider_metadata, "item_id")
     if item_id is None:
@@ -181,33 +409,33 @@ def _reasoning(part: ai_sdk.ReasoningPart, summaries: dict[str, list[str]]) -> I
     if part.text and _metadata(part.provider_metadata, "kind") != "full":
         texts.append(part.text)
     if encrypted := _metadata(part.provider_metadata, "encrypted_content"):
-        yield Reasoning(item_id, tuple(texts), encrypted)
+        yield neutral.Reasoning(item_id, tuple(texts), encrypted)
 
 
-def _paired(entries: list[Entry]) -> list[Entry]:
+def _paired(entries: list[neutral.Entry]) -> list[neutral.Entry]:
     """Return the entries without calls and outputs that have no partner: a client may use one ID for several."""
     pairs = pair_calls(map(step_of, entries)).calls
     kept = {*pairs, *pairs.values()}
     return [
-        DroppedCalls() if isinstance(entry, ToolCall | ToolOutput) and at not in kept else entry
+        neutral.DroppedCalls() if isinstance(entry, neutral.ToolCall | neutral.ToolOutput) and at not in kept else entry
         for at, entry in enumerate(entries)
     ]
 
 
-def _content(parts: list[ai_sdk.TextPart | ai_sdk.FilePart]) -> str | tuple[Part, ...]:
+def _content(parts: list[TextPart | FilePart]) -> str | tuple[neutral.Part, ...]:
     """Return the content of a message: one text, if it has no files."""
-    if all(isinstance(part, ai_sdk.TextPart) for part in parts):
-        return "\n\n".join(part.text for part in parts if isinstance(part, ai_sdk.TextPart))
+    if all(isinstance(part, TextPart) for part in parts):
+        return "\n\n".join(part.text for part in parts if isinstance(part, TextPart))
     return tuple(map(_part, parts))
 
 
-def _part(part: ai_sdk.TextPart | ai_sdk.FilePart) -> Part:
-    if isinstance(part, ai_sdk.TextPart):
-        return Text(part.text)
-    return Image(part.url) if part.media_type.startswith("image/") else File(part.url, part.filename)
+def _part(part: TextPart | FilePart) -> neutral.Part:
+    if isinstance(part, TextPart):
+        return neutral.Text(part.text)
+    return neutral.Image(part.url) if part.media_type.startswith("image/") else neutral.File(part.url, part.filename)
 
 
-def _metadata(members: ai_sdk.Metadata, name: str) -> str | None:
+def _metadata(members: Metadata, name: str) -> str | None:
     """Return a text from the metadata that this dialect wrote."""
     own = (members or {}).get(VENDOR)
     value = own.get(name) if isinstance(own, dict) else None

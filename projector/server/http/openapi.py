@@ -13,8 +13,8 @@ from projector._resources import resource
 from projector.contracts import codec
 from projector.contracts.schema_export import PlainSchema
 from projector.dialects import DIALECTS
-from projector.dialects.ag_ui.run_input import RunAgentInput
-from projector.dialects.ai_sdk.chat_input import ChatInput
+from projector.dialects.ag_ui.conversation import RunAgentInput
+from projector.dialects.ai_sdk.conversation import ChatInput
 from projector.dialects.descriptor import AI_SDK_LEVELS
 from projector.providers import PROVIDERS
 from projector.server.control.rate_limits import HEADERS as RATE_HEADERS

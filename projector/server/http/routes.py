@@ -13,8 +13,6 @@ from starlette.routing import Route
 from projector.contracts.limits import ID_MAX_CHARS
 from projector.core.client_history import InputRefusedError
 from projector.dialects.ag_ui import conversation as ag_ui_conversation
-from projector.dialects.ag_ui import run_input as ag_ui_input
-from projector.dialects.ai_sdk import chat_input as ai_sdk_input
 from projector.dialects.ai_sdk import conversation as ai_sdk_conversation
 from projector.dialects.descriptor import DialectOptions
 from projector.providers import PROVIDERS, profile_of
@@ -192,13 +190,13 @@ class StreamRoutes:
         if binding is None or not received.grant.allows_agent(name):
             raise unknown_agent_of(AG_UI)
         try:
-            run = ag_ui_input.read_run_input(received.body)
+            run = ag_ui_conversation.read_run_input(received.body)
             approved = ag_ui_conversation.approvals(run)
         except InputRefusedError as error:
             raise problem("invalid_request", str(error)) from None
         previous = self._approval_response(binding, approved, received.caller, "resume")
         body_of = partial(conversation_body, partial(ag_ui_conversation.conversation, run), binding, previous)
-        call = ProviderCall(binding, body_of, name, run.thread_id, options=ag_ui_input.dialect_options(run))
+        call = ProviderCall(binding, body_of, name, run.thread_id, options=ag_ui_conversation.dialect_options(run))
         return provider_session(self._site, received, call)
 
     def ai_sdk(self, received: Received) -> StreamSession:
@@ -208,13 +206,13 @@ class StreamRoutes:
         if binding is None or not received.grant.allows_agent(name):
             raise unknown_agent_of(AI_SDK)
         try:
-            chat = ai_sdk_input.read_chat_input(received.body)
+            chat = ai_sdk_conversation.read_chat_input(received.body)
         except InputRefusedError as error:
             raise problem("invalid_request", str(error)) from None
         approved = ai_sdk_conversation.approvals(chat)
         previous = self._approval_response(binding, approved, received.caller, "messages")
         body_of = partial(conversation_body, partial(ai_sdk_conversation.conversation, chat), binding, previous)
-        call = ProviderCall(binding, body_of, name, chat.id, options=ai_sdk_input.dialect_options(chat))
+        call = ProviderCall(binding, body_of, name, chat.id, options=ai_sdk_conversation.dialect_options(chat))
         return provider_session(self._site, received, call)
 
     def _approval_response(

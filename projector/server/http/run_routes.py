@@ -13,7 +13,7 @@ from starlette.datastructures import Headers, QueryParams
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from projector.core.client_history import InputRefusedError
-from projector.dialects.ag_ui.run_input import read_run_input
+from projector.dialects.ag_ui.conversation import read_run_input
 from projector.server.config.caller_settings import AG_UI
 from projector.server.http.problems import problem, unknown_agent_of
 from projector.server.http.requests import ClientLeftError, read_json
