@@ -76,7 +76,7 @@ REST: Final = {
     "property/test_recording_linear.py": "the same",
     "property/test_text_linear.py": "the same",
     "property/test_redaction_linear.py": "the same",
-    "property/test_chat_completions_properties.py::test_cost_is_linear": "the same",
+    "property/test_dialect_properties.py::test_cost_is_linear": "the same",
     "property/test_openai_chat_properties.py::test_cost_is_linear": "the same",
     "property/test_sse_properties.py::test_cost_is_linear": "the same",
     "unit/test_provider_messages.py::test_hostile_text_takes_linear_time": "the same",

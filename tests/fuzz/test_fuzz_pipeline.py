@@ -17,7 +17,8 @@ from projector.core.sse import encode_sse
 from projector.providers import PROVIDERS
 from projector.recording.replay import CaseSettings
 from tests.fuzz.found_cases import FOUND, FoundCase
-from tests.property import test_chat_completions_properties as chat
+from tests.property import dialect_streams
+from tests.property.dialect_streams import CHECKS
 from tests.property.mutations import ALL_LINES, GARBAGE, NOISE
 from tests.property.soundness import assert_sound, cut, examples, frames_of, play
 
@@ -62,21 +63,20 @@ def test_any_bytes(
     check(data, provider, CaseSettings(run=run, host_events=host_events), input_format, cuts)
 
 
+@pytest.mark.parametrize("dialect", CHECKS)
 @pytest.mark.parametrize("provider", PROVIDERS)
-@examples(60)
-@given(data=STREAMS, run=st.booleans(), extensions=st.booleans(), cuts=st.lists(st.integers(0, 1 << 20), max_size=6))
-def test_any_bytes_in_chat_completions(
-    *, provider: str, data: bytes, run: bool, extensions: bool, cuts: list[int]
-) -> None:
+@examples(40)
+@given(data=STREAMS, run=st.booleans(), cuts=st.lists(st.integers(0, 1 << 20), max_size=6))
+def test_any_bytes_in_a_dialect(*, provider: str, dialect: str, data: bytes, run: bool, cuts: list[int]) -> None:
     case, input_format = CaseSettings(run=run), FORMATS[len(data) % len(FORMATS)]
 
     def played(reads: list[bytes]) -> bytes:
-        pipeline = chat.pipeline_of(provider, case, extensions=extensions, input_format=input_format)
+        pipeline = dialect_streams.pipeline_of(dialect, provider, case, input_format=input_format)
         return b"".join(map(pipeline.feed, reads)) + pipeline.close()
 
     whole = played([data])
     assert played(cut(data, cuts)) == whole
-    chat.assert_sound(whole)
+    dialect_streams.assert_sound(dialect, whole)
 
 
 @pytest.mark.parametrize("found", FOUND, ids=lambda found: found.was)

@@ -16,9 +16,9 @@ from projector.core.faults import FAULTS
 from projector.dialects import DIALECTS
 from projector.redaction.redactor import Redactor
 from tests.dialect_checks import violations_of
+from tests.property.dialect_streams import CHECKS
 from tests.property.mutations import CASES, lines_of, spoiled
 from tests.property.soundness import OURS, assert_sound, cut, examples, frames_of
-from tests.property.test_ag_ui_properties import assert_valid
 
 PLAIN: Final = [
     case
@@ -37,10 +37,9 @@ BRANCHES: Final = st.lists(
 
 
 def assert_rules_kept(dialect: str, stream: bytes) -> None:
-    lines = stream.splitlines()
-    assert violations_of(dialect, lines) == []
-    if dialect == "ag_ui":
-        assert_valid([json.loads(line) for line in lines])
+    assert violations_of(dialect, stream.splitlines()) == []
+    if dialect in CHECKS:
+        CHECKS[dialect](stream)
     elif dialect == "public_sse_v1":
         assert_sound(stream)
 
