@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
-from typing import ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 from projector.core.sse import DONE, encode_sse
 from tests.json_answers import assemble
@@ -67,14 +68,14 @@ def public(name: str) -> Said:
 
 
 class Replay(BaseHTTPRequestHandler):
-    """Answers `/streams/NAME` with a golden as an event stream, `/answers/NAME` with the object that it makes."""
+    """Answers `/streams/NAME/...` with a golden as an event stream, `/answers/NAME/...` with its JSON answer."""
 
     timeout = 10
     dialect: ClassVar[str]
     content_types: ClassVar = {"streams": "text/event-stream; charset=utf-8", "answers": "application/json"}
 
     def do_POST(self) -> None:
-        kind, name = self.path.removesuffix("/responses").strip("/").split("/")
+        kind, name = self.path.strip("/").split("/")[:2]
         self.rfile.read(int(self.headers["content-length"]))
         status, body = 200, sse(self.dialect, name)
         if kind == "answers":
@@ -93,7 +94,7 @@ class Replay(BaseHTTPRequestHandler):
 def sse(dialect: str, name: str) -> bytes:
     """Return a golden as the pipeline sends it."""
     lines = golden(dialect, name)
-    return b"".join(encode_sse(line, None if line == DONE else json.loads(line)["type"]) for line in lines)
+    return b"".join(encode_sse(line, None if line == DONE else json.loads(line).get("type")) for line in lines)
 
 
 @contextmanager
@@ -109,3 +110,20 @@ def serving(dialect: str) -> Iterator[str]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+def readings(node_modules: Path, api: str, dialect: str) -> dict[str, dict[str, Any]]:
+    """Return what the npm clients of an API read of every golden of a dialect: name -> reader -> its readings."""
+    names = "\n".join(path.stem for path in sorted((EXAMPLES / dialect).glob("*.ndjson")))
+    with serving(dialect) as base:
+        done = subprocess.run(
+            ["node", "golden-streams.mjs", api, base],  # noqa: S607 - any node
+            input=names,
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=node_modules,
+            timeout=100,
+        )
+    assert (done.returncode, done.stderr) == (0, "")
+    return {read["name"]: read["readings"] for read in map(json.loads, done.stdout.strip().split("\n"))}

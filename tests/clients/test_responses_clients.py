@@ -7,7 +7,6 @@ provider of the AI SDK.
 from __future__ import annotations
 
 import json
-import subprocess
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +17,7 @@ from openai import APIError, APIStatusError, OpenAI
 
 from projector.contracts.stream_rules.table import check_lines
 from projector.dialects.openai_errors import status_of
-from tests.clients.golden_server import EXAMPLES, golden, public, serving
+from tests.clients.golden_server import EXAMPLES, golden, public, readings, serving
 from tests.protocols.responses.checker import ResponsesChecker
 from tests.protocols.responses.events import EVENT_ADAPTER
 from tests.sdk_models import MODELS, faults_of
@@ -125,21 +124,16 @@ def test_the_openai_sdk_reads_the_answer_without_a_stream(base: str, name: str) 
 
 
 @pytest.fixture(scope="module")
-def npm(base: str, node_modules: Path) -> dict[str, dict[str, Any]]:
+def npm(node_modules: Path) -> dict[str, dict[str, Any]]:
     """Return what the npm clients read of every golden, from one process."""
-    command = ["node", "responses-goldens.mjs", base]
-    result = subprocess.run(
-        command, input="\n".join(NAMES), capture_output=True, text=True, check=False, cwd=node_modules, timeout=100
-    )
-    assert (result.returncode, result.stderr) == (0, "")
-    return {read["name"]: read for read in map(json.loads, result.stdout.strip().split("\n"))}
+    return readings(node_modules, "responses", "responses")
 
 
 @pytest.mark.node
 @pytest.mark.parametrize("client", ["openai", "openai-6"])
 @each_golden
 def test_the_npm_openai_sdk_accumulates(npm: dict[str, dict[str, Any]], name: str, client: str) -> None:
-    read = npm[name][client]
+    read = npm[name][client]["stream"]
     if (error := error_of(name)) is not None:
         assert (read["raised"], read["code"]) == ("APIError", error["code"])
         return
@@ -157,9 +151,13 @@ def test_the_ai_sdk_streams(npm: dict[str, dict[str, Any]], name: str, client: s
         assert read["finish"] in {"error", "thrown"}  # it throws if there was no output before
         return
     last = events_of(name)[-1]["response"]
-    deltas = ("response.output_text.delta", "response.refusal.delta")
+    texts: dict[tuple[int, int], str] = {}  # those of a run may interleave
+    for event in events_of(name):
+        if event["type"] in {"response.output_text.delta", "response.refusal.delta"}:
+            part = event["output_index"], event["content_index"]
+            texts[part] = texts.get(part, "") + event["delta"]
     assert read["errors"] == []
-    assert read["text"] == "".join(event["delta"] for event in events_of(name) if event["type"] in deltas)
+    assert read["text"] == "".join(text for _, text in sorted(texts.items()))
     assert read["calls"] == calls_of(name)
     reason = (last["incomplete_details"] or {}).get("reason")
     ordinary = "tool-calls" if calls_of(name) else "content-filter" if public(name).refusal else "stop"
