@@ -32,7 +32,7 @@ CHUNK_READ: Final[Mapping[str, str]] = {
     "usage": _USAGE,
     "x_groq": "its members `usage` and `error`, as those of a chunk",
     **dict.fromkeys(("citations", "search_results"), _CITATIONS),
-    ERROR: _ERROR,
+    **dict.fromkeys((ERROR, "base_resp"), _ERROR),
 }
 CHOICE_READ: Final[Mapping[str, str]] = {
     "index": "tells the first choice from others",

@@ -1,0 +1,131 @@
+"""Streams that users of other gateways have reported, in both APIs, as the frames that a page receives."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, Final
+
+import pytest
+
+from projector import Policy, build_pipeline
+from projector.contracts.stream_rules import check_stream
+
+RESPONSES: Final = "openai_responses"
+CHAT: Final = "openai_chat"
+CREATED: Final = {"type": "response.created", "response": {"id": "resp_1", "status": "in_progress", "output": []}}
+DELTA: Final = {"type": "response.output_text.delta", "output_index": 0, "item_id": "msg_1", "content_index": 0}
+MESSAGE: Final = {
+    "type": "message",
+    "id": "msg_1",
+    "role": "assistant",
+    "status": "completed",
+    "content": [{"type": "output_text", "text": "Hello", "annotations": []}],
+}
+RESPONSE: Final = {"id": "resp_1", "object": "response", "status": "completed", "output": [MESSAGE]}
+COMPLETED: Final = {"type": "response.completed", "response": RESPONSE}
+CHUNK: Final = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "model": "m"}
+COMPLETION: Final = {
+    "id": "chatcmpl-1",
+    "object": "chat.completion",
+    "model": "m",
+    "choices": [{"index": 0, "message": {"role": "assistant", "content": "Hello"}, "finish_reason": "stop"}],
+}
+BEGINNING: Final[dict[str, list[object]]] = {
+    RESPONSES: [CREATED, {**DELTA, "delta": "Hello"}],
+    CHAT: [{**CHUNK, "choices": [{"index": 0, "delta": {"content": "Hello"}}]}],
+}
+END: Final[dict[str, list[object]]] = {
+    RESPONSES: [COMPLETED],
+    CHAT: [{**CHUNK, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}],
+}
+WHOLE: Final[dict[str, object]] = {RESPONSES: RESPONSE, CHAT: COMPLETION}
+BOTH: Final = pytest.mark.parametrize("provider", [RESPONSES, CHAT])
+
+
+def sse(*payloads: object) -> bytes:
+    texts = (payload if isinstance(payload, str) else json.dumps(payload) for payload in payloads)
+    return b"".join(b"data: %b\n\n" % text.encode() for text in texts)
+
+
+def frames(provider: str, data: bytes, **settings: Any) -> list[dict[str, Any]]:
+    """Return the frames of some bytes, whole and byte by byte."""
+    said = []
+    for size in (len(data), 1):
+        options = {"provider": provider, "dialect": "public_sse_v1", "output_format": "ndjson", **settings}
+        pipeline = build_pipeline(clock=lambda: 0.0, **options)
+        said.append(b"".join(pipeline.feed(data[at : at + size]) for at in range(0, len(data), size)))
+        said[-1] += pipeline.close()
+    first, second = ([{**json.loads(line), "stream_id": ""} for line in lines.splitlines()] for lines in said)
+    assert first == second
+    assert check_stream(said[0].splitlines()) == []
+    return first
+
+
+def last(provider: str, data: bytes, **settings: Any) -> Any:
+    """Return the terminal of some bytes."""
+    frame = frames(provider, data, **settings)[-1]
+    return frame.get("error") or frame["final"]
+
+
+@BOTH
+def test_d47_a_comment_in_data_changes_nothing(provider: str) -> None:
+    plain = sse(*BEGINNING[provider], *END[provider])
+    commented = sse(": keepalive", *BEGINNING[provider], ": keepalive", " ", *END[provider])
+    assert frames(provider, commented) == frames(provider, plain)
+
+
+@BOTH
+@pytest.mark.parametrize("data", [b"data: : keepalive\n\n", b"data:\n\ndata: \n\n"])
+def test_d47_comments_alone_are_an_empty_stream(provider: str, data: bytes) -> None:
+    assert last(provider, data)["code"] == "upstream_empty"
+
+
+ERRORS: Final[dict[str, tuple[Any, str, bool]]] = {
+    "an object": ({"error": {"message": "No", "code": "rate_limit_exceeded"}}, "rate_limit_exceeded", True),
+    "with a status": ({"error": {"message": "No", "code": 400, "status": "INVALID_ARGUMENT"}}, "400", False),
+    "a text": ({"error": "No"}, "provider_error", False),
+    "a list": ([{"error": {"message": "No", "code": 503, "status": "UNAVAILABLE"}}], "503", True),
+    "base_resp": ({"id": "1", "base_resp": {"status_code": 1002, "status_msg": "No"}}, "1002", True),
+    "base_resp, not retryable": ({"base_resp": {"status_code": 1004, "status_msg": "No"}}, "1004", False),
+    "code and message": ({"code": "overloaded", "message": "No"}, "overloaded", True),
+    "a status and a message": ({"status": 429, "message": "No"}, "429", True),
+    "errors": ({"errors": [{"code": "server_error", "message": "No"}]}, "server_error", True),
+    "errors as text": ({"errors": "No"}, "provider_error", False),
+    "detail": ({"detail": "No"}, "provider_error", False),
+    "detail of a problem": ({"status": 503, "title": "Busy", "detail": "No"}, "503", True),
+    "detail as a list": ({"detail": [{"msg": "No", "type": "missing"}]}, "provider_error", False),
+    "an object named error": ({"object": "error", "message": "No", "code": 404}, "404", False),
+}
+
+
+@BOTH
+@pytest.mark.parametrize("write", [sse, lambda error: json.dumps(error, indent=1).encode()], ids=["data", "body"])
+@pytest.mark.parametrize(("error", "code", "may_retry"), ERRORS.values(), ids=ERRORS)
+def test_d48_an_error_is_read_in_every_shape(
+    provider: str, write: Callable[..., bytes], error: Any, code: str, *, may_retry: bool
+) -> None:
+    said = last(provider, write(error), policy=Policy(error_messages="provider"))
+    assert said == {"code": code, "message": "No", "source": "provider", "is_retryable": may_retry}
+
+
+@BOTH
+@pytest.mark.parametrize("write", [sse, lambda answer: json.dumps(answer, indent=1).encode()], ids=["data", "body"])
+def test_d48_a_whole_answer_is_a_stream_of_one_answer(provider: str, write: Callable[..., bytes]) -> None:
+    said = frames(provider, write(WHOLE[provider]))
+    assert [frame["delta"] for frame in said if frame["kind"] == "message.delta"] == ["Hello"]
+    assert said[-1]["final"]["status"] == "completed"
+    assert said[-1]["final"]["response_text"] == "Hello"
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        (b'{"state": "loading"}', "upstream_malformed"),
+        (b"[1, 2]", "upstream_malformed"),
+        (b'{"error": {"mess', "upstream_truncated"),
+    ],
+)
+def test_d48_another_document_is_no_answer(provider: str, body: bytes, code: str) -> None:
+    assert last(provider, body)["code"] == code
