@@ -190,9 +190,16 @@ def response_meta(
     model: CleanText | None,
     created_at: int | None,
     text_format: Mapping[str, CleanText] | None = None,
+    service_tier: CleanText | None = None,
 ) -> Frame:
-    """Build the private `response.meta` (D37): id, model, creation time and text format of a response."""
-    members = {"id": response_id, "model": model, "created_at": created_at, "text_format": text_format}
+    """Build the private `response.meta` (D37): id, model, creation time, text format and service tier of a response."""
+    members = {
+        "id": response_id,
+        "model": model,
+        "created_at": created_at,
+        "text_format": text_format,
+        "service_tier": service_tier,
+    }
     return _present({"kind": "response.meta", **members})
 
 

@@ -56,7 +56,7 @@ class _Released:
     def slots(self, _message: object, _name: str, /) -> None:
         return None
 
-    def skip(self, _texts: object, /) -> tuple[()]:
+    def skip(self, _texts: object, _numbers: object, /) -> tuple[()]:
         return ()
 
 
@@ -201,7 +201,7 @@ class PipelineBranch:
         deltas = shape.read(data)
         output: list[Output] = []
         if deltas.texts:
-            numbers = self._stage.skip(deltas.texts)
+            numbers = self._stage.skip(deltas.texts, deltas.numbers)
             output = self._projector.repeat(text, deltas._replace(numbers=numbers) if numbers else deltas)
         if deltas.rest:
             self._end_run()

@@ -105,6 +105,9 @@ class Response:
     id: CleanText | None = None
     status: str | None = None
     has_meta: bool = False
+    service_tier: str | None = None
+    usage: Mapping[str, object] = field(default_factory=dict)
+    """As the provider sent it last."""
     wants_structure: bool = False
     container_mode: str | None = None
     items: list[Item] = field(default_factory=list)

@@ -116,3 +116,18 @@ async def test_d48_an_error_response_is_inflated(serve: Any, upstream: Any) -> N
     await upstream(script)
     status, document = await asked(serve, RESPONSES)
     assert (status, document["error"]["code"], document["error"]["message"]) == (400, "invalid_value", "No")
+
+
+@pytest.mark.parametrize("count", [2, 2.0, 128])
+async def test_d49_several_choices_are_refused(serve: Any, upstream: Any, count: float) -> None:
+    provider = await upstream(sends(b""))
+    status, document = await asked(serve, CHAT, n=count)
+    assert (status, document["error"]["param"], document["error"]["code"]) == (400, "n", "invalid_request")
+    assert provider.peers.empty()
+
+
+@pytest.mark.parametrize("count", [1, None])
+async def test_d49_one_choice_is_not(serve: Any, upstream: Any, count: int | None) -> None:
+    await upstream(sends(sse(*BEGINNING[CHAT], *END[CHAT])))
+    status, document = await asked(serve, CHAT, n=count)
+    assert (status, text_of(CHAT, document)) == (200, "Hello")

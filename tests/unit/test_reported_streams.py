@@ -129,3 +129,77 @@ def test_d48_a_whole_answer_is_a_stream_of_one_answer(provider: str, write: Call
 )
 def test_d48_another_document_is_no_answer(provider: str, body: bytes, code: str) -> None:
     assert last(provider, body)["code"] == code
+
+
+def delta(number: int, text: str) -> dict[str, Any]:
+    return {**DELTA, "sequence_number": number, "delta": text}
+
+
+REPEATED: Final[dict[str, tuple[list[dict[str, Any]], str]]] = {
+    "at once": ([delta(1, "Hel"), delta(1, "Hel"), delta(2, "lo")], "Hello"),
+    "a block": ([delta(1, "H"), delta(2, "e"), delta(3, "y"), delta(2, "e"), delta(3, "y"), delta(4, "!")], "Hey!"),
+    "a long block": ([*(delta(at, "a") for at in range(1, 40)), *(delta(at, "a") for at in range(20, 50))], "a" * 49),
+    "equal texts under new numbers": ([delta(1, "ha"), delta(2, "ha")], "haha"),
+    "numbers that do not count": ([delta(0, "ha"), delta(0, "!"), delta(0, "!")], "ha!!"),
+}
+
+
+@pytest.mark.parametrize(("deltas", "text"), REPEATED.values(), ids=REPEATED)
+def test_d52_a_delta_that_is_sent_again_counts_once(deltas: list[dict[str, Any]], text: str) -> None:
+    end = {"type": "response.completed", "response": {"id": "resp_1", "status": "completed", "output": []}}
+    assert last(RESPONSES, sse(CREATED, *deltas, end))["response_text"] == text
+
+
+ZERO: Final[dict[str, dict[str, Any]]] = {
+    RESPONSES: {"input_tokens": 0, "output_tokens": 0, "total_tokens": 0, "input_tokens_details": {"cached_tokens": 0}},
+    CHAT: {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0},
+}
+REAL: Final[dict[str, dict[str, Any]]] = {
+    RESPONSES: {"input_tokens": 3, "output_tokens": 4, "total_tokens": 7},
+    CHAT: {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7},
+}
+
+
+def with_usage(provider: str, *usages: dict[str, Any]) -> bytes:
+    """Return a stream that reports usage several times."""
+    if provider == CHAT:
+        return sse(*BEGINNING[CHAT], *END[CHAT], *({**CHUNK, "choices": [], "usage": usage} for usage in usages))
+    kinds = [*["response.in_progress"] * (len(usages) - 1), "response.completed"]
+    responses = [{**RESPONSE, "status": kind.removeprefix("response.")} for kind in kinds]
+    events = [
+        {"type": kind, "response": {**response, "usage": usage}}
+        for kind, response, usage in zip(kinds, responses, usages, strict=True)
+    ]
+    return sse(*BEGINNING[RESPONSES], *events)
+
+
+@BOTH
+def test_d52_usage_of_zero_does_not_replace_usage(provider: str) -> None:
+    assert last(provider, with_usage(provider, REAL[provider], ZERO[provider]))["usage"] == REAL[RESPONSES]
+    assert last(provider, with_usage(provider, ZERO[provider], REAL[provider]))["usage"] == REAL[RESPONSES]
+    assert last(provider, with_usage(provider, ZERO[provider]))["usage"]["total_tokens"] == 0
+
+
+def written(provider: str, dialect: str, data: bytes) -> list[dict[str, Any]]:
+    """Return the events of a dialect."""
+    pipeline = build_pipeline(provider=provider, dialect=dialect, output_format="ndjson")
+    lines = (pipeline.feed(data) + pipeline.close()).splitlines()
+    return [json.loads(line) for line in lines if line != b"[DONE]"]
+
+
+@BOTH
+def test_the_service_tier_is_the_providers(provider: str) -> None:
+    first, *rest = BEGINNING[provider]
+    end = END[provider][0]
+    if provider == CHAT:
+        data = sse({**first, "service_tier": "priority"}, *rest, {**end, "service_tier": "priority"})  # type: ignore[dict-item]
+    else:
+        response = {**RESPONSE, "service_tier": "priority"}
+        created = {**CREATED, "response": {**CREATED["response"], "service_tier": "auto"}}  # type: ignore[dict-item]
+        data = sse(created, *rest, {"type": "response.completed", "response": response})
+    for dialect in ("responses", "openresponses"):
+        assert written(provider, dialect, data)[-1]["response"]["service_tier"] == "priority"
+    tiers = {chunk.get("service_tier") for chunk in written(provider, "chat_completions", data)}
+    assert tiers == {"priority" if provider == CHAT else None}  # a chunk has the one that was known at the start
+    plain = sse(*BEGINNING[provider], *END[provider])
+    assert written(provider, "responses", plain)[-1]["response"]["service_tier"] == "default"

@@ -18,6 +18,9 @@ ANSWER_MAX_BYTES: Final = 16 * 1024 * 1024
 ERROR_PREFIX: Final = b'{"error":'
 """Start of the data of an error, as this dialect encodes it."""
 
+HEAD: Final = ("id", "created", "model", "service_tier")
+"""Members of a chunk that a completion has too."""
+
 TEXTS: Final = ("content", "refusal", "reasoning_content")
 """Members of a delta that are joined."""
 
@@ -74,7 +77,7 @@ class CompletionAssembly:
             self._held += len(event)
             return
         chunk = codec.loads(event)
-        self._head = self._head or {name: chunk[name] for name in ("id", "created", "model")}
+        self._head = self._head or {name: chunk[name] for name in HEAD if name in chunk}
         self._usage = chunk.get("usage") or self._usage
         if "public_sse" in chunk and self._fits(chunk["public_sse"]):
             self._extensions.append(chunk["public_sse"])

@@ -192,7 +192,7 @@ class Response(Model):
     max_tool_calls: None
     store: Literal[False]
     background: Literal[False]
-    service_tier: Literal["default"]
+    service_tier: str
     metadata: Annotated[Json, Field(max_length=0)]
     safety_identifier: None
     prompt_cache_key: None

@@ -353,7 +353,7 @@ class Response(Model):
     prompt_cache_key: None
     reasoning: None
     safety_identifier: None
-    service_tier: Literal["default"]
+    service_tier: str
     temperature: float
     text: TextConfig
     tool_choice: Literal["auto"]

@@ -86,7 +86,7 @@ class OpenAIChatStage:
         delta = _only_delta(chunk, name)
         return DELTA_SLOTS if delta is not None and self._deltas.continues_text(delta) else None
 
-    def skip(self, texts: Sequence[str], /) -> Sequence[int]:
+    def skip(self, texts: Sequence[str], _numbers: Sequence[int], /) -> Sequence[int]:
         """Record deltas of the text, and return their sequence numbers."""
         first = self._sequence
         self._sequence += len(texts)
@@ -110,7 +110,9 @@ class OpenAIChatStage:
     def _read_chunk(self, chunk: dict[str, Any]) -> list[Event]:
         if not chunk_fields.CHUNK_KNOWN.issuperset(chunk):
             self._dropped.note_unknown("chunk", chunk.keys() - chunk_fields.CHUNK_KNOWN)
-        events = [] if self._is_identified else self._identify(chunk)
+        tier = {"service_tier": chunk["service_tier"]} if chunk.get("service_tier") else {}
+        events = [] if self._is_identified else self._identify(chunk, tier)
+        self._response |= tier
         self._inner_error = None
         for choice in self._dropped.objects(chunk, "chunk", "choices"):
             if choice.get("index", 0) in FIRST:
@@ -162,7 +164,7 @@ class OpenAIChatStage:
             return self._report(members_of(text.decode("utf-8", "replace")), [])
         return [*self._stop(self._deltas.flush()), FAULTS["upstream_malformed"]]
 
-    def _identify(self, chunk: Mapping[str, object]) -> list[Event]:
+    def _identify(self, chunk: Mapping[str, object], tier: Mapping[str, object]) -> list[Event]:
         """Announce the response, and again when its ID is known: some first chunks are empty."""
         known = self._response
         response_id, model = read.text_or_none(chunk, "id"), read.text_or_none(chunk, "model")
@@ -170,7 +172,9 @@ class OpenAIChatStage:
         event_type = "response.in_progress" if known else "response.created"
         if known and response_id is None:
             return []
-        self._response = known | {
+        self._response = {
+            **known,
+            **tier,
             "object": "response",
             **({"id": response_id} if response_id else {}),
             **({"model": model} if model else {}),
@@ -182,10 +186,10 @@ class OpenAIChatStage:
         return [{"type": event_type, "response": {**self._response, "status": "in_progress", "output": []}}]
 
     def _take_usage(self, usage: object) -> None:
-        """Keep the last usage that is not empty: several are cumulative."""
+        """Keep the last usage that is not all zero (D52): several are cumulative."""
         if not isinstance(usage, dict):
             self._dropped.note("usage")
-        elif usage:
+        elif read.has_counts(usage) or not self._usage:
             self._usage = usage
 
     def _end(self) -> list[CanonicalEvent | Fault]:

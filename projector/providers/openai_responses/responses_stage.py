@@ -15,6 +15,7 @@ from projector.core.faults import FAULTS, Fault
 from projector.core.message_shape import Slots
 from projector.core.sse import COMMENT, DONE, SseMessage, is_comment
 from projector.providers.error_shapes import error_of
+from projector.providers.openai_responses.read_numbers import ReadNumbers
 from projector.providers.openai_responses.responses_profile import ResponsesProfile
 from projector.providers.openai_responses.tagged_texts import DELTA, ENDS, TaggedTexts
 
@@ -32,6 +33,7 @@ class OpenAIResponsesStage:
         self.dropped: Counter[str] = Counter()
         """Messages that are not events, by reason."""
         self._texts = TaggedTexts(profile.think_mode, profile.think_tags, self.dropped)
+        self._numbers = ReadNumbers()
         self._is_over = False
 
     def feed(self, message: SseMessage, /) -> list[CanonicalEvent | Fault]:
@@ -45,7 +47,7 @@ class OpenAIResponsesStage:
         except codec.CodecError:
             return self._read_text(message.data)
         if type(event) is dict and "type" in event:
-            return self._texts.read(event)
+            return self._drop("(repeated delta)") if self._numbers.is_repeated(event) else self._texts.read(event)
         return self._untyped(event, message.event)
 
     def close(self) -> list[CanonicalEvent | Fault]:
@@ -54,10 +56,12 @@ class OpenAIResponsesStage:
 
     def slots(self, event: Mapping[str, Any], _name: str, /) -> Slots | None:
         """Return what may differ in further deltas of a text without tags; None for another event."""
-        return DELTA_SLOTS if event.get("type") == DELTA and self._texts.is_plain(event) else None
+        is_next = event.get("type") == DELTA and event.get("sequence_number") == self._numbers.highest
+        return DELTA_SLOTS if is_next and self._texts.is_plain(event) else None
 
-    def skip(self, _texts: Sequence[str], /) -> Sequence[int]:
-        """Return nothing: messages have sequence numbers, and a text without tags is not followed."""
+    def skip(self, texts: Sequence[str], numbers: Sequence[int], /) -> Sequence[int]:
+        """Record the numbers of deltas; a text without tags is not followed."""
+        self._numbers.add(numbers, texts)
         return ()
 
     def _read_text(self, data: bytes) -> list[CanonicalEvent | Fault]:
