@@ -203,3 +203,143 @@ def test_the_service_tier_is_the_providers(provider: str) -> None:
     assert tiers == {"priority" if provider == CHAT else None}  # a chunk has the one that was known at the start
     plain = sse(*BEGINNING[provider], *END[provider])
     assert written(provider, "responses", plain)[-1]["response"]["service_tier"] == "default"
+
+
+PLACE: Final = {"output_index": 0, "item_id": "fc_1"}
+ITEM: Final = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "weather", "arguments": ""}
+END_OF_CALL: Final = {"type": "response.completed", "response": {"id": "resp_1", "status": "completed"}}
+
+
+def fragment(arguments: object = None, **members: Any) -> dict[str, Any]:
+    """Return a fragment of a call, in the shape of Chat Completions."""
+    function = {name: members.pop(name) for name in ("name",) if name in members}
+    return {**members, "function": function | ({} if arguments is None else {"arguments": arguments})}
+
+
+def chat_calls(*chunks: list[dict[str, Any]]) -> bytes:
+    deltas = [{**CHUNK, "choices": [{"index": 0, "delta": {"tool_calls": calls}}]} for calls in chunks]
+    return sse(*deltas, {**CHUNK, "choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]})
+
+
+def response_call(*fragments: str, whole: str | None) -> bytes:
+    deltas = [{"type": "response.function_call_arguments.delta", **PLACE, "delta": text} for text in fragments]
+    done = [] if whole is None else [{"type": "response.function_call_arguments.done", **PLACE, "arguments": whole}]
+    item = {**ITEM, "status": "completed"} | ({} if whole is None else {"arguments": whole})
+    return sse(
+        CREATED,
+        {"type": "response.output_item.added", "output_index": 0, "item": ITEM},
+        *deltas,
+        *done,
+        {"type": "response.output_item.done", "output_index": 0, "item": item},
+        END_OF_CALL,
+    )
+
+
+BERN: Final = '{"city": "Bern"}'
+OBJECTS: Final[dict[str, tuple[list[str], str]]] = {
+    "an empty one first": (["{}", BERN], BERN),
+    "in fragments": (["{}", '{"city"', ': "Bern"}'], BERN),
+    "with blanks": ([" {} ", " ", BERN, ""], BERN),
+    "three": (["{}", '{"city": ""}', BERN], BERN),
+    "alone": ([BERN], BERN),
+    "the empty one alone": (["{}"], "{}"),
+    "an array is none": (["[1]"], "[1]"),
+}
+
+
+@pytest.mark.parametrize(("fragments", "expected"), OBJECTS.values(), ids=OBJECTS)
+@pytest.mark.parametrize("write", ["chat", "responses", "responses, joined", "responses, without a whole"])
+def test_d50_the_last_whole_object_is_the_call(write: str, fragments: list[str], expected: str) -> None:
+    if write == "chat":
+        first = fragment(fragments[0], index=0, id="call_1", name="weather")
+        provider, data = CHAT, chat_calls([first], *([fragment(text, index=0)] for text in fragments[1:]))
+    else:
+        whole = {"responses": expected, "responses, joined": "".join(fragments)}.get(write)
+        provider, data = RESPONSES, response_call(*fragments, whole=whole)
+    said = frames(provider, data)
+    [done] = [frame for frame in said if frame["kind"] == "tool.arguments.done"]
+    deltas = "".join(frame["delta"] for frame in said if frame["kind"] == "tool.arguments.delta")
+    assert (done["arguments_text"].strip(), deltas) == (expected, done["arguments_text"])
+    for dialect in ("responses", "chat_completions"):
+        assert arguments_of(dialect, written(provider, dialect, data)) == done["arguments_text"]
+
+
+def arguments_of(dialect: str, events: list[dict[str, Any]]) -> str:
+    """Return the arguments that a client of the dialect joins."""
+    if dialect == "responses":
+        return "".join(event["delta"] for event in events if event["type"].endswith("arguments.delta"))
+    deltas = [choice["delta"] for event in events for choice in event["choices"]]
+    return "".join(call["function"]["arguments"] for delta in deltas for call in delta.get("tool_calls", ()))
+
+
+def test_d50_an_empty_object_gives_way_to_the_whole_arguments() -> None:
+    [done] = [
+        frame for frame in frames(RESPONSES, response_call("{}", whole=BERN)) if frame["kind"] == "tool.arguments.done"
+    ]
+    assert done["arguments_json"] == {"city": "Bern"}
+
+
+def test_d50_what_is_held_back_is_shown_if_the_call_is_cut_off() -> None:
+    cut = chat_calls([fragment(BERN, index=0, id="call_1", name="weather")]).rpartition(b"data: ")[0]
+    said = frames(CHAT, cut)
+    assert [frame["kind"] for frame in said if "arguments" in frame["kind"]] == []
+    limited = cut + sse({**CHUNK, "choices": [{"index": 0, "delta": {}, "finish_reason": "length"}]})
+    said = frames(CHAT, limited)
+    assert [frame["kind"] for frame in said if "arguments" in frame["kind"]] == ["tool.arguments.delta"]
+
+
+CALLS: Final[dict[str, tuple[list[list[dict[str, Any]]], list[tuple[str, str]]]]] = {
+    "parallel, told apart by their places": (
+        [
+            [fragment("", name="a"), fragment("", name="b")],
+            [fragment('{"x"'), fragment('{"y"')],
+            [fragment(": 1}"), fragment(": 2}")],
+        ],
+        [("a", '{"x": 1}'), ("b", '{"y": 2}')],
+    ),
+    "parallel, with one name": (
+        [[fragment('{"x": 1}', name="a")], [fragment('{"x": 2}', name="a")]],
+        [("a", '{"x": 1}'), ("a", '{"x": 2}')],
+    ),
+    "parallel with one name in one chunk": (
+        [[fragment('{"x": 1}', name="a"), fragment('{"x": 2}', name="a")]],
+        [("a", '{"x": 1}'), ("a", '{"x": 2}')],
+    ),
+    "a name with each fragment": (
+        [[fragment('{"x"', name="a")], [fragment(": 1}", name="a")], [fragment("", name="a")]],
+        [("a", '{"x": 1}')],
+    ),
+    "another name on the same index": (
+        [[fragment('{"x": 1}', name="a", index=0)], [fragment('{"x": 2}', name="b", index=0)]],
+        [("a", '{"x": 1}'), ("b", '{"x": 2}')],
+    ),
+    "a fragment without id and name at a new index": (
+        [[fragment('{"x"', name="a", index=0, id="1")], [fragment(": 1}", index=1)]],
+        [("a", '{"x": 1}')],
+    ),
+    "a fragment of no call": ([[fragment('{"x": 1}', index=0)]], []),
+    "a name in fragments": (
+        [
+            [fragment("", name="get_", index=0, id="1")],
+            [fragment("", name="wea", index=0)],
+            [fragment("{", name="ther", index=0)],
+            [fragment("}", index=0)],
+        ],
+        [("get_weather", "{}")],
+    ),
+    "a name that grows": (
+        [[fragment(name="get", index=0, id="1")], [fragment("{}", name="get_weather", index=0)]],
+        [("get_weather", "{}")],
+    ),
+    "a name alone": ([[fragment("", name="a", index=0, id="1")]], [("a", "")]),
+    "a call with an id alone": ([[fragment("{}", index=0, id="1")]], [("unknown", "{}")]),
+}
+
+
+@pytest.mark.parametrize(("chunks", "calls"), CALLS.values(), ids=CALLS)
+def test_d50_each_call_gets_its_fragments(chunks: list[list[dict[str, Any]]], calls: list[tuple[str, str]]) -> None:
+    said = frames(CHAT, chat_calls(*chunks))
+    dones = [frame for frame in said if frame["kind"] == "tool.arguments.done"]
+    assert [(frame["tool_name"], frame["arguments_text"]) for frame in dones] == calls
+    names = {frame["tool"]["name"] for frame in said if frame["kind"] == "tool.status"}
+    assert names == {name for name, _ in calls}

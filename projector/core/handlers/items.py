@@ -134,6 +134,7 @@ def close(state: StreamState, item: Item, raw: Mapping[str, object], default: st
     The status is the provider's, else `default`, else `incomplete`: the item was cut off (D7).
     """
     output = [frame for channel in CHANNELS.get(item.type, ()) for frame in channel.flush(item)]
+    output += tool_calls.flush_arguments(item)
     output += tool_outputs.close(item)
     if item.cited:
         output += tool_outputs.cite(state)
