@@ -188,6 +188,8 @@ class RunRecord:
     ends: dict[int, ResponseEnd] = field(default_factory=dict)
     """The last end of each branch."""
     wants_structure: bool = False
+    has_unknown_items: bool = False
+    """Whether there were items that nothing was emitted of."""
     usage: Counter[str] = field(default_factory=Counter)
     attachments: list[Cleaned[CleanJson]] = field(default_factory=list)
     conversation_id: CleanText | None = None

@@ -343,3 +343,60 @@ def test_d50_each_call_gets_its_fragments(chunks: list[list[dict[str, Any]]], ca
     assert [(frame["tool_name"], frame["arguments_text"]) for frame in dones] == calls
     names = {frame["tool"]["name"] for frame in said if frame["kind"] == "tool.status"}
     assert names == {name for name, _ in calls}
+
+
+SECRET: Final = "sk-proj-" + "a1B2" * 12
+CLIENT_ITEMS: Final[list[dict[str, Any]]] = [
+    {
+        "type": "shell_call",
+        "call_id": "c",
+        "action": {"commands": ["ls", f"x {SECRET}"]},
+        "environment": {"type": "local"},
+    },
+    {"type": "local_shell_call", "call_id": "c", "action": {"type": "exec", "command": ["ls"], "env": {}}},
+    {"type": "apply_patch_call", "call_id": "c", "operation": {"type": "create_file", "path": "a", "diff": "+b"}},
+    {"type": "computer_call", "call_id": "c", "action": {"type": "wait"}, "pending_safety_checks": []},
+    {"type": "tool_search_call", "call_id": "c", "arguments": {"query": "q"}, "execution": "client"},
+    {"type": "tool_search_output", "call_id": "c", "tools": [{"type": "function", "name": "f"}], "execution": "server"},
+    {"type": "compaction", "encrypted_content": "gAAAAABo" + "x" * 20_000},
+    {"type": "program", "call_id": "c", "code": "f()", "fingerprint": "f"},
+]
+
+
+def one_item(item: dict[str, Any]) -> bytes:
+    done = {"id": "it_1", "status": "completed", **item}
+    response = {"id": "resp_1", "object": "response", "status": "completed", "output": [done]}
+    return sse(
+        CREATED,
+        {"type": "response.output_item.added", "output_index": 0, "item": {"id": "it_1", "type": item["type"]}},
+        {"type": "response.output_item.done", "output_index": 0, "item": done},
+        {"type": "response.completed", "response": response},
+    )
+
+
+@pytest.mark.parametrize("item", CLIENT_ITEMS, ids=lambda item: item["type"])
+def test_d49_items_that_a_client_needs_pass(item: dict[str, Any]) -> None:
+    clean = json.loads(json.dumps(item).replace(SECRET, "<redacted>"))
+    response = written(RESPONSES, "responses", one_item(item))[-1]["response"]
+    own = written(RESPONSES, "openresponses", one_item(item))[-1]["response"]
+    for name, value in clean.items():
+        assert response["output"][0][name] == value
+        assert own["output"][0][name] == (f"public-sse:{value}" if name == "type" else value)
+    kinds = [frame["kind"] for frame in frames(RESPONSES, one_item(item))]
+    assert kinds == ["lifecycle", "output_item.added", "output_item.done", "lifecycle", "final"]
+
+
+@pytest.mark.parametrize("item_type", ["function_call", "custom_tool_call"])
+def test_d49_members_of_calls_pass(item_type: str) -> None:
+    members = {"namespace": "files", "caller": {"type": "program", "caller_id": SECRET}, "async": True}
+    item = {"type": item_type, "call_id": "c", "name": "f", "arguments": "{}", "input": "x", **members}
+    for dialect in ("responses", "openresponses"):
+        [said] = written(RESPONSES, dialect, one_item(item))[-1]["response"]["output"]
+        assert (said["namespace"], said["async"]) == ("files", True)
+        assert said["caller"] == {"type": "program", "caller_id": "<redacted>"}
+
+
+def test_d49_an_item_of_an_unknown_type_is_marked() -> None:
+    terminal = frames(RESPONSES, one_item({"type": "agent_message"}))[-1]
+    notice = {"type": "truncated", "path": "final", "message": "Items of unknown types are not shown."}
+    assert (terminal["final"]["status"], terminal["notices"]) == ("completed", [notice])

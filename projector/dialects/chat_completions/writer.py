@@ -178,6 +178,7 @@ DROPPED: Final[Mapping[str, str]] = {
     PrivateKind.REASONING_DONE: "the deltas contain the whole text",
     PrivateKind.REASONING_ENCRYPTED: "the API has no encrypted reasoning",
     Kind.REFUSAL_DONE: "the deltas contain the whole text",
+    PrivateKind.ITEM_MEMBERS: "the API has no such items",
     Kind.TOOL_CODE_DELTA: "the API has no hosted tools; an extension",
     Kind.TOOL_CODE_DONE: "the API has no hosted tools; an extension",
     Kind.CHUNK_DELTA: "the API streams no images; an extension",
@@ -188,7 +189,7 @@ DROPPED: Final[Mapping[str, str]] = {
 BEFORE_WORK: Final = frozenset(
     {
         *(PrivateKind.BRANCH, PrivateKind.RESPONSE_META, PrivateKind.RESPONSE_USAGE, PrivateKind.ITEM_DETAILS),
-        PrivateKind.RESPONSE_ERROR,
+        *(PrivateKind.ITEM_MEMBERS, PrivateKind.RESPONSE_ERROR),
         *(Kind.LIFECYCLE, Kind.ERROR),
     }
 )

@@ -89,6 +89,9 @@ class FunctionCall(Model):
     call_id: str
     name: str
     arguments: str
+    namespace: Maybe[str] = None
+    caller: Maybe[Json] = None
+    async_: Annotated[Maybe[bool], Field(alias="async")] = None
 
 
 class FunctionCallOutput(Model):

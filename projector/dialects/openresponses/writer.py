@@ -44,6 +44,7 @@ def on_extension(stream: ResponseStream, frame: Frame) -> None:
 
 HANDLED: Final[Mapping[str, Writer]] = {
     **frame_writers.COMMON,
+    PrivateKind.ITEM_MEMBERS: frame_writers.on_item_details,
     Kind.TOOL_STATUS: on_tool_status,
     Kind.TOOL_OUTPUT: on_output,
     Kind.CHUNK_DELTA: on_extension,

@@ -74,7 +74,9 @@ class ChatChannels:
         entries = entries if isinstance(entries, list) else []
         calls = self._calls.setdefault(index, Calls())
         count = len(entries)
-        found = {at: _call(calls, entry, at, count) for at, entry in enumerate(entries) if isinstance(entry, dict)}
+        found: dict[str | int, Channels] = {
+            at: _call(calls, entry, at, count) for at, entry in enumerate(entries) if isinstance(entry, dict)
+        }
         return index, found
 
 
