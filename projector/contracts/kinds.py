@@ -46,6 +46,7 @@ class PrivateKind(StrEnum):
     RESPONSE_META = "response.meta"
     RESPONSE_USAGE = "response.usage"
     ITEM_DETAILS = "item.details"
+    ITEM_MEMBERS = "item.members"
     FILE_PATH = "message.file_path"
     RESPONSE_ERROR = "response.error"
     REASONING_DELTA = "reasoning.delta"

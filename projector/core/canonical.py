@@ -63,6 +63,13 @@ def count_or_none(event: CanonicalEvent, key: str) -> int | None:
     return value if type(value) is int and 0 <= value < COUNT_END else None
 
 
+def has_counts(value: object) -> bool:
+    """Return whether a usage has a count other than 0, at any depth."""
+    if is_mapping(value):
+        return any(map(has_counts, value.values()))
+    return type(value) is int and value > 0
+
+
 def number_or_none(event: CanonicalEvent, key: str) -> float | None:
     """Return a member as a number; None if it is missing, infinite or not a number."""
     value = event.get(key)

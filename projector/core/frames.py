@@ -171,10 +171,18 @@ def error(
     return frame
 
 
-def final(status: str, fields: Mapping[str, Lossy], usage: Mapping[str, int] | None) -> Frame:
+UNKNOWN_ITEMS: Final = Notice("truncated", "final", "Items of unknown types are not shown.")
+"""Notice of a stream with items that nothing was emitted of (D49)."""
+
+
+def final(
+    status: str, fields: Mapping[str, Lossy], usage: Mapping[str, int] | None, *, has_unknown_items: bool = False
+) -> Frame:
     """Build `final` (section 9.13); `fields` are the texts, `structured_output` and `attachments`."""
     frame: Frame = {"kind": "final", "final": {"status": status}}
     _set_fields(frame, frame["final"], "final.", fields)
+    if has_unknown_items:
+        frame["notices"] = [*frame.get("notices", ()), UNKNOWN_ITEMS._asdict()]
     if usage:
         frame["final"]["usage"] = dict(usage)
     return frame
@@ -190,9 +198,16 @@ def response_meta(
     model: CleanText | None,
     created_at: int | None,
     text_format: Mapping[str, CleanText] | None = None,
+    service_tier: CleanText | None = None,
 ) -> Frame:
-    """Build the private `response.meta` (D37): id, model, creation time and text format of a response."""
-    members = {"id": response_id, "model": model, "created_at": created_at, "text_format": text_format}
+    """Build the private `response.meta` (D37): id, model, creation time, text format and service tier of a response."""
+    members = {
+        "id": response_id,
+        "model": model,
+        "created_at": created_at,
+        "text_format": text_format,
+        "service_tier": service_tier,
+    }
     return _present({"kind": "response.meta", **members})
 
 
@@ -200,6 +215,12 @@ def item_details(output_index: int, item_id: CleanText, details: Cleaned[CleanJs
     """Build the private `item.details` (D39): members of an item that no public frame has. It may precede its item."""
     frame = _at("item.details", output_index, item_id)
     return _set_fields(frame, frame, "", {"details": details})
+
+
+def item_members(output_index: int, item_id: CleanText, members: Cleaned[CleanJson]) -> Frame:
+    """Build the private `item.members` (D49): what a client needs to run a call, or to send an item back."""
+    frame = _at("item.members", output_index, item_id)
+    return _set_fields(frame, frame, "", {"details": members})
 
 
 def file_path(

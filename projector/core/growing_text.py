@@ -15,6 +15,7 @@ from typing import Generic, Protocol, TypeVar
 from projector.contracts import codec
 from projector.contracts.limits import TEXT_MAX_CHARS
 from projector.core.faults import FAULTS, LimitError
+from projector.core.whole_objects import WholeObjects
 from projector.redaction import compose
 from projector.redaction.clean import CleanArguments, Cleaned, CleanText, Notice, bounded
 from projector.redaction.gathered import Gathered
@@ -203,21 +204,43 @@ class TextPart(GrowingText[TextStream]):
 class CallArguments(GrowingText[_ArgumentsFilter]):
     """The arguments of one call: JSON, or the plain text of a custom tool (CONTRACT D22 to D24)."""
 
-    __slots__ = ("agrees",)
+    __slots__ = ("_objects", "agrees")
 
     def __init__(self, redactor: Redactor, *, is_plain: bool) -> None:
         super().__init__(lambda: PlainInput(redactor) if is_plain else redactor.argument_stream(), is_costly=True)
+        self._objects = None if is_plain else WholeObjects()
         self.agrees = True
         """Whether the complete text agreed with the deltas."""
+
+    @property
+    def began(self) -> bool:
+        """Whether a delta was received."""
+        return super().began or (self._objects is not None and bool(self._objects.held))
+
+    def feed(self, fragment: str) -> Cleaned[CleanText]:
+        """Filter a delta and return the part that can be shown now; see `WholeObjects`."""
+        passed = fragment if self._objects is None else self._objects.feed(fragment)
+        return super().feed(passed) if passed else compose.NOTHING
+
+    def flush(self) -> Cleaned[CleanText]:
+        """Return the part that can be shown as the call was cut off."""
+        held = self._objects.take() if self._objects is not None else ""
+        return super().feed(held) if held else compose.NOTHING
 
     def complete(self, text: str | None) -> tuple[Cleaned[CleanText], CleanArguments]:
         """Return the last delta and the complete arguments; `text` is the provider's complete text, if it sent one.
 
         Arguments without deltas need no last delta. If text and deltas differ, the deltas win.
         """
-        has_deltas = bool(self.text)
-        more = compose.NOTHING if text is None else self._extend(text)
-        self.agrees = more is not None
+        objects, self._objects = self._objects, None
+        more: Cleaned[CleanText] | None
+        if objects is not None and objects.held:
+            whole, self.agrees = objects.settle(text)
+            has_deltas, more = True, self.feed(whole)
+        else:
+            has_deltas = bool(self.text)
+            more = compose.NOTHING if text is None else self._extend(text)
+            self.agrees = more is not None
         end = self._filter.finish()
         return compose.joined(more or compose.NOTHING, end.rest) if has_deltas else compose.NOTHING, end.arguments
 

@@ -56,7 +56,7 @@ class _Released:
     def slots(self, _message: object, _name: str, /) -> None:
         return None
 
-    def skip(self, _texts: object, /) -> tuple[()]:
+    def skip(self, _texts: object, _numbers: object, /) -> tuple[()]:
         return ()
 
 
@@ -201,7 +201,7 @@ class PipelineBranch:
         deltas = shape.read(data)
         output: list[Output] = []
         if deltas.texts:
-            numbers = self._stage.skip(deltas.texts)
+            numbers = self._stage.skip(deltas.texts, deltas.numbers)
             output = self._projector.repeat(text, deltas._replace(numbers=numbers) if numbers else deltas)
         if deltas.rest:
             self._end_run()
@@ -234,8 +234,10 @@ class PipelineBranch:
         """Process the rest held by decoder and stage. An incomplete end of a broken upstream is not a second fault."""
         held = self._end_decoding()
         output = self.enter()
-        output += self.pass_on(item for item in held if not (is_broken and isinstance(item, Fault)))
-        return output + self.end_stage()
+        read = self.pass_on(item for item in held if not (is_broken and isinstance(item, Fault))) + self.end_stage()
+        if not read and isinstance(self._decoder, SseDecoder) and self._decoder.is_document:
+            read = self._projector.fail(FAULTS["upstream_malformed"])  # neither an answer nor an error (D48)
+        return output + read
 
     def _end_decoding(self) -> list[SseMessage | Fault]:
         unfinished = self._end_run()

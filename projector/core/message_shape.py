@@ -41,7 +41,7 @@ class Slots(NamedTuple):
 
     text: Path
     """The delta."""
-    number: Path | None = None
+    number: tuple[str] | None = None
     """The sequence number; None if the API has none."""
     padding: Path | None = None
     """A text that nobody reads. A message need not have it."""
@@ -67,14 +67,18 @@ class MessageShape:
         members: the expressions of the variable members.
         text: group of the delta in the expression of both.
         number: group of the sequence number; 0 if there is none.
+        last: the last sequence number that was read.
     """
 
-    __slots__ = ("_constants", "_match", "_number", "_text", "count", "unfinished")
+    __slots__ = ("_constants", "_last", "_match", "_number", "_text", "count", "unfinished")
 
-    def __init__(self, constants: tuple[bytes, ...], members: tuple[bytes, ...], *, text: int, number: int) -> None:
+    def __init__(
+        self, constants: tuple[bytes, ...], members: tuple[bytes, ...], *, text: int, number: int, last: int
+    ) -> None:
         self._constants = constants
         self._match = _expression(tuple(map(len, constants)), members).match
         self._text, self._number = text, number
+        self._last = last
         self.unfinished = b""
         """The beginning of the next message."""
         self.count = 0
@@ -97,10 +101,14 @@ class MessageShape:
             text = _text(raw)
             if not text or found.end() - at > MESSAGE_MAX_BYTES:
                 break
+            if self._number:
+                number = int(parts[self._number])
+                if number <= self._last:
+                    break  # it may have been read before (CONTRACT D52)
+                self._last = number
+                numbers.append(number)
             texts.append(text)
             encoded.append(raw if _BACKSLASH not in raw else codec.dumps(text)[1:-1])
-            if self._number:
-                numbers.append(int(parts[self._number]))
             at = found.end()
         self.count += len(texts)
         rest = data[at:]
@@ -145,7 +153,9 @@ def shape_of(message: SseMessage, tree: Any, slots: Slots) -> MessageShape | Non
         constants.append(b"")
         at = end
     constants[-1] += data[at:] + _END
-    return MessageShape(tuple(constants), tuple(members), text=groups[slots.text], number=groups[slots.number])
+    last = tree[slots.number[0]] if slots.number is not None else -1
+    text, number = groups[slots.text], groups[slots.number]
+    return MessageShape(tuple(constants), tuple(members), text=text, number=number, last=last)
 
 
 def _place(data: bytes, tree: Any, path: Path, *, is_number: bool) -> tuple[int, int] | None:

@@ -8,11 +8,12 @@ later, so a read may end inside a line end, a mark or a character.
 1. An unfinished last event is returned if its data is whole: JSON, or the end mark of Chat streams (CONTRACT D12).
 2. The size of an event is limited: the bytes of all its lines together, without line ends, and the number of lines.
 3. Content without a single message is a fault at the end: `upstream_truncated` if the input ends inside an event,
-   `upstream_malformed` for an error page, a bare JSON body, events without data (D45). Comments and blank lines are
-   not content; a stream of them alone is empty. Empty data does not count as a message.
+   `upstream_malformed` for an error page and for events without data (D45). Comments and blank lines are not content; a
+   stream of them alone is empty. The same holds for data that is a comment (D47).
 4. `id` and `retry` are ignored: the stream is never reconnected.
 5. `message_fields` names non-standard fields; each of their lines is a message under the field's name, and ends the
    event before it. One provider sends `error: {...}` and closes the connection.
+6. A JSON document in place of an event stream is one message, at the end (D48).
 """
 
 from __future__ import annotations
@@ -32,6 +33,11 @@ LF: Final = ord("\n")
 CR: Final = ord("\r")
 """Line ends as numbers: bytes search for a number in a third of the time that they search for other bytes."""
 
+COMMENT: Final = "(comment)"
+"""Name in the counts of data that is a comment."""
+COMMENT_STARTS: Final = (b"", b":")
+DOCUMENT_STARTS: Final = (b"{", b"[")
+
 FIELDS: Final = (b"event", b"data", b"id", b"retry")
 
 _EVENT_NAMES_MAX: Final = 128  # twice the event types of the largest vocabulary
@@ -43,6 +49,11 @@ class SseMessage(NamedTuple):
 
     data: bytes
     event: str = ""
+
+
+def is_comment(data: bytes) -> bool:
+    """Check whether data is blank, or a comment that was sent as data (`data: : keepalive`; D47)."""
+    return data.strip()[:1] in COMMENT_STARTS
 
 
 def is_whole(data: bytes) -> bool:
@@ -129,6 +140,10 @@ class SseDecoder:
         self._has_content = False
         self._has_field = False  # in the complete lines since the last blank one, as long as there is no message
         self._has_message = False
+        self._document: bytearray | None = bytearray()
+        """The lines of a JSON document (6); None once there was anything else."""
+        self.is_document = False
+        """Whether the input was a JSON document, which is the only message."""
         self._is_over = False
 
     def feed(self, data: bytes, /) -> list[SseMessage | Fault]:
@@ -169,7 +184,10 @@ class SseDecoder:
             self._has_message = True
         if self._has_message:
             return messages
-        if self._is_inside_event(last):
+        if self._document and is_whole(document := bytes(self._document)):
+            self.is_document = True
+            return [SseMessage(document)]
+        if self._is_inside_event(last) or self._is_cut_document():
             return [FAULTS["upstream_truncated"]]
         return [FAULTS["upstream_malformed"]] if self._has_content else messages
 
@@ -180,6 +198,10 @@ class SseDecoder:
         name, colon, _ = last.partition(b":")
         begun = (BOM, *FIELDS, *self._message_fields)
         return name in begun if colon else any(field.startswith(name) for field in begun)
+
+    def _is_cut_document(self) -> bool:
+        """Check that the input is the beginning of a JSON object, or of a list of them."""
+        return bool(self._document) and bytes(self._document or b"").lstrip(b"[ \t\n").startswith(b"{")
 
     def _is_cut_message(self, last: bytes) -> bool:
         """Check that the last line is a message by its field (5), and that its JSON is cut off."""
@@ -222,8 +244,24 @@ class SseDecoder:
         if not self._has_message:
             self._has_message = any(message[0] for message in messages)
             self._has_content = self._has_content or any(map(_is_content, lines))
+            self._keep_document(lines)
             self._has_field = _is_field_after_blank(lines, carried=self._has_field)
         return messages
+
+    def _keep_document(self, lines: Sequence[bytes]) -> None:
+        """Keep lines that may be a JSON document: all from the first that is no comment, up to the limit (2)."""
+        document = self._document
+        if document is None or self._has_message:
+            self._document = None
+            return
+        for line in lines:
+            if not document and not _is_content(line):
+                continue
+            is_begun = bool(document) or line.lstrip()[:1] in DOCUMENT_STARTS
+            if not is_begun or len(document) + len(line) > self.most_bytes:
+                self._document = None
+                return
+            document += line + b"\n"
 
     def _read_field(
         self, line: bytes, data: bytes | None, event: str, messages: list[SseMessage | Fault]
@@ -287,7 +325,7 @@ def _is_field_after_blank(lines: Sequence[bytes], *, carried: bool) -> bool:
 
 
 def _is_content(line: bytes) -> bool:
-    return not line.startswith(b":") and bool(line.strip())
+    return not is_comment(line.removeprefix(b"data").removeprefix(b":") if line.startswith(b"data") else line)
 
 
 def encode_sse(data: bytes, event: str | None = None) -> bytes:

@@ -105,6 +105,9 @@ class Response:
     id: CleanText | None = None
     status: str | None = None
     has_meta: bool = False
+    service_tier: str | None = None
+    usage: Mapping[str, object] = field(default_factory=dict)
+    """As the provider sent it last."""
     wants_structure: bool = False
     container_mode: str | None = None
     items: list[Item] = field(default_factory=list)
@@ -185,6 +188,8 @@ class RunRecord:
     ends: dict[int, ResponseEnd] = field(default_factory=dict)
     """The last end of each branch."""
     wants_structure: bool = False
+    has_unknown_items: bool = False
+    """Whether there were items that nothing was emitted of."""
     usage: Counter[str] = field(default_factory=Counter)
     attachments: list[Cleaned[CleanJson]] = field(default_factory=list)
     conversation_id: CleanText | None = None

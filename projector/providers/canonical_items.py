@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from projector.contracts import codec
+from projector.core.whole_objects import WholeObjects
 from projector.redaction.gathered import Gathered
 
 Event: TypeAlias = dict[str, Any]
@@ -169,6 +170,7 @@ class Call(_Item):
         self.call_id = call_id
         self.name = ""
         self._shape = shape
+        self._objects = WholeObjects() if shape.member == "arguments" else None
         self._inputs: Gathered[str] = Gathered()
 
     @property
@@ -179,30 +181,47 @@ class Call(_Item):
     @property
     def has_input(self) -> bool:
         """Whether any input has arrived."""
-        return bool(self._inputs)
+        return bool(self._inputs) or (self._objects is not None and bool(self._objects.held))
+
+    @property
+    def has_values(self) -> bool:
+        """Whether the input so far is a whole object that is not empty."""
+        return self._objects is not None and self._objects.has_values(self._objects.held)
 
     def collect(self, delta: str) -> None:
         """Keep input that arrives before the call can be announced."""
-        if delta:
-            self._inputs.add(delta)
+        if passed := self._passed(delta):
+            self._inputs.add(passed)
 
     def added(self, item_id: str, output_index: int) -> list[Event]:
         """Return the event that announces the call, and its input so far as one delta."""
         self.item_id, self.output_index = item_id, output_index
         collected, self._inputs = self._inputs.text, Gathered()
-        announced = self._item_event("added", self._item("in_progress", ""))
-        return [announced, self.input(collected)] if collected else [announced]
+        return [self._item_event("added", self._item("in_progress", "")), *self._delta(collected)]
 
-    def input(self, delta: str) -> Event:
-        """Return a delta of the input."""
-        self._inputs.add(delta)
-        return self._event(f"{self._shape.events}.delta", delta=delta)
+    def input(self, delta: str) -> list[Event]:
+        """Return the delta of the input that some input causes, if it causes one."""
+        return self._delta(self._passed(delta))
+
+    def flush(self) -> list[Event]:
+        """Return the delta of an object that was held back, because another one might have replaced it (D50)."""
+        return self._delta(self._objects.take() if self._objects is not None else "")
 
     def done(self, status: str) -> list[Event]:
         """Return the complete input, and the end of the call."""
+        flushed = self.flush()
         text = _joined(self._inputs)
         done = self._event(f"{self._shape.events}.done", **{self._shape.member: text})
-        return [done, self._item_event("done", self._item(status, text))]
+        return [*flushed, done, self._item_event("done", self._item(status, text))]
+
+    def _passed(self, delta: str) -> str:
+        return delta if self._objects is None else self._objects.feed(delta)
+
+    def _delta(self, text: str) -> list[Event]:
+        if not text:
+            return []
+        self._inputs.add(text)
+        return [self._event(f"{self._shape.events}.delta", delta=text)]
 
     def _item(self, status: str, text: str) -> Event:
         return {

@@ -43,8 +43,13 @@ class ProviderStage(Protocol):
             name: its event name.
         """
 
-    def skip(self, texts: Sequence[str], /) -> Sequence[int]:
-        """Record deltas that were read without this stage; return their sequence numbers if the API has none."""
+    def skip(self, texts: Sequence[str], numbers: Sequence[int], /) -> Sequence[int]:
+        """Record deltas that were read without this stage; return their sequence numbers if the API has none.
+
+        Args:
+            texts: the deltas.
+            numbers: their sequence numbers, which rise; empty if the API has none.
+        """
 
 
 def _copy(body: Mapping[str, Any], _profile: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from projector.contracts import codec, limits
 from projector.core.faults import FAULTS, Fault
 from projector.core.input_formats import InputFormat, decoder_for
-from projector.core.sse import DONE, SseMessage
+from projector.core.sse import DONE, SseMessage, is_comment
 from projector.providers import PROVIDERS
 from projector.providers.recording_shape import RecordingShape
 
@@ -41,7 +41,7 @@ class StreamLines(NamedTuple):
 def read_lines(
     provider: str, data: bytes, input_format: InputFormat = "sse", pause: Callable[[], None] = lambda: None
 ) -> StreamLines:
-    """Decode a stream, message by message. Blank messages are skipped. `pause`: see `spans.Finder`."""
+    """Decode a stream, message by message. Comments and blank messages are skipped. `pause`: see `spans.Finder`."""
     shape = shape_of(provider)
     message_fields = PROVIDERS[provider].message_fields if provider in PROVIDERS else ()
     decoder = decoder_for(input_format, limits.EVENT_MAX_BYTES, message_fields)
@@ -73,7 +73,7 @@ def encode_line(value: Any) -> bytes:
 
 def _values(shape: RecordingShape, message: SseMessage) -> list[Any]:
     text = message.data.strip()
-    if not text:
+    if is_comment(text):
         return []
     if text == DONE:
         return [FixedLine(DONE)]

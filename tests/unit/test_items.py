@@ -38,7 +38,8 @@ def test_d22_items_without_a_public_tool_type_are_said_as_items_only(
         "encrypted_content": "gAAA",
     }
     place = {"output_index": 0, "item_id": "it", "item_type": item_type}
-    assert play(added({**item, "status": "in_progress"}), done({**item, "status": "completed"})) == [
+    said = play(added({**item, "status": "in_progress"}), done({**item, "status": "completed"}))
+    assert [frame for frame in said if frame["kind"] != "item.members"] == [
         {"kind": "output_item.added", **place, "status": "in_progress"},
         {"kind": "output_item.done", **place, "status": "completed"},
     ]

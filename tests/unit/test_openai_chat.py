@@ -110,6 +110,19 @@ ERRORS: Cases = {
         [chunk({"content": "Hi"}, "stop"), {"error": {"message": "No."}}],
         f"{HI} | completed",
     ),
+    "a list (D48)": ([[{"error": {"message": "No.", "code": 400}}]], "error 400: No."),
+    "of another member (D48)": (
+        [chunk({"content": "Hi"}), {"base_resp": {"status_code": 1002, "status_msg": "No."}}],
+        "0 + message | 0 text Hi | error 1002: No.",
+    ),
+    "beside a chunk without choices (D48)": (
+        [{"id": ID, "choices": None, "base_resp": {"status_code": 1004, "status_msg": "No."}}],
+        "error 1004: No.",
+    ),
+    "a success in the member of errors (D48)": (
+        [chunk({"content": "Hi"}, "stop", base_resp={"status_code": 0, "status_msg": ""})],
+        f"{HI} | completed",
+    ),
     "no error at all": (
         [chunk({"content": "Hi"}, "stop", error=None)],
         f"{HI} | completed",
@@ -135,7 +148,11 @@ MALFORMED: Cases = {
         [[], 1, None, chunk({"content": "Hi"}, "stop")],
         f"{HI} | completed",
     ),
-    "an object that is no chunk": ([{"detail": "Not Found"}], ""),
+    "an object that is no chunk": ([{"state": "loading"}], ""),
+    "a comment as data (D47)": (
+        [": keepalive", chunk({"content": "Hi"}), ": keepalive", chunk({}, "stop"), ":", DONE],
+        f"{HI} | completed",
+    ),
     "nested deeper than anyone reads": (
         ["[" * 100_000, chunk({"content": "Hi"}, "stop")],
         f"{HI} | completed",
@@ -270,7 +287,7 @@ def test_everything_dropped_is_counted() -> None:
             {"id": ID, "choices": [None, 1]},
             {"id": ID, "choices": "x", "usage": 5},
             [],
-            {"detail": "x"},
+            {"state": "x"},
             chunk({}, "eos"),
             "oops",
             {"error": {"message": "x"}},

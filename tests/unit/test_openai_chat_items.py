@@ -250,8 +250,8 @@ REASONING: Cases = {
         ],
         (
             "0 + reasoning | 0 thought a | 0 thought= a | 0 - reasoning completed | 1 + function_call f | "
-            "1 args {} | 2 + reasoning | 2 thought b | 2 thought= b | 2 - reasoning completed | "
-            "3 + function_call g | 3 args {} | 1 args= {} | 1 - function_call completed | 3 args= {} | "
+            "2 + reasoning | 2 thought b | 2 thought= b | 2 - reasoning completed | 3 + function_call g | "
+            "1 args {} | 1 args= {} | 1 - function_call completed | 3 args {} | 3 args= {} | "
             "3 - function_call completed | completed"
         ),
     ),
@@ -309,7 +309,7 @@ CALLS: Cases = {
             chunk(call(None, "]"), "tool_calls"),
         ],
         (
-            "0 + function_call f | 0 args {} | 1 + function_call g | 1 args [ | 1 args ] | 0 args= {} | "
+            "0 + function_call f | 1 + function_call g | 1 args [ | 1 args ] | 0 args {} | 0 args= {} | "
             "0 - function_call completed | 1 args= [] | 1 - function_call completed | completed"
         ),
     ),
@@ -327,7 +327,7 @@ CALLS: Cases = {
     "two named calls on one index, only the second with an id": (
         [chunk(call("f", "{}", index=0)), chunk(call("g", "[]", index=0, id="c2"), "tool_calls")],
         (
-            "0 + function_call f | 0 args {} | 1 + function_call g | 1 args [] | 0 args= {} | "
+            "0 + function_call f | 1 + function_call g | 1 args [] | 0 args {} | 0 args= {} | "
             "0 - function_call completed | 1 args= [] | 1 - function_call completed | completed"
         ),
     ),
@@ -375,8 +375,8 @@ CALLS: Cases = {
             chunk({"content": "c"}, "tool_calls"),
         ],
         (
-            "0 + message | 0 text a | 1 + function_call f | 1 args {} | 0 text b | 2 + function_call g | "
-            "2 args [] | 0 text c | 0 - message completed | 1 args= {} | 1 - function_call completed | "
+            "0 + message | 0 text a | 1 + function_call f | 0 text b | 2 + function_call g | 2 args [] | "
+            "0 text c | 0 - message completed | 1 args {} | 1 args= {} | 1 - function_call completed | "
             "2 args= [] | 2 - function_call completed | completed"
         ),
     ),
@@ -487,9 +487,9 @@ def test_events_in_full() -> None:
         },
         {"type": "response.refusal.delta", **at_message, "content_index": 1, "delta": "No"},
         {"type": "response.output_item.added", "output_index": 2, "item": {**function, **opened, "arguments": ""}},
-        {"type": "response.function_call_arguments.delta", **at_call, "delta": '{"a":1}'},
         {"type": "response.refusal.done", **at_message, "content_index": 1, "refusal": "No"},
         {"type": "response.output_item.done", "output_index": 1, "item": {**message, **done, "content": content}},
+        {"type": "response.function_call_arguments.delta", **at_call, "delta": '{"a":1}'},
         {"type": "response.function_call_arguments.done", **at_call, "arguments": '{"a":1}'},
         {
             "type": "response.output_item.done",

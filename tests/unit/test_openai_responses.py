@@ -15,6 +15,10 @@ MALFORMED: Final = FAULTS["upstream_malformed"]
 DEEP: Final = b"[" * 100_000 + b"]" * 100_000
 
 
+def error(code: str | None, message: str | None = None) -> dict[str, object]:
+    return {"type": "error", "error": {"message": message, "type": None, "code": code, "param": None}}
+
+
 @pytest.mark.parametrize(
     ("messages", "expected", "dropped"),
     [
@@ -22,14 +26,28 @@ DEEP: Final = b"[" * 100_000 + b"]" * 100_000
         pytest.param([(b'{"type": "a"}', "b")], [{"type": "a"}], {}, id="its-own-type-counts"),
         pytest.param([(b'{"n": 1}', "a")], [{"n": 1, "type": "a"}], {}, id="the-type-is-the-messages-name"),
         pytest.param([(b'{"type": null}', "a")], [{"type": None}], {}, id="D30-a-null-type-is-one"),
-        pytest.param([(b'{"error": {"code": 1}}', "")], [{"error": {"code": 1}, "type": "error"}], {}, id="D12-nested"),
-        pytest.param([(b'{"error": "x"}', "odd")], [{"error": "x", "type": "error"}], {}, id="an-error-by-its-member"),
+        pytest.param([(b'{"error": {"code": 1}}', "")], [error("1")], {}, id="D12-nested"),
+        pytest.param([(b'{"error": "x"}', "odd")], [error(None, "x")], {}, id="an-error-by-its-member"),
         pytest.param([(b'{"message": "x"}', "error")], [{"message": "x", "type": "error"}], {}, id="error-by-its-name"),
         pytest.param([(b'{"n": 1}', "")], [], {"(no type)": 1}, id="D30-no-type"),
         pytest.param([(b'{"error": null}', "")], [], {"(no type)": 1}, id="D30-no-error"),
         pytest.param([(b"5", ""), (b"[]", ""), (b"null", "x")], [], {"(no object)": 3}, id="D30-no-object"),
         pytest.param([(DEEP, "")], [], {"(too deep)": 1}, id="D31-too-deep-for-any-parser"),
-        pytest.param([(b"", ""), (b"[DONE]", ""), (b" [DONE]\n", "")], [], {}, id="end-marks"),
+        pytest.param([(b"[DONE]", ""), (b" [DONE]\n", "")], [], {}, id="end-marks"),
+        pytest.param([(b"", ""), (b" ", ""), (b": keepalive", "x")], [], {"(comment)": 3}, id="D47-comments"),
+        pytest.param([(b'[{"error": {"code": 1}}]', "")], [error("1")], {}, id="D48-a-list"),
+        pytest.param(
+            [(b'{"object": "response", "status": "incomplete"}', "")],
+            [{"type": "response.incomplete", "response": {"object": "response", "status": "incomplete"}}],
+            {},
+            id="D48-a-whole-response",
+        ),
+        pytest.param(
+            [(b'{"object": "response", "status": "queued"}', "")],
+            [{"type": "response.in_progress", "response": {"object": "response", "status": "queued"}}],
+            {},
+            id="D48-a-response-that-goes-on",
+        ),
         pytest.param([(b"oops", "")], [MALFORMED], {}, id="D12-no-json"),
         pytest.param([(b'{"type": "a"', ""), (b'{"type": "b"}', "")], [MALFORMED], {}, id="D12-a-fault-is-the-last"),
         pytest.param([(b'{"type": "a", "n": NaN}', "")], [{"type": "a", "n": None}], {}, id="D31-nan"),

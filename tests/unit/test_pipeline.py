@@ -147,7 +147,7 @@ def test_d2_one_reading_of_the_clock_per_feed_and_times_never_go_back() -> None:
     [
         pytest.param(b"", None, "upstream_empty", id="D12-no-bytes"),
         pytest.param(b"\n\n: ping\n\n", None, "upstream_empty", id="D12-comments-only"),
-        pytest.param(b"data:\n\n", None, "upstream_malformed", id="D12-empty-data-is-no-message"),
+        pytest.param(b"data:\n\n", None, "upstream_empty", id="D47-blank-data-is-a-comment"),
         pytest.param(b"<html>no</html>", None, "upstream_malformed", id="D12-an-error-page"),
         pytest.param(b"data: oops\n\n", None, "upstream_malformed", id="D12-no-json"),
         pytest.param(sse(CREATED) + b"data: {]\n\n", None, "upstream_malformed", id="D12-no-json-in-mid-stream"),

@@ -117,7 +117,7 @@ def _final(state: StreamState, status: str) -> list[Frame]:
         fields["structured_output"] = state.redactor.parsed(text)
     if run.attachments:
         fields["attachments"] = compose.listed(run.attachments, state.policy.limits.container_max_entries)
-    return [frames.final(status, fields, run.usage)]
+    return [frames.final(status, fields, run.usage, has_unknown_items=run.has_unknown_items)]
 
 
 def _fault(state: StreamState, code: str | None) -> Fault:

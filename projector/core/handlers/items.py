@@ -12,7 +12,7 @@ from projector.contracts.kinds import Kind
 from projector.core import canonical as read
 from projector.core import frames
 from projector.core.canonical import CanonicalEvent, Frame
-from projector.core.handlers import messages, tool_calls, tool_outputs
+from projector.core.handlers import item_members, messages, tool_calls, tool_outputs
 from projector.core.handlers.text_channels import TextChannel
 from projector.core.state import StreamState
 from projector.core.transcript import PHASES, Item
@@ -55,7 +55,7 @@ ITEMS_ONLY: Final[Mapping[str, str]] = {
     "program_output": "no public tool type",
     "compaction": "an encrypted summary of the conversation, readable by the provider only",
 }
-"""Item types of which only `output_item.*` is emitted, and why (D22)."""
+"""Item types of which only `output_item.*` is emitted, and why (D22); `item_members` has what clients of APIs get."""
 
 CHANNELS: Final[Mapping[str, tuple[TextChannel, ...]]] = {
     "message": (messages.TEXT, messages.REFUSAL),
@@ -111,7 +111,7 @@ def on_done(state: StreamState, event: CanonicalEvent) -> list[Frame]:
 def finish(state: StreamState, item: Item, raw: Mapping[str, object]) -> list[Frame]:
     """Emit content that only the finished item contains, and close it with its status."""
     finisher = FINISHERS.get(item.type)
-    output: list[Frame] = []
+    output = item_members.emit(state, item, raw)
     if item.phase is None and (phase := phase_of(raw)) is not None:
         output += _emit_phase(item, phase)
     if finisher is not None:
@@ -134,6 +134,7 @@ def close(state: StreamState, item: Item, raw: Mapping[str, object], default: st
     The status is the provider's, else `default`, else `incomplete`: the item was cut off (D7).
     """
     output = [frame for channel in CHANNELS.get(item.type, ()) for frame in channel.flush(item)]
+    output += tool_calls.flush_arguments(item)
     output += tool_outputs.close(item)
     if item.cited:
         output += tool_outputs.cite(state)
@@ -159,10 +160,11 @@ def _read(state: StreamState, event: CanonicalEvent) -> ItemDescription | None:
 
 
 def _is_known(state: StreamState, item_type: str) -> bool:
-    """Check that an item type is known; an unknown one is counted (D30)."""
+    """Check that an item type is known; an unknown one is counted, and marked at the end (D30, D49)."""
     known = item_type in FINISHERS or item_type in ITEMS_ONLY
     if not known:
         state.count(f"item:{item_type[:ITEM_TYPE_MAX_CHARS]}")
+        state.run.has_unknown_items = True
     return known
 
 
@@ -183,6 +185,7 @@ def _open(state: StreamState, described: ItemDescription) -> tuple[Item, list[Fr
     )
     if (phase := phase_of(described.raw)) is not None:
         output = _emit_phase(item, phase) + output  # the announcement of some dialects contains it
+    output = item_members.emit(state, item, described.raw) + output
     return item, output + tool_calls.begin(state, item, described.raw)
 
 

@@ -33,6 +33,9 @@ END_STATUS: Final[Mapping[str, str]] = {
 }
 """The status of an ended response that has none itself."""
 
+REQUESTED_TIER: Final = "auto"
+"""Service tier of a response that repeats the request; the real one follows."""
+
 STRUCTURED: Final = frozenset({"json_schema", "json_object"})
 
 USAGE: Final[Mapping[str, tuple[str, ...]]] = {
@@ -74,7 +77,7 @@ def on_end(state: StreamState, event: CanonicalEvent) -> list[Frame]:
     ended = status if status is not None and status in ENDED else END_STATUS[read.text(event, "type")]
     output = _identify(state, response)
     output += _settle_items(state, read.mappings(response, "output"), is_complete=ended == "completed")
-    output += _add_usage(state, read.mapping_or_empty(response, "usage"))
+    output += _add_usage(state)
     error = read.mapping_or_empty(response, "error")
     if ended == "failed" and error and not state.response.is_repeated:
         output.append(_report(state, reported_errors.read_error(state.redactor, error)))
@@ -113,8 +116,10 @@ def _identify(state: StreamState, response: Mapping[str, object]) -> list[Frame]
     """Read id, model and output format; emit the private `response.meta` once."""
     if state.response.id is None:
         state.set_response_id(read.text_or_none(response, "id"))
+    output = _service_tier(state, response)
+    _note_usage(state, response)
     if state.response.has_meta and "text" not in response and "tools" not in response:
-        return []
+        return output
     text_format = read.mapping_or_empty(read.mapping_or_empty(response, "text"), "format")
     if text_format and read.text_or_none(text_format, "type") in STRUCTURED:
         state.response.wants_structure = True
@@ -123,11 +128,20 @@ def _identify(state: StreamState, response: Mapping[str, object]) -> list[Frame]
             state.response.container_mode = "explicit" if isinstance(tool.get("container"), str) else "auto"
     model = read.text_or_none(response, "model")
     if state.response.has_meta or (model is None and state.response.id is None):
-        return []
+        return output
     state.response.has_meta = True
     clean_model = state.redactor.name(model) if model else None
     created_at = read.count_or_none(response, "created_at")
-    return [frames.response_meta(state.response.id, clean_model, created_at, _text_format(state, text_format))]
+    return [frames.response_meta(state.response.id, clean_model, created_at, _text_format(state, text_format)), *output]
+
+
+def _service_tier(state: StreamState, response: Mapping[str, object]) -> list[Frame]:
+    """Emit the service tier when it is known, and when it changes."""
+    tier = read.text_or_none(response, "service_tier")
+    if tier is None or tier in {REQUESTED_TIER, state.response.service_tier}:
+        return []
+    state.response.service_tier = tier
+    return [frames.response_meta(None, None, None, service_tier=state.redactor.name(tier))]
 
 
 def _text_format(state: StreamState, raw: Mapping[str, object]) -> dict[str, CleanText] | None:
@@ -160,9 +174,17 @@ def _reason(redactor: Redactor, response: Mapping[str, object]) -> Cleaned[Clean
     return Cleaned(error.code or redactor.identifier(FAULTS["provider_error"].code), error.code_notices)
 
 
-def _add_usage(state: StreamState, usage: Mapping[str, object]) -> list[Frame]:
+def _note_usage(state: StreamState, response: Mapping[str, object]) -> None:
+    """Keep the last usage of a response that is not all zero (D52)."""
+    usage = read.mapping_or_empty(response, "usage")
+    if usage and (read.has_counts(usage) or not state.response.usage):
+        state.response.usage = usage
+
+
+def _add_usage(state: StreamState) -> list[Frame]:
     """Add the usage of the response to that of the run; emit the private `response.usage`."""
     counts: dict[str, int] = {}
+    usage = state.response.usage
     for name, path in USAGE.items():
         if path[0] not in usage:
             continue

@@ -7,6 +7,7 @@ The final status of a provider (`...completed`) is therefore held until the fini
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from operator import attrgetter
 from typing import Final
 
@@ -88,10 +89,7 @@ def on_arguments_delta(state: StreamState, event: CanonicalEvent) -> list[Frame]
     tool_type = CALL_TYPES.get(call.tool_type)
     if tool_type is None or call.arguments.done or call.has_output:
         raise read.UnreadableEvent("arguments of a call that accepts none any more")
-    clean = call.arguments.feed(delta)
-    if clean.value or clean.notices:
-        output.append(frames.tool_arguments_delta(item.slot, item.item_id, call.call_id, tool_type, call.name, clean))
-    return output
+    return output + _arguments_delta(item, call, call.arguments.feed(delta))
 
 
 def open_arguments(state: StreamState, event: CanonicalEvent, output: list[Frame]) -> OpenText | None:
@@ -99,16 +97,20 @@ def open_arguments(state: StreamState, event: CanonicalEvent, output: list[Frame
     item = state.known_item(event, ARGUMENTS_DELTAS[read.text(event, "type")])
     if item is None or (call := item.call) is None or not is_plain_delta(output):
         return None
+    return OpenText(event, call.arguments, output[0], partial(_arguments_delta, item, call))
+
+
+def flush_arguments(item: Item) -> list[Frame]:
+    """Emit arguments that were held back, as the item of their call closes."""
+    call = item.call
+    return [] if call is None or call.arguments.done else _arguments_delta(item, call, call.arguments.flush())
+
+
+def _arguments_delta(item: Item, call: ToolCall, clean: Cleaned[CleanText]) -> list[Frame]:
     tool_type = CALL_TYPES.get(call.tool_type)
-    if tool_type is None:
-        return None
-
-    def emit(clean: Cleaned[CleanText]) -> list[Frame]:
-        if not clean.value and not clean.notices:
-            return []
-        return [frames.tool_arguments_delta(item.slot, item.item_id, call.call_id, tool_type, call.name, clean)]
-
-    return OpenText(event, call.arguments, output[0], emit)
+    if tool_type is None or not (clean.value or clean.notices):
+        return []
+    return [frames.tool_arguments_delta(item.slot, item.item_id, call.call_id, tool_type, call.name, clean)]
 
 
 def on_arguments_done(state: StreamState, event: CanonicalEvent) -> list[Frame]:

@@ -209,6 +209,7 @@ DROPPED: Final[Mapping[str, str]] = {
     Kind.REFUSAL_DONE: "the deltas contained the text, and the message ends with its item",
     PrivateKind.RESPONSE_USAGE: "the end of the run has the sum over all responses",
     PrivateKind.ITEM_DETAILS: "the metadata of messages and activities have the public members",
+    PrivateKind.ITEM_MEMBERS: "the metadata of messages and activities have the public members",
     PrivateKind.FILE_PATH: "citations are the public ones",
     PrivateKind.RESPONSE_ERROR: "`error` or `lifecycle` reports the failure",
     PrivateKind.REASONING_DONE: "the deltas contained the text, and the message ends with the next part or the item",

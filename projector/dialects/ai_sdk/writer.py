@@ -283,6 +283,7 @@ HANDLED: Final[Mapping[str, Writer]] = {
 DROPPED: Final[Mapping[str, str]] = {
     PrivateKind.RESPONSE_USAGE: "the end of the message has the sum over all responses",
     PrivateKind.ITEM_DETAILS: "the parts have the public members",
+    PrivateKind.ITEM_MEMBERS: "the parts have the public members",
     PrivateKind.FILE_PATH: "citations are the public ones",
     PrivateKind.RESPONSE_ERROR: "`error` or `lifecycle` reports the failure",
     PrivateKind.REASONING_DONE: "the deltas contained the text, and the part ends with the next one or the item",

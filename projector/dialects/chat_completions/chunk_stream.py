@@ -266,18 +266,21 @@ class ChunkStream:
         self._options = options
         self._frame_max_bytes = frame_max_bytes
         self._model = UNKNOWN
+        self._tier: dict[str, str] = {}
         self._created = 0
         self._has_begun = False
         self._head = self._tail = b""
 
     def identify(self, meta: Frame) -> None:
-        """Read model and creation time from a frame `response.meta`. Those of the first response are kept."""
+        """Read model, creation time and service tier from `response.meta`. Those of the first response are kept."""
         if self._model == UNKNOWN:
             self._model = meta.get("model", UNKNOWN)
         self._created = self._created or meta.get("created_at", 0)
+        if "service_tier" in meta:
+            self._tier = {"service_tier": meta["service_tier"]}
 
     def begin(self, frame: Frame) -> None:
-        """Write the first chunk, once. It fixes ID, model and time."""
+        """Write the first chunk, once. It fixes ID, model, time and service tier."""
         if self._has_begun:
             return
         self._has_begun = True
@@ -287,6 +290,7 @@ class ChunkStream:
             "object": "chat.completion.chunk",
             "created": created,
             "model": self._model,
+            **self._tier,
         }
         self._head = codec.dumps(head)[:-1] + b',"choices":['
         self._tail = b',"usage":null}' if self._options.include_usage else b"}"

@@ -96,6 +96,9 @@ ANSWER_MAX_BYTES: Final = 16 * 1024 * 1024
 ERROR_PREFIX: Final = b'{"error":'
 """Start of the data of an error, as this dialect encodes it."""
 
+HEAD: Final = ("id", "created", "model", "service_tier")
+"""Members of a chunk that a completion has too."""
+
 TEXTS: Final = ("content", "refusal", "reasoning_content")
 """Members of a delta that are joined."""
 
@@ -152,7 +155,7 @@ class CompletionAssembly:
             self._held += len(event)
             return
         chunk = codec.loads(event)
-        self._head = self._head or {name: chunk[name] for name in ("id", "created", "model")}
+        self._head = self._head or {name: chunk[name] for name in HEAD if name in chunk}
         self._usage = chunk.get("usage") or self._usage
         if "public_sse" in chunk and self._fits(chunk["public_sse"]):
             self._extensions.append(chunk["public_sse"])
@@ -385,6 +388,7 @@ DROPPED: Final[Mapping[str, str]] = {
     PrivateKind.REASONING_DONE: "the deltas contain the whole text",
     PrivateKind.REASONING_ENCRYPTED: "the API has no encrypted reasoning",
     Kind.REFUSAL_DONE: "the deltas contain the whole text",
+    PrivateKind.ITEM_MEMBERS: "the API has no such items",
     Kind.TOOL_CODE_DELTA: "the API has no hosted tools; an extension",
     Kind.TOOL_CODE_DONE: "the API has no hosted tools; an extension",
     Kind.CHUNK_DELTA: "the API streams no images; an extension",
@@ -395,7 +399,7 @@ DROPPED: Final[Mapping[str, str]] = {
 BEFORE_WORK: Final = frozenset(
     {
         *(PrivateKind.BRANCH, PrivateKind.RESPONSE_META, PrivateKind.RESPONSE_USAGE, PrivateKind.ITEM_DETAILS),
-        PrivateKind.RESPONSE_ERROR,
+        *(PrivateKind.ITEM_MEMBERS, PrivateKind.RESPONSE_ERROR),
         *(Kind.LIFECYCLE, Kind.ERROR),
     }
 )

@@ -27,8 +27,14 @@ ITEMS: Final[Mapping[str, ItemShape]] = {
     "reasoning": ItemShape({"summary": ()}),
     "function_call": ItemShape(
         {"call_id": "", "name": "unknown", "arguments": ""},
-        {"tool_call_id": Field("call_id"), "name": Field("name"), "arguments_text": Field("arguments")},
+        {
+            "tool_call_id": Field("call_id"),
+            "name": Field("name"),
+            "arguments_text": Field("arguments"),
+            **{name: Field(name) for name in ("namespace", "caller", "async")},
+        },
         CallText("response.function_call_arguments", has_name=True),
+        adds_fields=True,
     ),
     "function_call_output": ItemShape(
         {"call_id": "", "output": ""}, {"tool_call_id": Field("call_id"), "output": Field("output", json_text)}
@@ -188,6 +194,7 @@ def on_extension(stream: ResponseStream, frame: Frame) -> None:
 
 HANDLED: Final[Mapping[str, Writer]] = {
     **frame_writers.COMMON,
+    PrivateKind.ITEM_MEMBERS: frame_writers.on_item_details,
     Kind.TOOL_STATUS: on_tool_status,
     Kind.TOOL_OUTPUT: on_output,
     Kind.CHUNK_DELTA: on_extension,

@@ -19,6 +19,7 @@ DROPPED: Final[Mapping[str, str]] = {
     PrivateKind.RESPONSE_META: "the contract has no model or creation time",
     PrivateKind.RESPONSE_USAGE: "`final` has the sum over all responses (D13)",
     PrivateKind.ITEM_DETAILS: "the contract has no member for it",
+    PrivateKind.ITEM_MEMBERS: "the contract has no member for it",
     PrivateKind.FILE_PATH: "the contract has no such citation",
     PrivateKind.RESPONSE_ERROR: "`error` or `lifecycle` reports the failure",
     PrivateKind.REASONING_DELTA: "full reasoning never enters the public stream (D29)",

@@ -107,7 +107,7 @@ def on_item_details(stream: ResponseStream, frame: Frame) -> None:
     item = stream.items.get(frame["item_id"])
     if item is None:
         stream.details[frame["item_id"]] = frame["details"]
-    else:
+    elif not item.is_done:
         item.update(frame["details"])
 
 
@@ -295,7 +295,10 @@ DROPPED: Final[Mapping[str, str]] = {
 """Frame kind -> why nothing is written."""
 
 BEFORE_WORK: Final = frozenset(
-    {PrivateKind.RESPONSE_META, PrivateKind.RESPONSE_ERROR, Kind.LIFECYCLE, PrivateKind.ITEM_DETAILS}
+    {
+        *(PrivateKind.RESPONSE_META, PrivateKind.RESPONSE_ERROR, Kind.LIFECYCLE),
+        *(PrivateKind.ITEM_DETAILS, PrivateKind.ITEM_MEMBERS),
+    }
 )
 """Kinds that do not mean that the response is in progress."""
 

@@ -30,6 +30,7 @@ class ResponseObject:
         self.id = ""
         self.created_at = 0
         self.model = UNKNOWN
+        self.service_tier: str | None = None
         self.reported: Frame = {}
         """The error that the provider reported last."""
         self.reason: str | None = None
@@ -38,11 +39,12 @@ class ResponseObject:
         self._text_members: Mapping[str, object] = {}
 
     def update(self, meta: Frame) -> None:
-        """Set members from a frame `response.meta`. Model and creation time of the first response are kept."""
+        """Set members from `response.meta`: model and time of the first response, and the last service tier."""
         if self.model == UNKNOWN:
             self.model = meta.get("model", UNKNOWN)
         if not self.created_at:
             self.created_at = meta.get("created_at", 0)
+        self.service_tier = meta.get("service_tier", self.service_tier)
         if "text_format" in meta:
             self._text_members = self._protocol.text_members(meta["text_format"])
 
@@ -75,6 +77,7 @@ class ResponseObject:
             "usage": usage_of(usage, self._protocol.usage_members) if usage else None,
             **self._protocol.request_members,
             **self._text_members,
+            **({"service_tier": self.service_tier} if self.service_tier else {}),
         }
 
 

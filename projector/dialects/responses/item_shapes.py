@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from projector.contracts import codec
+from projector.core.handlers.item_members import MEMBERS
 from projector.dialects.response_writer.output_items import CallText, Field, ItemShape
 
 
@@ -92,6 +93,7 @@ CALL: Final[Mapping[str, Field]] = {
     "tool_call_id": Field("call_id"),
     "name": Field("name"),
     "arguments_text": Field("arguments"),
+    **{name: Field(name) for name in ("namespace", "caller", "async")},
 }
 """Members of a call that the client runs."""
 
@@ -103,6 +105,18 @@ MCP: Final[Mapping[str, Field]] = {
 }
 """Members of an MCP call and of its approval request."""
 
+NO_COMMANDS: Final[Mapping[str, object]] = {"commands": (), "max_output_length": None, "timeout_ms": None}
+NO_COMMAND: Final[Mapping[str, object]] = {"type": "exec", "command": (), "env": {}}
+NO_OPERATION: Final[Mapping[str, object]] = {"type": "delete_file", "path": ""}
+
+
+def as_sent(item_type: str, *, has_status: bool = True, **required: object) -> ItemShape:
+    """Return the shape of an item whose members are written as the provider sent them, without what is withheld."""
+    return ItemShape(
+        required, {name: Field(name) for name in MEMBERS[item_type]}, has_status=has_status, adds_fields=True
+    )
+
+
 HOSTED_STATUSES: Final[Mapping[str, str]] = {}
 """Hosted tools have the status `failed` of their own."""
 
@@ -113,11 +127,13 @@ ITEMS: Final[Mapping[str, ItemShape]] = {
         {"call_id": "", "name": "unknown", "arguments": ""},
         CALL,
         CallText("response.function_call_arguments", repeats_as_delta=True),
+        adds_fields=True,
     ),
     "custom_tool_call": ItemShape(
         {"call_id": "", "name": "unknown", "input": ""},
         {**CALL, "arguments_text": Field("input")},
         CallText("response.custom_tool_call_input", "input", repeats_as_delta=True),
+        adds_fields=True,
     ),
     "mcp_call": ItemShape(
         {"server_label": "", "name": "unknown", "arguments": "", "output": None, "error": None},
@@ -164,11 +180,20 @@ ITEMS: Final[Mapping[str, ItemShape]] = {
         at_end={"result": ""},  # the AI SDK requires a text
         adds_fields=True,
     ),
+    "shell_call": as_sent("shell_call", call_id="", action=NO_COMMANDS, environment=None),
+    "shell_call_output": as_sent("shell_call_output", call_id="", output=(), max_output_length=None),
+    "local_shell_call": as_sent("local_shell_call", call_id="", action=NO_COMMAND),
+    "apply_patch_call": as_sent("apply_patch_call", call_id="", operation=NO_OPERATION),
+    "computer_call": as_sent("computer_call", call_id="", pending_safety_checks=()),
+    "tool_search_call": as_sent("tool_search_call", call_id=None, arguments={}, execution="server"),
+    "tool_search_output": as_sent("tool_search_output", call_id=None, tools=(), execution="server"),
+    "program": as_sent("program", has_status=False, call_id="", code="", fingerprint=""),
+    "program_output": as_sent("program_output", call_id="", result=""),
+    "compaction": as_sent("compaction", has_status=False, encrypted_content=""),
 }
 """Item types that we write."""
 
-CONTENT: Final = "its content is in no frame, and without it a client could neither run nor show the call (D22)"
-OUTPUT: Final = "its call is not written"
+CLIENT: Final = "the client itself sends it"
 CALLER: Final = "the AI SDK rejects a JSON answer with this type, and the caller of a function knows its output"
 
 DROPPED_ITEMS: Final[Mapping[str, str]] = {
@@ -176,21 +201,11 @@ DROPPED_ITEMS: Final[Mapping[str, str]] = {
     "custom_tool_call_output": CALLER,
     "mcp_list_tools": "the tools of a server are configuration, and a client would send back the item without them: "
     "then the model has no tools in the next turn",
-    "mcp_approval_response": "the client itself sent it",
-    "computer_call": CONTENT,
-    "computer_call_output": OUTPUT,
-    "local_shell_call": CONTENT,
-    "local_shell_call_output": OUTPUT,
-    "shell_call": CONTENT,
-    "shell_call_output": OUTPUT,
-    "apply_patch_call": CONTENT,
-    "apply_patch_call_output": OUTPUT,
-    "tool_search_call": CONTENT,
-    "tool_search_output": "tools that a search found are configuration",
+    "mcp_approval_response": CLIENT,
+    "computer_call_output": CLIENT,
+    "local_shell_call_output": CLIENT,
+    "apply_patch_call_output": CLIENT,
     "additional_tools": "tools are configuration",
-    "program": CONTENT,
-    "program_output": OUTPUT,
-    "compaction": "its encrypted content is in no frame",
 }
 """Item types that are not written, and why. Indexes have no gaps for them."""
 

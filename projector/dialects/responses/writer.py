@@ -196,6 +196,7 @@ IMAGE_SETTINGS: Final = ("background", "output_format", "quality", "size")
 HANDLED: Final[Mapping[str, Writer]] = {
     **frame_writers.COMMON,
     PrivateKind.ITEM_DETAILS: frame_writers.on_item_details,
+    PrivateKind.ITEM_MEMBERS: frame_writers.on_item_details,
     PrivateKind.FILE_PATH: frame_writers.on_citation,
     Kind.TOOL_STATUS: on_tool_status,
     Kind.TOOL_OUTPUT: on_output,

@@ -88,6 +88,7 @@ DROPPED: Final[Mapping[str, str]] = {
     Kind.TOOL_ARGUMENTS_DELTA: "a call is emitted when its arguments are complete",
     Kind.TOOL_CODE_DELTA: "a call is emitted when its code is complete",
     PrivateKind.ITEM_DETAILS: "a log of a run has the public members",
+    PrivateKind.ITEM_MEMBERS: "a log of a run has the public members",
     PrivateKind.FILE_PATH: "citations are the public ones",
     PrivateKind.RESPONSE_ERROR: "`error` or `lifecycle` reports the failure",
     PrivateKind.REASONING_DONE: "the deltas carry the text, and the end of the item closes the block",

@@ -6,8 +6,9 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from projector.core import canonical as read
+from projector.providers.canonical_items import CALL_SHAPES
 from projector.providers.openai_chat.chunk_fields import CHOICE_KNOWN, CHUNK_KNOWN, ERROR
-from projector.providers.openai_chat.output import Calls
+from projector.providers.openai_chat.output import Calls, index_of
 from projector.providers.recording_shape import ALONE, NO_ITEM, Channels, Event, Path, RecordingShape, keys_of
 
 _COUNTS: Final = frozenset({("usage",), ("choices", "usage"), ("x_groq", "usage")})
@@ -72,15 +73,20 @@ class ChatChannels:
         entries = read.mapping_or_empty(choice, "delta").get("tool_calls")
         entries = entries if isinstance(entries, list) else []
         calls = self._calls.setdefault(index, Calls())
-        return index, {at: _call(calls, entry) for at, entry in enumerate(entries) if isinstance(entry, dict)}
+        count = len(entries)
+        found: dict[str | int, Channels] = {
+            at: _call(calls, entry, at, count) for at, entry in enumerate(entries) if isinstance(entry, dict)
+        }
+        return index, found
 
 
-def _call(calls: Calls, entry: Mapping[str, Any]) -> Channels:
+def _call(calls: Calls, entry: Mapping[str, Any], at: int, count: int) -> Channels:
     """Return the names of the call that an entry of `tool_calls` continues: the call itself, and its index."""
     kind = "custom" if "custom" in entry else "function"
-    index = read.index_or_none(entry, "index")
-    name = read.text_or_none(read.mapping_or_empty(entry, kind), "name") or ""
-    call = calls.find(index, read.text_or_none(entry, "id") or "", name, kind)
+    index = index_of(entry, at, count)
+    body = read.mapping_or_empty(entry, kind)
+    name, has_input = read.text_or_none(body, "name") or "", bool(body.get(CALL_SHAPES[kind].member))
+    call = calls.find(index, read.text_or_none(entry, "id") or "", name, kind, has_input=has_input)
     return (("call", id(call)), *((("index", index),) if index is not None else ()))
 
 

@@ -15,8 +15,9 @@ from projector.core import canonical as read
 from projector.core.canonical import CanonicalEvent
 from projector.core.faults import FAULTS, Fault
 from projector.core.message_shape import Slots
-from projector.core.sse import DONE, SseMessage
+from projector.core.sse import COMMENT, DONE, SseMessage, is_comment
 from projector.providers.canonical_items import Event
+from projector.providers.error_shapes import ReportedError, error_beside, error_of, members_of
 from projector.providers.openai_chat import chunk_fields
 from projector.providers.openai_chat.chat_profile import ChatProfile
 from projector.providers.openai_chat.chunk_fields import ERROR, Drops
@@ -28,7 +29,7 @@ DEFAULT: Final = ChatProfile()
 CHUNK_MARKS: Final = frozenset({"choices", "usage", "x_groq"})
 """An object with none of these is not a chunk."""
 
-ONLY_DELTA: Final = chunk_fields.CHUNK_KNOWN - {"x_groq", "citations", "search_results", ERROR}
+ONLY_DELTA: Final = chunk_fields.CHUNK_KNOWN - {"x_groq", "citations", "search_results", "base_resp", ERROR}
 ONLY_CHOICE_DELTA: Final = chunk_fields.CHOICE_KNOWN - {"usage", ERROR}
 """Members of a chunk and a choice that may be there, null or empty, if only the delta is read."""
 
@@ -51,7 +52,7 @@ class OpenAIChatStage:
         self._response: dict[str, Any] = {}
         self._usage: dict[str, object] = {}
         self._finish: str | None = None
-        self._inner_error: object = None
+        self._inner_error: ReportedError | None = None
         self._sequence = 0
         self._is_identified = False
         self._is_over = False
@@ -64,10 +65,11 @@ class OpenAIChatStage:
             return self._dropped.drop("(too deep)")
         except codec.CodecError:
             return self._read_text(message)
-        if type(chunk) is not dict:
-            return self._dropped.drop("(no object)")
         if self._is_over:
             return self._dropped.drop("(after the end)")
+        if type(chunk) is not dict:
+            error = error_of(chunk, has_begun=bool(self._response))
+            return self._dropped.drop("(no object)") if error is None else self._report(error, [])
         delta = _only_delta(chunk, message[1]) if self._is_identified else None
         if delta is not None:
             return self._numbered(self._deltas.feed(delta))  # nearly every chunk
@@ -84,7 +86,7 @@ class OpenAIChatStage:
         delta = _only_delta(chunk, name)
         return DELTA_SLOTS if delta is not None and self._deltas.continues_text(delta) else None
 
-    def skip(self, texts: Sequence[str], /) -> Sequence[int]:
+    def skip(self, texts: Sequence[str], _numbers: Sequence[int], /) -> Sequence[int]:
         """Record deltas of the text, and return their sequence numbers."""
         first = self._sequence
         self._sequence += len(texts)
@@ -93,25 +95,24 @@ class OpenAIChatStage:
 
     def _read_object(self, chunk: dict[str, Any], name: str) -> list[CanonicalEvent | Fault]:
         was_finished = self._finish is not None
-        error = chunk.get(ERROR)
-        if not error and ERROR in (name, chunk.get("object")):
-            error = chunk  # the whole object is the error
         events: list[Event] = []
-        if "choices" in chunk or not CHUNK_MARKS.isdisjoint(chunk):
+        is_chunk = not CHUNK_MARKS.isdisjoint(chunk)
+        if is_chunk:
             events = self._read_chunk(chunk)
-            error = error or self._inner_error
-        elif not error:
-            return self._dropped.drop("(no chunk)")
-        if error and not was_finished:
-            return self._fail(events, error)
-        if error:
-            self._dropped.note("error after a finish reason")
-        return self._numbered(events)
+        if is_chunk:
+            error = error_beside(chunk) or self._inner_error
+        else:
+            error = members_of(chunk) if name == ERROR else error_of(chunk, has_begun=bool(self._response))
+        if error is not None:
+            return self._report(error, events, is_late=was_finished)
+        return self._numbered(events) if is_chunk else self._dropped.drop("(no chunk)")
 
     def _read_chunk(self, chunk: dict[str, Any]) -> list[Event]:
         if not chunk_fields.CHUNK_KNOWN.issuperset(chunk):
             self._dropped.note_unknown("chunk", chunk.keys() - chunk_fields.CHUNK_KNOWN)
-        events = [] if self._is_identified else self._identify(chunk)
+        tier = {"service_tier": chunk["service_tier"]} if chunk.get("service_tier") else {}
+        events = [] if self._is_identified else self._identify(chunk, tier)
+        self._response |= tier
         self._inner_error = None
         for choice in self._dropped.objects(chunk, "chunk", "choices"):
             if choice.get("index", 0) in FIRST:
@@ -121,8 +122,7 @@ class OpenAIChatStage:
         if "x_groq" in chunk:
             extension = read.mapping_or_empty(chunk, "x_groq")
             self._take_usage(extension.get("usage") or {})
-            if ERROR in extension:
-                self._inner_error = extension[ERROR]
+            self._inner_error = error_beside(extension) or self._inner_error
         if usage := chunk.get("usage"):
             self._take_usage(usage)
         if "citations" in chunk or "search_results" in chunk:
@@ -135,7 +135,7 @@ class OpenAIChatStage:
         if usage := choice.get("usage"):
             self._take_usage(usage)
         if ERROR in choice:
-            self._inner_error = choice[ERROR]
+            self._inner_error = error_beside(choice)
         delta = choice.get("delta")
         if delta is None and self._output.is_empty:
             delta = choice.get("message")  # a whole completion in one chunk; after deltas it only repeats them
@@ -154,17 +154,17 @@ class OpenAIChatStage:
     def _read_text(self, message: SseMessage) -> list[CanonicalEvent | Fault]:
         """Read a payload that is not JSON: blank, the end mark, an error in plain text, or a broken stream."""
         text = message.data.strip()
-        if not text:
-            return []
+        if is_comment(text):
+            return self._dropped.drop(COMMENT)
         if self._is_over or (text != DONE and self._finish is not None):
             return [] if text == DONE else self._dropped.drop("(after the end)")
         if text == DONE:
             return self._end()
         if message.event == ERROR:
-            return self._fail([], text.decode("utf-8", "replace"))
+            return self._report(members_of(text.decode("utf-8", "replace")), [])
         return [*self._stop(self._deltas.flush()), FAULTS["upstream_malformed"]]
 
-    def _identify(self, chunk: Mapping[str, object]) -> list[Event]:
+    def _identify(self, chunk: Mapping[str, object], tier: Mapping[str, object]) -> list[Event]:
         """Announce the response, and again when its ID is known: some first chunks are empty."""
         known = self._response
         response_id, model = read.text_or_none(chunk, "id"), read.text_or_none(chunk, "model")
@@ -172,7 +172,9 @@ class OpenAIChatStage:
         event_type = "response.in_progress" if known else "response.created"
         if known and response_id is None:
             return []
-        self._response = known | {
+        self._response = {
+            **known,
+            **tier,
             "object": "response",
             **({"id": response_id} if response_id else {}),
             **({"model": model} if model else {}),
@@ -184,10 +186,10 @@ class OpenAIChatStage:
         return [{"type": event_type, "response": {**self._response, "status": "in_progress", "output": []}}]
 
     def _take_usage(self, usage: object) -> None:
-        """Keep the last usage that is not empty: several are cumulative."""
+        """Keep the last usage that is not all zero (D52): several are cumulative."""
         if not isinstance(usage, dict):
             self._dropped.note("usage")
-        elif usage:
+        elif read.has_counts(usage) or not self._usage:
             self._usage = usage
 
     def _end(self) -> list[CanonicalEvent | Fault]:
@@ -205,12 +207,14 @@ class OpenAIChatStage:
         events = self._deltas.flush() + self._output.end(status)
         return self._stop([*events, {"type": f"response.{status}", "response": response}])
 
-    def _fail(self, events: list[Event], error: object) -> list[CanonicalEvent | Fault]:
-        """Emit an error of the provider, an object or plain text. It ends the stream."""
-        parts = error if isinstance(error, dict) else {"message": error}
-        reported = {name: parts.get(name) for name in ("code", "type", "param")}
-        reported["message"] = parts.get("message") or parts.get("detail")
-        return self._stop([*events, *self._deltas.flush(), {"type": ERROR, "error": reported}])
+    def _report(
+        self, error: ReportedError, events: list[Event], *, is_late: bool = False
+    ) -> list[CanonicalEvent | Fault]:
+        """Emit an error of the provider, which ends the stream, unless it follows a finish reason (D32)."""
+        if is_late:
+            self._dropped.note("error after a finish reason")
+            return self._numbered(events)
+        return self._stop([*events, *self._deltas.flush(), error.event()])
 
     def _stop(self, events: list[Event]) -> list[CanonicalEvent | Fault]:
         self._is_over = True

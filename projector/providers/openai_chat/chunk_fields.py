@@ -27,12 +27,12 @@ _ERROR: Final = "`error`, which ends the stream"
 _REASONING: Final = "deltas of a reasoning item"
 
 CHUNK_READ: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("id", "model", "created"), _RESPONSE),
+    **dict.fromkeys(("id", "model", "created", "service_tier"), _RESPONSE),
     "choices": "the first choice; others are counted and dropped",
     "usage": _USAGE,
     "x_groq": "its members `usage` and `error`, as those of a chunk",
     **dict.fromkeys(("citations", "search_results"), _CITATIONS),
-    ERROR: _ERROR,
+    **dict.fromkeys((ERROR, "base_resp"), _ERROR),
 }
 CHOICE_READ: Final[Mapping[str, str]] = {
     "index": "tells the first choice from others",
@@ -61,7 +61,7 @@ def _reasons(*rows: tuple[str, *tuple[str, ...]]) -> dict[str, str]:
 CHUNK_DROPPED: Final = _reasons(
     (
         "repeated in every chunk, not needed by a page",
-        *("object", "system_fingerprint", "service_tier", "provider", "model_version", "generationId", "episode_id"),
+        *("object", "system_fingerprint", "provider", "model_version", "generationId", "episode_id"),
         *("inference_id", "variant_name"),
     ),
     ("same as `created`", "created_at"),

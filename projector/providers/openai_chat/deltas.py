@@ -12,7 +12,7 @@ from projector.providers.canonical_items import CALL_SHAPES, Annotation, Event
 from projector.providers.openai_chat import chunk_fields
 from projector.providers.openai_chat.chat_profile import ChatProfile
 from projector.providers.openai_chat.chunk_fields import Drops
-from projector.providers.openai_chat.output import LEGACY_INDEX, ChatOutput
+from projector.providers.openai_chat.output import LEGACY_INDEX, ChatOutput, index_of
 from projector.providers.think import Operation, ThinkSplitter
 
 SUMMARY: Final = "reasoning.summary"
@@ -120,8 +120,9 @@ class DeltaReader:
             annotations = self._dropped.objects(delta, "delta", "annotations")
             events += self._output.cite(self._citations.of_message(annotations))
         if delta.get("tool_calls"):
-            for fragment in self._dropped.objects(delta, "delta", "tool_calls"):
-                events += self._read_call(read.index_or_none(fragment, "index"), fragment)
+            fragments = self._dropped.objects(delta, "delta", "tool_calls")
+            for at, fragment in enumerate(fragments):
+                events += self._read_call(index_of(fragment, at, len(fragments)), fragment)
         if function := delta.get("function_call"):
             events += self._read_call(LEGACY_INDEX, {"function": function})
         return events

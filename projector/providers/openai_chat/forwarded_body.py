@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from projector.providers.model_request import Body
+from projector.providers.model_request import Body, UnsupportedRequestError
 from projector.providers.openai_chat.chat_profile import ChatProfile
 
 
 def forwarded_body(body: Mapping[str, Any], profile: ChatProfile) -> Body:
-    """Return the caller's body; it requests usage, which logs and metrics need, unless the upstream rejects that."""
+    """Return the caller's body; it requests usage, which logs and metrics need, unless the upstream rejects that.
+
+    Raises:
+        UnsupportedRequestError: it requests several choices, of which only one would be shown (CONTRACT D49).
+    """
+    count = body.get("n")
+    if isinstance(count, int | float) and count > 1:
+        raise UnsupportedRequestError("`n` must be 1: a response has one choice.", "n")
     if not profile.takes_stream_options:
         return dict(body)
     return {**body, "stream_options": {**(body.get("stream_options") or {}), "include_usage": True}}

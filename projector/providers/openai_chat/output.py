@@ -7,9 +7,10 @@ resumes. Output indexes follow the order of first appearance (CONTRACT D33).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeAlias
 
+from projector.core import canonical as read
 from projector.providers.canonical_items import CALL_SHAPES, Annotation, Call, Event, Message, Reasoning
 from projector.providers.openai_chat.chunk_fields import Drops
 
@@ -21,12 +22,24 @@ RESPONSE_ID_KEPT_CHARS: Final = 200
 LEGACY_INDEX: Final = -1
 """Index of the only call of the old `function_call`. No provider's index is negative."""
 
+NAME_MAX_CHARS: Final = 1_000
+"""Length from which a name gets no further fragments: the names that APIs accept have 64 to 128."""
+
+
+def index_of(fragment: Mapping[str, object], at: int, count: int) -> int | None:
+    """Return the index of the call of a fragment, which is number `at` of `count` in its chunk; None if it is unknown.
+
+    Several calls at a time that have neither an index nor an ID are told apart by their places (CONTRACT D50).
+    """
+    index = read.index_or_none(fragment, "index")
+    return at if index is None and count > 1 and not fragment.get("id") else index
+
 
 class Calls:
-    """The tool calls of one response: which call a fragment belongs to (CONTRACT D34).
+    """The tool calls of one response: which call a fragment belongs to (CONTRACT D34, D50).
 
     Servers number calls from 0 or 1 or not at all, send all calls of a chunk at index 0, repeat an ID with each
-    fragment or leave it blank after the first.
+    fragment or leave it blank after the first, and send a name whole, again with each fragment, or in fragments.
     """
 
     def __init__(self) -> None:
@@ -35,14 +48,20 @@ class Calls:
         self._latest_at: dict[int, Call] = {}
         self._by_key: dict[tuple[int | None, str], Call] = {}
 
-    def find(self, index: int | None, call_id: str, name: str, kind: str) -> Call:
-        """Return the call that a fragment continues or begins. `index` may be None, `call_id` and `name` empty."""
-        call = self._known(index, call_id, name)
+    def find(self, index: int | None, call_id: str, name: str, kind: str, *, has_input: bool) -> Call | None:
+        """Return the call that a fragment continues or begins; None if it has neither ID nor name, and none is open.
+
+        `index` may be None, `call_id` and `name` empty.
+        """
+        call = self._known(index, call_id, name, has_input=has_input)
         if call is None:
+            if not call_id and not name:
+                return None
             call = Call(call_id, CALL_SHAPES[kind])
             self.all.append(call)
         call.call_id = call.call_id or call_id
-        call.name = call.name or name
+        if not call.is_announced and len(call.name) < NAME_MAX_CHARS:
+            call.name = name if name.startswith(call.name) else call.name + name
         self._latest = call
         if index is not None:
             self._latest_at[index] = call
@@ -51,17 +70,25 @@ class Calls:
             self._by_key.setdefault((None, call_id), call)
         return call
 
-    def _known(self, index: int | None, call_id: str, name: str) -> Call | None:
+    def _known(self, index: int | None, call_id: str, name: str, *, has_input: bool) -> Call | None:
         latest = self._latest if index is None else self._latest_at.get(index)
         if call_id and (known := self._by_key.get((index, call_id))) is not None:
             return known
+        if not call_id and not name:
+            return latest or self._latest
         if latest is None:
             return None
         if call_id:
             is_named_twice = bool(name and latest.name)
             return None if latest.call_id or is_named_twice else latest  # a call may get its ID late
-        is_another = index is None and bool(name and latest.name) and name != latest.name
-        return None if is_another else latest
+        return None if latest.name and self._is_another(latest, index, name, has_input=has_input) else latest
+
+    @staticmethod
+    def _is_another(latest: Call, index: int | None, name: str, *, has_input: bool) -> bool:
+        """Check whether a fragment with a name and without an ID begins another call than the latest one."""
+        if name != latest.name:
+            return index is None or latest.has_input  # else it may be a fragment of the name
+        return index is None and has_input and latest.has_values
 
 
 class ChatOutput:
@@ -78,6 +105,8 @@ class ChatOutput:
         """The item that was continued last."""
         self._message: Message | None = None
         self._reasoning: Reasoning | None = None
+        self._named: Call | None = None
+        """A call with a name, and without input: its name may go on."""
         self._blank_text: list[str] = []
         self._blank_reasoning: list[str] = []
         self._waiting_citations: list[Annotation] = []
@@ -90,8 +119,7 @@ class ChatOutput:
     def text(self, delta: str) -> list[Event]:
         """Add text. Blanks wait for the first visible character: reasoning may still come, and comes before it."""
         message = self._message
-        if message is not None and self._reasoning is None and message.has_text:
-            self._current = message
+        if message is not None and self._current is message and message.has_text:
             return [message.text(delta)]  # nearly every delta
         self._blank_text.append(delta)
         return self._flush_text() if message is not None or delta.strip() else []
@@ -153,19 +181,26 @@ class ChatOutput:
         return [message.annotation(annotation) for annotation in waiting]
 
     def call(self, index: int | None, call_id: str, name: str, kind: str, delta: str) -> list[Event]:
-        """Add a fragment of a tool call. The call is announced when its name is known."""
-        call = self._calls.find(index, call_id, name, kind)
+        """Add a fragment of a tool call. The call is announced when its name is complete: something else follows."""
+        call = self._calls.find(index, call_id, name, kind, has_input=bool(delta.strip()))
+        if call is None:
+            self._dropped.note("fragment of no call")
+            return []
+        events = self._announce_named() if call is not self._named else []
         if not call.is_announced:
             call.collect(delta)
-            return self._announce_call(call) if call.name else []
+            self._named = call if call.name else None
+            self._current = call if call.name else self._current
+            return events + (self._announce_named() if call.has_input else [])
         if not delta:
-            return []
+            return events
         self._current = call
-        return [*self.end_reasoning(), call.input(delta)]
+        return [*events, *self.end_reasoning(), *call.input(delta)]
 
     def end(self, status: str) -> list[Event]:
         """Emit the held content and close all items. Unless the status is `completed`, the current item was cut off."""
-        events = self._flush_text() if self._blank_text else []
+        events = self._announce_named()
+        events += self._flush_text() if self._blank_text else []
         for call in self._calls.all:
             if not call.is_announced and call.has_input:
                 events += self._announce_call(call)
@@ -176,8 +211,8 @@ class ChatOutput:
         for item in self._open.values():
             if item is not cut_off:
                 events += item.done("completed")
-            elif not isinstance(item, Call):  # the arguments of such a call are not complete (CONTRACT D23)
-                events += item.done("incomplete")
+            else:  # the arguments of such a call are not complete (CONTRACT D23)
+                events += item.flush() if isinstance(item, Call) else item.done("incomplete")
         return events
 
     def _flush_text(self) -> list[Event]:
@@ -187,7 +222,7 @@ class ChatOutput:
         return [*events, message.text(text), *self.cite(())]
 
     def _open_message(self) -> tuple[Message, list[Event]]:
-        events = self.end_reasoning()
+        events = self._announce_named() + self.end_reasoning()
         message = self._message
         if message is None:
             message = self._message = Message(*self._next_id("msg"))
@@ -197,14 +232,19 @@ class ChatOutput:
         return message, events
 
     def _open_reasoning(self) -> tuple[Reasoning, list[Event]]:
+        events = self._announce_named()
         item = self._reasoning
-        events = []
         if item is None:
             item = self._reasoning = Reasoning(*self._next_id("rs"))
             self._open[item.output_index] = item
             events.append(item.added())
         self._current = item
         return item, events
+
+    def _announce_named(self) -> list[Event]:
+        """Announce the call whose name was read last."""
+        call, self._named = self._named, None
+        return [] if call is None else self._announce_call(call)
 
     def _announce_call(self, call: Call) -> list[Event]:
         events = self.end_reasoning() + call.added(*self._next_id("fc"))

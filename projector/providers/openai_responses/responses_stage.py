@@ -13,9 +13,11 @@ from projector.contracts import codec
 from projector.core.canonical import CanonicalEvent
 from projector.core.faults import FAULTS, Fault
 from projector.core.message_shape import Slots
-from projector.core.sse import DONE, SseMessage
+from projector.core.sse import COMMENT, DONE, SseMessage, is_comment
+from projector.providers.error_shapes import error_of
+from projector.providers.openai_responses.read_numbers import ReadNumbers
 from projector.providers.openai_responses.responses_profile import ResponsesProfile
-from projector.providers.openai_responses.tagged_texts import DELTA, TaggedTexts
+from projector.providers.openai_responses.tagged_texts import DELTA, ENDS, TaggedTexts
 
 DEFAULT: Final = ResponsesProfile()
 
@@ -31,6 +33,7 @@ class OpenAIResponsesStage:
         self.dropped: Counter[str] = Counter()
         """Messages that are not events, by reason."""
         self._texts = TaggedTexts(profile.think_mode, profile.think_tags, self.dropped)
+        self._numbers = ReadNumbers()
         self._is_over = False
 
     def feed(self, message: SseMessage, /) -> list[CanonicalEvent | Fault]:
@@ -42,13 +45,10 @@ class OpenAIResponsesStage:
         except codec.TooDeepError:
             return self._drop("(too deep)")
         except codec.CodecError:
-            if message.data.strip() in {b"", DONE}:
-                return []
-            self._is_over = True
-            return [*self.close(), FAULTS["upstream_malformed"]]
-        if type(event) is not dict:
-            return self._drop("(no object)")
-        return self._texts.read(event) if "type" in event else self._untyped(event, message.event)
+            return self._read_text(message.data)
+        if type(event) is dict and "type" in event:
+            return self._drop("(repeated delta)") if self._numbers.is_repeated(event) else self._texts.read(event)
+        return self._untyped(event, message.event)
 
     def close(self) -> list[CanonicalEvent | Fault]:
         """Return text that might have been the beginning of a tag."""
@@ -56,16 +56,33 @@ class OpenAIResponsesStage:
 
     def slots(self, event: Mapping[str, Any], _name: str, /) -> Slots | None:
         """Return what may differ in further deltas of a text without tags; None for another event."""
-        return DELTA_SLOTS if event.get("type") == DELTA and self._texts.is_plain(event) else None
+        is_next = event.get("type") == DELTA and event.get("sequence_number") == self._numbers.highest
+        return DELTA_SLOTS if is_next and self._texts.is_plain(event) else None
 
-    def skip(self, _texts: Sequence[str], /) -> Sequence[int]:
-        """Return nothing: messages have sequence numbers, and a text without tags is not followed."""
+    def skip(self, texts: Sequence[str], numbers: Sequence[int], /) -> Sequence[int]:
+        """Record the numbers of deltas; a text without tags is not followed."""
+        self._numbers.add(numbers, texts)
         return ()
 
-    def _untyped(self, event: dict[str, object], name: str) -> list[CanonicalEvent | Fault]:
-        """Return an event with the type that its message names; an object with `error` is an error."""
-        if event.get("error"):
-            name = ERROR
+    def _read_text(self, data: bytes) -> list[CanonicalEvent | Fault]:
+        """Read a payload that is not JSON: a comment, an end mark, or a broken stream."""
+        if is_comment(data):
+            return self._drop(COMMENT)
+        if data.strip() == DONE:
+            return []
+        self._is_over = True
+        return [*self.close(), FAULTS["upstream_malformed"]]
+
+    def _untyped(self, event: object, name: str) -> list[CanonicalEvent | Fault]:
+        """Return an error, a whole response as its end, or an event with the type that its message names."""
+        if (error := error_of(event)) is not None:
+            return [error.event()]
+        if not isinstance(event, dict):
+            return self._drop("(no object)")
+        if event.get("object") == "response":
+            status = event.get("status")
+            end = f"response.{status}"
+            return self._texts.read({"type": end if end in ENDS else "response.in_progress", "response": event})
         return self._texts.read({**event, "type": name}) if name else self._drop("(no type)")
 
     def _drop(self, reason: str) -> list[CanonicalEvent | Fault]:

@@ -134,18 +134,20 @@ def passthrough_body(
     return sent | {"model": target.model or models.get(sent["model"], sent["model"])}
 
 
-def crossed_body(body: Mapping[str, Any], route: PassthroughRoute, target: Target) -> Body:
-    """Return a caller's body for a target with another API than the route.
+def target_body(body: Mapping[str, Any], route: PassthroughRoute, target: Target, api: str) -> Body:
+    """Return a caller's body for a target, which may have another API than the route, `api`.
 
     Raises:
-        Problem: the API of the target cannot express the request; its `param` is the member.
+        Problem: the target or the response cannot express the request; its `param` is the member.
     """
-    if route.request_reader is None:
-        raise problem("invalid_request", "This model is not offered on this route.", param="model")
     provider = target.provider
+    profile = profile_of(provider.api, provider.profile)
+    if route.request_reader is None and provider.api != api:
+        raise problem("invalid_request", "This model is not offered on this route.", param="model")
     try:
-        request = route.request_reader(body)
-        return PROVIDERS[provider.api].request_writer(request, profile_of(provider.api, provider.profile))
+        if route.request_reader is None or provider.api == api:
+            return route.body_writer(body, profile)
+        return PROVIDERS[provider.api].request_writer(route.request_reader(body), profile)
     except UnsupportedRequestError as error:
         raise problem("invalid_request", str(error), param=error.param) from None
 

@@ -15,7 +15,7 @@ from projector.core.client_history import InputRefusedError
 from projector.dialects.ag_ui import conversation as ag_ui_conversation
 from projector.dialects.ai_sdk import conversation as ai_sdk_conversation
 from projector.dialects.descriptor import DialectOptions
-from projector.providers import PROVIDERS, profile_of
+from projector.providers import PROVIDERS
 from projector.providers.descriptor import PassthroughRoute
 from projector.server.catalog import (
     AgentBinding,
@@ -35,10 +35,10 @@ from projector.server.http.problems import problem, unknown_agent_of
 from projector.server.http.request_bodies import (
     agent_body,
     conversation_body,
-    crossed_body,
     named_models,
     passthrough_body,
     references,
+    target_body,
 )
 from projector.server.http.requests import ChatRequest, WorkflowRequest, parse
 from projector.server.http.response_routes import response_routes
@@ -251,9 +251,7 @@ class StreamRoutes:
 
         def body_of(target: Target) -> Mapping[str, object]:
             sent = passthrough_body(received.body, binding, required=route.required, target=target)
-            if target.provider.api != passthrough.api:
-                return crossed_body(sent, route, target)
-            return route.body_writer(sent, profile_of(target.provider.api, target.provider.profile))
+            return target_body(sent, route, target, passthrough.api)
 
         call = ProviderCall(binding, body_of, conversation_id=conversation_id, is_stream=is_stream, options=options)
         return provider_session(self._site, received, call)

@@ -1,12 +1,14 @@
 """Requests to a provider over HTTP, by aiohttp: connections, headers, raw bytes, and failures as `UpstreamError`.
 
-Redirects, cookies, environment proxies and content encodings are not used: the bytes of a response are those that the
-provider sent. Certificates are checked against the certificate authorities of the system, or those of the settings.
+Redirects, cookies and environment proxies are not used, and no content encoding is accepted; a response that has one
+nevertheless is inflated, piece by piece (CONTRACT D48). Certificates are checked against the certificate authorities of
+the system, or those of the settings.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import io
 import ssl
@@ -24,6 +26,7 @@ from projector.providers import PROVIDERS
 from projector.server.config.http_fields import plain
 from projector.server.config.settings import UpstreamSettings, UpstreamTimeouts
 from projector.server.upstream.connection_pool import CleanConnector
+from projector.server.upstream.inflater import inflater_of
 from projector.server.upstream.model_lists import read_models
 from projector.server.upstream.protocol import Model, ProviderRequest, UpstreamError
 from projector.server.upstream.provider_errors import provider_failure, retry_after_s, should_retry
@@ -130,7 +133,7 @@ class HTTPUpstream:
         try:
             if response.status != _OK:
                 raise await _refused(response)
-            async with aclosing(_read(response.content)) as chunks:
+            async with aclosing(_read(response)) as chunks:
                 yield chunks
                 if not response.content.at_eof():
                     await _read_out(chunks)
@@ -190,13 +193,19 @@ def _headers(settings: UpstreamSettings) -> Mapping[str, str]:
     return own | {name: plain(value) for name, value in settings.headers.items()}
 
 
-async def _read(content: aiohttp.StreamReader) -> AsyncGenerator[bytes, None]:
+async def _read(response: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
+    content, inflater = response.content, inflater_of(response.headers)
     try:
         while chunk := await content.read(CHUNK_MAX_BYTES):
-            yield chunk
+            if inflater is None:
+                yield chunk
+                continue
+            for inflated in inflater.feed(chunk):
+                yield inflated
     except (aiohttp.ClientError, aiohttp.http.HttpProcessingError, OSError) as error:
         while chunk := _rest(content):
-            yield chunk
+            for inflated in (chunk,) if inflater is None else inflater.feed(chunk):
+                yield inflated
         raise _failed(error) from error
 
 
@@ -239,9 +248,13 @@ async def _refused(response: aiohttp.ClientResponse) -> UpstreamError:
                 body += chunk
         except (aiohttp.ClientError, aiohttp.http.HttpProcessingError, OSError):
             pass  # the status counts
+    received = bytes(body[:ERROR_BODY_MAX_BYTES])
+    if (inflater := inflater_of(response.headers)) is not None:
+        with contextlib.suppress(UpstreamError):
+            received = next(inflater.feed(received), b"")
     return UpstreamError(
         http_status_fault(response.status),
         retry_after_s(response.headers),
-        failure=provider_failure(response.status, bytes(body[:ERROR_BODY_MAX_BYTES])),
+        failure=provider_failure(response.status, received),
         should_retry=should_retry(response.headers),
     )

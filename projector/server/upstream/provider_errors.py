@@ -1,7 +1,4 @@
-"""Error responses of providers: the members of their bodies, and the headers about retries.
-
-Providers agree on `{"error": {"message", "type", "code", "param"}}` only roughly. All results are untrusted text.
-"""
+"""Error responses of providers: their bodies, in the shapes of `error_shapes`, and their headers about retries."""
 
 from __future__ import annotations
 
@@ -13,18 +10,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from projector.contracts import codec
+from projector.providers.error_shapes import ReportedError, members_of
 from projector.server.upstream.protocol import ProviderFailure
 
-MESSAGE_MAX_CHARS: Final = 4_000
-"""Length of a message; some gateways repeat the whole request in it."""
-MEMBER_MAX_CHARS: Final = 256
-"""Length of `type`, `code` and `param`."""
-
-_MESSAGE_MEMBERS: Final = ("message", "Message", "error", "detail", "msg")
-"""Members that contain the message, in this order: text, or an object or list with one of them. OpenAI, Azure,
-OpenRouter: `error.message`. Mistral, vLLM, AWS and API gateways: `message`. Ollama, xAI: `error`. FastAPI: `detail`,
-text or a list of objects with `msg`."""
-_DEPTH_MAX: Final = 4
 _SECONDS: Final = re.compile(r"0*([0-9]{1,9})[0-9]*(?:\.([0-9]*))?")
 """Nine digits are read: Python refuses to parse thousands of them."""
 _SHOULD_RETRY: Final[Mapping[str, bool]] = {"true": True, "false": False}
@@ -36,38 +24,8 @@ def provider_failure(status: int, body: bytes) -> ProviderFailure:
         value: object = codec.loads(body)
     except codec.CodecError:
         return ProviderFailure(status)
-    first = value[0] if isinstance(value, list) and value else value  # Gemini sends a list with one error
-    outer = first if isinstance(first, dict) else {}
-    inner = outer.get("error", outer.get("detail"))
-    members = inner if isinstance(inner, dict) else outer
-    return ProviderFailure(
-        status,
-        _message(first),
-        type=_text(members.get("type")),
-        code=_text(members.get("code")),
-        param=_text(members.get("param")),
-    )
-
-
-def _message(value: object, depth: int = 0) -> str | None:
-    """Return the first message in a value."""
-    if isinstance(value, str):
-        return value.strip()[:MESSAGE_MAX_CHARS] or None if depth else None
-    if depth >= _DEPTH_MAX:
-        return None
-    if isinstance(value, list):
-        return _message(value[0], depth + 1) if value else None
-    if not isinstance(value, dict):
-        return None
-    found = (_message(value[name], depth + 1) for name in _MESSAGE_MEMBERS if name in value)
-    return next((message for message in found if message is not None), None)
-
-
-def _text(value: object) -> str | None:
-    """Return a member as text; a code may be a number (OpenRouter)."""
-    if isinstance(value, bool) or not isinstance(value, str | int):
-        return None
-    return str(value)[:MEMBER_MAX_CHARS] or None
+    error = members_of(value) if isinstance(value, dict | list) else ReportedError()
+    return ProviderFailure(status, error.message, type=error.type, code=error.code, param=error.param)
 
 
 def retry_after_s(headers: Mapping[str, str]) -> int | None:

@@ -153,6 +153,7 @@ class ChatCompletionChunk(Model):
     object: Literal["chat.completion.chunk"]
     created: Count
     model: str
+    service_tier: Maybe[str] = None
     choices: list[ChunkChoice] = Field(max_length=1)
     public_sse: Maybe[PublicMembers] = None
     """Only if the request accepts extensions."""
@@ -232,6 +233,7 @@ class ChatCompletion(Model):
     object: Literal["chat.completion"]
     created: Count
     model: str
+    service_tier: Maybe[str] = None
     choices: list[Choice] = Field(min_length=1, max_length=1)
     usage: Maybe[Usage] = None
     public_sse: Maybe[list[PublicMembers]] = None

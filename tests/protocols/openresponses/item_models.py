@@ -89,6 +89,9 @@ class FunctionCall(Model):
     call_id: str
     name: str
     arguments: str
+    namespace: Maybe[str] = None
+    caller: Maybe[Json] = None
+    async_: Annotated[Maybe[bool], Field(alias="async")] = None
 
 
 class FunctionCallOutput(Model):
@@ -192,7 +195,7 @@ class Response(Model):
     max_tool_calls: None
     store: Literal[False]
     background: Literal[False]
-    service_tier: Literal["default"]
+    service_tier: str
     metadata: Annotated[Json, Field(max_length=0)]
     safety_identifier: None
     prompt_cache_key: None

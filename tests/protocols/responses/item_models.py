@@ -97,6 +97,9 @@ class FunctionCall(Model):
     call_id: str
     name: str
     arguments: str
+    namespace: Maybe[str] = None
+    caller: Maybe[Json] = None
+    async_: Annotated[Maybe[bool], Field(alias="async")] = None
 
 
 class CustomToolCall(Model):
@@ -108,6 +111,9 @@ class CustomToolCall(Model):
     call_id: str
     name: str
     input: str
+    namespace: Maybe[str] = None
+    caller: Maybe[Json] = None
+    async_: Annotated[Maybe[bool], Field(alias="async")] = None
 
 
 class McpProtocolError(Model):
@@ -248,6 +254,119 @@ class ImageGenerationCall(Model):
     revised_prompt: Maybe[str] = None
 
 
+class ShellCall(Model):
+    """A call of a shell, run by the client or in a container."""
+
+    type: Literal["shell_call"]
+    id: str
+    status: ItemStatus
+    call_id: str
+    action: Json
+    environment: Json | None
+    caller: Maybe[Json] = None
+    created_by: Maybe[str] = None
+
+
+class ShellCallOutput(Model):
+    """Output of a shell in a container."""
+
+    type: Literal["shell_call_output"]
+    id: str
+    status: ItemStatus
+    call_id: str
+    output: list[Json]
+    max_output_length: int | None
+    caller: Maybe[Json] = None
+    created_by: Maybe[str] = None
+
+
+class LocalShellCall(Model):
+    """A call of the client's shell."""
+
+    type: Literal["local_shell_call"]
+    id: str
+    status: ItemStatus
+    call_id: str
+    action: Json
+
+
+class ApplyPatchCall(Model):
+    """A change of a file, made by the client."""
+
+    type: Literal["apply_patch_call"]
+    id: str
+    status: ItemStatus
+    call_id: str
+    operation: Json
+    caller: Maybe[Json] = None
+    created_by: Maybe[str] = None
+
+
+class ComputerCall(Model):
+    """Actions on a computer, run by the client."""
+
+    type: Literal["computer_call"]
+    id: str
+    status: ItemStatus
+    call_id: str
+    pending_safety_checks: list[Json]
+    action: Maybe[Json] = None
+    actions: Maybe[list[Json]] = None
+
+
+class ToolSearchCall(Model):
+    """A search for tools."""
+
+    type: Literal["tool_search_call"]
+    id: str
+    status: ItemStatus
+    call_id: str | None
+    arguments: object
+    execution: str
+    created_by: Maybe[str] = None
+
+
+class ToolSearchOutput(Model):
+    """Tools that a search found."""
+
+    type: Literal["tool_search_output"]
+    id: str
+    status: ItemStatus
+    call_id: str | None
+    tools: list[Json]
+    execution: str
+    created_by: Maybe[str] = None
+
+
+class Program(Model):
+    """A program that calls tools."""
+
+    type: Literal["program"]
+    id: str
+    call_id: str
+    code: str
+    fingerprint: str
+
+
+class ProgramOutput(Model):
+    """Output of a program."""
+
+    type: Literal["program_output"]
+    id: str
+    status: ItemStatus
+    call_id: str
+    result: str
+
+
+class Compaction(Model):
+    """A summary of the conversation that only the provider reads."""
+
+    type: Literal["compaction"]
+    id: str
+    encrypted_content: str
+    created_by: Maybe[str] = None
+
+
 Item: TypeAlias = Annotated[
     Message
     | Reasoning
@@ -258,7 +377,17 @@ Item: TypeAlias = Annotated[
     | WebSearchCall
     | FileSearchCall
     | CodeInterpreterCall
-    | ImageGenerationCall,
+    | ImageGenerationCall
+    | ShellCall
+    | ShellCallOutput
+    | LocalShellCall
+    | ApplyPatchCall
+    | ComputerCall
+    | ToolSearchCall
+    | ToolSearchOutput
+    | Program
+    | ProgramOutput
+    | Compaction,
     Field(discriminator="type"),
 ]
 
@@ -353,7 +482,7 @@ class Response(Model):
     prompt_cache_key: None
     reasoning: None
     safety_identifier: None
-    service_tier: Literal["default"]
+    service_tier: str
     temperature: float
     text: TextConfig
     tool_choice: Literal["auto"]

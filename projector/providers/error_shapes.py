@@ -1,0 +1,150 @@
+"""Errors as providers write them: in a stream, as the whole body of a response, or with an HTTP status (CONTRACT D48).
+
+Providers agree on `{"error": {"message", "type", "code", "param"}}` only roughly. All results are untrusted text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+from projector.core import canonical as read
+
+MESSAGE_MAX_CHARS: Final = 4_000
+"""Length of a message; some gateways repeat the whole request in it."""
+MEMBER_MAX_CHARS: Final = 256
+"""Length of `type`, `code` and `param`."""
+
+
+class ReportedError(NamedTuple):
+    """The members of an error; None where the provider sent none."""
+
+    message: str | None = None
+    type: str | None = None
+    code: str | None = None
+    param: str | None = None
+
+    def event(self) -> dict[str, object]:
+        """Return the canonical event of the error."""
+        return {"type": "error", "error": self._asdict()}
+
+
+HOLDERS: Final = ("error", "errors", "base_resp", "detail")
+"""Members that hold the error: an object, a list of them, or its message."""
+
+_MESSAGES: Final = ("message", "Message", *HOLDERS, "msg", "status_msg", "title")
+"""Members with the message, in this order: text, or an object or list with one of them. OpenAI, Azure, OpenRouter:
+`error.message`. Mistral, vLLM, AWS and API gateways: `message`. Ollama, xAI: `error`. FastAPI: `detail`, text or a list
+of objects with `msg`. MiniMax: `base_resp.status_msg`. RFC 9457: `detail`, `title`."""
+_CODES: Final = ("code", "status_code", "error_code")
+_DEPTH_MAX: Final = 4
+
+_STATUS_TYPES: Final[Mapping[str | None, str]] = {
+    "1001": "timeout_error",
+    "1002": "rate_limit_error",
+    "1004": "authentication_error",
+    "1008": "insufficient_quota",
+    "1013": "server_error",
+    "1026": "content_filter",
+    "1027": "content_filter",
+    "1039": "rate_limit_error",
+    "2013": "invalid_request_error",
+}
+"""Code of `base_resp` -> type of the error: its codes are numbers of one provider."""
+
+_NO_ERRORS: Final[frozenset[str | None]] = frozenset({None, "0", "200", "ok", "OK", "success", "Success"})
+"""Codes and statuses of success."""
+
+
+def error_of(value: object, *, has_begun: bool = False) -> ReportedError | None:
+    """Return the error that a message or document is, None if it is none.
+
+    Args:
+        value: the JSON of the message, which is no part of an answer.
+        has_begun: whether parts of an answer came before; then only what is nothing but an error is one.
+    """
+    first = _first(value)
+    return members_of(first) if any(is_error(first) for is_error in SHAPES[: -has_begun or None]) else None
+
+
+def error_beside(answer: Mapping[str, object]) -> ReportedError | None:
+    """Return the error that an object has beside the parts of an answer, None if there is none."""
+    return members_of(answer) if _has_error(answer) or _has_failed(answer) else None
+
+
+def members_of(value: object) -> ReportedError:
+    """Return the members of an object, list or text that is known to be an error."""
+    if isinstance(value, str):
+        return ReportedError(value.strip()[:MESSAGE_MAX_CHARS] or None)
+    outer = _first(value)
+    holder = next((name for name in HOLDERS if outer.get(name)), "")
+    inner = {} if holder == "detail" and isinstance(outer[holder], list) else _first(outer.get(holder))
+    members = inner or outer
+    code = _code(members)
+    error_type = _text(members.get("type")) or (_STATUS_TYPES.get(code) if holder == "base_resp" else None)
+    return ReportedError(_message(outer), error_type, code, _text(members.get("param")))
+
+
+def _first(value: object) -> Mapping[str, object]:
+    """Return an object, or the first of a list of them: Gemini sends a list with one error."""
+    if isinstance(value, list) and value:
+        value = value[0]
+    return value if read.is_mapping(value) else {}
+
+
+def _has_error(value: Mapping[str, object]) -> bool:
+    return bool(value.get("error"))
+
+
+def _has_failed(value: Mapping[str, object]) -> bool:
+    return _code(read.mapping_or_empty(value, "base_resp")) is not None
+
+
+def _has_errors(value: Mapping[str, object]) -> bool:
+    return bool(value.get("errors") or value.get("detail"))
+
+
+def _is_named_error(value: Mapping[str, object]) -> bool:
+    return "error" in {value.get("object"), value.get("type"), value.get("status")}
+
+
+def _has_code(value: Mapping[str, object]) -> bool:
+    return _code(value) is not None and any(read.text_or_none(value, name) for name in ("message", "Message", "msg"))
+
+
+SHAPES: Final[tuple[Callable[[Mapping[str, object]], bool], ...]] = (
+    _has_error,
+    _has_failed,
+    _is_named_error,
+    _has_code,
+    _has_errors,
+)
+"""The shapes of errors. After the beginning of an answer the last one is none: its members may mean something else."""
+
+
+def _message(value: object, depth: int = 0) -> str | None:
+    """Return the first message in a value."""
+    if isinstance(value, str):
+        return value.strip()[:MESSAGE_MAX_CHARS] or None if depth else None
+    if depth >= _DEPTH_MAX:
+        return None
+    if isinstance(value, list):
+        return _message(value[0], depth + 1) if value else None
+    if not isinstance(value, dict):
+        return None
+    found = (_message(value[name], depth + 1) for name in _MESSAGES if name in value)
+    return next((message for message in found if message is not None), None)
+
+
+def _code(members: Mapping[str, object]) -> str | None:
+    """Return the code of an error, or its HTTP status."""
+    status = members.get("status")
+    values = [*map(members.get, _CODES), status if isinstance(status, int) else None]
+    return next((code for value in values if (code := _text(value)) not in _NO_ERRORS), None)
+
+
+def _text(value: object) -> str | None:
+    """Return a member as text; a code may be a number (OpenRouter)."""
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        return None
+    return str(value)[:MEMBER_MAX_CHARS] or None
