@@ -97,11 +97,6 @@ class PipelineBranch:
         return self._projector.ended or self._state.is_over
 
     @property
-    def number(self) -> int:
-        """Its number in the run."""
-        return self._state.branch
-
-    @property
     def end(self) -> ResponseEnd | None:
         """How its last response ended; None if none has."""
         return self._state.end

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Final, Literal, TypeAlias, get_args
 
 from projector._errors import UsageError, check_argument, known_name
 from projector.contracts import codec
@@ -169,26 +169,12 @@ class Pipeline:
         """Cancel the stream with `final` `cancelled` and the text so far. Idempotent."""
         return self._run(lambda: self._main.enter() + self._projector.cancel())
 
-    @property
-    def writer(self) -> object:
-        """The writer of the dialect."""
-        return self._dialect
-
-    def record(self) -> dict[str, Any]:
-        """Return what a run has so far, as JSON, for `restore` in another process; its responses must have ended."""
-        return self._projector.record()
-
-    def restore(self, record: Mapping[str, Any]) -> None:
-        """Continue a run of another process; to be called before anything else."""
-        self._projector.restore(record)
-
     def branch(
         self,
         context: BranchContext,
         *,
         provider: str | None = None,
         profile: Mapping[str, object] | None = None,
-        number: int | None = None,
     ) -> PipelineBranch:
         """Open a branch of the run, for a response that streams at the same time as others.
 
@@ -196,7 +182,6 @@ class Pipeline:
             context: agent, step, and whether the run continues when the branch fails.
             provider: a name of `PROVIDERS`; that of the stream if None.
             profile: settings of its upstream, as in `build_pipeline`.
-            number: number of a branch that another process has begun (`restore`).
 
         Raises:
             UsageError: the context is no `BranchContext` or has a member of another type, the stream is not a run,
@@ -207,7 +192,7 @@ class Pipeline:
         if provider is not None:
             row = PROVIDERS[known_name("provider", provider, PROVIDERS)]
             settings = profile_of(provider, profile or {})
-        state = self._projector.open_branch(context, number)
+        state = self._projector.open_branch(context)
         stage = partial(row.stage, settings)
         self._branches.append(PipelineBranch(state, self._projector, self._make_decoder(row), stage, self._run))
         return self._branches[-1]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from projector._errors import UsageError
 from projector.contracts import codec
@@ -94,18 +93,8 @@ class PublicStreamProjector:
         """Errors that providers reported, for the operator's log."""
         return self.main.run.errors
 
-    def record(self) -> dict[str, Any]:
-        """Return what the run has so far, as JSON, for `restore` in another process; its responses must have ended."""
-        return {"run": self.main.run.record(), "slots": self.main.slots.record()}
-
-    def restore(self, record: Mapping[str, Any]) -> None:
-        """Continue a run; to be called before anything else."""
-        self.main.run.restore(record["run"], self._redactor)
-        self.main.slots.restore(record["slots"])
-        self.main.begin_response()
-
-    def open_branch(self, context: BranchContext, number: int | None = None) -> StreamState:
-        """Open a branch of the run; with a number, one that another process has begun.
+    def open_branch(self, context: BranchContext) -> StreamState:
+        """Open a branch of the run.
 
         Raises:
             UsageError: the stream is not a run, or another open branch has the same position in the workflow.
@@ -120,7 +109,6 @@ class PublicStreamProjector:
             transitions=OPTIONAL_BRANCH_TRANSITIONS if context.is_optional else BRANCH_TRANSITIONS,
             stage=context.stage,
             is_optional=context.is_optional,
-            number=number,
         )
         running = [other for other in self._branches[1:] if not other.is_over]
         if self.main.phase is Phase.OPEN:

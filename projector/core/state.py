@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from projector.contracts.kinds import Kind
 from projector.core import canonical as read
@@ -72,22 +72,6 @@ class SlotAllocator:
         number, self._branches = self._branches, self._branches + 1
         return number
 
-    def record(self) -> dict[str, Any]:
-        """Return what was allocated, as JSON."""
-        return {
-            "branches": self._branches,
-            "next_slot": self.next_slot,
-            "item_ids": sorted(self._item_ids),
-            "call_ids": sorted(self._call_ids),
-        }
-
-    def restore(self, record: Mapping[str, Any]) -> None:
-        """Begin after what another process has allocated."""
-        self._branches, self.next_slot = record["branches"], record["next_slot"]
-        self._slots = set(range(self.next_slot))
-        self._item_ids = set(map(self._redactor.identifier, record["item_ids"]))
-        self._call_ids = set(map(self._redactor.identifier, record["call_ids"]))
-
     def slot(self, wanted: int | None) -> int:
         """Allocate the wanted slot if it is free, otherwise the next one."""
         self.count()
@@ -130,7 +114,6 @@ class StreamState:
         transitions: the lifecycle table of the branch.
         stage: position of the branch in the run; see `BranchContext`.
         is_optional: whether the run continues when the branch fails.
-        number: number of a branch that another process has begun.
     """
 
     def __init__(
@@ -142,7 +125,6 @@ class StreamState:
         transitions: Transitions = TRANSITIONS,
         stage: int | None = None,
         is_optional: bool = False,
-        number: int | None = None,
     ) -> None:
         self.redactor = redactor
         self.policy = redactor.policy
@@ -150,7 +132,7 @@ class StreamState:
         self.slots: SlotAllocator = SlotAllocator(redactor) if main is None else main.slots
         self.dropped: Counter[str] = Counter() if main is None else main.dropped
         """Counts of input that was not emitted, by event type or reason."""
-        self.branch = self.slots.next_branch() if number is None else number
+        self.branch = self.slots.next_branch()
         self.transitions = transitions
         self.phase = Phase.IDLE
         self.stage = self.branch if stage is None else stage

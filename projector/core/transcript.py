@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from projector.contracts.kinds import STATUS_RANKS, CallType, ToolType
 from projector.core.frames import Lossy
@@ -172,14 +172,6 @@ class ResponseEnd(NamedTuple):
     has_refusal: bool
 
 
-_JOINT_OF: Final[Mapping[str, str]] = {
-    "response_text": "message",
-    "refusal_text": "refusal",
-    "reasoning_summary_text": "summary",
-}
-"""Name of a text of `final` -> that of what its parts share."""
-
-
 @dataclass(slots=True, eq=False)
 class RunRecord:
     """Data of the ended responses of a run for its terminal event (D12, D13)."""
@@ -239,34 +231,6 @@ class RunRecord:
         kept[branch] = text
         self._texts[name] = stage, kept
         return True
-
-    def record(self) -> dict[str, Any]:
-        """Return what a run has so far, as JSON: without usage, which is reported with each part of a run."""
-        return {
-            "statuses": self.statuses,
-            "ends": [[branch, *end] for branch, end in self.ends.items()],
-            "wants_structure": self.wants_structure,
-            "joints": {name: joint.values.record() for name, joint in self._joints.items() if joint.values is not None},
-            "texts": [
-                [name, stage, [[branch, text.value] for branch, text in texts.items()]]
-                for name, (stage, texts) in self._texts.items()
-            ],
-        }
-
-    def restore(self, record: Mapping[str, Any], redactor: Redactor) -> None:
-        """Begin with what another process has recorded; its texts are redacted once more."""
-        self.statuses = [*record["statuses"]]
-        self.ends = {branch: ResponseEnd(*end) for branch, *end in record["ends"]}
-        self.wants_structure = record["wants_structure"]
-        for name, stage, texts in record["texts"]:
-            self._texts[name] = stage, {branch: redactor.text(text) for branch, text in texts}
-            for _, text in texts:  # what follows may continue a value that they begin
-                stream = redactor.message_stream(self.joint(_JOINT_OF[name], redactor))
-                stream.feed(text)
-                stream.close()
-        for name, lengths in record.get("joints", {}).items():
-            if (values := self.joint(name, redactor).values) is not None:
-                values.restore(lengths)
 
     def texts(self) -> dict[str, Cleaned[CleanText]]:
         """Return `response_text`, `refusal_text`, `reasoning_summary_text` of the last stage that has each."""

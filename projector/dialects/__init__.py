@@ -15,6 +15,6 @@ DIALECTS: Final[Registry[Dialect]] = Registry(
         "responses": "projector.dialects.responses:DIALECT",
         "openresponses": "projector.dialects.openresponses:DIALECT",
         "chat_completions": "projector.dialects.chat_completions:DIALECT",
-        "openwop": "projector.openwop.dialect:DIALECT",
+        "openwop": "projector.openwop:DIALECT",
     }
 )

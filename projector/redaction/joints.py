@@ -54,17 +54,6 @@ class Joint:
         self.owner, self.recent = owner, ""
         return tuple(dict.fromkeys(Rest(*row) for before in sorted(self._before) for row in self._values.rests(before)))
 
-    def record(self) -> list[int]:
-        """Return how many characters of a value the texts may end with: they are the state, without the texts."""
-        parts = {end[start:] for end in self._ends() for start in range(len(end))}
-        return sorted({len(part) for part in parts if any(value.startswith(part) for value in self._values.marks)})
-
-    def restore(self, lengths: Iterable[int]) -> None:
-        """Continue with what was recorded, of any value: only its exact rest is withheld."""
-        counts = set(lengths)
-        self._before = frozenset(value[:count] for value in self._values.marks for count in counts)
-        self.recent = ""
-
     def _ends(self) -> set[str]:
         return {self._values.beginning_at_end(before + self.recent) for before in (*self._before, "")}
 

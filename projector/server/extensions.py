@@ -46,6 +46,6 @@ class ExtensionSettings(Table, ABC):
 
 
 EXTENSIONS: Final[Registry[type[ExtensionSettings]]] = Registry(
-    {"openwop": "projector.openwop.host.settings:OpenWopSettings"}
+    {"openwop": "projector.openwop.settings:OpenWopSettings"}
 )
 """Name of the table -> its settings."""

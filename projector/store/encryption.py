@@ -41,8 +41,6 @@ _NONCE_BYTES: Final = 12
 _PREFIX_BYTES: Final = len(_VERSION) + _ID_BYTES + _NONCE_BYTES
 OVERHEAD_BYTES: Final = _PREFIX_BYTES + 16
 """By how much a ciphertext is longer."""
-_PARKED: Final = b"parked"
-"""Place of the state of a parked log, which no number of a frame equals."""
 _CIPHERS_MAX: Final = 4_096
 """Derived keys that are kept; about 1 KB each."""
 
@@ -146,16 +144,6 @@ class EncryptedStore:
         """See `Store`."""
         await self._inner.delete(stream_id)
 
-    async def park(self, stream_id: str, state: bytes, *, first: int = 0, frames: Sequence[bytes] = ()) -> bool:
-        """See `Store`."""
-        (closed,) = self._keys.encrypt(_stream(stream_id), [_PARKED], [state])
-        return await self._inner.park(stream_id, closed, first=first, frames=self._encrypt(stream_id, first, frames))
-
-    async def take(self, stream_id: str) -> bytes | None:
-        """See `Store`."""
-        closed = await self._inner.take(stream_id)
-        return None if closed is None else self._keys.decrypt(_stream(stream_id), [_PARKED], [closed])[0]
-
     async def renew(self, stream_ids: Collection[str]) -> Mapping[str, Renewal]:
         """See `Store`."""
         return await self._inner.renew(stream_ids)
@@ -199,13 +187,6 @@ class EncryptedStore:
     async def drop(self, kind: str, key: str) -> None:
         """See `Store`."""
         await self._inner.drop(kind, key)
-
-    async def replace(self, kind: str, key: str, expected: bytes | None, value: bytes, ttl_s: float) -> bool:
-        """See `Store`."""
-        present = await self._inner.get(kind, key)
-        if (None if present is None else self._opened(kind, key, present)) != expected:
-            return False
-        return await self._inner.replace(kind, key, present, self._closed(kind, key, value), ttl_s)
 
     async def update(self, kind: str, keys: Sequence[str], change: Change, ttl_s: float) -> None:
         """See `Store`."""

@@ -7,7 +7,6 @@ import time
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import inf
 from typing import Final
 
 from projector.store.budgets import Budgets, MemoryBudgets
@@ -49,8 +48,6 @@ class _Log:
     seal: Seal | None = None
     sealed_s: float = 0.0
     cancel_requested: bool = False
-    parked: bytes | None = None
-    """The state of a log without a producer."""
     waiting: set[asyncio.Event] = field(default_factory=set)
 
     @property
@@ -139,7 +136,7 @@ class MemoryStore(MemoryValues):
         `size` is the size of the frames, if it is known.
         """
         log = self._open.get(stream_id)
-        if log is None or log.parked is not None:
+        if log is None:
             return self._lost(stream_id)
         if first == log.trimmed + log.frames.count + 1:
             self._extend(log, frames, size)
@@ -213,30 +210,6 @@ class MemoryStore(MemoryValues):
         """See `Store`."""
         self._drop(stream_id)
 
-    async def park(self, stream_id: str, state: bytes, *, first: int = 0, frames: Sequence[bytes] = ()) -> bool:
-        """See `Store`."""
-        self._sweep()
-        log = self._open.get(stream_id)
-        if log is None or log.parked is not None or log.leased_until_s <= self._clock():
-            return False
-        if frames:
-            if first != log.last + 1:
-                return False
-            self._extend(log, frames)
-        log.parked, log.leased_until_s = state, inf
-        return True
-
-    async def take(self, stream_id: str) -> bytes | None:
-        """See `Store`."""
-        self._sweep()
-        log = self._open.get(stream_id)
-        if log is None or log.parked is None:
-            return None
-        state, log.parked = log.parked, None
-        log.leased_until_s = self._clock() + LEASE_S
-        log.wake()  # they wait for the end of the lease as well
-        return state
-
     async def renew(self, stream_ids: Collection[str]) -> Mapping[str, Renewal]:
         """See `Store`."""
         return self.renew_now(stream_ids)
@@ -248,7 +221,7 @@ class MemoryStore(MemoryValues):
         renewed: dict[str, Renewal] = {}
         for stream_id in stream_ids:
             log = self._open.get(stream_id)
-            if log is None or log.parked is not None:
+            if log is None:
                 renewed[stream_id] = Renewal(self._lost(stream_id), False, 0)
             else:
                 log.leased_until_s = now_s + LEASE_S

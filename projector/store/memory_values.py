@@ -49,13 +49,6 @@ class MemoryValues:
         """See `Store`."""
         self._values[kind].pop(key, None)
 
-    async def replace(self, kind: str, key: str, expected: bytes | None, value: bytes, ttl_s: float) -> bool:
-        """See `Store`."""
-        if self._find(kind, key) != expected:
-            return False
-        self._set(kind, key, value, ttl_s)
-        return True
-
     async def update(self, kind: str, keys: Sequence[str], change: Change, ttl_s: float) -> None:
         """See `Store`."""
         changed = change([self._find(kind, key) for key in keys])

@@ -203,16 +203,6 @@ class Store(Protocol):
 
     # producers and readers of other processes
 
-    async def park(self, stream_id: str, state: bytes, *, first: int = 0, frames: Sequence[bytes] = ()) -> bool:
-        """Append frames and give up the lease of a log that this process produces, in one step.
-
-        Return whether it had the lease, and the frames follow the last one; otherwise nothing is changed. A parked log
-        has no producer: nothing can be appended, and no reader seals it. `state` is what a process needs to continue.
-        """
-
-    async def take(self, stream_id: str) -> bytes | None:
-        """Take the lease of a parked log; return its state. None for all callers but one, and if it is not parked."""
-
     async def renew(self, stream_ids: Collection[str]) -> Mapping[str, Renewal]:
         """Renew leases of streams that this process produces. To be called every `RENEWAL_S` seconds."""
 
@@ -247,9 +237,6 @@ class Store(Protocol):
 
     async def drop(self, kind: str, key: str) -> None:
         """Remove a value. Idempotent."""
-
-    async def replace(self, kind: str, key: str, expected: bytes | None, value: bytes, ttl_s: float) -> bool:
-        """Store a value if the present one is as expected (None: absent); return whether it was."""
 
     async def update(self, kind: str, keys: Sequence[str], change: Change, ttl_s: float) -> None:
         """Replace several values by what `change` makes of them, in one step."""

@@ -97,7 +97,7 @@ class Index:
         owner = "" if size is None else size.decode().partition(" ")[2]
         await self._connection.run_transaction(
             [
-                ("DEL", *(f"{self._prefix}{name}:{stream_id}" for name in ("log", "head", "state", "lease", "parked"))),
+                ("DEL", *(f"{self._prefix}{name}:{stream_id}" for name in ("log", "head", "state", "lease"))),
                 *self._forget([stream_id]),
                 ("ZREM", self._owned(owner), stream_id),
                 ("ZREM", self._done(owner), stream_id),

@@ -1,7 +1,7 @@
 """The store of any number of processes: Redis 7 or Valkey, one server or one with replicas, no cluster, no Lua.
 
 Keys of a stream, after the prefix: `log:ID` (see `redis_entries`), `head:ID`, `state:ID` (cancel, last reader),
-`lease:ID`, the ID of the process that has it, and `parked:ID` instead of a lease. All of them expire.
+`lease:ID`, the ID of the process that has it. All of them expire.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
-from redis.exceptions import ResponseError, WatchError
+from redis.exceptions import ResponseError
 
 from projector.store.budgets import Budgets
 from projector.store.packing import pack, unpack
@@ -171,7 +171,7 @@ class RedisStore(RedisValues):
         await self._connection.run_all(
             [
                 *(("PEXPIRE", name, kept_ms) for name in names),
-                ("DEL", self._lease(stream_id), self._parked(stream_id)),
+                ("DEL", self._lease(stream_id)),
                 *self._index.sealed(stream_id, owner),
                 *sized,
             ]
@@ -200,7 +200,8 @@ class RedisStore(RedisValues):
         page = page_of(entries, after, max_bytes)
         if page.frames or page.seal is not None:
             return page, True
-        exists, leased = _raise_error(await self._connection.run_all([("EXISTS", log), self._is_kept(stream_id)]))
+        looks: list[Command] = [("EXISTS", log), ("EXISTS", self._lease(stream_id))]
+        exists, leased = _raise_error(await self._connection.run_all(looks))
         if not exists:
             raise UnknownStreamError("there is no such stream")
         return page, bool(leased)
@@ -222,7 +223,7 @@ class RedisStore(RedisValues):
         leased, head, newest, oldest, (cancel, read) = _raise_error(
             await self._connection.run_all(
                 [
-                    self._is_kept(stream_id),
+                    ("EXISTS", self._lease(stream_id)),
                     ("GET", self._head(stream_id)),
                     ("XREVRANGE", log, "+", "-", "COUNT", 2),
                     ("XRANGE", log, f"({BEGIN}", "+", "COUNT", 1),
@@ -250,38 +251,6 @@ class RedisStore(RedisValues):
         self._written.pop(stream_id, None)
         await self._index.drop(stream_id)
         self._readers.wake(stream_id)
-
-    async def park(self, stream_id: str, state: bytes, *, first: int = 0, frames: Sequence[bytes] = ()) -> bool:
-        """See `Store`. The log is watched too: a transaction is not undone if one of its commands is refused."""
-        self._written.pop(stream_id, None)
-        log, lease, parked = self._log(stream_id), self._lease(stream_id), self._parked(stream_id)
-        async with self._connection.transaction() as pipeline:
-            await pipeline.watch(lease, log)
-            if await pipeline.get(lease) != self._process_id.encode():
-                return False
-            if frames:
-                newest = await pipeline.execute_command("XREVRANGE", log, "+", "-", "COUNT", 1)
-                if ends(newest) != (first - 1, None):
-                    return False
-            pipeline.multi()
-            if frames:
-                pipeline.execute_command(*batch_entry(log, Batch(stream_id, first, frames), pack(frames)))
-            pipeline.execute_command("SET", parked, state, "PX", ttl_ms(self._limits.open_max_s))
-            pipeline.execute_command("DEL", lease)
-            return await _is_executed(pipeline)
-
-    async def take(self, stream_id: str) -> bytes | None:
-        """See `Store`."""
-        parked = self._parked(stream_id)
-        async with self._connection.transaction() as pipeline:
-            await pipeline.watch(parked)
-            state: bytes | None = await pipeline.get(parked)
-            if state is None:
-                return None
-            pipeline.multi()
-            pipeline.execute_command("DEL", parked)
-            pipeline.execute_command("SET", self._lease(stream_id), self._process_id, "PX", _LEASE_MS)
-            return state if await _is_executed(pipeline) else None
 
     async def renew(self, stream_ids: Collection[str]) -> Mapping[str, Renewal]:
         """See `Store`."""
@@ -352,25 +321,24 @@ class RedisStore(RedisValues):
     async def _look(self, stream_ids: Sequence[str]) -> Sequence[str]:
         """Record that streams are read; return those without a lease."""
         await self._touch(stream_ids)
-        kept = _raise_error(await self._connection.run_all([self._is_kept(one) for one in stream_ids]))
+        kept = _raise_error(await self._connection.run_all([("EXISTS", self._lease(one)) for one in stream_ids]))
         return [one for one, is_kept in zip(stream_ids, kept, strict=True) if not is_kept]
 
     async def _adopt(self, stream_id: str) -> Written | Refusal:
         """Return the state of a log of which this object knows nothing, or why nothing can be appended."""
-        newest, exists, head, is_parked = _raise_error(
+        newest, exists, head = _raise_error(
             await self._connection.run_all(
                 [
                     ("XREVRANGE", self._log(stream_id), "+", "-", "COUNT", 1),
                     ("EXISTS", self._log(stream_id)),
                     ("GET", self._head(stream_id)),
-                    ("EXISTS", self._parked(stream_id)),
                 ]
             )
         )
         if not exists or head is None:
             return "unknown"
         last, seal = ends(newest)
-        if seal is not None or is_parked:
+        if seal is not None:
             return "sealed"
         return self._written.setdefault(stream_id, Written(unpack(head)[0].decode(), last, self._limits))
 
@@ -397,13 +365,6 @@ class RedisStore(RedisValues):
     def _lease(self, stream_id: str) -> str:
         return f"{self._key}lease:{stream_id}"
 
-    def _parked(self, stream_id: str) -> str:
-        return f"{self._key}parked:{stream_id}"
-
-    def _is_kept(self, stream_id: str) -> Command:
-        """Return the command that tells whether a log has a producer or is parked."""
-        return ("EXISTS", self._lease(stream_id), self._parked(stream_id))
-
 
 def _refusal(answer: object) -> Refusal | None:
     """Return why an entry was refused.
@@ -420,15 +381,6 @@ def _refusal(answer: object) -> Refusal | None:
     if "equal or smaller" in str(answer):  # it was appended, and the answer lost
         return None
     raise StoreUnavailableError(f"Redis refused an entry: {type(answer).__name__}")
-
-
-async def _is_executed(pipeline: Any) -> bool:
-    """Execute a transaction; return false if another process has changed what it watches."""
-    try:
-        await pipeline.execute()
-    except WatchError:
-        return False
-    return True
 
 
 def _raise_error(answers: list[Any]) -> list[Any]:

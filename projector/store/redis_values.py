@@ -60,20 +60,6 @@ class RedisValues:
         """See `Store`."""
         await self._connection.run("DEL", self._name(kind, key))
 
-    async def replace(self, kind: str, key: str, expected: bytes | None, value: bytes, ttl_s: float) -> bool:
-        """See `Store`."""
-        if expected is None:
-            return bool(await self._connection.run("SET", self._name(kind, key), value, "NX", "PX", ttl_ms(ttl_s)))
-        is_expected = False
-
-        def change(values: Sequence[bytes | None]) -> Sequence[bytes | None] | None:
-            nonlocal is_expected
-            is_expected = values[0] == expected
-            return [value] if is_expected else None
-
-        await self.update(kind, [key], change, ttl_s)
-        return is_expected
-
     async def update(self, kind: str, keys: Sequence[str], change: Change, ttl_s: float) -> None:
         """See `Store`. Another change in between repeats it."""
         names = [self._name(kind, key) for key in keys]

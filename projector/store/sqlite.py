@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import inf
 from pathlib import Path
 
 from projector.store import sqlite_tables as tables
@@ -29,7 +28,7 @@ from projector.store.sqlite_threads import Threads
 
 @dataclass(slots=True, eq=False)
 class _Live:
-    """A stream that this process produces, or one that is parked."""
+    """A stream that this process produces."""
 
     leased_until_s: float
     read_s: float
@@ -92,7 +91,7 @@ class SqliteStore:
     async def read(self, stream_id: str, after: int, max_bytes: int) -> Page:
         """See `Store`."""
         page = await self._page(stream_id, after, max_bytes)
-        if page.seal is not None or page.frames or await self._is_kept(stream_id):
+        if page.seal is not None or page.frames or self._is_leased(stream_id):
             return page
         await self.seal(stream_id, reason=INTERRUPTED)
         return await self._page(stream_id, after, max_bytes)
@@ -127,7 +126,7 @@ class SqliteStore:
         if row is None:
             self._end(stream_id)
             return None
-        if row.seal is None and not await self._is_kept(stream_id):
+        if row.seal is None and not self._is_leased(stream_id):
             await self.seal(stream_id, reason=INTERRUPTED)
             row = await self._row(stream_id)
             if row is None:
@@ -146,29 +145,6 @@ class SqliteStore:
         await self._threads.write(lambda writing: writing.delete(stream_id))
         self._end(stream_id)
 
-    async def park(self, stream_id: str, state: bytes, *, first: int = 0, frames: Sequence[bytes] = ()) -> bool:
-        """See `Store`."""
-        if not self._is_leased(stream_id):
-            return False
-        last = await self._threads.write(lambda writing: writing.park(stream_id, first, frames, state))
-        if last is not None:
-            live = self._live.setdefault(stream_id, _Live(inf, self._clock()))
-            live.last, live.leased_until_s = last, inf
-            _wake(live)
-        return last is not None
-
-    async def take(self, stream_id: str) -> bytes | None:
-        """See `Store`."""
-        taken = await self._threads.write(lambda writing: writing.take(stream_id))
-        if taken is None:
-            return None
-        last, state = taken
-        now_s = self._clock()
-        live = self._live.setdefault(stream_id, _Live(0, now_s, last))
-        live.leased_until_s = now_s + LEASE_S
-        _wake(live)  # they wait for the end of the lease as well
-        return state
-
     async def renew(self, stream_ids: Collection[str]) -> Mapping[str, Renewal]:
         """See `Store`."""
         lost = await self._threads.write(lambda writing: writing.status_of(stream_ids))
@@ -177,8 +153,7 @@ class SqliteStore:
         for stream_id, refusal in lost.items():
             live = self._live.get(stream_id)
             if refusal is not None or live is None:
-                if refusal != "sealed":  # it may be parked, and have readers
-                    self._end(stream_id)
+                self._end(stream_id)
                 renewed[stream_id] = Renewal(refusal or "unknown", False, 0)
             else:
                 live.leased_until_s = now_s + LEASE_S
@@ -231,18 +206,6 @@ class SqliteStore:
         """See `Store`."""
         await self.update(kind, [key], lambda _: [None], 0)
 
-    async def replace(self, kind: str, key: str, expected: bytes | None, value: bytes, ttl_s: float) -> bool:
-        """See `Store`."""
-        is_expected = False
-
-        def change(values: Sequence[bytes | None]) -> Sequence[bytes | None] | None:
-            nonlocal is_expected
-            is_expected = values[0] == expected
-            return [value] if is_expected else None
-
-        await self.update(kind, [key], change, ttl_s)
-        return is_expected
-
     async def update(self, kind: str, keys: Sequence[str], change: Change, ttl_s: float) -> None:
         """See `Store`."""
         await self._threads.write(lambda writing: writing.update(kind, keys, change, ttl_s))
@@ -256,16 +219,6 @@ class SqliteStore:
         await self._threads.aclose()
         for stream_id in [*self._live]:
             self._end(stream_id)
-
-    async def _is_kept(self, stream_id: str) -> bool:
-        """Return whether a stream has a producer, or is parked: also by the process before this one."""
-        if self._is_leased(stream_id):
-            return True
-        row = await self._row(stream_id)
-        if row is None or row.parked is None or row.seal is not None:
-            return self._is_leased(stream_id)  # it may have been taken meanwhile
-        self._live.setdefault(stream_id, _Live(inf, self._clock(), row.last))
-        return True
 
     def _is_leased(self, stream_id: str) -> bool:
         live = self._live.get(stream_id)

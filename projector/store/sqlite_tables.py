@@ -25,7 +25,7 @@ from projector.store.protocol import (
     UnknownStreamError,
 )
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 STREAM_BYTES: Final = 1_000
 """Size of a stream without frames, with its rows in indexes."""
 FRAME_BYTES: Final = 8
@@ -36,7 +36,7 @@ SCHEMA: Final = f"""
 CREATE TABLE streams (
     number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, owner TEXT NOT NULL, producer TEXT NOT NULL,
     created_ms INTEGER NOT NULL, meta BLOB NOT NULL, opened_s REAL NOT NULL, first INTEGER NOT NULL DEFAULT 1,
-    last INTEGER NOT NULL DEFAULT 0, size INTEGER NOT NULL, reason TEXT, sealed_s REAL, parked BLOB
+    last INTEGER NOT NULL DEFAULT 0, size INTEGER NOT NULL, reason TEXT, sealed_s REAL
 );
 CREATE INDEX streams_by_owner ON streams (owner, sealed_s);
 CREATE INDEX streams_by_seal ON streams (sealed_s);
@@ -48,11 +48,8 @@ PRAGMA user_version = {SCHEMA_VERSION};
 """
 
 
-MIGRATION: Final = """
-ALTER TABLE streams ADD COLUMN parked BLOB;
-PRAGMA user_version = 2;
-"""
-"""Makes a file of version 2 of one of version 1."""
+MIGRATIONS: Final[Mapping[int, str]] = {1: "", 2: "ALTER TABLE streams DROP COLUMN parked;"}
+"""Version of a file -> what makes it one of the present version."""
 
 
 class Row(NamedTuple):
@@ -70,8 +67,6 @@ class Row(NamedTuple):
     size: int
     reason: str | None
     sealed_s: float | None
-    parked: bytes | None
-    """State of a log without a producer."""
 
     @property
     def head(self) -> StreamHead:
@@ -81,7 +76,7 @@ class Row(NamedTuple):
     @property
     def refusal(self) -> Refusal | None:
         """Why nothing can be appended."""
-        return None if self.sealed_s is None and self.parked is None else "sealed"
+        return None if self.sealed_s is None else "sealed"
 
     @property
     def seal(self) -> Seal | None:
@@ -110,8 +105,8 @@ def create(connection: sqlite3.Connection) -> None:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version == 0:
         connection.executescript(f"BEGIN IMMEDIATE;{SCHEMA}COMMIT;")
-    elif version == 1:
-        connection.executescript(f"BEGIN IMMEDIATE;{MIGRATION}COMMIT;")
+    elif version in MIGRATIONS:
+        connection.executescript(f"BEGIN IMMEDIATE;{MIGRATIONS[version]}PRAGMA user_version = {SCHEMA_VERSION};COMMIT;")
     elif version != SCHEMA_VERSION:
         raise sqlite3.DatabaseError(f"it has version {version}, expected {SCHEMA_VERSION}")
 
@@ -216,26 +211,6 @@ class Writing:
             "UPDATE streams SET reason = ?, sealed_s = ? WHERE number = ?", (reason, self._clock(), row.number)
         )
         return True
-
-    def park(self, stream_id: str, first: int, frames: Sequence[bytes], state: bytes) -> int | None:
-        """See `Store.park`; return the number of the last frame."""
-        row = self._find(stream_id)
-        if row is None or row.sealed_s is not None or row.parked is not None:
-            return None
-        if frames:
-            if first != row.last + 1:
-                return None
-            self._extend(row, frames)
-        self.connection.execute("UPDATE streams SET parked = ? WHERE number = ?", (state, row.number))
-        return row.last + len(frames)
-
-    def take(self, stream_id: str) -> tuple[int, bytes] | None:
-        """See `Store.take`; return the number of the last frame, and the state."""
-        row = self._find(stream_id)
-        if row is None or row.sealed_s is not None or row.parked is None:
-            return None
-        self.connection.execute("UPDATE streams SET parked = NULL WHERE number = ?", (row.number,))
-        return row.last, bytes(row.parked)
 
     def delete(self, stream_id: str) -> None:
         """See `Store.delete`."""

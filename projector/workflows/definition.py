@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from projector._errors import UsageError
 from projector.core.context import BranchContext
@@ -109,15 +109,6 @@ class Plan:
         self._max_input_chars = max_input_chars
         self.is_failed = False
         """Whether a required step has failed."""
-
-    def record(self) -> dict[str, Any]:
-        """Return the results so far as JSON, and how many stages are left, the present one included."""
-        return {"values": self._values, "left": len(self._left) + 1}
-
-    def restore(self, record: Mapping[str, Any]) -> None:
-        """Continue with the present stage of a plan that another process has recorded."""
-        self._values = dict(record["values"])
-        self._left = self._left[-record["left"] :]
 
     def next(self) -> tuple[Step, ...]:
         """Return the parallel steps that run now; empty at the end of the run."""

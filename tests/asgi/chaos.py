@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from projector.contracts.kinds import TERMINAL_KINDS
-from projector.openwop.contract.checker import check_log
+from projector.openwop.checker import check_log
 from projector.openwop.event_log import RUN_TERMINALS
 from tests.asgi.conftest import Answer, request_bytes
 from tests.asgi.faulty_provider import BROKEN, CANARY, FAULTS, WHOLE, FaultyProvider, Plan
@@ -64,7 +64,6 @@ CASES: Final = {
     "ag-ui": Case("/api/v1/ag-ui/helper", RUN_INPUT, "ag_ui", R_TOOLS),
     "ag-ui-chat": Case("/api/v1/ag-ui/chatty", RUN_INPUT, "ag_ui", C_ONE),
     "openwop": Case(RUNS, {"workflowId": "helper", "inputs": {"message": "PLAN"}}, "openwop", R_TOOLS),
-    "openwop-workflow": Case(RUNS, {"workflowId": "both", "inputs": {"message": "PLAN"}}, "openwop", R_ONE),
     "responses": Case("/v1/responses", IN_RESPONSES | STREAM, "responses", R_TOOLS),
     "responses-public": Case("/v1/responses", IN_RESPONSES | STREAM, "public_sse_v1", R_ONE),
     "responses-open": Case("/v1/responses", IN_RESPONSES | STREAM, "openresponses", R_ONE),

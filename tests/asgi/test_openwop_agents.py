@@ -164,9 +164,18 @@ async def test_a_slow_reader_does_not_slow_the_run(host: OpenWopPeer, upstream: 
     assert sum(len(event["payload"]["chunk"]) for event in whole if event["type"] == "output.chunk") == 9_000_000
 
 
-@pytest.mark.parametrize(("action", "approve"), [("accept", True), ("reject", False)])
+ANSWERS: list[tuple[dict[str, Any], str]] = [
+    ({"action": "accept"}, "accept"),
+    ({"action": "reject"}, "reject"),
+    ({"decision": "approved"}, "accept"),
+    ({"decision": "approve"}, "accept"),
+    ({"decision": "rejected"}, "reject"),
+]
+
+
+@pytest.mark.parametrize(("value", "action"), ANSWERS)
 async def test_an_approval_resumes_the_agent(
-    host: OpenWopPeer, upstream: Start, check: Check, action: str, *, approve: bool
+    host: OpenWopPeer, upstream: Start, check: Check, value: dict[str, Any], action: str
 ) -> None:
     model = await upstream(
         says([created("r1"), *approval("mcpr_1"), completed("r1")], [created("r2"), text("Done"), completed("r2")])
@@ -177,12 +186,13 @@ async def test_an_approval_resumes_the_agent(
     assert await host.site.is_quiet()  # a run that waits for approval does not count as a stream
     (suspended,) = [event for event in await host.log(run_id) if event["type"] == "node.suspended"]
     assert suspended["payload"]["data"]["artifactId"] == "mcpr_1"
-    assert (await document(await host.resolve(run_id, "agent", action)))["status"] == "running"
+    answered = await host.post(f"/v1/runs/{run_id}/interrupts/agent", {"resumeValue": value})
+    assert (await document(answered))["status"] == "running"
     await host.until(run_id, "completed")
     first, second = model.peers.get_nowait(), model.peers.get_nowait()
     assert second.body["previous_response_id"] == "r1"
     assert second.body["input"] == [
-        {"type": "mcp_approval_response", "approval_request_id": "mcpr_1", "approve": approve}
+        {"type": "mcp_approval_response", "approval_request_id": "mcpr_1", "approve": action == "accept"}
     ]
     assert second.body["model"] == first.body["model"]
     log = await host.log(run_id)
@@ -193,7 +203,7 @@ async def test_an_approval_resumes_the_agent(
     (received,) = [event["payload"] for event in log if event["type"] == "approval.received"]
     (resolved,) = [event["payload"] for event in log if event["type"] == "interrupt.resolved"]
     assert (received["action"], received["decidedBy"]) == (action, "anonymous")
-    assert (resolved["resumeValue"], resolved["resolvedBy"]) == ({"action": action}, "anonymous")
+    assert (resolved["resumeValue"], resolved["resolvedBy"]) == (value, "anonymous")
     assert [event["sequence"] for event in log] == list(range(len(log)))
     assert len({event["eventId"] for event in log}) == len(log)
     for event in log:
@@ -318,8 +328,8 @@ async def test_an_invalid_answer_leaves_the_run_suspended(host: OpenWopPeer, ups
     assert (await host.snapshot(run_id))["status"] == "waiting-approval"
     await document(await host.post(f"/v1/runs/{run_id}/cancel", {}))
     await host.until(run_id, "cancelled")
-    late = await error(await host.resolve(run_id, "agent", "accept"), 422)
-    assert late["error"] == "interrupt_cancelled"
+    late = await error(await host.resolve(run_id, "agent", "accept"), 409)
+    assert late["error"] == "interrupt_already_resolved"
 
 
 async def test_the_key_of_the_upstream_is_withheld_from_the_log(

@@ -1,22 +1,18 @@
-"""Every call of the protocol's own client that the host supports: `openwop_client`, which blocks, in a thread."""
+"""The calls of the protocol's own client that the host supports: `openwop_client`, which blocks, in a thread."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 import openwop_client as wop
 import pytest
 
-from projector.openwop.client import divergence
 from tests.asgi.conftest import Script, ScriptedUpstream
 from tests.asgi.openwop_peer import OpenWopPeer
 from tests.asgi.test_openwop_agents import approval, completed, created, hosting, says, text
-from tests.asgi.test_openwop_webhooks import host_for, is_signed, receiving
 
-REASONING = "conformance-agent-reasoning"
 LOW_CONFIDENCE = "conformance-agent-low-confidence"
 
 Start = Callable[[Script], Awaitable[ScriptedUpstream]]
@@ -29,7 +25,7 @@ class Caller:
 
     def __init__(self, host: OpenWopPeer) -> None:
         self.client = wop.OpenwopClient(base_url=f"http://127.0.0.1:{host.site.port}", api_key="k")
-        self._host = host
+        self.until = host.until
 
     async def call(self, function: Callable[..., T], *values: Any, **named: Any) -> T:
         return await asyncio.to_thread(lambda: function(*values, **named))
@@ -41,9 +37,6 @@ class Caller:
 
     async def events(self, run_id: str) -> list[Any]:
         return list((await self.call(self.client.runs_poll_events, run_id)).events)
-
-    async def until(self, run_id: str, status: str) -> None:
-        await self._host.until(run_id, status)
 
     async def resolve(self, run_id: str, node_id: str, value: object) -> str:
         body = wop.ResolveInterruptRequest(resumeValue=value)
@@ -97,45 +90,15 @@ async def test_an_interrupt_of_a_cancelled_run(serve: Serve) -> None:
     caller = Caller(OpenWopPeer(serve(openwop={"conformance": True})))
     run_id = await caller.create(LOW_CONFIDENCE)
     await caller.until(run_id, "waiting-approval")
+    (token,) = [event.payload["token"] for event in await caller.events(run_id) if event.type == "node.suspended"]
     await caller.call(caller.client.runs_cancel, run_id)
     await caller.until(run_id, "cancelled")
-    with pytest.raises(wop.WopError) as refused:
-        await caller.resolve(run_id, "low-conf-decider", {"action": "accept"})
-    assert (refused.value.status, refused.value.envelope.error) == (422, "interrupt_cancelled")
-
-
-async def test_a_fork(serve: Serve) -> None:
-    caller = Caller(OpenWopPeer(serve(openwop={"conformance": True})))
-    run_id = await caller.create(REASONING)
-    await caller.until(run_id, "completed")
-    for mode in ("replay", "branch"):
-        body = wop.ForkRunRequest(fromSeq=3, mode=mode)
-        said = await caller.call(caller.client.runs_fork, run_id, body, idempotency_key=mode)
-        assert (said.sourceRunId, said.mode, said.fromSeq) == (run_id, mode, 3)
-        await caller.until(said.runId, "completed")
-        logs = [[event.__dict__ for event in await caller.events(one)] for one in (run_id, said.runId)]
-        assert divergence(*logs) is None
-
-
-async def test_the_state_of_a_run(serve: Serve) -> None:
-    caller = Caller(OpenWopPeer(serve(openwop={"conformance": True})))
-    run_id = await caller.create(REASONING)
-    said = await caller.call(lambda: list(caller.client.runs_events(run_id, stream_mode="values")))
-    assert {event.type for event in said} == {"state.snapshot"}
-    assert said[-1].payload["status"] == (await caller.call(caller.client.runs_get, run_id)).status == "completed"
-
-
-async def test_webhooks(serve: Serve) -> None:
-    async with receiving() as receiver:
-        caller = Caller(host_for(serve, receiver))
-        url = f"http://127.0.0.1:{receiver.port}/hook"
-        request = wop.RegisterWebhookRequest(url=url, events=["run.completed"])
-        said = await caller.call(caller.client.webhooks_register, request)
-        run_id = await caller.create(REASONING)
-        delivery = await receiver.next()
-        assert json.loads(delivery.body)["runId"] == run_id
-        assert is_signed(delivery, said.secret)
-        await caller.call(caller.client.webhooks_unregister, said.subscriptionId, tenant_id="t")
+    body = wop.ResolveInterruptRequest(resumeValue={"action": "accept"})
+    for call, values in (
+        (caller.client.interrupts_resolve_by_run, (run_id, "low-conf-decider", body)),
+        (caller.client.interrupts_resolve_by_token, (token, body)),
+        (caller.client.interrupts_inspect_by_token, (token,)),
+    ):
         with pytest.raises(wop.WopError) as refused:
-            await caller.call(caller.client.webhooks_unregister, said.subscriptionId, tenant_id="t")
-        assert refused.value.envelope.error == "subscription_not_found"
+            await caller.call(call, *values)
+        assert (refused.value.status, refused.value.envelope.error) == (409, "interrupt_already_resolved")

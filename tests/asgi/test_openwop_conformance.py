@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from projector.openwop.contract.documents import Discovery, RunSnapshot
 from tests.asgi.openwop_peer import Check, OpenWopPeer, document, error, hold, schema_check, types
 
 REASONING = "conformance-agent-reasoning"
@@ -47,7 +46,6 @@ async def test_the_gates_of_all_scenarios_are_open(host: OpenWopPeer, check: Che
     assert {REASONING, STREAMING, LOW_CONFIDENCE} <= set(said["fixtures"])
     assert {name: said[name] for name in said["capabilities"]} == said["capabilities"]
     check("capabilities.schema.json", said)
-    Discovery.model_validate(said)
 
 
 async def test_every_agent_event_names_its_agent(host: OpenWopPeer) -> None:
@@ -172,6 +170,5 @@ async def test_every_event_is_valid_for_the_schemas(host: OpenWopPeer, check: Ch
     for event in log:
         hold(check, event)
     check("run-snapshot.schema.json", snapshot)
-    RunSnapshot.model_validate(snapshot)
     check("workflow-definition.schema.json", await document(await host.get(f"/v1/workflows/{workflow_id}")))
     await host.post(f"/v1/runs/{run_id}/cancel", {})

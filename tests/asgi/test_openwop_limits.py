@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from projector.openwop.host.runs import RunStore
-from projector.openwop.host.settings import OpenWopSettings
+from projector.openwop.runs import HostRun, RunStore, Work
+from projector.openwop.settings import OpenWopSettings
 from projector.server.app import create_app
 from projector.server.config.settings import Settings
 from projector.server.http.problems import Problem
@@ -44,8 +44,9 @@ async def test_a_run_that_exceeds_its_log_fails(serve: Serve, upstream: Start) -
     snapshot = await host.until(run_id, "failed")
     assert snapshot["error"]["code"] == "log_full"
     answer = await host.get(f"/v1/runs/{run_id}/events")
-    assert int(answer.headers["content-length"]) < 40_000
-    assert types((await document(answer))["events"])[-1] == "run.failed"
+    said = await answer.rest()
+    assert len(said) < 40_000
+    assert types(json.loads(said)["events"])[-1] == "run.failed"
     await asyncio.wait_for((await model.peers.get()).gone.wait(), PATIENCE_S)
 
 
@@ -68,36 +69,16 @@ async def test_the_oldest_ended_runs_make_room(serve: Serve) -> None:
 KEYS = {name: f"sha256:{hashlib.sha256(name.encode()).hexdigest()}" for name in ("one", "two")}
 
 
-def callers(serve: Serve, **settings: Any) -> tuple[OpenWopPeer, OpenWopPeer]:
-    """Return one host as two callers."""
-    site = serve(auth={"api_keys": KEYS}, openwop={"conformance": True, **settings})
-    one, two = (OpenWopPeer(site, authorization=f"Bearer {name}") for name in ("one", "two"))
-    return one, two
-
-
-@pytest.mark.parametrize("limit", ["max_caller_runs", "max_caller_waiting"])
-async def test_a_caller_leaves_room_for_the_runs_of_others(serve: Serve, limit: str) -> None:
-    one, two = callers(serve, max_runs=3, **{limit: 2})
-    runs = [await one.create(LOW_CONFIDENCE) for _ in range(2)]
-    for run_id in runs:
-        await one.until(run_id, "waiting-approval")
-    refused = await one.post("/v1/runs", {"workflowId": REASONING})
-    assert (await error(refused, 429))["error"] == "rate_limited"
-    assert refused.headers["retry-after"]
-    await two.until(await two.create(REASONING), "completed")
-    await document(await one.resolve(runs[0], "low-conf-decider", "accept"))
-    await one.until(runs[0], "completed")
-    await one.until(await one.create(REASONING), "completed")
-    await document(await one.post(f"/v1/runs/{runs[1]}/cancel", {}))
-
-
 async def test_a_caller_leaves_room_for_the_readers_of_others(serve: Serve) -> None:
-    one, two = callers(serve, max_caller_readers=1)
+    limits = {"max_streams_per_caller": 1}
+    site = serve(auth={"api_keys": KEYS}, limits=limits, openwop={"conformance": True})
+    one, two = (OpenWopPeer(site, authorization=f"Bearer {name}") for name in KEYS)
     mine, theirs = await one.create(LOW_CONFIDENCE), await two.create(LOW_CONFIDENCE)
     reader = await one.stream(mine)
     for path in ("events", "events/poll"):
         refused = await one.get(f"/v1/runs/{mine}/{path}")
         assert (await error(refused, 429))["error"] == "rate_limited"
+        assert refused.headers["retry-after"]
     await document(await two.get(f"/v1/runs/{theirs}/events"))
     for peer, run_id in ((one, mine), (two, theirs)):
         await document(await peer.post(f"/v1/runs/{run_id}/cancel", {}))
@@ -107,32 +88,53 @@ async def test_a_caller_leaves_room_for_the_readers_of_others(serve: Serve) -> N
         assert time.monotonic() < deadline
 
 
-async def test_all_logs_together_have_a_limit() -> None:
-    runs = RunStore(OpenWopSettings(max_log_bytes=3000))
+class Idle(Work):
+    """Work that starts a run, with as many bytes, and waits until it may end it."""
 
-    def ended(run_id: str) -> None:
-        run = runs.create(run_id, "w", "me")
-        run.log.emit("run.started", {"workflowId": "w" * 800})
+    def __init__(self, n_bytes: int) -> None:
+        self._n_bytes = n_bytes
+        self.may_end = asyncio.Event()
+
+    async def run(self, run: HostRun) -> None:
+        run.log.emit("run.started", {"workflowId": "w" * self._n_bytes})
+        await self.may_end.wait()
+
+    def halt(self) -> None:
+        self.may_end.set()
+
+    def end(self, run: HostRun, _fault: object) -> None:
         run.log.emit("run.completed", {})
 
-    for number in range(10):
-        ended(f"run_{number}")
-    kept = [number for number in range(10) if await _has(runs, f"run_{number}")]
+
+async def started(runs: RunStore, n_bytes: int) -> tuple[HostRun, Idle]:
+    work = Idle(n_bytes)
+    run = runs.start("w", "me", lambda _: work)
+    await asyncio.sleep(0)
+    return run, work
+
+
+async def test_all_logs_together_have_a_limit() -> None:
+    runs, ids = RunStore(OpenWopSettings(max_log_bytes=3000)), list[str]()
+    for _ in range(10):
+        run, work = await started(runs, 800)
+        work.may_end.set()
+        await run.ended()
+        ids.append(run.run_id)
+    kept = [at for at, run_id in enumerate(ids) if _has(runs, run_id)]
     assert kept[-1] == 9
     assert 1 <= len(kept) <= 3
-    last = runs.create("run_x", "w", "me")
-    last.log.emit("run.started", {"workflowId": "w" * 2000})
+    last, _ = await started(runs, 2000)
     assert not last.log.is_full
     last.log.emit("node.started", {"nodeId": "n" * 2000}, node_id="n")
     assert last.log.is_full
     with pytest.raises(Problem):
-        runs.create("run_y", "w", "me")
+        runs.start("w", "me", lambda _: Idle(1))
     await runs.aclose()
 
 
-async def _has(runs: RunStore, run_id: str) -> bool:
+def _has(runs: RunStore, run_id: str) -> bool:
     try:
-        await runs.get(run_id, "me")
+        runs.get(run_id, "me")
     except Problem:
         return False
     return True
@@ -140,15 +142,12 @@ async def _has(runs: RunStore, run_id: str) -> bool:
 
 async def test_a_log_expires(serve: Serve) -> None:
     host = OpenWopPeer(serve(openwop={"conformance": True, "retention_s": 0.5}))
-    named = {"idempotency_key": "k"}
-    run_id = json.loads(await (await host.post("/v1/runs", {"workflowId": REASONING}, **named)).rest())["runId"]
+    run_id = await host.create(REASONING)
     waiting = await host.create(LOW_CONFIDENCE)
     deadline = time.monotonic() + PATIENCE_S
     while (await host.get(f"/v1/runs/{run_id}")).status != 404:
         assert time.monotonic() < deadline
         await asyncio.sleep(0.05)
-    anew = json.loads(await (await host.post("/v1/runs", {"workflowId": REASONING}, **named)).rest())["runId"]
-    assert anew != run_id
     assert (await host.snapshot(waiting))["status"] == "waiting-approval"
     await document(await host.post(f"/v1/runs/{waiting}/cancel", {}))
 

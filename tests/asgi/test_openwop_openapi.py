@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.resources import files
 from typing import Any
 
 import schemathesis
@@ -13,13 +14,15 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from projector.openwop.host.descriptions import PATHS
+from projector.contracts import codec
 from projector.server.app import create_app
 from projector.server.config.settings import Settings
 from projector.server.upstream.demo import DemoUpstream
 
 APP = create_app(Settings.model_validate({"openwop": {"conformance": True}}), lambda *_: DemoUpstream(pace_s=0))
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
+
+PATHS = codec.loads((files("projector.openwop") / "openapi.json").read_bytes())["paths"]
 
 schema = schemathesis.openapi.from_asgi("/v1/openapi.json", APP).include(path=list(PATHS))
 

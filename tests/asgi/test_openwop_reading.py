@@ -1,4 +1,4 @@
-"""Readers of a run of the OpenWOP host: modes, batches, resuming, polls, invalid queries."""
+"""Readers of a run of the OpenWOP host: modes, resuming, polls, invalid queries."""
 
 from __future__ import annotations
 
@@ -6,16 +6,12 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-import anyio
 import pytest
 from starlette.datastructures import QueryParams
 
-from projector.openwop.contract.events import EVENT_TYPES
-from projector.openwop.host import run_requests
-from projector.openwop.host.log_readers import MODES_BY_TYPE, EventStream, LogDocument, poll
-from projector.openwop.host.run_log import RunLog
-from projector.openwop.host.run_requests import MAX_BUFFER_MS, MAX_POLL_S, MODES, buffer_s, poll_s
-from projector.server.streaming.response_writer import SEND_MAX_BYTES
+from projector.openwop.events import EVENT_TYPES
+from projector.openwop.requests import MAX_POLL_S, MODES, poll_s
+from projector.openwop.run_log import MODES_BY_TYPE, RunLog, stream
 from tests.asgi.openwop_peer import OpenWopPeer, document, error, messages, messages_of, types
 
 STREAMING = "conformance-agent-reasoning-streaming"
@@ -76,29 +72,10 @@ async def test_events_of_each_mode(mode: str, expected: list[str]) -> None:
         payload = {"nodeId": "n", "interruptId": "i", "kind": "approval"}
         log.emit(kind, payload, node_id="n")
     shown = frozenset(mode.split(",")) if mode else frozenset({"updates"})
-    assert types(messages_of(await read(log, shown))) == expected
+    assert types(messages_of(b"".join([piece async for piece in stream(log, shown, -1, 60)]))) == expected
 
 
-async def read(log: RunLog, modes: Any, *, buffer_s: float = 0, last_sequence: int = -1) -> bytes:
-    """Read a log as a stream to its end."""
-    said: list[bytes] = []
-    never = asyncio.Event()
-
-    async def receive() -> dict[str, Any]:
-        await never.wait()
-        return {"type": "http.disconnect"}
-
-    async def send(message: Any) -> None:
-        said.append(message.get("body", b""))
-
-    stream = EventStream(
-        log, modes, buffer_s=buffer_s, last_sequence=last_sequence, heartbeat_s=0.05, client_stall_timeout_s=5
-    )
-    await stream({"type": "http", "state": {}, "headers": []}, receive, send)
-    return b"".join(said)
-
-
-@pytest.mark.parametrize("last", [-1, 0, 3, 6, 7, 100, 10**30])
+@pytest.mark.parametrize("last", [-1, 0, 3, 6, 7])
 async def test_a_stream_resumes_after_the_last_event_id(host: OpenWopPeer, last: int) -> None:
     run_id = await host.create(STREAMING)
     await host.until(run_id, "completed")
@@ -109,62 +86,18 @@ async def test_a_stream_resumes_after_the_last_event_id(host: OpenWopPeer, last:
     assert polled == {"events": whole[last + 1 :], "isComplete": True}
 
 
-async def test_events_are_sent_in_batches(host: OpenWopPeer) -> None:
-    run_id = await host.create(STREAMING)
-    await host.until(run_id, "completed")
-    whole = await host.log(run_id)
-    said = await messages(await host.stream(run_id, "?streamMode=debug&bufferMs=5000"))
-    assert {message.event for message in said} == {"batch"}
-    assert [event for message in said for event in message.data] == whole
-    assert said[-1].id == str(whole[-1]["sequence"])
-
-
-async def test_a_suspension_and_an_end_flush_the_batch(host: OpenWopPeer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_requests, "MAX_BUFFER_MS", 1_000_000)
+async def test_a_reader_beyond_the_log_gets_the_end(host: OpenWopPeer) -> None:
+    """Whatever it was sent before, a reader that resumes gets the terminal event."""
     run_id = await host.create(LOW_CONFIDENCE)
-    stream = await host.stream(run_id, "?bufferMs=1000000")
-    async with asyncio.timeout(60):
-        assert types(messages_of(await stream.chunk())[0].data)[-1] == "interrupt.requested"
-        await document(await host.resolve(run_id, "low-conf-decider", "accept"))
-        assert types(messages_of(await stream.chunk())[0].data)[-1] == "run.completed"
-        assert await stream.rest() == b""
-
-
-def stream_of(log: RunLog, buffer_s: float) -> EventStream:
-    return EventStream(log, {"debug"}, buffer_s=buffer_s, last_sequence=-1, heartbeat_s=5, client_stall_timeout_s=0.05)
-
-
-ANSWERS: list[tuple[str, Callable[[RunLog], Any]]] = [
-    ("document", lambda log: LogDocument(log, -1, b"]}", client_stall_timeout_s=0.05)),
-    ("poll", lambda log: asyncio.run(poll(log, -1, 0, 0.05, anyio.sleep_forever))),
-    ("stream", lambda log: stream_of(log, 0)),
-    ("batches", lambda log: stream_of(log, 5)),
-]
-
-
-@pytest.mark.parametrize(("name", "answer"), ANSWERS, ids=[row[0] for row in ANSWERS])
-def test_a_stalled_reader_is_sent_one_piece(name: str, answer: Callable[[RunLog], Any]) -> None:
-    """Otherwise a hundred stalled readers would need the memory of a hundred logs."""
-    del name
-    log = RunLog("run_1", 10_000_000, lambda _: True)
-    for _ in range(100):
-        log.emit("unknown.kind", {"text": "x" * 20_000})
-    log.emit("run.completed", {})
-    given: list[int] = []
-    never = asyncio.Event()
-
-    async def receive() -> dict[str, Any]:
-        await never.wait()
-        return {"type": "http.disconnect"}
-
-    async def send(message: Any) -> None:
-        if "body" in message:
-            given.append(len(message["body"]))
-            await never.wait()
-
-    asyncio.run(answer(log)({"type": "http", "state": {}, "headers": []}, receive, send))
-    assert len(given) == 1
-    assert given[0] < 2 * SEND_MAX_BYTES
+    await host.until(run_id, "waiting-approval")
+    reader = await host.stream(run_id, last_event_id="100")
+    await document(await host.resolve(run_id, "low-conf-decider", "accept"))
+    assert types(await messages(reader)) == ["interrupt.resolved", "node.resumed", "node.completed", "run.completed"]
+    for last in ("100", "9" * 30):
+        said = await messages(await host.stream(run_id, "?streamMode=messages", last_event_id=last))
+        assert types(said) == ["run.completed"]
+    polled = await document(await host.get(f"/v1/runs/{run_id}/events/poll?lastSequence=100"))
+    assert polled == {"events": [], "isComplete": True}
 
 
 async def test_a_large_log_is_sent_in_pieces(serve: Callable[..., Any], upstream: Any) -> None:
@@ -185,10 +118,8 @@ async def test_a_large_log_is_sent_in_pieces(serve: Callable[..., Any], upstream
     assert sum(len(event["payload"].get("chunk", "")) for event in whole) == 100 * 5_000
     polled = await document(await host.get(f"/v1/runs/{run_id}/events/poll?lastSequence=50"))
     assert polled == {"events": whole[51:], "isComplete": True}
-    for query in ("?streamMode=debug", "?streamMode=debug&bufferMs=100"):
-        said = await messages(await host.stream(run_id, query))
-        events = [event for message in said for event in (message.data if message.event == "batch" else [message.data])]
-        assert events == whole
+    said = await messages(await host.stream(run_id, "?streamMode=debug"))
+    assert [message.data for message in said] == whole
 
 
 async def test_heartbeats_are_sent_during_pauses(serve: Callable[..., Any]) -> None:
@@ -224,22 +155,14 @@ async def test_a_poll_without_a_cursor_begins_at_the_start(host: OpenWopPeer) ->
 
 
 def test_large_times_are_clamped() -> None:
-    assert buffer_s(QueryParams("bufferMs=999999")) == MAX_BUFFER_MS / 1000
-    assert buffer_s(QueryParams("bufferMs=" + "9" * 30)) == MAX_BUFFER_MS / 1000
-    assert buffer_s(QueryParams("bufferMs=10")) == 0.01
     assert poll_s(QueryParams("timeout=999999")) == MAX_POLL_S
     assert poll_s(QueryParams("timeout=0.25")) == 0.25
 
 
 REFUSED: list[tuple[str, str]] = [
-    ("events?streamMode=values,debug", "unsupported_stream_mode"),
+    ("events?streamMode=values", "unsupported_stream_mode"),
     ("events?streamMode=nothing", "unsupported_stream_mode"),
-    ("events?streamMode=updates,values", "unsupported_stream_mode"),
     ("events?streamMode=", "unsupported_stream_mode"),
-    ("events?bufferMs=-1", "validation_error"),
-    ("events?bufferMs=soon", "validation_error"),
-    ("events?bufferMs=1.5", "validation_error"),
-    ("events?bufferMs=" + "9" * 5_000, "validation_error"),
     ("events/poll?lastSequence=x", "validation_error"),
     ("events/poll?lastSequence=-2", "validation_error"),
     ("events/poll?timeout=-1", "validation_error"),

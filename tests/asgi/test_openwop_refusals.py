@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import re
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from projector.openwop.host.host_errors import FAULTS, HOST_ERRORS
-from projector.openwop.host.settings import OpenWopSettings
+from projector.openwop.requests import HOST_ERRORS
+from projector.openwop.runs import INTERRUPT_TIMEOUT, LOG_FULL, REJECTED
+from projector.openwop.settings import OpenWopSettings
 from projector.server.catalog import Catalog
 from projector.server.config.settings import Settings
 from tests.asgi.openwop_peer import OpenWopPeer, document, error
@@ -121,19 +124,69 @@ async def test_unknown_members_of_a_run_request_are_ignored(host: OpenWopPeer) -
     await host.until(await host.create(REASONING, **members), "completed")
 
 
-async def test_a_repeated_request_starts_one_run(host: OpenWopPeer) -> None:
+REPLAY = "openwop-idempotent-replay"
+
+
+async def test_a_repeated_request_gets_the_first_response(host: OpenWopPeer) -> None:
     body = {"workflowId": REASONING, "inputs": {}}
-    first = json.loads(await (await host.post("/v1/runs", body, idempotency_key="k")).rest())
-    await host.until(first["runId"], "completed")
+    first = await host.post("/v1/runs", body, idempotency_key="k")
+    said = await first.rest()
+    run_id = json.loads(said)["runId"]
+    await host.until(run_id, "completed")
     again = await host.post("/v1/runs", body, idempotency_key="k")
-    assert again.status == 201
-    assert json.loads(await again.rest()) == first | {"status": "completed"}
+    assert (again.status, await again.rest()) == (201, said)  # not the status that the run has now
+    assert (first.headers.get(REPLAY), again.headers[REPLAY]) == (None, "true")
+    assert again.headers["location"] == first.headers["location"]
     other = await host.post("/v1/runs", body | {"tags": ["t"]}, idempotency_key="k")
     assert (await error(other, 409))["error"] == "idempotency_key_mismatch"
     third = json.loads(await (await host.post("/v1/runs", body, idempotency_key="l")).rest())
-    assert third["runId"] != first["runId"]
+    assert third["runId"] != run_id
     long = await host.post("/v1/runs", body, idempotency_key="k" * 257)
     assert (await error(long, 400))["error"] == "validation_error"
+
+
+async def test_a_repeated_answer_gets_the_first_response(host: OpenWopPeer) -> None:
+    run_id = await host.create(LOW_CONFIDENCE)
+    await host.until(run_id, "waiting-approval")
+    (token,) = [event["payload"]["token"] for event in await host.log(run_id) if event["type"] == "node.suspended"]
+    body, key = {"resumeValue": {"action": "accept"}}, {"idempotency_key": "answer"}
+    for path in (f"/v1/runs/{run_id}/interrupts/low-conf-decider", f"/v1/interrupts/{token}"):
+        first = await host.post(path, body, **key)
+        if first.status == 409:  # another key, and nothing to answer any more: an error is not kept
+            assert (await error(await host.post(path, body, **key), 409))["error"] == "interrupt_already_resolved"
+            continue
+        said = await first.rest()
+        await host.until(run_id, "completed")
+        again = await host.post(path, body, **key)
+        assert (again.status, again.headers[REPLAY], await again.rest()) == (200, "true", said)
+        assert (await error(await host.post(path, body), 409))["error"] == "interrupt_already_resolved"
+
+
+async def test_concurrent_requests_with_one_key_start_one_run(host: OpenWopPeer) -> None:
+    body = {"workflowId": REASONING}
+    answers = await asyncio.gather(*(host.post("/v1/runs", body, idempotency_key="many") for _ in range(5)))
+    assert len({await answer.rest() for answer in answers}) == 1
+    assert sorted(answer.headers.get(REPLAY, "first") for answer in answers) == ["first", *["true"] * 4]
+
+
+async def test_a_key_of_a_failed_request_can_be_used_again(host: OpenWopPeer) -> None:
+    refused = await host.post("/v1/runs", {"workflowId": "nothing"}, idempotency_key="again")
+    await error(refused, 404)
+    assert (await host.post("/v1/runs", {"workflowId": REASONING}, idempotency_key="again")).status == 201
+
+
+async def test_a_snapshot_names_the_versions(host: OpenWopPeer) -> None:
+    snapshot = await host.snapshot(await host.create(REASONING))
+    assert snapshot["engineVersion"] == version("public-stream-projector")
+    assert snapshot["eventLogSchemaVersion"] == 1
+
+
+@pytest.mark.parametrize(("path", "status"), [("/v1/runs/x:fork", 405), ("/v1/webhooks", 404)])
+async def test_what_the_host_does_not_have_is_not_advertised(host: OpenWopPeer, path: str, status: int) -> None:
+    said = await document(await host.get("/.well-known/openwop"))
+    assert said.keys() & {"webhooks", "replay", "fork"} == set()
+    assert path.replace("/x:", "/{run_id}:") not in (await document(await host.get("/v1/openapi.json")))["paths"]
+    assert (await error(await host.post(path, {}), status))["error"] in {"not_found", "method_not_allowed"}
 
 
 async def test_invalid_bodies_methods_and_paths(host: OpenWopPeer) -> None:
@@ -193,28 +246,9 @@ async def test_a_run_is_visible_to_its_caller_only(serve: Serve) -> None:
     await document(await mine.post(f"/v1/runs/{run_id}/cancel", {}))
 
 
-async def test_conformance_requires_the_role(serve: Serve) -> None:
-    openwop = {"conformance": True, "conformance_callers": ["key:suite"], "workflows": {"mine": MINE}}
-    site = serve(auth={"api_keys": KEYS}, openwop=openwop)
-    mine, theirs = peer(site, "key-of-suite"), peer(site, "key-of-other")
-    for workflow_id in (REASONING, "mine"):
-        await mine.until(await mine.create(workflow_id), "completed")
-        answer = await theirs.post("/v1/runs", {"workflowId": workflow_id})
-        assert (await error(answer, 403))["error"] == "forbidden"
-
-
 SETTINGS: list[tuple[str, dict[str, Any], str]] = [
-    ("switched off", {"workflows": {"conformance-x": MINE}}, "requires `conformance = true`"),
-    ("no role", {"conformance": True, "workflows": {"mine": MINE}}, "or `conformance_callers`"),
-    (
-        "another id",
-        {"conformance": True, "workflows": {"conformance-x": MINE | {"id": "conformance-y"}}},
-        "`id` must be",
-    ),
-    ("a stray key", {"conformance": True, "workflows": {"conformance-x": MINE | {"stray": 1}}}, "stray"),
-    ("a role of nobody", {"conformance": True, "conformance_callers": ["suite"]}, "conformance_callers"),
+    ("configured nodes", {"conformance": True, "workflows": {"mine": MINE}}, "workflows"),
     ("no folder", {"conformance": True, "fixtures_dir": "/nowhere"}, "fixtures_dir"),
-    ("a short key", {"token_secret": "too short"}, "token_secret"),
     ("a threshold above one", {"escalation_threshold": 1.1}, "escalation_threshold"),
 ]
 
@@ -235,7 +269,7 @@ def test_invalid_settings_prevent_startup(name: str, openwop: dict[str, Any], me
         ({"a.txt": "{}"}, "expected a folder with JSON files"),
         (
             {"a.json": '{"id": "x", "nodes": [{"id": "n", "typeId": "core.conformance.mock-agent"}]}'},
-            "conformance_callers",
+            "`id` must match",
         ),
     ],
 )
@@ -252,7 +286,7 @@ def test_fixtures_of_other_node_types_are_skipped(tmp_path: Path) -> None:
         (tmp_path / f"{name}.json").write_text(json.dumps(document), encoding="utf-8")
     settings = Settings.model_validate({"openwop": {"conformance": True, "fixtures_dir": tmp_path}})
     assert isinstance(settings.openwop, OpenWopSettings)
-    assert list(settings.openwop.registered()) == ["conformance-mine"]
+    assert list(settings.openwop.mock_workflows) == ["conformance-mine"]
 
 
 @pytest.mark.parametrize("kind", ["agents", "workflows"])
@@ -277,9 +311,11 @@ def test_the_default_agent_has_the_dialect_with_the_table_only(tables: dict[str,
         assert ("openwop" in dialects) == has_dialect
 
 
-async def test_the_threshold_of_the_run_overrides_the_setting(serve: Serve) -> None:
-    low = {"nodes": [{"id": "n", "typeId": "core.orchestrator.supervisor", "config": {"mockConfidence": 0.6}}]}
-    openwop = {"conformance": True, "escalation_threshold": 0.5, "workflows": {"conformance-supervisor": low}}
+async def test_the_threshold_of_the_run_overrides_the_setting(serve: Serve, tmp_path: Path) -> None:
+    node = {"id": "n", "typeId": "core.orchestrator.supervisor", "config": {"mockConfidence": 0.6}}
+    document_ = {"id": "conformance-supervisor", "nodes": [node]}
+    (tmp_path / "a.json").write_text(json.dumps(document_), encoding="utf-8")
+    openwop = {"conformance": True, "escalation_threshold": 0.5, "fixtures_dir": tmp_path}
     host = OpenWopPeer(serve(openwop=openwop))
     await host.until(await host.create("conformance-supervisor"), "completed")
     for threshold, status in ((0.6, "completed"), (0.61, "waiting-approval")):
@@ -294,5 +330,5 @@ def test_the_page_lists_every_error_and_fault() -> None:
     rows = {row[1]: row[2] for row in re.finditer(r"^\| `(\w+)` \| (\d+) \|", page, re.MULTILINE)}
     for code, row in HOST_ERRORS.items():
         assert rows.get(code) == str(row.status.value), code
-    for code in FAULTS:
-        assert f"`{code}`" in page
+    for fault in (INTERRUPT_TIMEOUT, LOG_FULL, REJECTED):
+        assert f"`{fault.code}`" in page

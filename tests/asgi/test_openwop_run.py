@@ -8,14 +8,13 @@ import pytest
 from structlog.testing import capture_logs
 
 from projector.core.faults import FAULTS, Fault
-from projector.openwop.host.host_errors import REJECTED
-from projector.openwop.host.run_log import Interrupt, RunLog
-from projector.openwop.host.runs import HostRun, RunFailedError, RunStoppedError
+from projector.openwop.run_log import RunLog
+from projector.openwop.runs import REJECTED, HostRun, RunFailedError, RunStoppedError, Work
 
 Does = Callable[[HostRun], Awaitable[None]]
 
 
-class Work:
+class Scripted(Work):
     """Work that runs the function of a row."""
 
     def __init__(self, does: Does, *, is_mute: bool = False) -> None:
@@ -26,16 +25,10 @@ class Work:
     async def run(self, run: HostRun) -> None:
         await self._does(run)
 
-    def halt(self) -> None:
-        """Do nothing: there is no input."""
-
     def end(self, run: HostRun, fault: Fault | None) -> None:
         if not self._is_mute:
             error = {"error": {"code": fault.code, "message": "m"}} if fault else {}
             run.log.emit("run.failed" if fault else "run.cancelled", error)
-
-    def answer(self, _run: HostRun, _interrupt: Interrupt, value: object) -> object:
-        return value
 
     async def close(self) -> None:
         self.closed += 1
@@ -101,7 +94,7 @@ def new_run() -> HostRun:
 @pytest.mark.parametrize(("name", "does", "is_mute", "last", "code"), ROWS, ids=[row[0] for row in ROWS])
 async def test_every_run_has_one_end(name: str, does: Does, last: str, code: str | None, *, is_mute: bool) -> None:
     del name
-    run, work, ended = new_run(), Work(does, is_mute=is_mute), []
+    run, work, ended = new_run(), Scripted(does, is_mute=is_mute), []
     with capture_logs() as logs:
         run.start(work, ended.append)
         await run.ended()
@@ -117,7 +110,7 @@ async def test_every_run_has_one_end(name: str, does: Does, last: str, code: str
 
 
 async def test_a_run_stopped_before_it_starts_does_nothing() -> None:
-    run, work = new_run(), Work(complete)
+    run, work = new_run(), Scripted(complete)
     run.start(work, lambda _: None)
     run.stop(FAULTS["server_shutdown"])
     await run.ended()

@@ -13,7 +13,7 @@ import pytest
 import structlog
 
 from projector.core.faults import FAULTS
-from projector.openwop.host.host_errors import HOST_ERRORS
+from projector.openwop.requests import HOST_ERRORS
 from projector.providers.agents_sdk.failures import RUN_FAULTS
 from projector.server.http.problems import PROBLEMS
 from projector.server.telemetry.labels import code_label, status_label

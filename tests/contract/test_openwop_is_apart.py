@@ -30,9 +30,19 @@ print(json.dumps([name for name in sys.modules if name.startswith("projector.ope
 
 ROWS: Final = [
     ("project", PROJECT, "[]", set[str]()),
-    ("project --dialect openwop", PROJECT, '["--dialect", "openwop"]', {"dialect", "event_log"}),
+    (
+        "project --dialect openwop",
+        PROJECT,
+        '["--dialect", "openwop"]',
+        {"content", "event_log", "log_state", "run_progress", "writer"},
+    ),
     ("a server without the table", SERVE, "{}", set[str]()),
-    ("a server with the table", SERVE, '{"openwop": {}}', {"conformance", "contract", "event_log", "host"}),
+    (
+        "a server with the table",
+        SERVE,
+        '{"openwop": {}}',
+        {"event_log", "events", "host", "mock_nodes", "runs", "settings"},
+    ),
 ]
 
 

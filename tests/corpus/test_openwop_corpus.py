@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import pytest
 
-from projector.openwop.client import RunReader
-from projector.openwop.contract.checker import check_log
+from projector.openwop.checker import check_log
 from tests.corpus.test_response_object_corpus import STREAMS, play
+from tests.openwop_reader import content_of
 
 Event = dict[str, Any]
 
@@ -26,16 +26,13 @@ def test_the_corpus_exists(corpus: Path) -> None:
 def test_the_log_has_the_content_of_the_public_stream(path: Path, provider: str) -> None:
     lines = play(path, provider, "openwop")
     assert check_log(lines) == []
-    reader = RunReader()
-    events = [json.loads(line) for line in lines]
-    for event in events:
-        reader.feed(event)
+    content = content_of([json.loads(line) for line in lines])
     public = [json.loads(line) for line in play(path, provider, "public_sse_v1")]
-    assert sorted(reader.texts.values()) == sorted(texts(public))
-    calls = [call for call in reader.calls.values() if call.call_id in called(public)]
-    assert {call.call_id: call.inputs for call in calls if call.inputs is not None} == arguments(public)
-    assert {call.call_id: call.outcome for call in calls if call.outcome is not None} == outputs(public)
-    assert reader.status in STANDINGS[standing(public)]
+    assert sorted(content.texts.values()) == sorted(texts(public))
+    calls = {name: call for name, call in content.calls.items() if name in called(public)}
+    for member, expected in (("inputs", arguments(public)), ("outcome", outputs(public))):
+        assert {name: call[member] for name, call in calls.items() if call.get(member) is not None} == expected
+    assert content.status in STANDINGS[standing(public)]
 
 
 STANDINGS: Final = {

@@ -170,8 +170,9 @@ def _openwop(shell: Shell) -> None:
     shell.upstream("openai")
 
 
-def _openwop_demo(shell: Shell) -> None:
-    del shell.environ["PROJECTOR_UPSTREAMS__OPENAI__BASE_URL"]
+def _openwop_suite(shell: Shell) -> None:
+    for one in json.loads((ROOT / "projector" / "openwop" / "fixtures.json").read_bytes()):
+        shell.write(f"openwop/conformance/fixtures/{one['id']}.json", json.dumps(one))
 
 
 def _workflows(shell: Shell) -> None:
@@ -190,8 +191,8 @@ BEFORE: Final[dict[tuple[str, int], Callable[[Shell], object]]] = {
     ("README.md", 2): _readme,
     ("docs/agents_sdk.md", 1): _agents_sdk,
     ("docs/library.md", 1): _library,
-    ("docs/openwop.md", 1): _openwop,
-    ("docs/openwop.md", 2): _openwop_demo,
+    ("docs/openwop.md", 1): _openwop_suite,
+    ("docs/openwop.md", 2): _openwop,
     ("docs/operations.md", 1): _operations_file,
     ("docs/operations.md", 4): lambda shell: shell.run(QUESTION),
     ("docs/quickstart.md", 4): _quickstart_azure,

@@ -18,7 +18,6 @@ TESTS: Final = {
     ("docs/frontend-events.md", "ts"): ("docs/test_frontend_page.py", "clients/test_frontend_events.py"),
     ("docs/frontend-events.md", "tsx"): ("docs/test_frontend_page.py", "clients/test_frontend_events.py"),
     ("docs/library.md", "python"): ("asgi/test_library_page.py",),
-    ("docs/openwop.md", "python"): ("unit/test_openwop_page.py",),
     ("docs/providers.md", "python"): ("contract/test_readme.py",),
     ("docs/workflows.md", "python"): ("asgi/test_workflows_page.py",),
 }

@@ -17,15 +17,14 @@ from hypothesis import strategies as st
 from projector.core.context import BranchContext, StreamContext
 from projector.core.faults import FAULTS
 from projector.core.pipeline import Pipeline, build_pipeline
-from projector.dialects.descriptor import DialectOptions
-from projector.openwop.client import RunReader, replayed
-from projector.openwop.contract.checker import RULES, check_log
+from projector.openwop.checker import RULES, check_log
 from projector.openwop.event_log import RUN_TERMINALS
 from projector.recording.replay import Case, CaseSettings
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
+from tests.openwop_reader import content_of
 from tests.property.canaries import everywhere, leaks, secret_of
-from tests.property.mutations import CASES, MUTATIONS, Lines, lines_of, parsed, spoiled, weave
+from tests.property.mutations import CASES, MUTATIONS, Lines, lines_of, spoiled, weave
 from tests.property.soundness import CALLS, OURS, examples, interrupted
 from tests.rule_samples import FORMATS, Format
 
@@ -46,7 +45,7 @@ def redactor(policy: str) -> Redactor:
     return Redactor(Policy.load(json.loads(policy)))
 
 
-def open_pipeline(provider: str, settings: CaseSettings, options: DialectOptions | None = None) -> Pipeline:
+def open_pipeline(provider: str, settings: CaseSettings) -> Pipeline:
     now = datetime.fromisoformat(settings.clock).timestamp()
     return build_pipeline(
         provider=provider,
@@ -59,13 +58,12 @@ def open_pipeline(provider: str, settings: CaseSettings, options: DialectOptions
         takes_host_events=settings.host_events,
         clock=lambda: now,
         redactor=redactor(json.dumps(settings.policy)),
-        options=options,
     )
 
 
-def play(case: Case, lines: Lines, options: DialectOptions | None = None, **policy: object) -> list[Event]:
+def play(case: Case, lines: Lines, **policy: object) -> list[Event]:
     settings = case.settings.model_copy(update={"policy": {**case.settings.policy, **policy}})
-    pipeline = open_pipeline(case.provider, settings, options)
+    pipeline = open_pipeline(case.provider, settings)
     said = pipeline.feed(b"\n".join(lines)) + pipeline.close(FAULTS[settings.close] if settings.close else None)
     return events_of(said)
 
@@ -83,14 +81,9 @@ def assert_valid(events: list[Event]) -> None:
     assert check_log(written(events)) == []
     assert [event["eventId"] for event in events] == [f"{events[0]['runId']}:{at}" for at in range(len(events))]
     assert events[-1]["payload"].get("error", {}).get("code") not in OURS
-    reader = RunReader()
-    for event in events:
-        reader.feed(event)
-    closings = [event["payload"]["reasoning"] for event in events if event["type"] == CLOSING]
-    assert sorted(thought.text for thought in reader.thoughts) == sorted(closings)
-    assert all(thought.is_closed for thought in reader.thoughts)
-    assert (reader.missing, reader.unread, reader.open) == ([], 0, {})
-    assert (reader.status == "waiting-approval") == (events[-1]["type"] not in RUN_TERMINALS)
+    content = content_of(events)
+    assert content.thoughts == content.closings
+    assert (content.status == "waiting-approval") == (events[-1]["type"] not in RUN_TERMINALS)
 
 
 @each_case
@@ -123,43 +116,6 @@ def test_host_events_may_come_at_any_time(
     assert_valid(events_of(interrupted(pipeline, lines, calls)))
 
 
-# replay
-
-
-@each_case
-def test_a_replay_has_the_same_content(case: Case) -> None:
-    events = play(case, lines_of(case), reasoning="full")
-    assert replayed(events, with_deltas=True) == events
-    collapsed = replayed(events, with_deltas=False)
-    assert_rules(collapsed)
-    assert [event["type"] for event in collapsed] == [event["type"] for event in events if event["type"] != DELTA]
-    bare = play(case, lines_of(case), DialectOptions(streams_reasoning=False), reasoning="full")
-    assert [(event["type"], said(event)) for event in collapsed] == [(event["type"], said(event)) for event in bare]
-
-
-@each_case
-def test_a_recording_may_end_after_any_event(case: Case) -> None:
-    events = play(case, lines_of(case), reasoning="full")
-    for end in range(1, len(events)):
-        for with_deltas in (True, False):
-            again = replayed(events[:end], with_deltas=with_deltas)
-            assert again == replayed(events[:end], with_deltas=with_deltas)
-            rules = {violation.rule for violation in check_log(written(again))}
-            assert rules <= {"terminal_missing"}
-            closings = [event["payload"]["reasoning"] for event in again if event["type"] == CLOSING]
-            assert "".join(closings) == "".join(
-                event["payload"]["delta"] for event in events[:end] if event["type"] == DELTA
-            )
-
-
-def assert_rules(events: list[Event]) -> None:
-    assert check_log(written(events)) == []
-
-
-def said(event: Event) -> Event:
-    return {name: value for name, value in event["payload"].items() if name != "key"}
-
-
 # other hosts
 
 LOGS: Final = [path.read_bytes().splitlines() for path in sorted(EXAMPLES.glob("*.ndjson"))]
@@ -174,28 +130,8 @@ def spoiled_log(random: Random) -> Lines:
 
 @examples(300)
 @given(st.randoms(use_true_random=False).map(spoiled_log))
-def test_checker_and_reader_accept_any_input(lines: Lines) -> None:
+def test_the_checker_accepts_any_input(lines: Lines) -> None:
     assert all(violation.rule in RULES for violation in check_log(lines))
-    reader = RunReader()
-    for line in lines:
-        reader.feed(parsed(line))
-    assert all(isinstance(thought.text, str) for thought in reader.thoughts)
-    assert reader.last_sequence >= -1
-
-
-@examples(150)
-@given(st.sampled_from(LOGS), st.randoms(use_true_random=False))
-def test_missing_events_are_detected(lines: Lines, random: Random) -> None:
-    lost = {at for at in range(len(lines)) if random.random() < 1 / 4}
-    reader = RunReader()
-    for at, line in enumerate(lines):
-        if at not in lost:
-            reader.feed(json.loads(line))
-            reader.feed(json.loads(line))
-    known = {number for numbers in reader.missing for number in numbers}
-    assert known == {at for at in lost if at < reader.last_sequence}
-    for thought in reader.thoughts:
-        assert thought.is_closed or thought.has_gap or lost
 
 
 # branches

@@ -116,7 +116,7 @@ async def test_keys_are_changed_one_after_the_other(run: Run) -> None:
     both = EncryptedStore(run.inner, [NEW, OLD])
     assert await read_all(both) == frames(1, 3)
     assert await both.append([batch(4, 5)]) == {}
-    assert await both.replace("owner", "a", SECRET, b"new", 60)
+    await both.put("owner", "a", b"new", 60)
     new = EncryptedStore(run.inner, [NEW])
     assert await read_all(new, after=3) == frames(4, 5)
     assert await new.get("owner", "a") == b"new"

@@ -72,37 +72,19 @@ async def test_what_was_written_survives_the_death_of_the_process(path: Path) ->
     await store.aclose()
 
 
-async def test_a_parked_log_survives_a_restart(path: Path) -> None:
-    clock = Clock()
-    store = SqliteStore(path, SMALL, clock)
-    assert await store.open(head())
-    await store.append([batch(1, 3)])
-    assert await store.park("s", b"state")
-    await store.aclose()
-
-    clock.now_s += 60
-    store = SqliteStore(path, SMALL, clock)
-    assert await read_all(store) == frames(1, 3)
-    waiting = asyncio.create_task(store.wait("s", 3, 60))
-    assert await store.take("s") == b"state"
-    await waiting
-    assert await store.append([batch(4, 4)]) == {}
-    await store.aclose()
-
-
-async def test_a_file_of_the_version_before_is_used(path: Path) -> None:
+@pytest.mark.parametrize(("version", "change"), [(1, ""), (2, "ALTER TABLE streams ADD COLUMN parked BLOB;")])
+async def test_a_file_of_an_earlier_version_is_used(path: Path, version: int, change: str) -> None:
     store = SqliteStore(path, SMALL)
     assert await store.open(head())
     await store.append([batch(1, 3)])
     await store.seal("s")
     await store.aclose()
     connection = sqlite3.connect(path)
-    connection.executescript("ALTER TABLE streams DROP COLUMN parked; PRAGMA user_version = 1")
+    connection.executescript(f"{change}PRAGMA user_version = {version}")
     connection.close()
     store = SqliteStore(path, SMALL)
     assert await read_all(store) == frames(1, 3)
     assert await store.open(head("t"))
-    assert await store.park("t", b"state")
     await store.aclose()
 
 

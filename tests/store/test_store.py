@@ -165,70 +165,6 @@ async def test_a_producer_that_was_late_goes_on_if_nobody_noticed(rig: Rig) -> N
     assert (await rig.other.read("s", 1, 1)).seal is None
 
 
-async def test_a_parked_log_waits_for_its_next_producer(rig: Rig) -> None:
-    assert await rig.one.open(head())
-    await rig.one.append([batch(1, 2)])
-    assert await rig.one.park("s", b"state")
-    assert not await rig.one.park("s", b"again")
-    await rig.advance(LEASE_S * 3)
-    status = await rig.other.find("s")
-    assert status is not None
-    assert (status.seal, status.last) == (None, 2)
-    assert await read_all(rig.other) == frames(1, 2)
-    assert await rig.one.append([batch(3, 3)]) == {"s": "sealed"}
-    assert (await rig.one.renew(["s"]))["s"].lost == "sealed"
-    waiting = asyncio.create_task(rig.one.wait("s", 2, 30.0))
-    taken = await asyncio.gather(*(store.take("s") for store in (rig.other, rig.one, rig.other)))
-    assert sorted(taken, key=str) == [None, None, b"state"]
-    taker = rig.one if taken[1] is not None else rig.other
-    assert await taker.append([batch(3, 4)]) == {}
-    await waiting
-    assert (await taker.renew(["s"]))["s"].lost is None
-    assert await rig.one.read("s", 2, 99)
-    await rig.advance(LEASE_S + 1)
-    assert await read_all(rig.one) == frames(1, 4)
-    status = await rig.one.find("s")
-    assert status is not None
-    assert status.seal is not None
-    assert status.seal.reason == INTERRUPTED
-    assert await taker.append([batch(5, 5)]) == {"s": "sealed"}
-
-
-async def test_last_frames_are_appended_when_a_log_is_parked(rig: Rig) -> None:
-    assert await rig.one.open(head())
-    await rig.one.append([batch(1, 2)])
-    waiting = asyncio.create_task(rig.other.wait("s", 2, 30.0))
-    await asyncio.sleep(0)
-    assert not await rig.one.park("s", b"state", first=4, frames=frames(4, 4)), "a gap changes nothing"
-    assert await rig.one.append([batch(3, 3)]) == {}
-    await waiting
-    assert await rig.one.park("s", b"state", first=4, frames=frames(4, 5))
-    assert not await rig.one.park("s", b"state", first=6, frames=frames(6, 6))
-    assert await read_all(rig.other) == frames(1, 5)
-    assert await rig.other.take("s") == b"state"
-    assert await rig.other.append([batch(6, 6)]) == {}
-    assert await read_all(rig.one) == frames(1, 6)
-
-
-@pytest.mark.parametrize(
-    ("name", "before"),
-    [
-        ("sealed", lambda rig: rig.one.seal("s")),
-        ("lapsed", lambda rig: rig.advance(LEASE_S + 1)),
-        ("deleted", lambda rig: rig.other.delete("s")),
-        ("taken by nobody", None),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-async def test_what_cannot_be_parked(rig: Rig, name: str, before: Callable[[Rig], Awaitable[object]] | None) -> None:
-    stream_id = "other" if before is None else "s"
-    assert await rig.one.open(head())
-    if before is not None:
-        await before(rig)
-    assert not await rig.one.park(stream_id, b"state"), name
-    assert await rig.one.take(stream_id) is None
-
-
 async def test_how_long_nobody_has_read(rig: Rig) -> None:
     assert await rig.one.open(head())
     await rig.advance(5)
@@ -386,15 +322,10 @@ async def test_values(rig: Rig) -> None:
     assert await rig.other.get("k", "a") == b"1"
     assert await rig.other.get("other", "a") is None, "kinds are apart"
     await rig.one.put("k", "a", b"3", 60)
-    assert not await rig.one.replace("k", "a", None, b"4", 60)
-    assert not await rig.one.replace("k", "a", b"1", b"4", 60)
-    assert await rig.one.replace("k", "a", b"3", b"4", 60)
-    assert await rig.other.get("k", "a") == b"4"
+    assert await rig.other.get("k", "a") == b"3"
     await rig.other.drop("k", "a")
     await rig.other.drop("k", "a")
     assert await rig.one.get("k", "a") is None
-    assert not await rig.one.replace("k", "a", b"4", b"5", 60)
-    assert await rig.one.replace("k", "a", None, b"5", 60)
 
 
 async def test_many_values(rig: Rig) -> None:
@@ -420,10 +351,6 @@ async def test_one_of_many_claims_wins(rig: Rig) -> None:
     stores = [rig.one, rig.other] * 5
     found = await asyncio.gather(*(store.claim("k", "a", b"%d" % n, 60) for n, store in enumerate(stores)))
     assert len(set(found)) == 1
-    swapped = await asyncio.gather(
-        *(store.replace("k", "a", found[0], b"x%d" % n, 60) for n, store in enumerate(stores))
-    )
-    assert sum(swapped) == 1
 
 
 async def test_updates_are_not_lost(rig: Rig) -> None:

@@ -12,7 +12,7 @@ from projector import FAULTS, Pipeline, Policy, StreamContext, UsageError, build
 from projector.contracts.stream_rules import check_stream
 from projector.core.context import BranchContext
 from projector.core.intake import PipelineBranch
-from projector.openwop.contract.checker import check_log
+from projector.openwop.checker import check_log
 from projector.redaction.redactor import Redactor
 
 Event = dict[str, Any]

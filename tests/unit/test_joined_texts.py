@@ -139,39 +139,3 @@ def test_refusals_summaries_and_reasoning() -> None:
         written = json.dumps(run("responses", [*events, END]))
         assert "lines" not in written
         assert "Heron" not in written
-
-
-KEY: Final = "sk-proj-" + "Ab3dEf6hIj9kLm2nOp5qRs8tUv1wXy4z" * 2
-
-
-@pytest.mark.parametrize("kind", ["output_text", "refusal", "reasoning_summary_text"])
-@pytest.mark.parametrize("secret", [SECRET, KEY], ids=["registered", "format"])
-def test_a_run_that_another_process_continues(kind: str, secret: str) -> None:
-    """The texts of a response are those before it, also if the run was recorded in between."""
-
-    def response(delta: str, item: int) -> bytes:
-        place = {"output_index": item, "item_id": f"m{item}", "content_index": 0, "summary_index": 0}
-        events = [{"type": f"response.{kind}.delta", **place, "delta": delta}, END]
-        return b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in events)
-
-    for cut in range(1, len(secret), 1 if secret == SECRET else 9):
-        outputs = []
-        for is_recorded in (False, True):
-            first, second = (
-                build_pipeline(provider="openai_responses", dialect="public_sse_v1", redactor=REDACTOR, run=True)
-                for _ in range(2)
-            )
-            output = first.feed(response(f"say {secret[:cut]}", 0))
-            if is_recorded:
-                second.restore(json.loads(json.dumps(first.record())))
-            else:
-                output += first.next_response()
-                second = first
-            output += second.feed(response(f"{secret[cut:]} now", 1)) + second.close()
-            frames = [json.loads(line[6:]) for line in output.splitlines() if line.startswith(b"data: {")]
-            shown = "".join(frame.get("delta", "") for frame in frames)
-            assert secret not in shown, cut
-            assert secret not in output.decode(), cut
-            outputs.append(shown)
-        if secret == SECRET:
-            assert outputs[0] == outputs[1], cut

@@ -10,11 +10,11 @@ import pytest
 
 from projector.contracts.kinds import TOOL_TYPES, Kind, PrivateKind
 from projector.dialects.descriptor import DialectOptions
-from projector.openwop.contract.checker import check_log
-from projector.openwop.dialect import run_progress, writer
-from projector.openwop.dialect.content import BLOCK_MAX_CHARS, WAITING_MAX_CHARS
-from projector.openwop.dialect.writer import OpenWopWriter
+from projector.openwop import run_progress, writer
+from projector.openwop.checker import check_log
+from projector.openwop.content import BLOCK_MAX_CHARS, WAITING_MAX_CHARS
 from projector.openwop.event_log import shortened
+from projector.openwop.writer import OpenWopWriter
 from tests.unit.response_events import Event, added, delta, done
 
 Run: TypeAlias = Callable[..., list[Event]]

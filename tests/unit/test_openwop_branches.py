@@ -11,7 +11,7 @@ import pytest
 from projector.core.context import BranchContext, StreamContext
 from projector.core.faults import FAULTS
 from projector.core.pipeline import build_pipeline
-from projector.openwop.contract.checker import check_log
+from projector.openwop.checker import check_log
 from projector.openwop.event_log import DEFAULT_THRESHOLD, is_low
 from projector.redaction.policy import Policy
 

@@ -1,39 +1,20 @@
-"""docs/openwop.md: its examples run, and its numbers and names are correct."""
+"""The page of the events of OpenWOP: its numbers and names are correct, and its commands work."""
 
 from __future__ import annotations
 
-import json
-import re
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
 from projector import cli
-from projector.openwop.dialect.content import BLOCK_MAX_CHARS, WAITING_MAX_CHARS
-from projector.openwop.dialect.log_state import NODE_ID
+from projector.openwop.content import BLOCK_MAX_CHARS, WAITING_MAX_CHARS
 from projector.openwop.event_log import SUMMARY_MAX_TOKENS
-from projector.openwop.host.bindings import AGENT_NODE_ID
+from projector.openwop.log_state import NODE_ID
+from projector.openwop.workflows import AGENT_NODE_ID
 
 ROOT: Final = Path(__file__).parents[2]
-PAGE: Final = (ROOT / "docs" / "openwop.md").read_text(encoding="utf-8")
 EVENTS: Final = (ROOT / "contracts" / "openwop" / "README.md").read_text(encoding="utf-8")
-EXAMPLES: Final = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-CASE: Final = ROOT / "examples_ndjson" / "openwop" / "chat-completions-agentic-run.ndjson"
-
-
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.splitlines()[0])
-def test_examples_run(example: str) -> None:
-    events = [json.loads(line) for line in CASE.read_bytes().splitlines()]
-    names: dict[str, Any] = {"events": events}
-    exec(example, names)  # noqa: S102 - our own page
-    assert names.get("again", events) == events
-    assert names.get("difference") is None
-    assert "reader" not in names or names["reader"].status == "completed"
-
-
-def test_there_are_examples() -> None:
-    assert len(EXAMPLES) == 2
 
 
 def test_numbers_and_names_of_the_page_of_events() -> None:

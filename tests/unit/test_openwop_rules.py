@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 import pytest
 
 from projector.openwop import event_log
-from projector.openwop.contract.checker import RULES, LogChecker, check_log
+from projector.openwop.checker import RULES, LogChecker, check_log
 from projector.openwop.event_log import EventLog
 from tests.unit.stream_edits import Edit, Event, drop, move, put, repeat
 

@@ -9,7 +9,7 @@ import pytest
 
 from projector.core.context import StreamContext
 from projector.core.pipeline import build_pipeline
-from projector.openwop.contract.checker import check_log
+from projector.openwop.checker import check_log
 from projector.redaction.policy import Policy
 
 Event = dict[str, Any]

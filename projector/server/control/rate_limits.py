@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import time
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from ipaddress import IPv6Address, ip_address
@@ -112,19 +111,6 @@ class Admission:
         self._settling: asyncio.Task[None] | None = None
         self.meter: TokenMeter | None = None
         """Counts the tokens of the stream, if they are limited."""
-
-    @classmethod
-    def continued(cls, budgets: Budgets, caller: str, limits: Sequence[Limit], meter: TokenMeter) -> Admission:
-        """Return what a stream takes that another process has begun, and settled so far: nothing yet."""
-        admission = cls(budgets, {}, owner_of(caller), limits, {})
-        admission._receipts = [Receipt(admission._owner, limit, 0.0, time.time()) for limit in limits]
-        admission.meter = meter
-        return admission
-
-    @property
-    def token_limits(self) -> list[Limit]:
-        """The limits of tokens that the stream counts towards."""
-        return [receipt.limit for receipt in self._receipts if receipt.limit.unit == "tokens"]
 
     async def take_request(self) -> None:
         """Charge one request to the caller; raise `Problem` without one, or without a token."""

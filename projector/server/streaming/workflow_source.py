@@ -11,10 +11,10 @@ import asyncio
 import secrets
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from math import inf
-from typing import Any, Final, TypeAlias
+from typing import TypeAlias
 
 import anyio
 
@@ -22,7 +22,6 @@ from projector import Pipeline, StreamContext
 from projector.core.faults import FAULTS
 from projector.core.intake import PipelineBranch
 from projector.core.pipeline import OutputFormat
-from projector.core.transcript import ResponseEnd
 from projector.dialects.descriptor import DialectOptions
 from projector.server.catalog import WorkflowBinding
 from projector.server.http.request_bodies import agent_body
@@ -35,25 +34,15 @@ from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.failover import Attempts
 from projector.server.upstream.protocol import UpstreamError
 from projector.server.upstream.reader import UpstreamReader
-from projector.server.upstream.targets import BodyOf, Target
+from projector.server.upstream.targets import Target
 from projector.workflows.definition import FAILED, Plan, Step
 
 Body: TypeAlias = Mapping[str, object]
 """The body of a request to a provider."""
-ContinueStep: TypeAlias = Callable[[Step, Body], Awaitable[Body | None]]
-"""Waits for what a step needs after a response to a request; returns the next request, None if the step has ended."""
-
-WAIT_CHECK_S: Final = 1.0
-"""Seconds after which the time limit is noticed that was suspended while a step waited."""
 
 
 class WorkflowSource:
-    """One run as the source of a stream; see `StreamSource`. The workflow context of every event has its `run_id`.
-
-    While a step waits in `continue_step`, the time limit of the run is suspended: `has_to_wait` tells whether it will.
-    When all steps wait that have begun, `on_idle` is called: the host may stop the source then, and continue with
-    `record` in another process.
-    """
+    """One run as the source of a stream; see `StreamSource`. The workflow context of every event has its `run_id`."""
 
     _write: Write
     _clock: Clock
@@ -67,23 +56,8 @@ class WorkflowSource:
         account: Account,
         *,
         run_id: str,
-        continue_step: ContinueStep | None = None,
-        has_to_wait: Callable[[Step], bool] = lambda _: False,
-        on_idle: Callable[[], None] = lambda: None,
     ) -> None:
         self.pipeline = pipeline
-        self._continue_step = continue_step
-        self._has_to_wait = has_to_wait
-        self._on_idle = on_idle
-        self._active = 0
-        """Number of steps that have not ended."""
-        self._waits: dict[str, tuple[int, str]] = {}
-        """Step that waits -> number of its branch, and upstream of its response."""
-        self._continued: dict[str, tuple[int, str]] = {}
-        """The same of the steps that waited in another process."""
-        self._ended: dict[str, tuple[str, str]] = {}
-        """Step of the present stage that has ended -> status and text."""
-        self._waits_since = inf
         self._binding = binding
         self._plan = Plan(binding.definition, message, binding.settings.max_input_chars)
         self._stats = stats
@@ -102,33 +76,10 @@ class WorkflowSource:
         """See `StreamSource`."""
         return any(reader.is_open for reader in self._readers)
 
-    @property
-    def is_stopped(self) -> bool:
-        """Whether it was stopped."""
-        return self._is_stopped
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether all steps wait that have begun."""
-        return len(self._waits) == self._active > 0
-
-    def record(self) -> dict[str, Any]:
-        """Return the state of a run whose steps all wait, as JSON."""
-        left_s = self._ends_at - self._waits_since
-        return {"plan": self._plan.record(), "waits": self._waits, "ended": self._ended, "left_s": left_s}
-
-    def restore(self, record: Mapping[str, Any]) -> None:
-        """Continue what another process has recorded; to be called before `run`."""
-        self._plan.restore(record["plan"])
-        self._continued = {name: (number, upstream) for name, (number, upstream) in record["waits"].items()}
-        self._ended = {name: (status, text) for name, (status, text) in record["ended"].items()}
-        self._ends_at = time.monotonic() + record["left_s"]
-
     async def run(self, write: Write, clock: Clock) -> None:
         """Run the steps; raise `UpstreamError` at the time limit, or if a required step fails before any output."""
         self._write, self._clock = write, clock
-        shortest_s = inf if self._continue_step is None else WAIT_CHECK_S
-        with clock.watch(Timer(lambda: inf if self._waits else self._ends_at, self._on_timeout, shortest_s)):
+        with clock.watch(Timer(lambda: self._ends_at, self._on_timeout, inf)):
             while not self._is_over and (steps := self._plan.next()):
                 await self._run_stage(steps)
         if self._failure is not None:
@@ -151,17 +102,13 @@ class WorkflowSource:
 
     async def _run_stage(self, steps: tuple[Step, ...]) -> None:
         """Run steps side by side; their branches are opened in the order of the configuration."""
-        branches = [(step, self._branch(step)) for step in steps if step.name not in self._ended]
-        self._active = len(branches)
+        branches = [(step, self._branch(step)) for step in steps]
         async with anyio.create_task_group() as tasks:
             for step, branch in branches:
                 tasks.start_soon(self._run_step, step, branch)
-        if self._waits:
-            return  # the source was stopped, to be continued
-        for step in steps:
-            if step.name in self._ended:
-                self._plan.on_end(step, *self._ended[step.name])
-        self._ended.clear()
+        for step, branch in branches:
+            if branch.end is not None:
+                self._plan.on_end(step, branch.end.status, branch.end.text)
         if self._plan.is_failed:
             for _, branch in branches:
                 await self._write_next(branch.stop)
@@ -169,8 +116,7 @@ class WorkflowSource:
     def _branch(self, step: Step) -> PipelineBranch:
         provider = self._binding.agents[step.agent].provider
         context = step.context(self._binding.name, self._run_id)
-        number, _ = self._continued.get(step.name, (None, ""))
-        return self.pipeline.branch(context, provider=provider.api, profile=provider.profile, number=number)
+        return self.pipeline.branch(context, provider=provider.api, profile=provider.profile)
 
     async def _run_step(self, step: Step, branch: PipelineBranch) -> None:
         account = self._account.part()
@@ -185,68 +131,26 @@ class WorkflowSource:
             await self._on_failure(step, branch, UpstreamError(FAULTS["internal_error"]))
         finally:
             account.close()
-        if step.name not in self._waits:
-            self._active -= 1
-            if branch.end is not None:
-                self._ended[step.name] = (branch.end.status, branch.end.text)
-            if self.is_idle:
-                self._on_idle()
         if self.pipeline.ended or (branch.end is not None and branch.end.status in FAILED and not step.is_optional):
             self.stop()
 
     async def _read_step(self, step: Step, branch: PipelineBranch, account: Account) -> None:
-        """Read the response of a step, and those to the requests that follow it."""
-        agent = self._binding.agents[step.agent]
-        targets: Sequence[Target] = agent.targets.in_order()
-        body: Body | None = None
-        if step.name in self._continued:
-            _, upstream = self._continued.pop(step.name)
-            targets = [one for one in targets if one.provider.name == upstream][:1] or targets
-            body = await self._continuation(step, branch, targets[0], self._first_body(step, targets[0]))
-            if body is None or self._is_over:
+        """Read the response of a step."""
+        targets = self._binding.agents[step.agent].targets.in_order()
+        async with self._limiter:
+            if self._is_over:
                 return
-        while True:
-            async with self._limiter:
-                if self._is_over:
-                    return
-                body_of: BodyOf = partial(self._first_body, step) if body is None else partial(_same, body)
-                attempts = Attempts(targets, body_of, self._stats)
-                reader = UpstreamReader(
-                    attempts, self._stats, account, lambda target: branch.use_stage(target.make_stage)
-                )
-                self._readers.append(reader)
-                try:
-                    await reader.run(self._clock, self._on_open, partial(self._on_chunk, reader, branch, branch.end))
-                finally:
-                    self._readers.remove(reader)
-            targets = (reader.target,)
-            body = await self._continuation(step, branch, reader.target, body_of(reader.target))
-            if body is None or self._is_over:
-                return
-            await self._write_next(branch.next_response)
+            attempts = Attempts(targets, partial(self._body, step), self._stats)
+            reader = UpstreamReader(attempts, self._stats, account, lambda target: branch.use_stage(target.make_stage))
+            self._readers.append(reader)
+            try:
+                await reader.run(self._clock, self._on_open, partial(self._on_chunk, reader, branch))
+            finally:
+                self._readers.remove(reader)
 
-    def _first_body(self, step: Step, target: Target) -> Body:
+    def _body(self, step: Step, target: Target) -> Body:
         request = ChatRequest.model_construct(message=self._plan.input_of(step))
         return agent_body(request, self._binding.agents[step.agent], target)
-
-    async def _continuation(self, step: Step, branch: PipelineBranch, target: Target, body: Body) -> Body | None:
-        """Wait for what a step needs; it goes on waiting if the source is stopped meanwhile while it is idle."""
-        if self._continue_step is None or self._is_over:
-            return None
-        if not self._has_to_wait(step):
-            return await self._continue_step(step, body)
-        if not self._waits:
-            self._waits_since = time.monotonic()
-        self._waits[step.name] = (branch.number, target.provider.name)
-        if self.is_idle:
-            self._on_idle()
-        found = await self._continue_step(step, body)
-        if self._is_stopped and self.is_idle:
-            return None
-        del self._waits[step.name]
-        if not self._waits:
-            self._ends_at += time.monotonic() - self._waits_since
-        return found
 
     async def _on_open(self) -> None:
         """Commit the status, once; later steps would wait here for the client and exceed their time limits."""
@@ -254,14 +158,12 @@ class WorkflowSource:
             self._has_begun = True
             await self._write(b"")
 
-    async def _on_chunk(
-        self, reader: UpstreamReader, branch: PipelineBranch, before: ResponseEnd | None, chunk: bytes
-    ) -> bool:
-        """Write the output of one chunk; return whether the step needs no more. `before` ended the response before."""
+    async def _on_chunk(self, reader: UpstreamReader, branch: PipelineBranch, chunk: bytes) -> bool:
+        """Write the output of one chunk; return whether the step needs no more."""
         async with self._turn:
             if not self.pipeline.ended:
                 await self._write(await reader.feed(branch.feed, chunk))
-        return branch.end is not before or branch.is_over
+        return branch.end is not None or branch.is_over
 
     async def _write_next(self, work: Callable[[], bytes]) -> None:
         async with self._turn:
@@ -277,10 +179,6 @@ class WorkflowSource:
         else:
             self._failure = error
             self.stop()
-
-
-def _same(body: Body, _target: Target) -> Body:
-    return body
 
 
 def workflow_source(

@@ -13,8 +13,8 @@ from pydantic import ValidationError
 from projector._validation import sentences
 from projector.contracts import codec
 from projector.contracts.stream_rules.table import Finding, Rule, Violation, check_lines, violations
-from projector.openwop.contract.events import parse_event
 from projector.openwop.event_log import NODE_TERMINALS, RUN_TERMINALS
+from projector.openwop.events import parse_event
 
 Event: TypeAlias = Mapping[str, Any]
 RuleGroup: TypeAlias = Callable[[Event], list[Finding]]

@@ -142,16 +142,6 @@ class BranchState:
     suspended: list[Suspension] = field(default_factory=list)
 
 
-def recorded_position(position: Position) -> object:
-    """Return a position as JSON."""
-    return position if isinstance(position, int) else [*position]
-
-
-def position_in(record: Any) -> Position:
-    """Return a position from its record."""
-    return record if isinstance(record, int) else BranchPosition(*record)
-
-
 class AgentTracker:
     """Current agent of each position, and which agent a new position takes over from.
 
@@ -180,16 +170,6 @@ class AgentTracker:
     def leave(self, position: Position) -> None:
         """End a branch."""
         self._latest = self._at.pop(position, self._latest)
-
-    def record(self) -> dict[str, Any]:
-        """Return the agents as JSON."""
-        at = [[recorded_position(position), agent] for position, agent in self._at.items()]
-        return {"at": at, "latest": self._latest, "before": self._before}
-
-    def restore(self, record: Mapping[str, Any]) -> None:
-        """Begin with the agents that another process has recorded."""
-        self._at = {position_in(position): agent for position, agent in record["at"]}
-        self._latest, self._before = record["latest"], record["before"]
 
     def _split(self, position: BranchPosition) -> None:
         """Release the positions of the main branch that are not parallel to this one."""

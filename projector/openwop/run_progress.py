@@ -13,9 +13,9 @@ from projector.contracts.kinds import Kind
 from projector.core.canonical import Frame
 from projector.dialects.frame_writer import BranchPosition, position_of
 from projector.openwop import event_log
-from projector.openwop.dialect import tool_calls
-from projector.openwop.dialect.content import close_blocks, close_text, emit_final_text
-from projector.openwop.dialect.log_state import (
+from projector.openwop.content import close_blocks, close_text, emit_final_text, resume, suspend
+from projector.openwop.event_log import VENDOR, present, shortened
+from projector.openwop.log_state import (
     COMPLETED,
     NODE_ID,
     TYPE_ID,
@@ -25,7 +25,6 @@ from projector.openwop.dialect.log_state import (
     Position,
     ResponseState,
 )
-from projector.openwop.event_log import VENDOR, present, shortened
 
 ACTIVE_STATUSES: Final = frozenset({"queued", "in_progress"})
 """Statuses of a response that has not ended."""
@@ -153,7 +152,7 @@ def on_lifecycle(state: LogState, frame: Frame) -> None:
         state.reasons[status] = response.reason = frame["reason"]
     close_text(state, state.node_id, _finish_reason(response, status))
     if status in RESUMABLE_STATUSES:
-        tool_calls.suspend(state)
+        suspend(state)
 
 
 def on_final(state: LogState, frame: Frame) -> None:
@@ -206,7 +205,7 @@ def starts_response(frame: Frame) -> bool:
 def start_response(state: LogState) -> None:
     """Start another response; pending interrupts resume."""
     state.branch.response = ResponseState()
-    tool_calls.resume(state)
+    resume(state)
 
 
 def _failure(code: str | None) -> dict[str, Any]:

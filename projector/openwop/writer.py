@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from projector.contracts import codec
 from projector.contracts.kinds import TERMINAL_KINDS, TOOL_TYPES, Kind, PrivateKind
 from projector.core.canonical import Frame, WireEvent
 from projector.core.truncation import fit
 from projector.dialects.descriptor import DialectOptions, RepeatWriter
-from projector.openwop.dialect import content, log_record, run_progress, tool_calls
-from projector.openwop.dialect.log_state import LogState
+from projector.openwop import content, run_progress
 from projector.openwop.event_log import Verbosity
+from projector.openwop.log_state import LogState
 
 FrameHandler: TypeAlias = Callable[[LogState, Frame], None]
 
@@ -32,19 +32,19 @@ def _skip(_state: LogState, _frame: Frame) -> None:
 
 ADDED: Final[Mapping[str, FrameHandler]] = {
     "reasoning": content.on_reasoning_added,
-    **dict.fromkeys(TOOL_TYPES, tool_calls.on_added),
-    "computer_call": tool_calls.on_added,
-    "local_shell_call": tool_calls.on_added,
-    "shell_call": tool_calls.on_added,
-    "apply_patch_call": tool_calls.on_added,
-    "tool_search_call": tool_calls.on_added,
+    **dict.fromkeys(TOOL_TYPES, content.on_call_added),
+    "computer_call": content.on_call_added,
+    "local_shell_call": content.on_call_added,
+    "shell_call": content.on_call_added,
+    "apply_patch_call": content.on_call_added,
+    "tool_search_call": content.on_call_added,
 }
 """Item type -> handler of its start. Messages are emitted by their text, outputs by their call; other item types are
 internal to the provider."""
 
 DONE: Final[Mapping[FrameHandler, FrameHandler]] = {
     content.on_reasoning_added: content.on_reasoning_done,
-    tool_calls.on_added: tool_calls.on_done,
+    content.on_call_added: content.on_call_done,
     _skip: _skip,
 }
 """Handler of the start of an item -> handler of its end."""
@@ -68,10 +68,10 @@ HANDLED: Final[Mapping[str, FrameHandler]] = {
     Kind.MESSAGE_CITATION: content.on_citation,
     Kind.REASONING_SUMMARY_DELTA: content.on_summary_delta,
     Kind.REFUSAL_DELTA: content.on_refusal_delta,
-    Kind.TOOL_STATUS: tool_calls.on_status,
-    Kind.TOOL_ARGUMENTS_DONE: tool_calls.on_arguments_done,
-    Kind.TOOL_CODE_DONE: tool_calls.on_code_done,
-    Kind.TOOL_OUTPUT: tool_calls.on_output,
+    Kind.TOOL_STATUS: content.on_status,
+    Kind.TOOL_ARGUMENTS_DONE: content.on_arguments_done,
+    Kind.TOOL_CODE_DONE: content.on_code_done,
+    Kind.TOOL_OUTPUT: content.on_output,
     Kind.CHUNK_DELTA: content.on_image,
     Kind.CHUNK_DONE: content.on_image,
     Kind.ERROR: run_progress.on_error,
@@ -105,15 +105,6 @@ class OpenWopWriter:
         self._has_begun = False
         self._has_failed = False
 
-    def record(self) -> dict[str, Any]:
-        """Return the state of a log whose responses have ended, as JSON."""
-        return log_record.record(self._state)
-
-    def restore(self, record: Mapping[str, Any]) -> None:
-        """Continue a log that another writer has begun."""
-        log_record.restore(self._state, record)
-        self._has_begun = True
-
     def feed(self, frame: Frame, /) -> list[WireEvent]:
         """Return the events of a frame.
 
@@ -138,8 +129,8 @@ class OpenWopWriter:
             raise
 
     def repeat(self, _frame: Frame, /) -> RepeatWriter | None:
-        """Return a writer of the further deltas of a text; None if each must be fed as a frame."""
-        return None if self._has_failed else content.repeat_text(self._state)
+        """Return None: each delta is fed as a frame."""
+        return None
 
     def _handle(self, handler: FrameHandler, frame: Frame) -> None:
         state, kind = self._state, frame["kind"]

@@ -1,0 +1,406 @@
+"""The host: its routes, and the runs and workflows behind them."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+from collections import Counter
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from anyio import to_thread
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from projector.contracts import codec
+from projector.openwop.event_log import SUMMARY_MAX_TOKENS, VENDOR, Verbosity, present
+from projector.openwop.requests import (
+    HostError,
+    InterruptAnswer,
+    error_response,
+    idempotency_key,
+    json_response,
+    last_event_id,
+    last_sequence,
+    modes,
+    parse,
+    poll_s,
+    run_request,
+    wants_json,
+)
+from projector.openwop.run_log import JSON_HEADERS, Interrupt, LogResponse, document, poll, stream
+from projector.openwop.runs import ANONYMOUS, BY_TOKEN, HostRun, RunStore
+from projector.openwop.settings import DIALECT, OpenWopSettings
+from projector.openwop.workflows import VERBOSITIES, AgentWorkflow, MockNodesWorkflow, RunnableWorkflow
+from projector.redaction.policy import Policy
+from projector.server.catalog import Catalog
+from projector.server.http import requests
+from projector.server.http.model_routes import NotServed
+from projector.server.http.problems import Problem, problem
+from projector.server.http.stream_route import Site
+from projector.server.streaming.response_writer import HEADERS
+
+NAME: Final = "public-stream-projector"
+VERSION: Final = metadata.version(NAME)
+
+EVENT_LOG_SCHEMA_VERSION: Final = 1
+"""Version of the events of this host, in every snapshot; OpenWOP v1 has no other."""
+MAX_HEARTBEAT_S: Final = 30.0
+"""Maximum interval between comments, required by the protocol."""
+KEYS_MAX: Final = 10_000
+"""Idempotency keys that are kept with their responses; the oldest are dropped first."""
+ROUTE: Final = "openwop"
+"""Name of the routes of the host in the rights of callers."""
+
+
+class HostRequest(Request):
+    """One request to the host."""
+
+    def __init__(self, site: Site, caller: str, grant: Any, scope: Scope, receive: Receive) -> None:
+        super().__init__(scope, receive)
+        self.caller = caller
+        self.grant = grant
+        self._site = site
+
+    async def document(self) -> dict[str, Any]:
+        """Read the JSON object of the request; raise `Problem`, or `ClientLeftError` if the client disconnects."""
+        with self._site.streams.admitted(self.caller) as account:
+            return await requests.read_json(self.scope, self.receive, self._site.settings, account)
+
+    def answer(self, value: object, status: int = HTTPStatus.OK, **headers: str) -> Response:
+        """Return a JSON document as the response."""
+        return json_response(value, self.scope, status, **headers)
+
+
+Handler: TypeAlias = Callable[[HostRequest], Awaitable[ASGIApp]]
+BodyHandler: TypeAlias = Callable[[HostRequest, dict[str, Any]], Awaitable[Response]]
+
+
+class Endpoint:
+    """A path of the host, with a handler per method; an open path needs no authentication."""
+
+    def __init__(self, site: Site, handlers: Mapping[str, Handler], *, is_open: bool = False) -> None:
+        self._site = site
+        self._handlers = handlers
+        self._is_open = is_open
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request; every failure is an error response."""
+        has_started = False
+
+        async def start(message: Message) -> None:
+            nonlocal has_started
+            has_started = True
+            await send(message)
+
+        try:
+            response = await self._respond(scope, receive)
+            await response(scope, receive, start)
+        except requests.ClientLeftError:
+            return
+        except Problem as error:
+            await error_response(error, scope)(scope, receive, send)
+        except Exception:
+            if not has_started:
+                await error_response(problem("internal_error"), scope)(scope, receive, send)
+            raise
+
+    async def _respond(self, scope: Scope, receive: Receive) -> ASGIApp:
+        caller, grant = "", None
+        if not self._is_open:
+            caller, grant = await self._site.grant(scope)
+            grant.check_route(ROUTE)
+        if not self._handlers:
+            return NotServed([one for one in scope["app"].routes if isinstance(one, Route) and one.include_in_schema])
+        handler = self._handlers.get(scope["method"])
+        if handler is None:
+            error = problem("method_not_allowed")
+            error.headers["allow"] = ", ".join(sorted(self._handlers))
+            raise error
+        return await handler(HostRequest(self._site, caller, grant, scope, receive))
+
+
+@dataclass(slots=True)
+class _Kept:
+    """The first request with a key, and the response to it."""
+
+    digest: bytes
+    response: Response | None = None
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class IdempotencyKeys:
+    """Successful responses to requests with an `Idempotency-Key`: the same request again gets the same response."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[str, str], _Kept] = {}
+
+    def around(self, handler: BodyHandler) -> Handler:
+        """Return a handler that reads the body, and handles a request once."""
+
+        async def handle(request: HostRequest) -> ASGIApp:
+            body, name = await request.document(), idempotency_key(request.headers)
+            if name is None:
+                return await handler(request, body)
+            path = request.scope["path"]
+            digest = hashlib.sha256(codec.dumps([path, body])).digest()
+            key = (request.caller or path, name)  # an answer with a token has no caller
+            while True:
+                kept = self._entry(key, digest)
+                async with kept.lock:
+                    if self._kept.get(key) is not kept:
+                        continue  # the first request has failed
+                    if kept.response is not None:
+                        return _replay(kept.response, request)
+                    try:
+                        kept.response = await handler(request, body)
+                    except BaseException:
+                        del self._kept[key]
+                        raise
+                    return kept.response
+
+        return handle
+
+    def _entry(self, key: tuple[str, str], digest: bytes) -> _Kept:
+        """Return the entry of a key; raise `HostError` if it was used with another request."""
+        kept = self._kept.setdefault(key, _Kept(digest))
+        if len(self._kept) > KEYS_MAX:
+            del self._kept[next(iter(self._kept))]
+        if kept.digest != digest:
+            raise HostError("idempotency_key_mismatch")
+        return kept
+
+
+def _replay(first: Response, request: HostRequest) -> Response:
+    location = present(location=first.headers.get("location"))
+    headers = {"openwop-Idempotent-Replay": "true", **location}
+    return request.answer(first.body, first.status_code, **headers)
+
+
+class Host:
+    """Host of OpenWOP; an extension of the server."""
+
+    def __init__(self, settings: OpenWopSettings, catalog: Catalog, site: Site) -> None:
+        self._site = site
+        self._runs = RunStore(settings)
+        self._keys = IdempotencyKeys()
+        self._readers: Counter[str] = Counter()
+        redactor = catalog.redactor(Policy(reasoning="full"))
+        threshold = settings.escalation_threshold
+        self._agents = {name: AgentWorkflow(one, site) for name, one in catalog.agents_with(DIALECT).items()}
+        self._workflows: dict[str, RunnableWorkflow] = {
+            **self._agents,
+            **{name: MockNodesWorkflow(one, redactor, threshold) for name, one in settings.mock_workflows.items()},
+        }
+        self._capabilities = capabilities(
+            [workflow.verbosity for workflow in self._workflows.values()],
+            settings.mock_workflows if settings.conformance else None,
+            site.settings.limits.max_body_bytes,
+        )
+        site.streams.on_drain(self._runs.fail_suspended)
+
+    def routes(self) -> list[Route]:
+        """Return the routes of the host."""
+        answer_token = self._keys.around(self._resolve_token)
+        open_paths: dict[str, dict[str, Handler]] = {
+            "/.well-known/openwop": {"GET": self._discovery},
+            "/v1/openapi.json": {"GET": self._openapi},
+            "/v1/interrupts/{token}": {"GET": self._inspect_token, "POST": answer_token},
+        }
+        paths: dict[str, dict[str, Handler]] = {
+            "/v1/workflows/{workflow_id}": {"GET": self._workflow},
+            "/v1/runs": {"POST": self._keys.around(self._create)},
+            "/v1/runs/{run_id}": {"GET": self._snapshot},
+            "/v1/runs/{run_id}/events": {"GET": self._events},
+            "/v1/runs/{run_id}/events/poll": {"GET": self._poll},
+            "/v1/runs/{run_id}/cancel": {"POST": self._cancel},
+            "/v1/runs/{run_id}/interrupts/{node_id:path}": {"POST": self._keys.around(self._resolve)},
+        }
+        routes = [
+            *(Route(path, Endpoint(self._site, handlers, is_open=True)) for path, handlers in open_paths.items()),
+            *(Route(path, Endpoint(self._site, handlers)) for path, handlers in paths.items()),
+            Route("/v1/{rest:path}", Endpoint(self._site, {}), include_in_schema=False),  # its errors have one form
+        ]
+        for route in routes:  # Starlette's `path` parameters do not match line breaks, which a node id may contain
+            route.path_regex = re.compile(route.path_regex.pattern, re.DOTALL)
+        return routes
+
+    def openapi(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        """Return the OpenAPI path items of the routes, and the schemas that these refer to."""
+        described = codec.loads((Path(__file__).parent / "openapi.json").read_bytes())
+        for operation in (one for path in described["paths"].values() for one in path.values()):
+            operation["responses"] |= {str(status): described["error"] for status in operation.pop("errors")}
+        return described["paths"], described["schemas"]
+
+    async def aclose(self) -> None:
+        """Fail all runs and drop their logs."""
+        await self._runs.aclose()
+
+    async def _discovery(self, request: HostRequest) -> ASGIApp:
+        return request.answer(self._capabilities, cache_control="public, max-age=300")  # they change at a restart only
+
+    async def _openapi(self, request: HostRequest) -> ASGIApp:
+        return request.answer(await to_thread.run_sync(request.scope["app"].state.openapi))
+
+    async def _workflow(self, request: HostRequest) -> ASGIApp:
+        return request.answer(self._find(request, request.path_params["workflow_id"]).document())
+
+    async def _create(self, request: HostRequest, body: dict[str, Any]) -> Response:
+        asked = run_request(body)
+        workflow = self._find(request, asked.workflow_id)
+        admission = await self._site.admission(request.scope, request.caller, request.grant)
+        try:
+            begin = await workflow.prepare(asked, request.caller, request.scope, admission)
+            run = self._runs.start(asked.workflow_id, request.caller, begin)
+        except Problem:
+            await admission.close()
+            raise
+        path = f"/v1/runs/{run.run_id}"
+        created = {
+            "runId": run.run_id,
+            "status": run.log.state.status,
+            "eventsUrl": f"{path}/events",
+            "statusUrl": path,
+        }
+        return request.answer(created, HTTPStatus.CREATED, location=path)
+
+    async def _snapshot(self, request: HostRequest) -> ASGIApp:
+        run = self._run(request)
+        state = run.log.state
+        snapshot = present(
+            runId=run.run_id,
+            workflowId=run.workflow_id,
+            status=state.status,
+            currentNodeId=state.node_id,
+            startedAt=state.started_at,
+            completedAt=state.ended_at,
+            error=state.error and {name: state.error[name] for name in ("code", "message")},
+            engineVersion=VERSION,
+            eventLogSchemaVersion=EVENT_LOG_SCHEMA_VERSION,
+        )
+        return request.answer(snapshot)
+
+    async def _events(self, request: HostRequest) -> ASGIApp:
+        log = self._run(request).log
+        shown, last = modes(request.query_params), last_event_id(request.headers)
+        if wants_json(request.headers):
+            return self._reading(request, JSON_HEADERS, document(log))
+        heartbeat_s = min(self._site.settings.heartbeat_s, MAX_HEARTBEAT_S)
+        return self._reading(request, HEADERS, stream(log, shown, last, heartbeat_s))
+
+    async def _poll(self, request: HostRequest) -> ASGIApp:
+        log = self._run(request).log
+        pieces = poll(log, last_sequence(request.query_params), poll_s(request.query_params))
+        return self._reading(request, JSON_HEADERS, pieces)
+
+    def _reading(
+        self, request: HostRequest, headers: Collection[tuple[bytes, bytes]], pieces: AsyncGenerator[bytes, None]
+    ) -> ASGIApp:
+        """Return the response to a reader; readers have the limits of streams, but are counted apart from them."""
+        response = LogResponse([*headers], pieces, self._site.settings.timeouts.client_stall_timeout_s)
+
+        async def read(scope: Scope, receive: Receive, send: Send) -> None:
+            self._readers[request.caller] += 1
+            try:
+                await response(scope, receive, send)
+            finally:
+                self._readers[request.caller] -= 1
+                self._readers += Counter()  # drops callers without readers
+
+        limits = self._site.settings.limits
+        if self._readers.total() >= limits.max_streams:
+            raise problem("overloaded")
+        if self._readers[request.caller] >= (limits.max_streams_per_caller or limits.max_streams):
+            raise problem("too_many_streams")
+        return read
+
+    async def _cancel(self, request: HostRequest) -> ASGIApp:
+        run = self._run(request)
+        state = run.log.state
+        if state.is_over and state.status != "cancelled":
+            raise HostError("run_already_terminal")
+        run.stop(None)
+        return request.answer({"runId": run.run_id, "status": "cancelled" if state.is_over else "cancelling"})
+
+    async def _resolve(self, request: HostRequest, body: dict[str, Any]) -> Response:
+        run = self._run(request)
+        self._find(request, run.workflow_id)  # the rights of the caller may have changed since the start of the run
+        await self._site.admission(request.scope, request.caller, request.grant)
+        answer = parse(InterruptAnswer, body)
+        interrupt = _interrupt_of_node(run, request.path_params["node_id"], answer.interrupt_id)
+        by = ANONYMOUS if request.caller.startswith("address:") else request.caller
+        return self._answer(request, run, interrupt, answer.resume_value, by)
+
+    async def _inspect_token(self, request: HostRequest) -> ASGIApp:
+        run, interrupt = self._runs.of_token(request.path_params["token"])
+        run.check_pending(interrupt)
+        return request.answer(run.log.question(interrupt))
+
+    async def _resolve_token(self, request: HostRequest, body: dict[str, Any]) -> Response:
+        run, interrupt = self._runs.of_token(request.path_params["token"])
+        return self._answer(request, run, interrupt, parse(InterruptAnswer, body).resume_value, BY_TOKEN)
+
+    @staticmethod
+    def _answer(request: HostRequest, run: HostRun, interrupt: Interrupt, value: object, by: str) -> Response:
+        run.resolve(interrupt, value, by)
+        return request.answer({"runId": run.run_id, "nodeId": interrupt.node_id, "status": run.log.state.status})
+
+    def _run(self, request: HostRequest) -> HostRun:
+        return self._runs.get(request.path_params["run_id"], request.caller)
+
+    def _find(self, request: HostRequest, workflow_id: str) -> RunnableWorkflow:
+        """Return a workflow; to a caller that may not run its agent it does not exist."""
+        workflow = self._workflows.get(workflow_id)
+        if workflow is None or (workflow_id in self._agents and not request.grant.allows_agent(workflow_id)):
+            raise HostError("workflow_not_found")
+        return workflow
+
+
+def _interrupt_of_node(run: HostRun, node_id: str, interrupt_id: str | None) -> Interrupt:
+    """Return the interrupt of this id, or without one the oldest of the node that is pending."""
+    of_node = [
+        interrupt
+        for interrupt in run.log.state.interrupts
+        if node_id == interrupt.node_id and interrupt_id in {None, interrupt.interrupt_id}
+    ]
+    if not of_node:
+        raise HostError("interrupt_not_found")
+    return next((interrupt for interrupt in of_node if not interrupt.is_resolved), of_node[-1])
+
+
+def capabilities(verbosities: Collection[Verbosity], fixtures: Collection[str] | None, max_body_bytes: int) -> bytes:
+    """Return the capabilities document, with each family at its root (RFC 0073) and under `capabilities`.
+
+    Args:
+        verbosities: of the workflows that can be run.
+        fixtures: workflows of the conformance suite; None without conformance node types.
+        max_body_bytes: limit of a request.
+    """
+    verbosity = max(verbosities, key=VERBOSITIES.index, default="off")
+    reasoning = {"verbosity": verbosity, "tokenLimit": SUMMARY_MAX_TOKENS, "streaming": verbosity != "off"}
+    families: dict[str, Any] = {
+        "agents": {"supported": True, "reasoning": reasoning},
+        "providerUsage": {"supported": True},
+    }
+    if fixtures is not None:
+        families |= {"conformance": {"mockAgent": True}, "fixtures": sorted(fixtures)}
+    limits = dict.fromkeys(("clarificationRounds", "schemaRounds", "envelopesPerTurn"), 0)
+    return codec.dumps(
+        {
+            "protocolVersion": "1.0",
+            "supportedEnvelopes": [],
+            "schemaVersions": {},
+            "limits": {**limits, "maxRequestBodyBytes": max_body_bytes},
+            "implementation": {"name": NAME, "version": VERSION, "vendor": VENDOR},
+            "supportedTransports": ["rest"],
+            **families,
+            "capabilities": families,
+        }
+    )

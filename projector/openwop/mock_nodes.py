@@ -1,0 +1,321 @@
+"""Workflows of mock nodes for the conformance suite (RFC 0023 and 0024): definitions, registration, and their events.
+
+Node types are `core.conformance.mock-agent` and the hooks of `core.orchestrator.supervisor`. `trace` of the reasoning,
+`context` of a handoff and `reasoning` of a decision are valid configuration without an event member.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias
+
+from pydantic import Field, JsonValue, ValidationError, model_validator
+
+from projector._validation import FieldPath, invalid_fields
+from projector.contracts import codec
+from projector.contracts.parts import Count, Json, Maybe
+from projector.openwop import event_log
+from projector.openwop.event_log import AGENT_ID_MIN_CHARS, ID_MAX_CHARS, SUMMARY_MAX_CHARS, Verbosity, present
+from projector.openwop.events import AgentId, Id, Name, OpenWopModel, Share, TypeId
+from projector.redaction.redactor import Redactor
+
+MOCK_AGENT: Final = "core.conformance.mock-agent"
+SUPERVISOR: Final = "core.orchestrator.supervisor"
+CONFORMANCE_PREFIX: Final = "conformance-"
+"""Beginning of the ids of workflows that may have these nodes (RFC 0023 section B.1)."""
+
+STUB_REASONING: Final = "Configured reasoning of a mock agent."
+"""Text of `mockReasoning: true`."""
+
+AgentName: TypeAlias = Annotated[str, Field(min_length=AGENT_ID_MIN_CHARS)]
+
+
+# configuration of the nodes
+
+
+class MockReasoning(OpenWopModel):
+    """Reasoning: the summary, or the chunks if there are any."""
+
+    summary: str
+    trace: Maybe[str] = None
+    token_count: Maybe[Count] = None
+    stream_chunks: Maybe[list[str]] = None
+
+
+class MockError(OpenWopModel):
+    """Error of a tool call."""
+
+    error: Name
+    message: Name
+    details: Maybe[Json] = None
+
+
+class MockToolCall(OpenWopModel):
+    """A tool call with its result or error; one of them is required."""
+
+    tool_id: Name
+    arguments: JsonValue = None
+    result: JsonValue = None
+    error: Maybe[MockError] = None
+    duration_ms: Maybe[Count] = None
+
+    @model_validator(mode="after")
+    def _has_an_end(self) -> MockToolCall:
+        if not {"result", "error"} & self.model_fields_set:
+            raise ValueError("expected `result` or `error`")
+        return self
+
+
+class MockHandoff(OpenWopModel):
+    """A handoff to another agent."""
+
+    to_agent_id: AgentName
+    reason: Maybe[str] = None
+    context: JsonValue = None
+
+
+class MockDecision(OpenWopModel):
+    """A decision and its confidence."""
+
+    decision: JsonValue
+    confidence: Maybe[Share] = None
+    reasoning: Maybe[str] = None
+
+
+class MockAgentConfig(OpenWopModel):
+    """Configuration of a mock agent; `mock_confidence` applies if there is no `mock_decision`."""
+
+    agent_id: Maybe[AgentName] = None
+    mock_reasoning: Maybe[bool | MockReasoning] = None
+    mock_tool_calls: Maybe[list[MockToolCall]] = None
+    mock_handoff: Maybe[MockHandoff] = None
+    mock_decision: Maybe[MockDecision] = None
+    mock_confidence: Maybe[Share] = None
+
+    @property
+    def reasoning(self) -> MockReasoning | None:
+        """The reasoning, if there is any."""
+        one = self.mock_reasoning
+        return one if isinstance(one, MockReasoning) else MockReasoning(summary=STUB_REASONING) if one else None
+
+    @property
+    def decided(self) -> MockDecision | None:
+        """The decision, if there is one."""
+        if self.mock_decision is None and self.mock_confidence is not None:
+            return MockDecision(decision={"kind": "mock"}, confidence=self.mock_confidence)
+        return self.mock_decision
+
+
+class PendingDecision(OpenWopModel):
+    """Decision of a supervisor: to run other nodes, to ask the user, or to end the run."""
+
+    kind: Literal["next-worker", "ask-user", "terminate"]
+    next_worker_ids: Maybe[Annotated[list[Name], Field(min_length=1)]] = None
+    prompt: Maybe[Name] = None
+    reason: Maybe[Name] = None
+    confidence: Maybe[Share] = None
+    success_criteria: Maybe[list[Json]] = None
+
+
+class SupervisorConfig(OpenWopModel):
+    """Configuration of a supervisor: a decision, a confidence that overrides its own, or both (RFC 0023 section C)."""
+
+    mock_confidence: Maybe[Share] = None
+    mock_pending_decision: Maybe[PendingDecision] = None
+
+    @model_validator(mode="after")
+    def _has_a_hook(self) -> SupervisorConfig:
+        if self.mock_confidence is None and self.mock_pending_decision is None:
+            raise ValueError("expected `mockConfidence` or `mockPendingDecision`: supervisors are mocked on this host")
+        return self
+
+    @property
+    def decided(self) -> MockDecision:
+        """The decision."""
+        pending = self.mock_pending_decision or PendingDecision(kind="terminate")
+        confidence = pending.confidence if self.mock_confidence is None else self.mock_confidence
+        decision = pending.model_dump(mode="json", by_alias=True, exclude_none=True)
+        return MockDecision(decision=decision, **present(confidence=confidence))
+
+
+NodeConfig: TypeAlias = MockAgentConfig | SupervisorConfig
+
+NODE_TYPES: Final[Mapping[str, type[NodeConfig]]] = {MOCK_AGENT: MockAgentConfig, SUPERVISOR: SupervisorConfig}
+"""Node type -> its configuration."""
+
+
+# definitions
+
+
+class PinnedAgent(OpenWopModel, extra="ignore"):
+    """Agent that a node is pinned to."""
+
+    agent_id: AgentId
+
+
+class WorkflowNode(OpenWopModel, extra="ignore"):
+    """A node."""
+
+    id: Id
+    type_id: TypeId
+    config: Annotated[Json, Field(default_factory=dict)]
+    agent: Maybe[PinnedAgent] = None
+
+
+class WorkflowDefinition(OpenWopModel, extra="ignore"):
+    """A workflow; its nodes run in the order of the list, so edges and variables would have no effect."""
+
+    id: Annotated[str, Field(pattern=rf"^{CONFORMANCE_PREFIX}[a-z0-9_-]+$", max_length=ID_MAX_CHARS)]
+    nodes: Annotated[list[WorkflowNode], Field(min_length=1)]
+    edges: Annotated[list[Json], Field(default_factory=list, max_length=0)]
+    variables: Annotated[list[Json], Field(default_factory=list, max_length=0)]
+
+
+class DefinitionError(ValueError):
+    """A workflow that cannot be registered; the message names the position, never a configured value."""
+
+
+class MockWorkflow(NamedTuple):
+    """A workflow that can be run: its definition as published, and its nodes with their configurations."""
+
+    document: Mapping[str, Any]
+    nodes: Sequence[tuple[WorkflowNode, NodeConfig]]
+
+
+def register(document: Mapping[str, Any]) -> MockWorkflow:
+    """Validate a workflow; raise `DefinitionError` if it is invalid or may not have its nodes."""
+    try:
+        definition = WorkflowDefinition.model_validate(document)
+    except ValidationError as error:
+        raise DefinitionError(_message(error, document)) from None
+    if len({node.id for node in definition.nodes}) < len(definition.nodes):
+        raise DefinitionError("`nodes`: expected unique ids")
+    return MockWorkflow(document, [(node, _config(at, node)) for at, node in enumerate(definition.nodes)])
+
+
+def _config(position: int, node: WorkflowNode) -> NodeConfig:
+    if node.type_id not in NODE_TYPES:
+        raise DefinitionError(f"`nodes[{position}].typeId`: expected one of {', '.join(sorted(NODE_TYPES))}")
+    try:
+        return NODE_TYPES[node.type_id].model_validate(node.config)
+    except ValidationError as error:
+        raise DefinitionError(_message(error, node.config, ("nodes", position, "config"))) from None
+
+
+def _message(error: ValidationError, source: object, path: FieldPath = ()) -> str:
+    """Describe the first invalid field of the document at a path, without its value."""
+    field = invalid_fields(error, source)[0]
+    return field._replace(path=(*path, *field.path)).sentence()
+
+
+def read_workflows(folder: Path | None) -> dict[str, MockWorkflow]:
+    """Return the workflows in the JSON files of a folder, by id; without a folder, the three of the suite in our words.
+
+    Workflows with other node types than `NODE_TYPES` are skipped: a folder of the suite has those of all profiles.
+
+    Raises:
+        DefinitionError: a file cannot be read, or is no valid workflow.
+    """
+    if folder is None:
+        return {one["id"]: register(one) for one in codec.loads((Path(__file__).parent / "fixtures.json").read_bytes())}
+    try:
+        documents = [(path.name, codec.loads(path.read_bytes())) for path in sorted(folder.glob("*.json"))]
+    except (OSError, codec.CodecError) as error:
+        raise DefinitionError(f"`fixtures_dir`: a file cannot be read ({type(error).__name__})") from None
+    if not documents:
+        raise DefinitionError("`fixtures_dir`: expected a folder with JSON files")
+    found: dict[str, MockWorkflow] = {}
+    for name, document in documents:
+        nodes = document.get("nodes") if isinstance(document, dict) else None
+        if not isinstance(nodes, list):
+            raise DefinitionError(f"`fixtures_dir`: expected a workflow in `{name}`")
+        if all(isinstance(node, dict) and node.get("typeId") in NODE_TYPES for node in nodes):
+            workflow = register(document)
+            found[document["id"]] = workflow
+    return found
+
+
+# events
+
+
+class Emitter(NamedTuple):
+    """Emits the events of one node, in the order of RFC 0023 section B."""
+
+    node: WorkflowNode
+    redactor: Redactor
+    verbosity: Verbosity
+    emit: Callable[..., str]
+    """Appends an event to the log of the run, and returns its id."""
+
+    def agent(self, config: NodeConfig) -> str:
+        """Emit the reasoning, tool calls and handoff of the node; return the id of its agent."""
+        kind = "mock-agent" if isinstance(config, MockAgentConfig) else "supervisor"
+        pinned = None if self.node.agent is None else self.node.agent.agent_id
+        own = getattr(config, "agent_id", None)
+        agent_id = self.redactor.identifier(own or pinned or f"host:{kind}:{self.node.id}")
+        if isinstance(config, MockAgentConfig):
+            if config.reasoning is not None and self.verbosity != "off":
+                self._reasoning(config.reasoning, agent_id)
+            for position, call in enumerate(config.mock_tool_calls or ()):
+                self._call(call, f"call_{self.node.id}_{position}", agent_id)
+            if (handoff := config.mock_handoff) is not None:
+                reason = None if handoff.reason is None else self.redactor.text(handoff.reason).value
+                other = self.redactor.identifier(handoff.to_agent_id)
+                self._emit("agent.handoff", event_log.handoff(agent_id, other, reason))
+        return agent_id
+
+    def decision(self, decided: MockDecision, agent_id: str, run_id: str, threshold: float) -> str | None:
+        """Emit a decision, and a suspension if its confidence is low; return the id of the suspension."""
+        value, confidence = self._clean(decided.decision), decided.confidence
+        self._emit("agent.decided", event_log.decided(agent_id, value, confidence))
+        if confidence is None or not event_log.is_low(confidence, threshold):
+            return None
+        suspension = event_log.low_confidence(
+            self.node.id,
+            f"int_{run_id}_{self.node.id}",
+            event_log.interrupt_key(run_id, self.node.id, 0),
+            agent_id,
+            threshold=threshold,
+            observed=confidence,
+            decision=value,
+        )
+        event_id = self._emit(event_log.SUSPENDED, suspension)
+        self._emit("interrupt.requested", event_log.interrupt_request(suspension), event_id)
+        return event_id
+
+    def _emit(self, name: str, payload: Mapping[str, Any], causation_id: str | None = None) -> str:
+        return self.emit(name, payload, node_id=self.node.id, causation_id=causation_id)
+
+    def _clean(self, value: object) -> object:
+        """Return a JSON value after redaction."""
+        return self.redactor.json(value, string_max_chars=self.redactor.policy.limits.output_string_max_chars).value
+
+    def _reasoning(self, config: MockReasoning, agent_id: str) -> None:
+        """Emit a delta for each chunk, then the closing event, both of the same clean text (RFC 0024)."""
+        stream = self.redactor.message_stream()  # a chunk holds back what may become a secret in the next
+        pieces: list[str] = [stream.feed(chunk).value for chunk in config.stream_chunks or [config.summary]]
+        pieces[-1] += stream.close().value
+        room, text = SUMMARY_MAX_CHARS if self.verbosity == "summary" else sum(map(len, pieces)), ""
+        for at, piece in enumerate(pieces):
+            kept = piece[: room - len(text)]
+            text += kept
+            if config.stream_chunks:
+                delta = event_log.reasoning_delta(agent_id, kept, at, self.verbosity)
+                self._emit("agent.reasoning.delta", delta)
+        self._emit("agent.reasoned", event_log.reasoned(agent_id, text, self.verbosity, config.token_count))
+
+    def _call(self, call: MockToolCall, call_id: str, agent_id: str) -> None:
+        ids = (agent_id, self.redactor.label(call.tool_id).value, call_id)
+        inputs: dict[str, Any] = {"inputs": self._clean(call.arguments)} if "arguments" in call.model_fields_set else {}
+        result: dict[str, Any] = present(durationMs=call.duration_ms)
+        if call.error is None:
+            result["outcome"] = self._clean(call.result)
+        else:
+            result["error"] = present(
+                code=self.redactor.label(call.error.error).value,
+                message=self.redactor.text(call.error.message).value,
+                details=None if call.error.details is None else self._clean(call.error.details),
+            )
+        called = self._emit("agent.toolCalled", event_log.tool_call(*ids, **inputs))
+        self._emit("agent.toolReturned", event_log.tool_call(*ids, **result), called)

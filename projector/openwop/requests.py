@@ -1,0 +1,227 @@
+"""Requests to the host, and its error responses: the protocol's closed object `{error, message, details?}`.
+
+All functions raise `HostError` for an invalid request. Problems that all routes of the server share keep their code
+unless the protocol has a code of its own (`PROTOCOL_CODES`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
+from starlette.datastructures import Headers, QueryParams
+from starlette.responses import Response
+from starlette.types import Scope
+
+from projector._validation import sentences
+from projector.contracts import codec
+from projector.contracts.parts import Maybe
+from projector.openwop.event_log import Verbosity
+from projector.openwop.events import Share
+from projector.server.http.problems import Problem, request_id
+from projector.server.telemetry.request_facts import facts_of
+
+# errors
+
+
+class _Row(NamedTuple):
+    status: HTTPStatus
+    message: str
+
+
+HOST_ERRORS: Final[Mapping[str, _Row]] = {
+    "validation_error": _Row(HTTPStatus.BAD_REQUEST, "The request is invalid."),
+    "unsupported_stream_mode": _Row(HTTPStatus.BAD_REQUEST, "`streamMode` is not supported."),
+    "capability_not_provided": _Row(HTTPStatus.BAD_REQUEST, "The request needs a capability that is not provided."),
+    "mock_provider_forbidden": _Row(HTTPStatus.FORBIDDEN, "`configurable.mockProvider` cannot be set."),
+    "not_found": _Row(HTTPStatus.NOT_FOUND, "Run not found."),
+    "workflow_not_found": _Row(HTTPStatus.NOT_FOUND, "Workflow not found."),
+    "interrupt_not_found": _Row(HTTPStatus.NOT_FOUND, "This node has no interrupt."),
+    "interrupt_already_resolved": _Row(HTTPStatus.CONFLICT, "This interrupt can no longer be answered."),
+    "idempotency_key_mismatch": _Row(
+        HTTPStatus.CONFLICT, "`Idempotency-Key` has already been used with another request."
+    ),
+    "run_already_terminal": _Row(HTTPStatus.CONFLICT, "The run has already ended."),
+}
+"""Errors of this host only, by code."""
+
+PROTOCOL_CODES: Final[Mapping[str, str]] = {
+    "malformed_json": "validation_error",
+    "invalid_request": "validation_error",
+    "unknown_agent": "workflow_not_found",
+    "unknown_response": "not_found",
+    "unknown_conversation": "not_found",
+    "permission_denied": "forbidden",
+    **dict.fromkeys(("too_many_streams", "request_limit_exceeded", "token_limit_exceeded"), "rate_limited"),
+}
+"""Code of a server problem -> code of the protocol."""
+
+_STATUSES: Final[Mapping[HTTPStatus, HTTPStatus]] = {HTTPStatus.UNPROCESSABLE_ENTITY: HTTPStatus.BAD_REQUEST}
+"""Status of a server problem -> status of the protocol, which uses 422 for errors of its own only."""
+
+
+class HostError(Problem):
+    """An error of the host, with a message and details of its own if needed."""
+
+    def __init__(self, code: str, message: str | None = None, details: Mapping[str, Any] | None = None) -> None:
+        row = HOST_ERRORS[code]
+        super().__init__(row.status, code, message or row.message)
+        self.details = dict(details or {})
+
+
+def error_response(problem: Problem, scope: Scope) -> Response:
+    """Return a problem as an error response of the protocol, and note its code for the report of the request."""
+    facts_of(scope).code = problem.code
+    details = dict(problem.details) if isinstance(problem, HostError) else {}
+    if "retry-after" in problem.headers:
+        details["retryAfter"] = int(problem.headers["retry-after"])
+    document: dict[str, Any] = {"error": PROTOCOL_CODES.get(problem.code, problem.code), "message": problem.detail}
+    if details:
+        document["details"] = details
+    status = _STATUSES.get(problem.status, problem.status)
+    return json_response(document, scope, status, **problem.headers)
+
+
+def json_response(document: object, scope: Scope, status: int = HTTPStatus.OK, **headers: str) -> Response:
+    """Return a JSON document (or its bytes) as a response, not to be cached unless `headers` say otherwise."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    fields = {"cache-control": "no-store", "x-request-id": request_id(scope)} | named
+    data = document if isinstance(document, bytes) else codec.dumps(document)
+    return Response(data, status_code=status, headers=fields, media_type="application/json")
+
+
+# bodies
+
+_ID_MAX_CHARS: Final = 256
+_TAGS_MAX: Final = 100
+
+_Id: TypeAlias = Annotated[str, Field(min_length=1, max_length=_ID_MAX_CHARS)]
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, strict=True, frozen=True, hide_input_in_errors=True)
+
+
+class Configurable(_Body):
+    """Options of a run; unknown members are ignored, as the protocol requires."""
+
+    escalation_threshold: Maybe[Share] = None
+    """Null is rejected, and so is NaN, which is not JSON and is read as null."""
+    reasoning_verbosity: Maybe[Verbosity] = None
+    temperature: float | None = None
+    max_tokens: int | None = None
+    model: object = None
+    prompt_overrides: object = None
+    mock_provider: object = None
+
+
+_DEFAULTS: Final = Configurable()
+
+
+class RunRequest(_Body):
+    """Body of `POST /v1/runs`. The run belongs to the caller; a tenant or scope in the body is ignored."""
+
+    workflow_id: _Id
+    inputs: dict[str, Any] = Field(default_factory=dict)
+    configurable: Configurable = _DEFAULTS
+    tags: list[_Id] = Field(default_factory=list, max_length=_TAGS_MAX)
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    callback_url: str | None = None
+
+
+class InterruptAnswer(_Body):
+    """Answer to an interrupt; if the node waits for several, to the oldest unless `interruptId` selects another."""
+
+    resume_value: Any
+    interrupt_id: _Id | None = None
+
+
+_Model = TypeVar("_Model", bound=_Body)
+
+
+def parse(model: type[_Model], body: Mapping[str, Any]) -> _Model:
+    """Parse a body."""
+    try:
+        return model.model_validate(body)
+    except ValidationError as error:
+        message = sentences(error, body, model)[0]
+    raise HostError("validation_error", f"{message}.")
+
+
+def run_request(body: Mapping[str, Any]) -> RunRequest:
+    """Parse the body of `POST /v1/runs`; reject what only the configuration of the server sets."""
+    request = parse(RunRequest, body)
+    if request.configurable.mock_provider is not None:
+        raise HostError("mock_provider_forbidden")
+    if request.callback_url is not None:
+        raise HostError("capability_not_provided", "`callbackUrl` is not supported: this host has no webhooks.")
+    for member in ("model", "prompt_overrides"):
+        if getattr(request.configurable, member) is not None:
+            raise HostError("validation_error", f"`configurable.{to_camel(member)}` cannot be set.")
+    return request
+
+
+# queries and headers
+
+_DIGITS_MAX: Final = 1_000
+"""Digits of a number in a query: beyond any log, and longer ones are expensive to parse."""
+MAX_POLL_S: Final = 25.0
+"""Limit of a poll: below the 30 s at which clients and proxies commonly time out."""
+
+Mode: TypeAlias = Literal["updates", "messages", "debug"]
+MODES: Final[tuple[Mode, ...]] = ("updates", "messages", "debug")
+"""The first is the default."""
+
+_SECONDS: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
+
+
+def modes(query: QueryParams) -> frozenset[Mode]:
+    """Return the stream modes of `?streamMode=`, a comma-separated list."""
+    names = query.get("streamMode", MODES[0]).split(",")
+    known = [mode for mode in MODES if mode in names]
+    if set(names) != set(known):
+        raise HostError("unsupported_stream_mode", details={"supported": list(MODES)})
+    return frozenset(known)
+
+
+def last_event_id(headers: Headers) -> int:
+    """Return the sequence number of the last event that the reader has, -1 for none."""
+    return _sequence(headers.get("last-event-id", "-1"), "Last-Event-ID")
+
+
+def last_sequence(query: QueryParams) -> int:
+    """Return the sequence number of the last event that the polling reader has, -1 for none."""
+    return _sequence(query.get("lastSequence", query.get("since", "-1")), "lastSequence")
+
+
+def poll_s(query: QueryParams) -> float:
+    """Return the seconds that a poll waits for new events."""
+    text = query.get("timeout", "0")
+    if _SECONDS.fullmatch(text) is None:
+        raise HostError("validation_error", "`timeout` must be a number of seconds, 0 or more.")
+    return min(float(text), MAX_POLL_S)
+
+
+def idempotency_key(headers: Headers) -> str | None:
+    """Return the `Idempotency-Key` of a request, None if it has none."""
+    key = headers.get("idempotency-key")
+    if key is not None and not 0 < len(key) <= _ID_MAX_CHARS:
+        raise HostError("validation_error", f"`Idempotency-Key` must have 1 to {_ID_MAX_CHARS} characters.")
+    return key
+
+
+def wants_json(headers: Headers) -> bool:
+    """Return whether the reader accepts one JSON document instead of an event stream."""
+    accept = headers.get("accept", "").lower()
+    return "application/json" in accept and "text/event-stream" not in accept
+
+
+def _sequence(text: str, name: str) -> int:
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= _DIGITS_MAX) or int(text) < -1:
+        raise HostError("validation_error", f"`{name}` must be a whole number, -1 or more.")
+    return int(text)

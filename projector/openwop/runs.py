@@ -1,0 +1,328 @@
+"""Runs of the host: `HostRun`, one run in a task of its own, and `RunStore`, all runs of the server process.
+
+A run continues whether or not it has readers, and its log has exactly one terminal event, at its end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import anyio
+
+from projector.contracts import codec
+from projector.core.faults import FAULTS, Fault
+from projector.openwop.event_log import APPROVAL, APPROVAL_ACTIONS
+from projector.openwop.requests import HostError
+from projector.openwop.run_log import Interrupt, RunLog
+from projector.openwop.settings import OpenWopSettings
+from projector.redaction.redactor import Redactor
+from projector.server.http.problems import problem
+from projector.server.streaming.session import log_crash
+
+LOG_FULL: Final = Fault("log_full", "server", "The event log of the run exceeds its size limit.", False)
+INTERRUPT_TIMEOUT: Final = Fault("interrupt_timeout", "server", "The approval request timed out.", False)
+REJECTED: Final = Fault("rejected", "server", "The decision was rejected.", False)
+
+ANONYMOUS: Final = "anonymous"
+"""Name of a person without a key: the log contains no addresses."""
+BY_TOKEN: Final = "token"  # noqa: S105 - the name of a person who has only the token of an interrupt
+
+# answers
+
+DECISIONS: Final[Mapping[str, str]] = {
+    "approve": "accept",
+    "approved": "accept",
+    "accept": "accept",
+    "accepted": "accept",
+    "reject": "reject",
+    "rejected": "reject",
+}
+"""Value of `decision`, as some clients of the protocol answer -> action."""
+
+COMMENTS: Final = ("comment", "feedback", "refineFeedback", "editedArtifactData")
+"""Members of an answer to an approval that are logged with it."""
+
+_REQUIRED: Final[Mapping[str, tuple[str, ...]]] = {
+    "refine": ("refineFeedback", "feedback"),
+    "edit-accept": ("editedArtifactData",),
+}
+"""Action -> members of which it needs one."""
+
+EDITED: Final = "Call the tool again with these arguments instead: "
+"""What the model is told when a person edited a call: providers accept or reject a call, and cannot change it."""
+
+
+class Decision(NamedTuple):
+    """What a person decided."""
+
+    is_accepted: bool
+    action: str | None
+    """Action of an approval; None for a free value."""
+    value: object
+    """The whole answer."""
+
+    @property
+    def reason(self) -> str | None:
+        """Text for the model, with what a person wants instead."""
+        answer = self.value if isinstance(self.value, Mapping) else {}
+        if self.action == "edit-accept":
+            return EDITED + codec.dumps(answer["editedArtifactData"]).decode()
+        refined = answer.get("refineFeedback")
+        texts = (refined.get("text") if isinstance(refined, Mapping) else None, answer.get("feedback"))
+        return next((text for text in (*texts, answer.get("comment")) if isinstance(text, str) and text), None)
+
+
+Answers: TypeAlias = dict[str, Decision]
+"""Answers to interrupts, by the id of the tool call to approve or of the interrupt."""
+
+
+def decision(kind: str, value: object) -> Decision:
+    """Return the decision of an answer to an interrupt; raise `HostError` if it is none of the allowed ones.
+
+    An approval needs an action, or a `decision` that means one. Any other interrupt is answered with any value.
+    """
+    answer: Mapping[str, Any] = value if isinstance(value, Mapping) else {}
+    action, given = answer.get("action"), answer.get("decision")
+    if action is None and isinstance(given, str):
+        action = DECISIONS.get(given)
+    if kind != APPROVAL:
+        return Decision(action != "reject", None, value)
+    if action not in APPROVAL_ACTIONS:
+        raise HostError("validation_error", f"`resumeValue.action` must be one of: {', '.join(APPROVAL_ACTIONS)}.")
+    needed = _REQUIRED.get(action, ())
+    if needed and not any(answer.get(name) is not None for name in needed):
+        raise HostError("validation_error", f"`resumeValue.{needed[0]}` is missing: `{action}` requires it.")
+    return Decision(action == "accept", action, value)
+
+
+# runs
+
+
+class RunFailedError(Exception):
+    """A run cannot continue."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault.code)
+        self.fault = fault
+
+
+class RunStoppedError(Exception):
+    """A run was stopped."""
+
+
+class Work(ABC):
+    """The work of a run; `redactor` cleans what people add to its log."""
+
+    redactor: Redactor
+
+    @abstractmethod
+    async def run(self, run: HostRun) -> None:
+        """Write all events; raise `RunFailedError` or `RunStoppedError` if there will be no terminal event."""
+
+    @abstractmethod
+    def end(self, run: HostRun, fault: Fault | None) -> None:
+        """Write the terminal event of a stopped run: failed with a fault, or cancelled if it is None."""
+
+    def halt(self) -> None:  # noqa: B027 - work without input has nothing to stop
+        """Read no more input; `run` returns soon, after writing what has been read."""
+
+    def check_answer(self, run: HostRun, interrupt: Interrupt) -> None:  # noqa: B027 - any answer can be used
+        """Prepare for the answer to an interrupt; raise `Problem` if it cannot be used."""
+
+    async def close(self) -> None:  # noqa: B027 - work without input has no resources
+        """Release resources and report the outcome."""
+
+
+class HostRun:
+    """One run of a caller."""
+
+    def __init__(self, run_id: str, workflow_id: str, caller: str, run_log: RunLog, approval_timeout_s: float) -> None:
+        self.run_id = run_id
+        self.workflow_id = workflow_id
+        self.caller = caller
+        self.log = run_log
+        self.is_stopped = False
+        self._approval_timeout_s = approval_timeout_s
+        self._answers: Answers = {}
+        self._fault: Fault | None = None
+        self._work: Work | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self, work: Work, on_end: Callable[[HostRun], None]) -> None:
+        """Start the run in a task of its own."""
+        self._work = work
+        self._task = asyncio.create_task(self._drive(work, on_end), name=self.run_id)
+
+    def stop(self, fault: Fault | None) -> None:
+        """End the run: with `run.failed` for a fault, with `run.cancelled` for None. Idempotent."""
+        if not self.is_stopped and not self.log.state.is_over:
+            self.is_stopped = True
+            self._fault = fault
+            self.log.wake()
+            if self._work is not None:
+                self._work.halt()
+
+    async def ended(self) -> None:
+        """Wait for the end of the run."""
+        if self._task is not None:
+            await asyncio.wait([self._task])
+
+    @property
+    def is_suspended(self) -> bool:
+        """Whether an interrupt is pending, or answered but not yet processed."""
+        return bool(self.log.state.pending or self._answers)
+
+    async def answers(self) -> Answers:
+        """Wait for and return the answers to all pending interrupts; a timeout fails the run."""
+        try:
+            with anyio.fail_after(self._approval_timeout_s):
+                while self.log.state.pending and not self.is_stopped:
+                    await self.log.wait()
+        except TimeoutError:
+            for interrupt in self.log.state.pending:
+                self._log_approval(interrupt, "timeout", {})
+            raise RunFailedError(INTERRUPT_TIMEOUT) from None
+        if self.is_stopped:
+            raise RunStoppedError
+        answers, self._answers = self._answers, {}
+        return answers
+
+    def check_pending(self, interrupt: Interrupt) -> Work:
+        """Return the work that waits for an answer; raise `HostError` if none does."""
+        if interrupt.is_resolved or self.is_stopped or self._work is None:
+            raise HostError("interrupt_already_resolved")
+        return self._work
+
+    def resolve(self, interrupt: Interrupt, value: object, by: str) -> None:
+        """Record an answer of a person; raise `Problem` if it is invalid or there is no room to continue."""
+        work = self.check_pending(interrupt)
+        answer = decision(interrupt.kind, value)
+        work.check_answer(self, interrupt)
+        self._answers[interrupt.answer_id] = answer
+        redactor = work.redactor
+        clean = redactor.json(value, string_max_chars=redactor.policy.limits.output_string_max_chars).value
+        if answer.action is not None and isinstance(clean, dict):
+            members = {name: clean[name] for name in COMMENTS if name in clean}
+            self._log_approval(interrupt, answer.action, {"decidedBy": by, **members})
+        named = {"nodeId": interrupt.node_id, "interruptId": interrupt.interrupt_id, "kind": interrupt.kind}
+        self.log.emit(
+            "interrupt.resolved", {**named, "resumeValue": clean, "resolvedBy": by}, node_id=interrupt.node_id
+        )
+
+    def _log_approval(self, interrupt: Interrupt, action: str, members: Mapping[str, Any]) -> None:
+        if interrupt.kind == APPROVAL:
+            payload = {"nodeId": interrupt.node_id, "action": action, "decidedAt": self.log.now(), **members}
+            self.log.emit("approval.received", payload, node_id=interrupt.node_id)
+
+    async def _drive(self, work: Work, on_end: Callable[[HostRun], None]) -> None:
+        fault: Fault | None = None
+        try:
+            if not self.is_stopped:
+                await work.run(self)
+        except RunStoppedError:
+            pass
+        except RunFailedError as error:
+            fault = error.fault
+        except Exception as error:  # noqa: BLE001 - any error must end the run with a terminal event
+            log_crash("run_crashed", error, run_id=self.run_id)
+            fault = FAULTS["internal_error"]
+        finally:
+            with anyio.CancelScope(shield=True):
+                self._end(work, self._fault if self.is_stopped else fault)
+                on_end(self)
+                self._work = None  # the log is kept, the request is not
+                await work.close()
+
+    def _end(self, work: Work, fault: Fault | None) -> None:
+        """Write the terminal event unless there is one, even if the work does not."""
+        if not self.log.state.is_over:
+            work.end(self, fault)
+        if not self.log.state.is_over:
+            fault = fault or FAULTS["internal_error"]
+            self.log.emit("run.failed", {"error": {"code": fault.code, "message": fault.message}})
+
+
+class RunStore:
+    """Runs of this server and their logs."""
+
+    def __init__(self, settings: OpenWopSettings) -> None:
+        self._settings = settings
+        self._runs: dict[str, HostRun] = {}  # in the order of their start
+        self._held_bytes = 0
+        self._expiry: dict[str, asyncio.TimerHandle] = {}
+
+    def start(self, workflow_id: str, caller: str, begin: Callable[[HostRun], Work]) -> HostRun:
+        """Start a run; raise `Problem` if there is no room for it, or for what `begin` creates."""
+        settings = self._settings
+        if not self._make_room(
+            lambda: len(self._runs) >= settings.max_runs or self._held_bytes >= settings.max_log_bytes
+        ):
+            raise problem("overloaded")
+        run_id = f"run_{secrets.token_hex(16)}"
+        run_log = RunLog(run_id, settings.max_run_bytes, self._hold)
+        run = HostRun(run_id, workflow_id, caller, run_log, settings.approval_timeout_s)
+        work = begin(run)
+        self._runs[run_id] = run
+        run.start(work, self._on_end)
+        return run
+
+    def get(self, run_id: str, caller: str) -> HostRun:
+        """Return a run; raise `HostError` if it does not exist or belongs to another caller."""
+        run = self._runs.get(run_id)
+        if run is None or run.caller != caller:
+            raise HostError("not_found")
+        return run
+
+    def of_token(self, token: str) -> tuple[HostRun, Interrupt]:
+        """Return the run and interrupt of a token; raise `HostError` if there is none."""
+        run = self._runs.get(token.partition(".")[0])
+        interrupts = [] if run is None else run.log.state.interrupts
+        given = token.encode(errors="replace")
+        found = next((one for one in interrupts if secrets.compare_digest(one.token.encode(), given)), None)
+        if run is None or found is None:
+            raise HostError("interrupt_not_found")
+        return run, found
+
+    def fail_suspended(self) -> None:
+        """Fail the runs that wait for an answer, because the server is shutting down."""
+        for run in list(self._runs.values()):
+            if run.log.state.pending:
+                run.stop(FAULTS["server_shutdown"])
+
+    async def aclose(self) -> None:
+        """Fail and drop all runs."""
+        for run in list(self._runs.values()):
+            run.stop(FAULTS["server_shutdown"])
+        with anyio.CancelScope(shield=True):
+            for run in list(self._runs.values()):
+                await run.ended()
+        for run_id in list(self._runs):
+            self._drop(run_id)
+
+    def _hold(self, n_bytes: int) -> bool:
+        self._held_bytes += n_bytes
+        return self._make_room(lambda: self._held_bytes > self._settings.max_log_bytes)
+
+    def _make_room(self, is_full: Callable[[], bool]) -> bool:
+        """Drop the oldest ended runs until there is room; return whether there is."""
+        while is_full():
+            ended = next((run_id for run_id, run in self._runs.items() if run.log.state.is_over), None)
+            if ended is None:
+                return False
+            self._drop(ended)
+        return True
+
+    def _on_end(self, run: HostRun) -> None:
+        if run.run_id in self._runs:
+            loop = asyncio.get_running_loop()
+            self._expiry[run.run_id] = loop.call_later(self._settings.retention_s, self._drop, run.run_id)
+
+    def _drop(self, run_id: str) -> None:
+        timer = self._expiry.pop(run_id, None)
+        if timer is not None:
+            timer.cancel()
+        self._held_bytes -= self._runs.pop(run_id).log.held_bytes
