@@ -218,12 +218,8 @@ class _CallRules:
             return [Finding("call_id_unique", "expected one return of a call")]
         self._returned.add(call_id)
         call = self._called.get(call_id)
-        is_cause = call is not None and call["eventId"] == event["causationId"]
-        if (
-            call is None
-            or not is_cause
-            or any(call["payload"][name] != payload[name] for name in ("agentId", "toolName"))
-        ):
+        expected = call and (call["eventId"], call["payload"]["agentId"], call["payload"]["toolName"])
+        if expected != (event["causationId"], payload["agentId"], payload["toolName"]):
             return [Finding("call_cause", "expected the event of this call")]
         has_both = "error" in payload and "outcome" in payload
         return [Finding("call_end", "expected an outcome or an error")] if has_both else []
@@ -249,13 +245,8 @@ class LogChecker:
 
     def __init__(self) -> None:
         self._run = _RunRules()
-        self._groups: tuple[RuleGroup, ...] = (
-            _EnvelopeRules(),
-            self._run,
-            _ReasoningRules(),
-            _CallRules(),
-            _ChunkRules(),
-        )
+        groups = (_EnvelopeRules(), self._run, _ReasoningRules(), _CallRules(), _ChunkRules())
+        self._groups: tuple[RuleGroup, ...] = groups
         self._line = 0
         self._sequence: int | None = None
 
@@ -265,17 +256,17 @@ class LogChecker:
         if not line:
             return []
         self._line, self._sequence = line_no, None
+        event: Any = None
         try:
             event = codec.loads(line)
+            if isinstance(event, dict) and type(event.get("sequence")) is int:
+                self._sequence = event["sequence"]
+            parse_event(event)
         except codec.CodecError:
             return self._violations([Finding("json", "expected JSON in UTF-8")])
-        if not isinstance(event, dict):
-            return self._violations([Finding("json", "expected a JSON object")])
-        sequence = event.get("sequence")
-        self._sequence = sequence if type(sequence) is int else None
-        try:
-            parse_event(event)
         except ValidationError as error:
+            if not isinstance(event, dict):
+                return self._violations([Finding("json", "expected a JSON object")])
             return self._violations([Finding("shape", text) for text in sentences(error, event, root="event")])
         return self._violations([finding for group in self._groups for finding in group(event)])
 

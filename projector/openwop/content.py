@@ -323,7 +323,7 @@ def _emit_call(state: LogState, call: OpenCall) -> None:
     if call.event_id:
         return
     details = present(transport=TRANSPORTS.get(call.tool_type), serverLabel=call.server_label or None)
-    payload = event_log.tool_call(call.agent_id, call.name, call.id, **call.inputs, **details)
+    payload = event_log.tool_call(call.agent_id, call.name, call.id, call.inputs | details)
     call.event_id = state.emit("agent.toolCalled", payload, notices=call.notices.release())
 
 
@@ -333,7 +333,7 @@ def _emit_result(state: LogState, call: OpenCall, status: str) -> None:
     _emit_call(state, call)
     call.is_returned = True
     state.branch.response.pending.discard(call.item_id)
-    payload = event_log.tool_call(call.agent_id, call.name, call.id, **_result(call, status))
+    payload = event_log.tool_call(call.agent_id, call.name, call.id, _result(call, status))
     state.emit("agent.toolReturned", payload, causation_id=call.event_id, notices=call.notices.release())
 
 
@@ -353,15 +353,10 @@ def _result(call: OpenCall, status: str) -> dict[str, Any]:
 
 def _emit_suspension(state: LogState, call: OpenCall) -> None:
     interrupt_id = f"int-{call.id}"
-    payload = event_log.approval(
-        state.node_id,
-        interrupt_id,
-        event_log.interrupt_key(state.log.run_id, state.node_id, state.next_interrupt()),
-        call.agent_id,
-        call_id=call.id,
-        tool_name=call.name,
-        details=present(serverLabel=call.server_label or None) | call.inputs,
-    )
+    key = event_log.interrupt_key(state.log.run_id, state.node_id, state.interrupts)
+    state.interrupts += 1
+    public = {"toolName": call.name} | present(serverLabel=call.server_label or None) | call.inputs
+    payload = event_log.approval(state.node_id, interrupt_id, key, call.agent_id, call.id, public)
     event_id = state.emit("node.suspended", payload, notices=call.notices.release())
     state.emit("interrupt.requested", event_log.interrupt_request(payload), causation_id=event_id)
     state.branch.suspended.append(Suspension(state.node_id, interrupt_id, event_id))

@@ -7,12 +7,11 @@ newer than the prose of the RFCs (`toolName`, not `toolId`).
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Mapping
 from typing import Any, Final, Literal, TypeAlias
 
 Event: TypeAlias = dict[str, Any]
-"""One event of a run, as in `projector.openwop.contract.events`."""
+"""One event of a run, as in `events.toml`."""
 Payload: TypeAlias = dict[str, Any]
 Verbosity: TypeAlias = Literal["summary", "full", "off"]
 
@@ -92,13 +91,6 @@ def present(**members: object) -> dict[str, Any]:
     return {name: value for name, value in members.items() if value is not None}
 
 
-def is_low(confidence: object, threshold: float) -> bool:
-    """Return whether a confidence is a finite number below the threshold (`interrupt.md` CP-1)."""
-    if isinstance(confidence, bool) or not isinstance(confidence, int | float):
-        return False
-    return math.isfinite(confidence) and confidence < threshold
-
-
 # payloads
 
 APPROVAL: Final = "approval"
@@ -130,7 +122,7 @@ def reasoned(agent_id: str, reasoning: str, verbosity: Verbosity, token_count: i
     return present(agentId=agent_id, reasoning=reasoning, verbosity=verbosity, tokenCount=token_count)
 
 
-def tool_call(agent_id: str, tool_name: str, call_id: str, **members: object) -> Payload:
+def tool_call(agent_id: str, tool_name: str, call_id: str, members: Mapping[str, object]) -> Payload:
     """Build `agent.toolCalled` or `agent.toolReturned`; `members` are their other members."""
     return {"agentId": agent_id, "toolName": tool_name, "callId": call_id, **members}
 
@@ -150,47 +142,32 @@ def interrupt_key(run_id: str, node_id: str, number: int) -> str:
     return shortened(f"{run_id}:{node_id}:{number}", INTERRUPT_KEY_MAX_CHARS)
 
 
-def low_confidence(
-    node_id: str, interrupt_id: str, key: str, agent_id: str, *, threshold: float, observed: float, decision: object
-) -> Payload:
-    """Build `node.suspended` for a decision below the threshold: the schema's members and those of RFC 0023."""
-    known = {"agentId": agent_id, "threshold": threshold, "observed": observed}
-    data = {**known, "decision": decision}
-    return _suspension(LOW_CONFIDENCE, node_id, interrupt_id, key, known, {"data": data})
+def low_confidence(node_id: str, interrupt_id: str, key: str, known: Mapping[str, object], decision: object) -> Payload:
+    """Build `node.suspended` for a decision below the threshold: the schema's members and those of RFC 0023.
+
+    `known` are agent, threshold and observed confidence.
+    """
+    data = {"data": {**known, "decision": decision}}
+    return _suspension(LOW_CONFIDENCE, node_id, interrupt_id, key, {**known, **data})
 
 
 def approval(
-    node_id: str,
-    interrupt_id: str,
-    key: str,
-    agent_id: str,
-    *,
-    call_id: str,
-    tool_name: str,
-    details: Mapping[str, object],
+    node_id: str, interrupt_id: str, key: str, agent_id: str, call_id: str, call: Mapping[str, object]
 ) -> Payload:
-    """Build `node.suspended` for a tool call that needs approval; `details` are further public members of the call."""
+    """Build `node.suspended` for a tool call that needs approval; `call` are the public members of the call."""
     data = {
         "artifactId": call_id,
         "artifactType": "public-sse.tool-call",
-        "title": f"Approve the call of {tool_name}?",
-        "artifactData": {"toolName": tool_name, **details},
+        "title": f"Approve the call of {call['toolName']}?",
+        "artifactData": call,
         "actions": list(APPROVAL_ACTIONS),
     }
-    request = {"resumeSchema": APPROVAL_SCHEMA, "data": data}
-    return _suspension(APPROVAL, node_id, interrupt_id, key, {"agentId": agent_id}, request)
+    members = {"agentId": agent_id, "resumeSchema": APPROVAL_SCHEMA, "data": data}
+    return _suspension(APPROVAL, node_id, interrupt_id, key, members)
 
 
-def _suspension(
-    kind: str,
-    node_id: str,
-    interrupt_id: str,
-    key: str,
-    members: Mapping[str, object],
-    request: Mapping[str, object],
-) -> Payload:
-    position = {"nodeId": node_id, "interruptId": interrupt_id, "kind": kind, "key": key, "reason": kind}
-    return {**position, **members, **request}
+def _suspension(kind: str, node_id: str, interrupt_id: str, key: str, members: Mapping[str, object]) -> Payload:
+    return {"nodeId": node_id, "interruptId": interrupt_id, "kind": kind, "key": key, "reason": kind, **members}
 
 
 def interrupt_request(suspension: Mapping[str, Any]) -> Payload:

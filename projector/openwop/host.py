@@ -8,16 +8,15 @@ import re
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from http import HTTPStatus
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from anyio import to_thread
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from projector.contracts import codec
 from projector.openwop.event_log import SUMMARY_MAX_TOKENS, VENDOR, Verbosity, present
@@ -35,15 +34,16 @@ from projector.openwop.requests import (
     run_request,
     wants_json,
 )
-from projector.openwop.run_log import JSON_HEADERS, Interrupt, LogResponse, document, poll, stream
+from projector.openwop.run_log import Interrupt, document, poll, stream
 from projector.openwop.runs import ANONYMOUS, BY_TOKEN, HostRun, RunStore
 from projector.openwop.settings import DIALECT, OpenWopSettings
 from projector.openwop.workflows import VERBOSITIES, AgentWorkflow, MockNodesWorkflow, RunnableWorkflow
 from projector.redaction.policy import Policy
 from projector.server.catalog import Catalog
 from projector.server.http import requests
+from projector.server.http.error_responses import ERROR_FORM
 from projector.server.http.model_routes import NotServed
-from projector.server.http.problems import Problem, problem
+from projector.server.http.problems import problem, request_id
 from projector.server.http.stream_route import Site
 from projector.server.streaming.response_writer import HEADERS
 
@@ -52,12 +52,13 @@ VERSION: Final = metadata.version(NAME)
 
 EVENT_LOG_SCHEMA_VERSION: Final = 1
 """Version of the events of this host, in every snapshot; OpenWOP v1 has no other."""
+OPEN_PATHS: Final = frozenset({"/.well-known/openwop", "/v1/openapi.json", "/v1/interrupts/{token}"})
+"""Paths without authentication."""
 MAX_HEARTBEAT_S: Final = 30.0
 """Maximum interval between comments, required by the protocol."""
 KEYS_MAX: Final = 10_000
 """Idempotency keys that are kept with their responses; the oldest are dropped first."""
-ROUTE: Final = "openwop"
-"""Name of the routes of the host in the rights of callers."""
+JSON_HEADERS: Final = ((b"content-type", b"application/json"), (b"cache-control", b"no-store"))
 
 
 class HostRequest(Request):
@@ -74,10 +75,6 @@ class HostRequest(Request):
         with self._site.streams.admitted(self.caller) as account:
             return await requests.read_json(self.scope, self.receive, self._site.settings, account)
 
-    def answer(self, value: object, status: int = HTTPStatus.OK, **headers: str) -> Response:
-        """Return a JSON document as the response."""
-        return json_response(value, self.scope, status, **headers)
-
 
 Handler: TypeAlias = Callable[[HostRequest], Awaitable[ASGIApp]]
 BodyHandler: TypeAlias = Callable[[HostRequest, dict[str, Any]], Awaitable[Response]]
@@ -92,39 +89,25 @@ class Endpoint:
         self._is_open = is_open
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request; every failure is an error response."""
-        has_started = False
-
-        async def start(message: Message) -> None:
-            nonlocal has_started
-            has_started = True
-            await send(message)
-
-        try:
-            response = await self._respond(scope, receive)
-            await response(scope, receive, start)
-        except requests.ClientLeftError:
-            return
-        except Problem as error:
-            await error_response(error, scope)(scope, receive, send)
-        except Exception:
-            if not has_started:
-                await error_response(problem("internal_error"), scope)(scope, receive, send)
-            raise
-
-    async def _respond(self, scope: Scope, receive: Receive) -> ASGIApp:
+        """Handle one request; raise `Problem`, which has the form of the protocol."""
+        scope[ERROR_FORM] = error_response
         caller, grant = "", None
         if not self._is_open:
             caller, grant = await self._site.grant(scope)
-            grant.check_route(ROUTE)
+            grant.check_route(DIALECT)
         if not self._handlers:
-            return NotServed([one for one in scope["app"].routes if isinstance(one, Route) and one.include_in_schema])
+            served = [one for one in scope["app"].routes if isinstance(one, Route) and one.include_in_schema]
+            await NotServed(served)(scope, receive, send)
         handler = self._handlers.get(scope["method"])
         if handler is None:
             error = problem("method_not_allowed")
             error.headers["allow"] = ", ".join(sorted(self._handlers))
             raise error
-        return await handler(HostRequest(self._site, caller, grant, scope, receive))
+        try:
+            response = await handler(HostRequest(self._site, caller, grant, scope, receive))
+        except requests.ClientLeftError:
+            return
+        await response(scope, receive, send)
 
 
 @dataclass(slots=True)
@@ -181,7 +164,7 @@ class IdempotencyKeys:
 def _replay(first: Response, request: HostRequest) -> Response:
     location = present(location=first.headers.get("location"))
     headers = {"openwop-Idempotent-Replay": "true", **location}
-    return request.answer(first.body, first.status_code, **headers)
+    return json_response(first.body, request.scope, first.status_code, **headers)
 
 
 class Host:
@@ -208,26 +191,23 @@ class Host:
 
     def routes(self) -> list[Route]:
         """Return the routes of the host."""
-        answer_token = self._keys.around(self._resolve_token)
-        open_paths: dict[str, dict[str, Handler]] = {
+        once = self._keys.around
+        paths: dict[str, dict[str, Handler]] = {
             "/.well-known/openwop": {"GET": self._discovery},
             "/v1/openapi.json": {"GET": self._openapi},
-            "/v1/interrupts/{token}": {"GET": self._inspect_token, "POST": answer_token},
-        }
-        paths: dict[str, dict[str, Handler]] = {
+            "/v1/interrupts/{token}": {"GET": self._inspect_token, "POST": once(self._resolve_token)},
             "/v1/workflows/{workflow_id}": {"GET": self._workflow},
-            "/v1/runs": {"POST": self._keys.around(self._create)},
+            "/v1/runs": {"POST": once(self._create)},
             "/v1/runs/{run_id}": {"GET": self._snapshot},
             "/v1/runs/{run_id}/events": {"GET": self._events},
             "/v1/runs/{run_id}/events/poll": {"GET": self._poll},
             "/v1/runs/{run_id}/cancel": {"POST": self._cancel},
-            "/v1/runs/{run_id}/interrupts/{node_id:path}": {"POST": self._keys.around(self._resolve)},
+            "/v1/runs/{run_id}/interrupts/{node_id:path}": {"POST": once(self._resolve)},
         }
         routes = [
-            *(Route(path, Endpoint(self._site, handlers, is_open=True)) for path, handlers in open_paths.items()),
-            *(Route(path, Endpoint(self._site, handlers)) for path, handlers in paths.items()),
-            Route("/v1/{rest:path}", Endpoint(self._site, {}), include_in_schema=False),  # its errors have one form
+            Route(path, Endpoint(self._site, handlers, is_open=path in OPEN_PATHS)) for path, handlers in paths.items()
         ]
+        routes.append(Route("/v1/{rest:path}", Endpoint(self._site, {}), include_in_schema=False))
         for route in routes:  # Starlette's `path` parameters do not match line breaks, which a node id may contain
             route.path_regex = re.compile(route.path_regex.pattern, re.DOTALL)
         return routes
@@ -243,14 +223,16 @@ class Host:
         """Fail all runs and drop their logs."""
         await self._runs.aclose()
 
-    async def _discovery(self, request: HostRequest) -> ASGIApp:
-        return request.answer(self._capabilities, cache_control="public, max-age=300")  # they change at a restart only
+    async def _discovery(self, request: HostRequest) -> Response:
+        return json_response(
+            self._capabilities, request.scope, cache_control="public, max-age=300"
+        )  # they change at a restart only
 
     async def _openapi(self, request: HostRequest) -> ASGIApp:
-        return request.answer(await to_thread.run_sync(request.scope["app"].state.openapi))
+        return json_response(await to_thread.run_sync(request.scope["app"].state.openapi), request.scope)
 
     async def _workflow(self, request: HostRequest) -> ASGIApp:
-        return request.answer(self._find(request, request.path_params["workflow_id"]).document())
+        return json_response(self._find(request, request.path_params["workflow_id"]).document, request.scope)
 
     async def _create(self, request: HostRequest, body: dict[str, Any]) -> Response:
         asked = run_request(body)
@@ -259,17 +241,14 @@ class Host:
         try:
             begin = await workflow.prepare(asked, request.caller, request.scope, admission)
             run = self._runs.start(asked.workflow_id, request.caller, begin)
-        except Problem:
+        except Exception:
             await admission.close()
             raise
         path = f"/v1/runs/{run.run_id}"
-        created = {
-            "runId": run.run_id,
-            "status": run.log.state.status,
-            "eventsUrl": f"{path}/events",
-            "statusUrl": path,
-        }
-        return request.answer(created, HTTPStatus.CREATED, location=path)
+        names = {"runId": run.run_id, "status": run.log.state.status}
+        return json_response(
+            {**names, "eventsUrl": f"{path}/events", "statusUrl": path}, request.scope, 201, location=path
+        )
 
     async def _snapshot(self, request: HostRequest) -> ASGIApp:
         run = self._run(request)
@@ -285,28 +264,36 @@ class Host:
             engineVersion=VERSION,
             eventLogSchemaVersion=EVENT_LOG_SCHEMA_VERSION,
         )
-        return request.answer(snapshot)
+        return json_response(snapshot, request.scope)
 
     async def _events(self, request: HostRequest) -> ASGIApp:
         log = self._run(request).log
         shown, last = modes(request.query_params), last_event_id(request.headers)
         if wants_json(request.headers):
-            return self._reading(request, JSON_HEADERS, document(log))
+            return self._reading(request, document(log))
         heartbeat_s = min(self._site.settings.heartbeat_s, MAX_HEARTBEAT_S)
-        return self._reading(request, HEADERS, stream(log, shown, last, heartbeat_s))
+        return self._reading(request, stream(log, shown, last, heartbeat_s), HEADERS)
 
     async def _poll(self, request: HostRequest) -> ASGIApp:
-        log = self._run(request).log
-        pieces = poll(log, last_sequence(request.query_params), poll_s(request.query_params))
-        return self._reading(request, JSON_HEADERS, pieces)
+        log, query = self._run(request).log, request.query_params
+        return self._reading(request, poll(log, last_sequence(query), poll_s(query)))
 
     def _reading(
-        self, request: HostRequest, headers: Collection[tuple[bytes, bytes]], pieces: AsyncGenerator[bytes, None]
+        self,
+        request: HostRequest,
+        pieces: AsyncGenerator[bytes, None],
+        headers: Collection[tuple[bytes, bytes]] = JSON_HEADERS,
     ) -> ASGIApp:
         """Return the response to a reader; readers have the limits of streams, but are counted apart from them."""
-        response = LogResponse([*headers], pieces, self._site.settings.timeouts.client_stall_timeout_s)
+        limits = self._site.settings.limits
+        if self._readers.total() >= limits.max_streams:
+            raise problem("overloaded")
+        if self._readers[request.caller] >= (limits.max_streams_per_caller or limits.max_streams):
+            raise problem("too_many_streams")
 
         async def read(scope: Scope, receive: Receive, send: Send) -> None:
+            response = StreamingResponse(pieces)
+            response.raw_headers = [*headers, (b"x-request-id", request_id(scope).encode())]
             self._readers[request.caller] += 1
             try:
                 await response(scope, receive, send)
@@ -314,11 +301,6 @@ class Host:
                 self._readers[request.caller] -= 1
                 self._readers += Counter()  # drops callers without readers
 
-        limits = self._site.settings.limits
-        if self._readers.total() >= limits.max_streams:
-            raise problem("overloaded")
-        if self._readers[request.caller] >= (limits.max_streams_per_caller or limits.max_streams):
-            raise problem("too_many_streams")
         return read
 
     async def _cancel(self, request: HostRequest) -> ASGIApp:
@@ -327,21 +309,23 @@ class Host:
         if state.is_over and state.status != "cancelled":
             raise HostError("run_already_terminal")
         run.stop(None)
-        return request.answer({"runId": run.run_id, "status": "cancelled" if state.is_over else "cancelling"})
+        return json_response(
+            {"runId": run.run_id, "status": "cancelled" if state.is_over else "cancelling"}, request.scope
+        )
 
     async def _resolve(self, request: HostRequest, body: dict[str, Any]) -> Response:
         run = self._run(request)
         self._find(request, run.workflow_id)  # the rights of the caller may have changed since the start of the run
         await self._site.admission(request.scope, request.caller, request.grant)
         answer = parse(InterruptAnswer, body)
-        interrupt = _interrupt_of_node(run, request.path_params["node_id"], answer.interrupt_id)
+        interrupt = run.interrupt_of(request.path_params["node_id"], answer.interrupt_id)
         by = ANONYMOUS if request.caller.startswith("address:") else request.caller
         return self._answer(request, run, interrupt, answer.resume_value, by)
 
     async def _inspect_token(self, request: HostRequest) -> ASGIApp:
         run, interrupt = self._runs.of_token(request.path_params["token"])
         run.check_pending(interrupt)
-        return request.answer(run.log.question(interrupt))
+        return json_response(run.log.question(interrupt), request.scope)
 
     async def _resolve_token(self, request: HostRequest, body: dict[str, Any]) -> Response:
         run, interrupt = self._runs.of_token(request.path_params["token"])
@@ -350,7 +334,9 @@ class Host:
     @staticmethod
     def _answer(request: HostRequest, run: HostRun, interrupt: Interrupt, value: object, by: str) -> Response:
         run.resolve(interrupt, value, by)
-        return request.answer({"runId": run.run_id, "nodeId": interrupt.node_id, "status": run.log.state.status})
+        return json_response(
+            {"runId": run.run_id, "nodeId": interrupt.node_id, "status": run.log.state.status}, request.scope
+        )
 
     def _run(self, request: HostRequest) -> HostRun:
         return self._runs.get(request.path_params["run_id"], request.caller)
@@ -361,18 +347,6 @@ class Host:
         if workflow is None or (workflow_id in self._agents and not request.grant.allows_agent(workflow_id)):
             raise HostError("workflow_not_found")
         return workflow
-
-
-def _interrupt_of_node(run: HostRun, node_id: str, interrupt_id: str | None) -> Interrupt:
-    """Return the interrupt of this id, or without one the oldest of the node that is pending."""
-    of_node = [
-        interrupt
-        for interrupt in run.log.state.interrupts
-        if node_id == interrupt.node_id and interrupt_id in {None, interrupt.interrupt_id}
-    ]
-    if not of_node:
-        raise HostError("interrupt_not_found")
-    return next((interrupt for interrupt in of_node if not interrupt.is_resolved), of_node[-1])
 
 
 def capabilities(verbosities: Collection[Verbosity], fixtures: Collection[str] | None, max_body_bytes: int) -> bytes:

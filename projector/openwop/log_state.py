@@ -12,7 +12,7 @@ from projector.core.canonical import Frame
 from projector.dialects.descriptor import DialectOptions
 from projector.dialects.frame_writer import BranchPosition
 from projector.openwop.event_log import VENDOR, Event, EventLog, Verbosity
-from projector.redaction.gathered import Gathered
+from projector.redaction.clean import Gathered
 
 WORKFLOW_ID: Final = f"{VENDOR}.stream"
 NODE_ID: Final = "model"
@@ -255,8 +255,3 @@ class LogState:
         self.events.append(event)
         event_id: str = event["eventId"]
         return event_id
-
-    def next_interrupt(self) -> int:
-        """Return the number of a new interrupt."""
-        self.interrupts += 1
-        return self.interrupts - 1

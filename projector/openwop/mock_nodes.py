@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 from pydantic import Field, JsonValue, ValidationError, model_validator
 
@@ -107,15 +107,11 @@ class MockAgentConfig(OpenWopModel):
         return self.mock_decision
 
 
-class PendingDecision(OpenWopModel):
+class PendingDecision(OpenWopModel, extra="allow"):
     """Decision of a supervisor: to run other nodes, to ask the user, or to end the run."""
 
     kind: Literal["next-worker", "ask-user", "terminate"]
-    next_worker_ids: Maybe[Annotated[list[Name], Field(min_length=1)]] = None
-    prompt: Maybe[Name] = None
-    reason: Maybe[Name] = None
     confidence: Maybe[Share] = None
-    success_criteria: Maybe[list[Json]] = None
 
 
 class SupervisorConfig(OpenWopModel):
@@ -123,12 +119,6 @@ class SupervisorConfig(OpenWopModel):
 
     mock_confidence: Maybe[Share] = None
     mock_pending_decision: Maybe[PendingDecision] = None
-
-    @model_validator(mode="after")
-    def _has_a_hook(self) -> SupervisorConfig:
-        if self.mock_confidence is None and self.mock_pending_decision is None:
-            raise ValueError("expected `mockConfidence` or `mockPendingDecision`: supervisors are mocked on this host")
-        return self
 
     @property
     def decided(self) -> MockDecision:
@@ -185,48 +175,45 @@ class MockWorkflow(NamedTuple):
 
 def register(document: Mapping[str, Any]) -> MockWorkflow:
     """Validate a workflow; raise `DefinitionError` if it is invalid or may not have its nodes."""
-    try:
-        definition = WorkflowDefinition.model_validate(document)
-    except ValidationError as error:
-        raise DefinitionError(_message(error, document)) from None
+    definition = _validated(WorkflowDefinition, document, ())
     if len({node.id for node in definition.nodes}) < len(definition.nodes):
         raise DefinitionError("`nodes`: expected unique ids")
-    return MockWorkflow(document, [(node, _config(at, node)) for at, node in enumerate(definition.nodes)])
+    nodes = []
+    for at, node in enumerate(definition.nodes):
+        if node.type_id not in NODE_TYPES:
+            raise DefinitionError(f"`nodes[{at}].typeId`: expected one of {', '.join(sorted(NODE_TYPES))}")
+        nodes.append((node, _validated(NODE_TYPES[node.type_id], node.config, ("nodes", at, "config"))))
+    return MockWorkflow(document, nodes)
 
 
-def _config(position: int, node: WorkflowNode) -> NodeConfig:
-    if node.type_id not in NODE_TYPES:
-        raise DefinitionError(f"`nodes[{position}].typeId`: expected one of {', '.join(sorted(NODE_TYPES))}")
+_Model = TypeVar("_Model", bound=OpenWopModel)
+
+
+def _validated(model: type[_Model], document: Mapping[str, Any], path: FieldPath) -> _Model:
+    """Validate the document at a path; an error describes the first invalid field, without its value."""
     try:
-        return NODE_TYPES[node.type_id].model_validate(node.config)
+        return model.model_validate(document)
     except ValidationError as error:
-        raise DefinitionError(_message(error, node.config, ("nodes", position, "config"))) from None
+        field = invalid_fields(error, document)[0]
+        raise DefinitionError(field._replace(path=(*path, *field.path)).sentence()) from None
 
 
-def _message(error: ValidationError, source: object, path: FieldPath = ()) -> str:
-    """Describe the first invalid field of the document at a path, without its value."""
-    field = invalid_fields(error, source)[0]
-    return field._replace(path=(*path, *field.path)).sentence()
-
-
-def read_workflows(folder: Path | None) -> dict[str, MockWorkflow]:
-    """Return the workflows in the JSON files of a folder, by id; without a folder, the three of the suite in our words.
+def read_workflows(folder: Path) -> dict[str, MockWorkflow]:
+    """Return the workflows in the JSON files of a folder, by id.
 
     Workflows with other node types than `NODE_TYPES` are skipped: a folder of the suite has those of all profiles.
 
     Raises:
         DefinitionError: a file cannot be read, or is no valid workflow.
     """
-    if folder is None:
-        return {one["id"]: register(one) for one in codec.loads((Path(__file__).parent / "fixtures.json").read_bytes())}
+    found: dict[str, MockWorkflow] = {}
     try:
-        documents = [(path.name, codec.loads(path.read_bytes())) for path in sorted(folder.glob("*.json"))]
+        documents = {path.name: codec.loads(path.read_bytes()) for path in sorted(folder.glob("*.json"))}
     except (OSError, codec.CodecError) as error:
         raise DefinitionError(f"`fixtures_dir`: a file cannot be read ({type(error).__name__})") from None
     if not documents:
         raise DefinitionError("`fixtures_dir`: expected a folder with JSON files")
-    found: dict[str, MockWorkflow] = {}
-    for name, document in documents:
+    for name, document in documents.items():
         nodes = document.get("nodes") if isinstance(document, dict) else None
         if not isinstance(nodes, list):
             raise DefinitionError(f"`fixtures_dir`: expected a workflow in `{name}`")
@@ -252,44 +239,38 @@ class Emitter(NamedTuple):
         """Emit the reasoning, tool calls and handoff of the node; return the id of its agent."""
         kind = "mock-agent" if isinstance(config, MockAgentConfig) else "supervisor"
         pinned = None if self.node.agent is None else self.node.agent.agent_id
-        own = getattr(config, "agent_id", None)
-        agent_id = self.redactor.identifier(own or pinned or f"host:{kind}:{self.node.id}")
+        agent_id = getattr(config, "agent_id", None) or pinned or f"host:{kind}:{self.node.id}"
         if isinstance(config, MockAgentConfig):
             if config.reasoning is not None and self.verbosity != "off":
                 self._reasoning(config.reasoning, agent_id)
             for position, call in enumerate(config.mock_tool_calls or ()):
                 self._call(call, f"call_{self.node.id}_{position}", agent_id)
             if (handoff := config.mock_handoff) is not None:
-                reason = None if handoff.reason is None else self.redactor.text(handoff.reason).value
-                other = self.redactor.identifier(handoff.to_agent_id)
-                self._emit("agent.handoff", event_log.handoff(agent_id, other, reason))
+                self._emit("agent.handoff", event_log.handoff(agent_id, handoff.to_agent_id, handoff.reason))
         return agent_id
 
     def decision(self, decided: MockDecision, agent_id: str, run_id: str, threshold: float) -> str | None:
         """Emit a decision, and a suspension if its confidence is low; return the id of the suspension."""
-        value, confidence = self._clean(decided.decision), decided.confidence
+        value, confidence = decided.decision, decided.confidence
         self._emit("agent.decided", event_log.decided(agent_id, value, confidence))
-        if confidence is None or not event_log.is_low(confidence, threshold):
+        if confidence is None or confidence >= threshold:
             return None
         suspension = event_log.low_confidence(
             self.node.id,
             f"int_{run_id}_{self.node.id}",
             event_log.interrupt_key(run_id, self.node.id, 0),
-            agent_id,
-            threshold=threshold,
-            observed=confidence,
-            decision=value,
+            {"agentId": agent_id, "threshold": threshold, "observed": confidence},
+            value,
         )
         event_id = self._emit(event_log.SUSPENDED, suspension)
         self._emit("interrupt.requested", event_log.interrupt_request(suspension), event_id)
         return event_id
 
     def _emit(self, name: str, payload: Mapping[str, Any], causation_id: str | None = None) -> str:
-        return self.emit(name, payload, node_id=self.node.id, causation_id=causation_id)
-
-    def _clean(self, value: object) -> object:
-        """Return a JSON value after redaction."""
-        return self.redactor.json(value, string_max_chars=self.redactor.policy.limits.output_string_max_chars).value
+        """Emit an event with its payload after redaction."""
+        max_chars = self.redactor.policy.limits.output_string_max_chars
+        clean = self.redactor.json(payload, string_max_chars=max_chars).value
+        return self.emit(name, clean, node_id=self.node.id, causation_id=causation_id)
 
     def _reasoning(self, config: MockReasoning, agent_id: str) -> None:
         """Emit a delta for each chunk, then the closing event, both of the same clean text (RFC 0024)."""
@@ -302,20 +283,17 @@ class Emitter(NamedTuple):
             text += kept
             if config.stream_chunks:
                 delta = event_log.reasoning_delta(agent_id, kept, at, self.verbosity)
-                self._emit("agent.reasoning.delta", delta)
-        self._emit("agent.reasoned", event_log.reasoned(agent_id, text, self.verbosity, config.token_count))
+                self.emit("agent.reasoning.delta", delta, node_id=self.node.id)
+        closing = event_log.reasoned(agent_id, text, self.verbosity, config.token_count)
+        self.emit("agent.reasoned", closing, node_id=self.node.id)
 
     def _call(self, call: MockToolCall, call_id: str, agent_id: str) -> None:
-        ids = (agent_id, self.redactor.label(call.tool_id).value, call_id)
-        inputs: dict[str, Any] = {"inputs": self._clean(call.arguments)} if "arguments" in call.model_fields_set else {}
-        result: dict[str, Any] = present(durationMs=call.duration_ms)
-        if call.error is None:
-            result["outcome"] = self._clean(call.result)
-        else:
-            result["error"] = present(
-                code=self.redactor.label(call.error.error).value,
-                message=self.redactor.text(call.error.message).value,
-                details=None if call.error.details is None else self._clean(call.error.details),
-            )
-        called = self._emit("agent.toolCalled", event_log.tool_call(*ids, **inputs))
-        self._emit("agent.toolReturned", event_log.tool_call(*ids, **result), called)
+        ids = (agent_id, call.tool_id, call_id)
+        inputs = {"inputs": call.arguments} if "arguments" in call.model_fields_set else {}
+        result: dict[str, Any] = {"outcome": call.result}
+        if (error := call.error) is not None:
+            result = {"error": present(code=error.error, message=error.message, details=error.details)}
+        called = self._emit("agent.toolCalled", event_log.tool_call(*ids, inputs))
+        self._emit(
+            "agent.toolReturned", event_log.tool_call(*ids, result | present(durationMs=call.duration_ms)), called
+        )

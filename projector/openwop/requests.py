@@ -23,7 +23,6 @@ from projector.contracts.parts import Maybe
 from projector.openwop.event_log import Verbosity
 from projector.openwop.events import Share
 from projector.server.http.problems import Problem, request_id
-from projector.server.telemetry.request_facts import facts_of
 
 # errors
 
@@ -60,9 +59,6 @@ PROTOCOL_CODES: Final[Mapping[str, str]] = {
 }
 """Code of a server problem -> code of the protocol."""
 
-_STATUSES: Final[Mapping[HTTPStatus, HTTPStatus]] = {HTTPStatus.UNPROCESSABLE_ENTITY: HTTPStatus.BAD_REQUEST}
-"""Status of a server problem -> status of the protocol, which uses 422 for errors of its own only."""
-
 
 class HostError(Problem):
     """An error of the host, with a message and details of its own if needed."""
@@ -74,15 +70,15 @@ class HostError(Problem):
 
 
 def error_response(problem: Problem, scope: Scope) -> Response:
-    """Return a problem as an error response of the protocol, and note its code for the report of the request."""
-    facts_of(scope).code = problem.code
+    """Return a problem as an error response of the protocol."""
     details = dict(problem.details) if isinstance(problem, HostError) else {}
     if "retry-after" in problem.headers:
         details["retryAfter"] = int(problem.headers["retry-after"])
     document: dict[str, Any] = {"error": PROTOCOL_CODES.get(problem.code, problem.code), "message": problem.detail}
     if details:
         document["details"] = details
-    status = _STATUSES.get(problem.status, problem.status)
+    is_unprocessable = problem.status is HTTPStatus.UNPROCESSABLE_ENTITY  # 400 in the protocol
+    status = HTTPStatus.BAD_REQUEST if is_unprocessable else problem.status
     return json_response(document, scope, status, **problem.headers)
 
 
@@ -97,7 +93,6 @@ def json_response(document: object, scope: Scope, status: int = HTTPStatus.OK, *
 # bodies
 
 _ID_MAX_CHARS: Final = 256
-_TAGS_MAX: Final = 100
 
 _Id: TypeAlias = Annotated[str, Field(min_length=1, max_length=_ID_MAX_CHARS)]
 
@@ -112,8 +107,8 @@ class Configurable(_Body):
     escalation_threshold: Maybe[Share] = None
     """Null is rejected, and so is NaN, which is not JSON and is read as null."""
     reasoning_verbosity: Maybe[Verbosity] = None
-    temperature: float | None = None
-    max_tokens: int | None = None
+    temperature: object = None
+    max_tokens: object = None
     model: object = None
     prompt_overrides: object = None
     mock_provider: object = None
@@ -128,8 +123,6 @@ class RunRequest(_Body):
     workflow_id: _Id
     inputs: dict[str, Any] = Field(default_factory=dict)
     configurable: Configurable = _DEFAULTS
-    tags: list[_Id] = Field(default_factory=list, max_length=_TAGS_MAX)
-    metadata: dict[str, Any] = Field(default_factory=dict)
     callback_url: str | None = None
 
 
@@ -159,9 +152,11 @@ def run_request(body: Mapping[str, Any]) -> RunRequest:
         raise HostError("mock_provider_forbidden")
     if request.callback_url is not None:
         raise HostError("capability_not_provided", "`callbackUrl` is not supported: this host has no webhooks.")
-    for member in ("model", "prompt_overrides"):
+    for member in ("model", "prompt_overrides", "temperature", "max_tokens"):
         if getattr(request.configurable, member) is not None:
             raise HostError("validation_error", f"`configurable.{to_camel(member)}` cannot be set.")
+    if "agent" in request.inputs:
+        raise HostError("validation_error", "`inputs.agent` is not supported: `workflowId` names the agent.")
     return request
 
 

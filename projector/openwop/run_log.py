@@ -10,21 +10,17 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 import anyio
-from anyio.lowlevel import checkpoint
-from starlette.types import Message, Receive, Scope, Send
 
 from projector.contracts import codec
 from projector.core.context import Timestamps
 from projector.core.sse import encode_comment, encode_sse
 from projector.openwop.event_log import NODE_TERMINALS, RUN_TERMINALS, SUSPENDED, Event, EventLog, interrupt_request
 from projector.openwop.requests import Mode
-from projector.server.http.problems import request_id
 
 PIECE_BYTES: Final = 65_536
 """Bytes that a reader is sent at a time, exceeded by one event at most: as many as the server buffers."""
@@ -110,11 +106,10 @@ class LogEntry(NamedTuple):
 
 
 class RunLog:
-    """Events of one run.
+    """Events of one run; each suspension gets a token.
 
-    `max_bytes` is a soft limit: events are still appended beyond it, and the run is expected to end itself. `on_bytes`
-    is called with the bytes that each event adds and returns whether there is room for more. The log adds a token to
-    each suspension.
+    Events are still appended beyond `max_bytes`; the run is expected to end itself. `on_bytes` is called with the bytes
+    that each event adds and returns whether there is room for more.
     """
 
     def __init__(self, run_id: str, max_bytes: int, on_bytes: Callable[[int], bool]) -> None:
@@ -189,7 +184,7 @@ class RunLog:
         self.state.update(event)
 
 
-# readers
+# readers: no piece is larger than the write buffer of the server plus one event, so a stalled one needs little memory
 
 _UPDATES: Final[frozenset[Mode]] = frozenset({"updates"})
 _MESSAGES: Final[frozenset[Mode]] = frozenset({"messages"})
@@ -207,51 +202,10 @@ MODES_BY_TYPE: Final[dict[str, frozenset[Mode]]] = {
 """Event type -> stream modes that include it; `debug` includes all. The protocol assigns no mode to `agent.*`; its
 clients request `updates`."""
 
-JSON_HEADERS: Final = ((b"content-type", b"application/json"), (b"cache-control", b"no-store"))
-
-
-class LogResponse:
-    """A response that is produced only as fast as the client reads it, until the pieces end or the client is gone.
-
-    No piece is larger than the write buffer of the server plus one event, so a stalled reader needs little memory.
-    """
-
-    def __init__(
-        self, headers: Sequence[tuple[bytes, bytes]], pieces: AsyncGenerator[bytes, None], client_stall_timeout_s: float
-    ) -> None:
-        self._headers = headers
-        self._pieces = pieces
-        self._stall_timeout_s = client_stall_timeout_s
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the response."""
-        head = [*self._headers, (b"x-request-id", request_id(scope).encode())]
-        async with anyio.create_task_group() as reader, aclosing(self._pieces) as pieces:
-            reader.start_soon(_watch_disconnect, receive, reader.cancel_scope)
-            await self._send({"type": "http.response.start", "status": 200, "headers": head}, send, reader)
-            async for piece in pieces:
-                await self._send({"type": "http.response.body", "body": piece, "more_body": True}, send, reader)
-            await self._send({"type": "http.response.body", "body": b"", "more_body": False}, send, reader)
-            reader.cancel_scope.cancel()
-
-    async def _send(self, message: Message, send: Send, reader: anyio.abc.TaskGroup) -> None:
-        try:
-            with anyio.fail_after(self._stall_timeout_s):
-                await send(message)
-        except OSError:  # a timeout, or raised by the server after a disconnect
-            reader.cancel_scope.cancel()
-        await checkpoint()  # `send` does not suspend after a disconnect
-
-
-async def _watch_disconnect(receive: Receive, reader: anyio.CancelScope) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-    reader.cancel()
-
 
 async def document(log: RunLog) -> AsyncGenerator[bytes, None]:
     """Yield the whole log as one JSON document."""
-    async for piece in _listed(log, 0):
+    for piece in _listed(log, 0):
         yield piece
     yield b"]}"
 
@@ -262,7 +216,7 @@ async def poll(log: RunLog, last_sequence: int, wait_s: float) -> AsyncGenerator
         while len(log.entries) <= last_sequence + 1 and not log.state.is_over:
             await log.wait()
     end = b'],"isComplete":true}' if log.state.is_over else b'],"isComplete":false}'
-    async for piece in _listed(log, last_sequence + 1):
+    for piece in _listed(log, last_sequence + 1):
         yield piece
     yield end
 
@@ -272,8 +226,7 @@ async def stream(
 ) -> AsyncGenerator[bytes, None]:
     """Yield the events after `last_sequence` as server-sent events until the run ends, and a comment after a pause.
 
-    A position beyond the log, which no reader of this run has, counts as the end of the log; of an ended run, the
-    terminal event is sent again.
+    A position beyond the log counts as its end; of an ended run, the terminal event is sent again.
     """
     position = last_sequence + 1
     if position > len(log.entries):
@@ -297,7 +250,7 @@ async def stream(
             beats_at = time.monotonic() + heartbeat_s
 
 
-async def _listed(log: RunLog, begin: int) -> AsyncGenerator[bytes, None]:
+def _listed(log: RunLog, begin: int) -> Iterator[bytes]:
     """Yield the events that the log has now, as the beginning of a JSON document."""
     until, separator = len(log.entries), b'{"events":['
     if begin >= until:

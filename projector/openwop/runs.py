@@ -34,12 +34,8 @@ BY_TOKEN: Final = "token"  # noqa: S105 - the name of a person who has only the 
 # answers
 
 DECISIONS: Final[Mapping[str, str]] = {
-    "approve": "accept",
-    "approved": "accept",
-    "accept": "accept",
-    "accepted": "accept",
-    "reject": "reject",
-    "rejected": "reject",
+    **dict.fromkeys(("approve", "approved", "accept", "accepted"), "accept"),
+    **dict.fromkeys(("reject", "rejected"), "reject"),
 }
 """Value of `decision`, as some clients of the protocol answer -> action."""
 
@@ -102,16 +98,12 @@ def decision(kind: str, value: object) -> Decision:
 # runs
 
 
-class RunFailedError(Exception):
-    """A run cannot continue."""
+class RunEndedError(Exception):
+    """A run cannot continue: because of a fault, or because it was stopped."""
 
-    def __init__(self, fault: Fault) -> None:
-        super().__init__(fault.code)
+    def __init__(self, fault: Fault | None = None) -> None:
+        super().__init__()
         self.fault = fault
-
-
-class RunStoppedError(Exception):
-    """A run was stopped."""
 
 
 class Work(ABC):
@@ -121,7 +113,7 @@ class Work(ABC):
 
     @abstractmethod
     async def run(self, run: HostRun) -> None:
-        """Write all events; raise `RunFailedError` or `RunStoppedError` if there will be no terminal event."""
+        """Write all events; raise `RunEndedError` if there will be no terminal event."""
 
     @abstractmethod
     def end(self, run: HostRun, fault: Fault | None) -> None:
@@ -185,11 +177,19 @@ class HostRun:
         except TimeoutError:
             for interrupt in self.log.state.pending:
                 self._log_approval(interrupt, "timeout", {})
-            raise RunFailedError(INTERRUPT_TIMEOUT) from None
+            raise RunEndedError(INTERRUPT_TIMEOUT) from None
         if self.is_stopped:
-            raise RunStoppedError
+            raise RunEndedError
         answers, self._answers = self._answers, {}
         return answers
+
+    def interrupt_of(self, node_id: str, interrupt_id: str | None) -> Interrupt:
+        """Return the interrupt of this id, or without one the oldest of the node that is pending."""
+        of_node = [one for one in self.log.state.interrupts if one.node_id == node_id]
+        chosen = [one for one in of_node if interrupt_id in {None, one.interrupt_id}]
+        if not chosen:
+            raise HostError("interrupt_not_found")
+        return next((one for one in chosen if not one.is_resolved), chosen[-1])
 
     def check_pending(self, interrupt: Interrupt) -> Work:
         """Return the work that waits for an answer; raise `HostError` if none does."""
@@ -223,9 +223,7 @@ class HostRun:
         try:
             if not self.is_stopped:
                 await work.run(self)
-        except RunStoppedError:
-            pass
-        except RunFailedError as error:
+        except RunEndedError as error:
             fault = error.fault
         except Exception as error:  # noqa: BLE001 - any error must end the run with a terminal event
             log_crash("run_crashed", error, run_id=self.run_id)
@@ -258,9 +256,7 @@ class RunStore:
     def start(self, workflow_id: str, caller: str, begin: Callable[[HostRun], Work]) -> HostRun:
         """Start a run; raise `Problem` if there is no room for it, or for what `begin` creates."""
         settings = self._settings
-        if not self._make_room(
-            lambda: len(self._runs) >= settings.max_runs or self._held_bytes >= settings.max_log_bytes
-        ):
+        if not self._make_room(settings.max_runs - 1, settings.max_log_bytes - 1):
             raise problem("overloaded")
         run_id = f"run_{secrets.token_hex(16)}"
         run_log = RunLog(run_id, settings.max_run_bytes, self._hold)
@@ -305,11 +301,11 @@ class RunStore:
 
     def _hold(self, n_bytes: int) -> bool:
         self._held_bytes += n_bytes
-        return self._make_room(lambda: self._held_bytes > self._settings.max_log_bytes)
+        return self._make_room(self._settings.max_runs, self._settings.max_log_bytes)
 
-    def _make_room(self, is_full: Callable[[], bool]) -> bool:
-        """Drop the oldest ended runs until there is room; return whether there is."""
-        while is_full():
+    def _make_room(self, max_runs: int, max_bytes: int) -> bool:
+        """Drop the oldest ended runs until no more are kept than this; return whether that is so."""
+        while len(self._runs) > max_runs or self._held_bytes > max_bytes:
             ended = next((run_id for run_id, run in self._runs.items() if run.log.state.is_over), None)
             if ended is None:
                 return False

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 DIALECT: Final = "openwop"
 
+FIXTURES: Final = Path(__file__).parent / "fixtures"
+"""Workflows with the ids of the suite, in our own words."""
+
 
 class OpenWopSettings(ExtensionSettings):
     """Settings of the OpenWOP host; an empty table enables it."""
@@ -53,7 +56,7 @@ class OpenWopSettings(ExtensionSettings):
     @cached_property
     def mock_workflows(self) -> Mapping[str, MockWorkflow]:
         """Workflows of mock nodes by id."""
-        return read_workflows(self.fixtures_dir) if self.conformance else {}
+        return read_workflows(self.fixtures_dir or FIXTURES) if self.conformance else {}
 
     def start(self, catalog: Catalog, site: Site) -> Extension:
         """Create the host."""

@@ -7,10 +7,9 @@ approval. Instructions, tools and prompts are not published.
 from __future__ import annotations
 
 import secrets
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from typing import Any, Final, TypeAlias
 
 from starlette.types import Scope
@@ -26,7 +25,7 @@ from projector.openwop.mock_nodes import Emitter, MockWorkflow, WorkflowNode
 from projector.openwop.requests import HostError, RunRequest
 from projector.openwop.run_log import Interrupt
 from projector.openwop.run_progress import ACTIVE_STATUSES
-from projector.openwop.runs import LOG_FULL, REJECTED, Answers, Decision, HostRun, RunFailedError, RunStoppedError, Work
+from projector.openwop.runs import LOG_FULL, REJECTED, Answers, Decision, HostRun, RunEndedError, Work
 from projector.openwop.settings import DIALECT
 from projector.redaction.redactor import Redactor
 from projector.server.catalog import AgentBinding
@@ -49,68 +48,41 @@ AGENT_NODE_ID: Final = "agent"
 VERBOSITIES: Final[tuple[Verbosity, ...]] = ("off", "summary", "full")
 """From the least reasoning to the most."""
 
-_PARAMETERS: Final[Mapping[str, str]] = {"temperature": "temperature", "max_tokens": "max_output_tokens"}
-"""Member of `configurable` -> parameter of an agent request."""
-
 Begin: TypeAlias = Callable[[HostRun], Work]
 """Creates the work of a run; raises `Problem` if there is no room for it."""
 _BodyOf: TypeAlias = Callable[[Any], Mapping[str, object]]
 """Returns the body of the request to a target."""
 
 
-class RunnableWorkflow(ABC):
-    """An agent or a workflow that can be run; a run may reduce the verbosity of its reasoning."""
-
-    def __init__(self, redactor: Redactor) -> None:
-        self.verbosity: Verbosity = redactor.policy.reasoning
-        self._redactors = {self.verbosity: redactor}
-
-    def redactor(self, requested: Verbosity | None) -> Redactor:
-        """Return the redactor of the requested verbosity, or of the policy's if that is less."""
-        verbosity = min(self.verbosity, requested or self.verbosity, key=VERBOSITIES.index)
-        if verbosity not in self._redactors:
-            self._redactors[verbosity] = self._redactors[self.verbosity].with_reasoning(verbosity)
-        return self._redactors[verbosity]
-
-    @abstractmethod
-    def document(self) -> Mapping[str, Any]:
-        """Return the definition in the form of the protocol."""
-
-    @abstractmethod
-    async def prepare(self, request: RunRequest, caller: str, scope: Scope, admission: Admission) -> Begin:
-        """Validate the request for a run, and take what it needs; raise `Problem` if it is invalid or not allowed."""
+@lru_cache(maxsize=64)
+def _reduced(redactor: Redactor, requested: Verbosity | None) -> Redactor:
+    """Return the redactor of the requested verbosity, or of the policy's if that is less."""
+    verbosity = min(redactor.policy.reasoning, requested or "full", key=VERBOSITIES.index)
+    return redactor if verbosity == redactor.policy.reasoning else redactor.with_reasoning(verbosity)
 
 
 # agents
 
 
-class AgentWorkflow(RunnableWorkflow):
-    """An agent that can be run."""
+class AgentWorkflow:
+    """An agent that can be run: a workflow with one node."""
 
     def __init__(self, binding: AgentBinding, site: Site) -> None:
-        super().__init__(binding.redactor)
-        self.name = str(binding.name)
+        self.name = name = str(binding.name)
+        self.verbosity: Verbosity = binding.redactor.policy.reasoning
         self._binding = binding
         self._site = site
-
-    def document(self) -> Mapping[str, Any]:
-        """Return the definition: one node."""
-        node = {
-            "id": AGENT_NODE_ID,
-            "typeId": AGENT_TYPE_ID,
-            "name": self.name,
-            "agent": {"agentId": agent_id(self.name)},
-        }
+        node = {"id": AGENT_NODE_ID, "typeId": AGENT_TYPE_ID, "name": name, "agent": {"agentId": agent_id(name)}}
         node |= {"position": {"x": 0, "y": 0}, "config": {}, "inputs": {}}
         trigger = {"id": "manual", "type": "manual", "enabled": True}
         members = {"edges": [], "triggers": [trigger], "variables": [], "metadata": {}, "settings": {}}
-        return {"id": self.name, "name": self.name, "version": "1.0", "nodes": [node], **members}
+        self.document = {"id": name, "name": name, "version": "1.0", "nodes": [node], **members}
 
     async def prepare(self, request: RunRequest, caller: str, scope: Scope, admission: Admission) -> Begin:
         """Validate `inputs`, which are those of `/api/v1/chat/stream` without the agent."""
         ownership, targets = self._site.ownership, self._binding.targets.in_order()
         try:
-            chat = requests.parse(requests.ChatRequest, self._inputs(request))
+            chat = requests.parse(requests.ChatRequest, request.inputs)
             body_of: _BodyOf = cache(partial(agent_body, chat, self._binding))
             body = body_of(targets[0])
         except Problem as invalid:
@@ -120,7 +92,7 @@ class AgentWorkflow(RunnableWorkflow):
         if chat.conversation_id is not None:
             ownership.enter_conversation(chat.conversation_id, caller)
         home = home_targets(body, targets, self._binding.targets.targets, ownership)
-        redactor = self.redactor(request.configurable.reasoning_verbosity)
+        redactor = _reduced(self._binding.redactor, request.configurable.reasoning_verbosity)
         await admission.take_stream(TokenMeter([self.name], request.inputs))
 
         def begin(run: HostRun) -> AgentWork:
@@ -129,18 +101,6 @@ class AgentWorkflow(RunnableWorkflow):
             return work
 
         return begin
-
-    @staticmethod
-    def _inputs(request: RunRequest) -> dict[str, Any]:
-        """Return the inputs with the options of the run as parameters."""
-        inputs = dict(request.inputs)
-        if "agent" in inputs:
-            raise HostError("validation_error", "`inputs.agent` is not supported: `workflowId` names the agent.")
-        options = {name: getattr(request.configurable, member) for member, name in _PARAMETERS.items()}
-        if parameters := present(**options):
-            own = inputs.get("parameters", {})
-            inputs["parameters"] = own | parameters if isinstance(own, dict) else own
-        return inputs
 
 
 class AgentWork(Work):
@@ -213,7 +173,7 @@ class AgentWork(Work):
             if run.log.state.pending:
                 self._leave()
                 if self._site.streams.is_draining:
-                    raise RunFailedError(FAULTS["server_shutdown"])
+                    raise RunEndedError(FAULTS["server_shutdown"])
             answers = await run.answers()
             self._body_of = _always(self._approval_body(self._body_of(self._targets[0]), answers))
             run.log.extend(self._pipeline.next_response())
@@ -272,11 +232,11 @@ class AgentWork(Work):
         try:
             await self._source.run(self._write, Clock())
         except UpstreamError as error:
-            raise RunFailedError(error.fault) from None
+            raise RunEndedError(error.fault) from None
         if self._run.is_stopped:
-            raise RunStoppedError
+            raise RunEndedError
         if self._run.log.is_full and not self._pipeline.ended:
-            raise RunFailedError(LOG_FULL)
+            raise RunEndedError(LOG_FULL)
         self._targets = (self._source.target,)  # it stores the response that answers belong to
         body = self._body_of(self._source.target)
         self._body_of = _always({name: body[name] for name in body if name != "input"})  # not needed while it waits
@@ -312,23 +272,24 @@ def approval_response(subject_id: str, answer: Decision) -> dict[str, Any]:
 # mock nodes
 
 
-class MockNodesWorkflow(RunnableWorkflow):
+class MockNodesWorkflow:
     """A workflow of mock nodes that can be run."""
 
     def __init__(self, workflow: MockWorkflow, redactor: Redactor, threshold: float) -> None:
-        super().__init__(redactor)
+        self.document = workflow.document
+        self.verbosity: Verbosity = redactor.policy.reasoning
         self._workflow = workflow
+        self._redactor = redactor
         self._threshold = threshold
-
-    def document(self) -> Mapping[str, Any]:
-        """Return the definition as it was read."""
-        return self._workflow.document
 
     async def prepare(self, request: RunRequest, _caller: str, _scope: Scope, _admission: Admission) -> Begin:
         """Return what creates the work of a run; there is nothing to validate."""
         options = request.configurable
         threshold = self._threshold if options.escalation_threshold is None else options.escalation_threshold
-        return lambda _: MockWork(self._workflow, self.redactor(options.reasoning_verbosity), threshold)
+        return lambda _: MockWork(self._workflow, _reduced(self._redactor, options.reasoning_verbosity), threshold)
+
+
+RunnableWorkflow: TypeAlias = AgentWorkflow | MockNodesWorkflow
 
 
 class MockWork(Work):
@@ -358,7 +319,7 @@ class MockWork(Work):
         """Wait for the answer to a suspension."""
         answers = await run.answers()
         if not all(answer.is_accepted for answer in answers.values()):
-            raise RunFailedError(REJECTED)
+            raise RunEndedError(REJECTED)
         resumed = {"nodeId": node.id, "interruptId": run.log.state.interrupts[-1].interrupt_id}
         run.log.emit("node.resumed", resumed, node_id=node.id, causation_id=event_id)
 

@@ -10,17 +10,12 @@ from projector.contracts.kinds import TERMINAL_KINDS, TOOL_TYPES, Kind, PrivateK
 from projector.core.canonical import Frame, WireEvent
 from projector.core.truncation import fit
 from projector.dialects.descriptor import DialectOptions, RepeatWriter
+from projector.dialects.frame_writer import FRAME_MAX_BYTES, LARGE
 from projector.openwop import content, run_progress
 from projector.openwop.event_log import Verbosity
 from projector.openwop.log_state import LogState
 
 FrameHandler: TypeAlias = Callable[[LogState, Frame], None]
-
-FRAME_MAX_BYTES: Final = 1_048_576
-"""Limit of a frame that may hold trees; its event is not much larger (CONTRACT D37)."""
-
-LARGE_KINDS: Final = frozenset({Kind.TOOL_STATUS, Kind.TOOL_OUTPUT, Kind.FINAL})
-"""Kinds whose frames may hold trees."""
 
 NODELESS_KINDS: Final = TERMINAL_KINDS | {PrivateKind.BRANCH}
 """Kinds that belong to no step: the end of the run, and the switch between branches."""
@@ -30,14 +25,11 @@ def _skip(_state: LogState, _frame: Frame) -> None:
     """Emit nothing."""
 
 
+HIDDEN_TOOLS: Final = ("computer_call", "local_shell_call", "shell_call", "apply_patch_call", "tool_search_call")
+"""Item types of calls without a public tool type."""
 ADDED: Final[Mapping[str, FrameHandler]] = {
     "reasoning": content.on_reasoning_added,
-    **dict.fromkeys(TOOL_TYPES, content.on_call_added),
-    "computer_call": content.on_call_added,
-    "local_shell_call": content.on_call_added,
-    "shell_call": content.on_call_added,
-    "apply_patch_call": content.on_call_added,
-    "tool_search_call": content.on_call_added,
+    **dict.fromkeys((*TOOL_TYPES, *HIDDEN_TOOLS), content.on_call_added),
 }
 """Item type -> handler of its start. Messages are emitted by their text, outputs by their call; other item types are
 internal to the provider."""
@@ -141,7 +133,7 @@ class OpenWopWriter:
             run_progress.start_response(state)
         if kind not in NODELESS_KINDS or (kind in TERMINAL_KINDS and not state.starts):
             run_progress.follow_context(state, frame)
-        handler(state, _truncated(frame) if kind in LARGE_KINDS else frame)
+        handler(state, _truncated(frame) if kind in LARGE else frame)
 
 
 def _truncated(frame: Frame) -> Frame:

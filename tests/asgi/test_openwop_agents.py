@@ -164,6 +164,22 @@ async def test_a_slow_reader_does_not_slow_the_run(host: OpenWopPeer, upstream: 
     assert sum(len(event["payload"]["chunk"]) for event in whole if event["type"] == "output.chunk") == 9_000_000
 
 
+async def test_a_reader_that_does_not_read_is_disconnected(serve: Serve, upstream_port: int, upstream: Start) -> None:
+    await upstream(says([created("r"), *[text("x" * 30_000)] * 300, completed("r")]))
+    timeouts = {"client_stall_timeout_s": 1}
+    host = hosting(serve, upstream_port, limits={"max_streams": 1}, timeouts=timeouts)
+    run_id = await host.say("hello")
+    await host.until(run_id, "completed")
+    reader = await host.stream(run_id, "?streamMode=debug")
+    reader.stop_reading()
+    path = f"/v1/runs/{run_id}/events/poll"
+    assert (await error(await host.get(path), 503))["error"] == "overloaded"
+    async with asyncio.timeout(PATIENCE_S):
+        while (await host.get(path)).status == 503:  # noqa: ASYNC110 - a limit sets no event
+            await asyncio.sleep(0.1)
+    reader.reset()
+
+
 ANSWERS: list[tuple[dict[str, Any], str]] = [
     ({"action": "accept"}, "accept"),
     ({"action": "reject"}, "reject"),
@@ -480,11 +496,14 @@ async def test_no_event_contains_a_secret_of_the_host(serve: Serve, upstream_por
 
 async def test_a_run_sets_only_allowed_parameters(host: OpenWopPeer, upstream: Start) -> None:
     model = await upstream(says([created("r"), completed("r")]))
-    run_id = await host.say("hello", configurable={"temperature": 0.25, "unknown": 1})
+    inputs = {"message": "hello", "parameters": {"temperature": 0.25}}
+    run_id = await host.create("helper", inputs=inputs, configurable={"unknown": 1})
     await host.until(run_id, "completed")
     assert model.peers.get_nowait().body["temperature"] == 0.25
     refused: list[dict[str, Any]] = [
         {"configurable": {"maxTokens": 5}},
+        {"configurable": {"temperature": 0.25}},
+        {"inputs": {"message": "m", "parameters": {"max_output_tokens": 5}}},
         {"configurable": {"model": "another"}},
         {"configurable": {"promptOverrides": {"a": "b"}}},
         {"inputs": {"message": "m", "agent": "helper"}},

@@ -19,6 +19,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from projector.contracts import codec
+from projector.openwop.settings import FIXTURES
 from projector.server.config.loading import load
 from tests.conftest import SHARED
 
@@ -90,15 +91,13 @@ class Suite:
 
 
 @pytest.fixture(scope="module")
-def suite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Suite]:
+def suite() -> Iterator[Suite]:
     """Start the host with the command of the page, on a free port, with the fixtures of the suite where they exist."""
     *assignments, program, command = shlex.split(COMMAND)
     assert (program, command) == ("projector", "demo")
     folder = SHARED / "openwop" / "fixtures"
     if not folder.is_dir():
-        folder = tmp_path_factory.mktemp("fixtures")
-        for one in codec.loads((files("projector.openwop") / "fixtures.json").read_bytes()):
-            (folder / f"{one['id']}.json").write_text(json.dumps(one), encoding="utf-8")
+        folder = FIXTURES
     environ = dict(one.split("=", 1) for one in assignments)
     assert hashlib.sha256(KEY.encode()).hexdigest() in environ["PROJECTOR_AUTH__API_KEYS"]
     environ = {**os.environ, **environ, "PROJECTOR_OPENWOP__FIXTURES_DIR": str(folder), "PROJECTOR_PORT": "0"}

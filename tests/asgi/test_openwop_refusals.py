@@ -87,7 +87,6 @@ BODIES: list[tuple[str, object, int, str]] = [
         "validation_error",
     ),
     ("a model", {"workflowId": REASONING, "configurable": {"model": "example.com"}}, 400, "validation_error"),
-    ("tags that are none", {"workflowId": REASONING, "tags": [""]}, 400, "validation_error"),
     (
         "a callback",
         {"workflowId": REASONING, "callbackUrl": "https://example.com/hook"},

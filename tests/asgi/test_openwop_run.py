@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from projector.core.faults import FAULTS, Fault
 from projector.openwop.run_log import RunLog
-from projector.openwop.runs import REJECTED, HostRun, RunFailedError, RunStoppedError, Work
+from projector.openwop.runs import REJECTED, HostRun, RunEndedError, Work
 
 Does = Callable[[HostRun], Awaitable[None]]
 
@@ -49,7 +49,7 @@ async def crash_late(run: HostRun) -> None:
 
 
 async def fail(_run: HostRun) -> None:
-    raise RunFailedError(REJECTED)
+    raise RunEndedError(REJECTED)
 
 
 async def forget(run: HostRun) -> None:
@@ -65,12 +65,12 @@ async def wait(run: HostRun) -> None:
 async def cancel_itself(run: HostRun) -> None:
     run.stop(None)
     run.stop(REJECTED)
-    raise RunStoppedError
+    raise RunEndedError
 
 
 async def fail_while_stopped(run: HostRun) -> None:
     run.stop(None)
-    raise RunFailedError(REJECTED)
+    raise RunEndedError(REJECTED)
 
 
 ROWS: list[tuple[str, Does, bool, str, str | None]] = [

@@ -80,7 +80,9 @@ def test_events_without_a_golden_are_valid(schemas: Schemas) -> None:
         log.event("agent.decided", event_log.decided("abc", {"next": "done"}, 0.5), timestamp=AT, node_id="n"),
         log.event(
             "node.suspended",
-            event_log.low_confidence("n", "int_1", key, "abc", threshold=0.7, observed=0.5, decision={"next": "done"}),
+            event_log.low_confidence(
+                "n", "int_1", key, {"agentId": "abc", "threshold": 0.7, "observed": 0.5}, {"next": "done"}
+            ),
             timestamp=AT,
             node_id="n",
         ),

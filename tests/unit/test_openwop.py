@@ -771,6 +771,7 @@ def test_dropped_kinds_are_covered_by_other_frames() -> None:
     assert set(writer.DROPPED) == dropped | {
         PrivateKind.RESPONSE_ERROR,
         PrivateKind.ITEM_DETAILS,
+        PrivateKind.ITEM_MEMBERS,
         PrivateKind.FILE_PATH,
         PrivateKind.REASONING_DONE,
         PrivateKind.REASONING_ENCRYPTED,

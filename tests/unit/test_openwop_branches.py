@@ -6,13 +6,10 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-import pytest
-
 from projector.core.context import BranchContext, StreamContext
 from projector.core.faults import FAULTS
 from projector.core.pipeline import build_pipeline
 from projector.openwop.checker import check_log
-from projector.openwop.event_log import DEFAULT_THRESHOLD, is_low
 from projector.redaction.policy import Policy
 
 Event = dict[str, Any]
@@ -229,22 +226,3 @@ def test_a_branch_takes_over_from_an_ended_branch() -> None:
     run.close(1)
     run.lead(CREATED, text("done"), COMPLETED)
     assert handoffs(run.end()) == [("one", "two"), ("two", "lead")]
-
-
-@pytest.mark.parametrize(
-    ("confidence", "is_unsure"),
-    [
-        (0.69, True),
-        (0.7, False),
-        (0.71, False),
-        (0, True),
-        (1, False),
-        (None, False),
-        (True, False),
-        ("0.1", False),
-        (float("nan"), False),
-        (float("-inf"), False),
-    ],
-)
-def test_only_a_confidence_below_the_threshold_is_low(confidence: object, *, is_unsure: bool) -> None:
-    assert is_low(confidence, DEFAULT_THRESHOLD) is is_unsure

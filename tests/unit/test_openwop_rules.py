@@ -29,10 +29,10 @@ STREAM: Final[Rows] = (
     ("agent.reasoning.delta", event_log.reasoning_delta("one", "a", 0, "full"), {"node_id": "n"}),
     ("agent.reasoning.delta", event_log.reasoning_delta("one", "b", 1, "full"), {"node_id": "n"}),
     ("agent.reasoned", event_log.reasoned("one", "ab", "full"), {"node_id": "n"}),
-    ("agent.toolCalled", event_log.tool_call("one", "t", "c", inputs={"a": 1}), {"node_id": "n"}),
+    ("agent.toolCalled", event_log.tool_call("one", "t", "c", {"inputs": {"a": 1}}), {"node_id": "n"}),
     (
         "agent.toolReturned",
-        event_log.tool_call("one", "t", "c", outcome=1),
+        event_log.tool_call("one", "t", "c", {"outcome": 1}),
         {"node_id": "n", "causation_id": "r:5"},
     ),
     ("agent.handoff", event_log.handoff("one", "two"), {}),
@@ -90,7 +90,9 @@ def decided(to: int, confidence: float) -> Edit:
 
 
 def unsure(to: int, observed: float) -> Edit:
-    payload = event_log.low_confidence("n", "int_1", "k", "one", threshold=0.7, observed=observed, decision="d")
+    payload = event_log.low_confidence(
+        "n", "int_1", "k", {"agentId": "one", "threshold": 0.7, "observed": observed}, "d"
+    )
     return insert(to, "node.suspended", payload, nodeId="n")
 
 
