@@ -20,12 +20,13 @@ from redis.asyncio import Redis
 from bench import inputs
 from bench.redis_server import RedisServer
 from bench.store import EVENTS_PER_S, LIMITS, encoded, follow
-from projector.server.streaming.stream_logs import FLUSH_S
 from projector.store.protocol import Batch, StreamHead
 from projector.store.redis_store import RedisStore
 
 STREAMS: Final = (100, 300, 1000)
 SECONDS: Final = 5.0
+FLUSH_S: Final = 0.01
+"""Seconds between the batches of a process."""
 GROUPS: Final = round(1 / EVENTS_PER_S / FLUSH_S)
 """Batches in which the streams take turns, so that each has an event as often as a person reads them."""
 

@@ -25,7 +25,7 @@ class MemoryValues:
         """See `Store`."""
         found = self._find(kind, key)
         if found is None:
-            self._set(kind, key, value, ttl_s)
+            self.put_now(kind, key, value, ttl_s)
             return value
         return found
 
@@ -35,7 +35,7 @@ class MemoryValues:
 
     async def put(self, kind: str, key: str, value: bytes, ttl_s: float) -> None:
         """See `Store`."""
-        self._set(kind, key, value, ttl_s)
+        self.put_now(kind, key, value, ttl_s)
 
     async def get(self, kind: str, key: str) -> bytes | None:
         """See `Store`."""
@@ -56,13 +56,14 @@ class MemoryValues:
             if value is None:
                 self._values[kind].pop(key, None)
             else:
-                self._set(kind, key, value, ttl_s)
+                self.put_now(kind, key, value, ttl_s)
 
     def _find(self, kind: str, key: str) -> bytes | None:
         value, until_s = self._values[kind].get(key, (None, 0.0))
         return value if until_s > self._value_clock() else None
 
-    def _set(self, kind: str, key: str, value: bytes, ttl_s: float) -> None:
+    def put_now(self, kind: str, key: str, value: bytes, ttl_s: float) -> None:
+        """Do what `put` does."""
         values = self._values[kind]
         values[key] = (value, self._value_clock() + ttl_s)
         values.move_to_end(key)

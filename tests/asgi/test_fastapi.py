@@ -16,7 +16,7 @@ from projector.server.app import create_app
 from projector.server.config.settings import Settings
 from projector.server.telemetry.stream_stats import Terminal
 
-TEXT = b'data: {"type":"response.output_text.delta","item_id":"m","output_index":0,"delta":"R"}\n\n'
+TEXT = b'data: {"type":"response.output_text.delta","item_id":"m","output_index":0,"delta":"Rain today"}\n\n'
 DONE = b'data: {"type":"response.completed","response":{"id":"r","status":"completed"}}\n\n'
 
 
@@ -168,7 +168,7 @@ async def test_the_client_leaves(wrap: Any, make: Any) -> None:
     await asyncio.wait_for(host.is_source_closed.wait(), 60)
     await asyncio.gather(asking, return_exceptions=True)
     [terminal] = host.told
-    assert (terminal.outcome, terminal.final["response_text"]) == ("client_left", "R")
+    assert (terminal.outcome, terminal.final["response_text"]) == ("client_left", "Rain today")
     async with asyncio.timeout(60):
         while asyncio.all_tasks() != tasks:  # noqa: ASYNC110 - the log of the stream is written last
             await asyncio.sleep(0.001)

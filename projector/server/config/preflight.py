@@ -17,8 +17,8 @@ from urllib.parse import urlsplit
 from pydantic import SecretStr
 
 from projector._validation import FIELDS_MAX
-from projector.redaction.detector import SECRET_MIN_CHARS
 from projector.redaction.policy import Policy
+from projector.redaction.registered import SECRET_MIN_CHARS
 from projector.server.config.agent_settings import PASSTHROUGH_APIS
 from projector.server.config.loading import Problems, SettingsError
 from projector.server.config.secret_values import short_secrets
@@ -107,12 +107,11 @@ def policies(settings: Settings) -> Iterator[tuple[str, Policy]]:
 def _check_samples(path: str, policy: Policy) -> None:
     """Raise `SettingsError` if a sample in the policy's own rule files is not treated as its entry expects."""
     if policy.rules:
-        from projector.redaction.detector import Detector  # noqa: PLC0415 - needed with own rules only
-        from projector.redaction.rule_files import check_samples, read  # noqa: PLC0415
+        from projector.redaction.explain import check_samples  # noqa: PLC0415 - needed with own rules only
+        from projector.redaction.rule_files import read  # noqa: PLC0415
 
-        detector = Detector(policy)
         for file in policy.rules:
-            if errors := [f"`{path}.rules`: {file.name}: {error}" for error in check_samples(read(file), detector)]:
+            if errors := [f"`{path}.rules`: {file.name}: {error}" for error in check_samples(read(file), policy)]:
                 raise SettingsError("\n".join(errors[:FIELDS_MAX]))
 
 

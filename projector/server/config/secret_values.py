@@ -13,7 +13,7 @@ from urllib.parse import quote, quote_plus, unquote, urlsplit
 
 from pydantic import SecretStr
 
-from projector.redaction.detector import SECRET_MIN_CHARS
+from projector.redaction.registered import SECRET_MIN_CHARS
 from projector.server.config.http_fields import is_credential
 from projector.server.config.settings import Settings, UpstreamSettings
 

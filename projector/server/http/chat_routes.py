@@ -43,7 +43,10 @@ async def _enter(scope: Scope, agents: Collection[str]) -> tuple[str, StreamName
 
 
 class _ChatStream:
-    """An ASGI application that responds with the running stream of a chat; 204 if there is none."""
+    """An ASGI application that responds with the running stream of a chat; 204 if there is none.
+
+    A stream whose server has stopped is sent too: no client got its end, and the part of it that one has looks whole.
+    """
 
     dialects = (AI_SDK,)
 
@@ -55,7 +58,7 @@ class _ChatStream:
         caller, name = await _enter(scope, self._agents)
         with site.streams.admitted(caller) as account:
             status = await find_named(site, name, caller)
-            if status is None or status.seal is not None:
+            if status is None or (status.seal is not None and not status.seal.reason):
                 headers = {"cache-control": "no-store", "x-request-id": request_id(scope)}
                 await Response(status_code=HTTPStatus.NO_CONTENT, headers=headers)(scope, receive, send)
                 return

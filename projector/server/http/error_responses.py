@@ -6,8 +6,8 @@ what this server has already repeated.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Final, TypeAlias
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -31,14 +31,20 @@ CODES: Final[Mapping[str, str]] = {
 }
 """Code of a problem -> code that the OpenAI API has for it; the others are ours."""
 
+ErrorForm: TypeAlias = Callable[[Problem, Scope], Response]
+ERROR_FORM: Final = "projector.error_form"
+"""Member of a scope: the form of the errors of its route."""
 _ERROR_STATUSES: Final = range(400, 600)
 _OF_A_STATUS: Final = "upstream_http_"
 
 
 async def respond(request: Request, error: Exception) -> Response:
-    """Respond to an exception, in the form of the route."""
+    """Respond to an exception, in the form of the route; one of an extension may have its own in the scope."""
     found, scope = problem_of(error), request.scope
     facts_of(scope).code = found.code
+    form: ErrorForm | None = scope.get(ERROR_FORM)
+    if form is not None:
+        return form(found, scope)
     return (openai_response if _is_openai(scope) else problem_response)(found, scope)
 
 

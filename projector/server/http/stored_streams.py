@@ -5,7 +5,6 @@ An ID is no credential: a stream exists for its owner only. Everything works at 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from http import HTTPStatus
 from math import inf
@@ -33,8 +32,6 @@ from projector.store.protocol import StoreUnavailableError, StreamStatus, Trimme
 if TYPE_CHECKING:
     from projector.server.http.stream_route import Site
 
-_LATE_S: Final = (0.05, 0.2)
-"""Pauses before a stream is looked up again: another server may have begun it a moment ago."""
 _DIGITS_MAX: Final = 15
 """Digits of the largest event number; more are inexact in JavaScript."""
 
@@ -109,13 +106,7 @@ async def respond_with_log(
 async def find(site: Site, stream_id: str, caller: str) -> StreamStatus:
     """Return the state of a caller's stream; raise `Problem` if the caller has none of this ID."""
     try:
-        await site.logs.settle(stream_id)
         status = await site.logs.store.find(stream_id)
-        for pause_s in _LATE_S if site.settings.store.kind == "redis" else ():
-            if status is not None:
-                break
-            await asyncio.sleep(pause_s)
-            status = await site.logs.store.find(stream_id)
     except StoreUnavailableError:
         raise problem("store_unavailable") from None
     if status is None or status.head.owner != caller:

@@ -31,7 +31,7 @@ from projector.server.http.requests import ClientLeftError, dialect_options, rea
 from projector.server.http.response_routes import RESPONSES
 from projector.server.http.stored_state import conversation_of, home_targets
 from projector.server.http.stored_streams import location, respond_with_log, run_headers
-from projector.server.http.stream_names import StreamName, name_stream, named_by_response
+from projector.server.http.stream_names import StreamName, name_stream, response_name
 from projector.server.ownership import Ownership
 from projector.server.streaming.memory import Account
 from projector.server.streaming.registry import Streams
@@ -131,7 +131,7 @@ class SessionRoute:
             session = self._open_session(received)
             await site.ownership.confirm(session.stats.conversation_id, caller)
             try:
-                if key_of(scope) is not None or self._name == RESPONSES:
+                if key_of(scope) is not None:
                     await self._run_held(session, received, admission, receive, send)
                 else:  # most streams: nothing else ends with them
                     if self._is_stored(session):
@@ -143,10 +143,10 @@ class SessionRoute:
     async def _run_held(
         self, session: StreamSession, received: Received, admission: Admission, receive: Receive, send: Send
     ) -> None:
-        """Run a stream that a later request finds by its idempotency key or by the ID of its response."""
-        site, stats = self._site, session.stats
+        """Run a stream that a later request finds by its idempotency key."""
+        site, stream_id = self._site, session.stats.stream_id
         scope, body, caller, account, _ = received
-        key, stream_id = key_of(scope), stats.stream_id
+        key = key_of(scope)
         async with AsyncExitStack() as stack:
             if self._is_stored(session):
                 if key is not None:
@@ -157,8 +157,6 @@ class SessionRoute:
                         return
                     await stack.enter_async_context(claim.held(stream_id, lambda: session.has_begun))
                 await self._write_log(session, received)
-                if self._name == RESPONSES:
-                    await stack.enter_async_context(named_by_response(site, stats))
             await self._run(session, scope, admission, receive, send)
 
     async def _run(
@@ -172,9 +170,16 @@ class SessionRoute:
     async def _write_log(self, session: StreamSession, received: Received) -> None:
         """Begin the log of a stream, and name the stream if the route has names."""
         site, stream_id, stored = self._site, session.stats.stream_id, session.keeping.stored
-        session.write_log(site.logs, site.producer, location(received.scope, stream_id))
+        caller = received.caller
+
+        def name_of(response_id: str) -> tuple[str, str]:
+            name = response_name(response_id)
+            return name.kind, name.key(caller)
+
+        by_response = name_of if self._name == RESPONSES else None
+        session.write_log(site.logs, site.producer, location(received.scope, stream_id), by_response)
         if self._name_of is not None and stored is not None:
-            await name_stream(site, self._name_of(stored), received.caller, stream_id)
+            await name_stream(site, self._name_of(stored), caller, stream_id)
 
     def _is_stored(self, session: StreamSession) -> bool:
         """Return whether a stream gets a log; raise `Problem` if it must have one, and the store is away."""
@@ -216,7 +221,7 @@ def provider_session(site: Site, received: Received, call: ProviderCall) -> Stre
     context = StreamContext(stats.stream_id, call.conversation_id, call.agent)
     stats.meter = TokenMeter([binding.name] if binding.name is not None else [], body)
     pipeline = binding.pipeline(
-        binding.redactor.for_request(body, secrets.token_bytes(16)),
+        binding.redactor.for_request(body, secrets.token_bytes(16), host_adds=binding.name is not None),
         stats,
         context,
         options=replace(options, include_usage=True) if is_json else options,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from projector.server.streaming.stream_logs import LogState, OnLoss, StreamLog, StreamLogs
+from projector.server.streaming.stream_logs import NAME_KEPT_S, LogState, OnLoss, StreamLog, StreamLogs
 from projector.store.memory import MemoryStore
 from projector.store.protocol import RENEWAL_S, Store, StoreFullError, StreamHead
 
@@ -33,6 +33,8 @@ class LocalLog(StreamLog):
         elif not added:
             return
         self._added = []
+        if self.names:
+            self._local.name(self)
         for frames, size, is_last in added:
             if self.state is LogState.OPEN:
                 self._local.write(self, frames, size, is_last=is_last)
@@ -70,6 +72,12 @@ class LocalLogs(StreamLogs):
         if self._renewal is None or self._loop is not loop:
             self._loop = loop
             self._renewal = loop.call_later(RENEWAL_S, self._renew_all)
+
+    def name(self, one: LocalLog) -> None:
+        """Store the names of a stream."""
+        for kind, key in one.names:
+            self._memory.put_now(kind, key, one.head.stream_id.encode(), NAME_KEPT_S)
+        one.names.clear()
 
     def write(self, one: LocalLog, frames: list[bytes], size: int, *, is_last: bool) -> None:
         """Store the frames of one step, and seal the log after its terminal."""

@@ -31,12 +31,20 @@ from projector.server.streaming.side_tasks import SideTasks
 from projector.server.streaming.stored_stream import StoredStream
 from projector.server.telemetry.request_facts import facts_of
 from projector.server.telemetry.stream_stats import StreamStats
-from projector.store.protocol import Page, Store, StoreUnavailableError, StreamHead, TrimmedError, UnknownStreamError
+from projector.store.protocol import (
+    LEASE_S,
+    Page,
+    Store,
+    StoreUnavailableError,
+    StreamHead,
+    TrimmedError,
+    UnknownStreamError,
+)
 
 PAGE_BYTES: Final = 131_072
 """Frames that are read at once; a page takes a few milliseconds to write."""
-BEHIND_S: Final = 2.0
-"""Seconds for a log to receive an event that its reader already has from the producer."""
+BEHIND_S: Final = LEASE_S + 2.0
+"""Seconds for a log to receive an event that its reader has, while its store was away; or to be sealed."""
 AWAY_S: Final = 10.0
 """Seconds that a reader waits for a store that is away."""
 _RETRY_S: Final = 0.25
@@ -86,10 +94,11 @@ class LogSession:
         Raises:
             Problem: the stream has no such event, or the events after it are not kept.
         """
-        since = time.monotonic()
+        since, is_interrupted = time.monotonic(), False
         while self._replay.position < self._after or not self._read:
             page = await self._next_page()
             self._first += self._write(page)
+            is_interrupted = page.seal is not None and bool(page.seal.reason)
             if self._replay.ended:
                 break
             if not page.frames:
@@ -99,7 +108,7 @@ class LogSession:
                     raise problem("unknown_event")
                 await self._store.wait(self.stats.stream_id, self._read, BEHIND_S)
         if self._replay.ended and self._replay.position < self._after:
-            raise problem("unknown_event")
+            raise problem("events_gone" if is_interrupted else "unknown_event")
         return bool(self._first) or not self._replay.ended
 
     async def run(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -132,6 +132,7 @@ class StreamSession:
         self._log: StreamLog | None = None
         self._is_logged = False
         self._is_detached = False
+        self._is_ended_elsewhere = False
         self._state = ResponseState()
         self._scope = anyio.CancelScope()
         self._problem: Problem | None = None
@@ -142,11 +143,22 @@ class StreamSession:
         """Whether a request to an upstream is pending, or its response is being read."""
         return self._source.is_upstream_open
 
-    def write_log(self, logs: StreamLogs, producer: str, location: str) -> None:
-        """Write a log of the stream too, if it is to be stored; `location` is its address."""
+    def write_log(
+        self, logs: StreamLogs, producer: str, location: str, name_of: Callable[[str], tuple[str, str]] | None = None
+    ) -> None:
+        """Write a log of the stream too, if it is to be stored.
+
+        Args:
+            logs: the logs of this process.
+            producer: ID of this process.
+            location: address of the stream.
+            name_of: returns kind and key of the name that the ID of a response gives the stream.
+        """
         if self.keeping.stored is not None:
             head = self.keeping.stored.head(self.stats.stream_id, self.stats.caller, producer)
-            self._log = logs.begin(head, self.cancel, self._on_loss)
+            begun = self._log = logs.begin(head, self.cancel, self._on_loss)
+            if name_of is not None:
+                self.stats.on_response_id = lambda response_id: begun.add_name(*name_of(response_id))
             self._pipeline.on_output = self._log.add
             self._pipeline.has_event_ids = DIALECTS[self.stats.dialect].has_event_ids
             self._headers.append((b"location", location.encode()))
@@ -178,12 +190,12 @@ class StreamSession:
                 beside.watch(receive, self._disconnect)
                 await self._produce(source, writer, clock)
         finally:
-            if self._state.phase is Phase.REFUSED and self._log is not None:
+            if self._is_ended_elsewhere or (self._state.phase is Phase.REFUSED and self._log is not None):
                 self._last_bytes()  # its log ends like the answer
             self._pipeline.cancel()  # if the client is gone, what it received is the end of the stream
             if self._log is not None:
                 self._log.end()
-                self._log = None  # it has methods of this session
+                self._log = self.stats.on_response_id = None  # they have methods of this session
             self._source = _ENDED  # cancelled tasks keep the session until the next garbage collection
             self.stats.dropped = self._pipeline.dropped
             self.stats.provider_errors = self._pipeline.provider_errors
@@ -255,6 +267,11 @@ class StreamSession:
             self.stats.is_client_gone = True
             self._scope.cancel()
 
+    def _leave(self) -> None:
+        """Break the connection off between two events, if its status was sent."""
+        if self._state.phase is not Phase.REFUSED and self._state.apply(Signal.LEAVE):
+            self._scope.cancel()
+
     def _break_off(self, error: Exception) -> None:
         """Log the failure of a task beside the stream, and give the connection up: its state is not known."""
         log_crash("stream_crashed", error, stream_id=self.stats.stream_id, request_id=self.stats.request_id)
@@ -262,11 +279,19 @@ class StreamSession:
         self.stats.is_client_gone = True
         self._scope.cancel()
 
-    def _notify_log(self) -> None:
-        """Have the frames of the last step written: the pipeline may run in a thread, the log does not."""
-        if self._log is not None:
+    async def _store(self) -> None:
+        """Have the frames of the last step stored before they are sent, unless the store is away.
+
+        The pipeline may run in a thread, the log does not.
+        """
+        one = self._log
+        if one is not None:
             self._is_logged = True
-            self._log.notify()
+            one.notify()
+            if self._is_detached:
+                await one.keep_up()  # without a client, its log sets the pace
+            elif one.is_pending:
+                await one.stored()
 
     @property
     def has_begun(self) -> bool:
@@ -278,21 +303,21 @@ class StreamSession:
         return self.keeping.survives and self._log is not None
 
     def _on_loss(self, reason: Loss) -> None:
-        """End a stream that another process has ended in its log, and one that nobody can read any more."""
-        self._log = None
-        if reason == "sealed":
-            self.fail(FAULTS["stream_interrupted"])
-        elif self._is_detached:
+        """Go on without the log, unless another process has ended it, or nobody can read the stream any more."""
+        is_ahead, self._log = self._log is not None and self._log.is_ahead, None
+        if self._is_detached:
             self.cancel()
+        elif reason == "sealed" and not is_ahead:
+            self._is_ended_elsewhere = True
+            self.fail(FAULTS["stream_interrupted"])
+            self._leave()  # what was not sent is not in the log: the client reads the end there
 
     async def _produce(self, source: StreamSource, writer: ResponseWriter, clock: Clock) -> None:
         """Write the whole stream; however the source ends, write the end of the stream."""
         pipeline, account = self._pipeline, self._account
 
         async def write(data: bytes) -> None:
-            self._notify_log()
-            if self._is_detached and self._log is not None:
-                await self._log.keep_up()  # without a client, its log sets the pace
+            await self._store()
             if pipeline.ended:
                 await self._end(writer, data)  # before the upstream is closed, which may take a moment
                 return
@@ -317,7 +342,7 @@ class StreamSession:
         try:
             is_heavy = self._account.is_heavy
             last = await self._account.memory.process(self._last_bytes) if is_heavy else self._last_bytes()
-            self._notify_log()
+            await self._store()
             if not is_sent:
                 return
             if self.stats.terminal.get("error", {}).get("is_retryable") is False:
@@ -339,7 +364,7 @@ class StreamSession:
 
     async def _beat(self, writer: ResponseWriter) -> None:
         """Send a comment, unless other output is being sent."""
-        self._notify_log()
+        await self._store()
         if await writer.beat(encode_comment(f"heartbeat {datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}")):
             self.stats.heartbeats += 1
 

@@ -1,8 +1,9 @@
-"""Logs of the running streams: the frames that this process produces, appended to the store in the background.
+"""Logs of the running streams: the frames that this process produces, appended to the store.
 
-A stream does not wait for its log. Its frames are collected, and every few milliseconds one batch with those of all
-streams goes to the store. If the store is away, frames wait for it within a limit; beyond that a stream goes on without
-its log, and cannot be resumed. While the store is away, new streams have no log from the start.
+A frame is sent to the client of its stream when the store has it (docs/decisions/0043). While one batch is written, the
+frames of all streams are collected for the next one. If the store is away, streams do not wait for it: their frames do,
+within a limit; beyond that a stream goes on without its log, and cannot be resumed. While the store is away, new
+streams have no log from the start.
 
 The store in memory needs none of this: `local_logs`.
 """
@@ -15,7 +16,6 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Final, Literal, TypeAlias
 
-import anyio
 from anyio.lowlevel import checkpoint
 
 from projector.contracts import codec
@@ -34,14 +34,14 @@ from projector.store.protocol import (
     StreamHead,
 )
 
-FLUSH_S: Final = 0.01
-"""Seconds in which frames are collected for one batch."""
+NAME_KEPT_S: Final = 86_400.0
+"""Seconds that a name is kept, if the stream has not gone before."""
 WAITING_MAX_BYTES: Final = 33_554_432
 """Frames of all streams that may wait for the store."""
 STREAM_WAITING_MAX_BYTES: Final = 8_388_608
 """Frames of one stream that may wait for the store."""
-URGENT_BYTES: Final = 262_144
-"""Frames of all streams that are written at once, without waiting for more."""
+BEHIND_MAX_BYTES: Final = 262_144
+"""Frames of a stream without a client that may wait before it waits for the store."""
 _RETRY_S: Final = (0.25, 0.5, 1.0, 2.0)
 """Pauses between attempts to reach a store that is away; the last one is repeated."""
 _LAST_FLUSH_S: Final = 2.0
@@ -81,6 +81,11 @@ class StreamLog:
         self.waiting_bytes = 0
         self.is_complete = False
         """Whether the terminal is among the frames that wait."""
+        self.is_ahead = False
+        """Whether the client may have frames that the store does not have, because the store is away."""
+        self.names: list[tuple[str, str]] = []
+        """Kinds and keys of names of the stream that wait."""
+        self._moved = asyncio.Event()
         self._added: list[tuple[list[bytes], int, bool]] = []
         """The frames of each step, their size, and whether the last of them is the terminal."""
 
@@ -92,7 +97,7 @@ class StreamLog:
                 codec.to_keep(codec.dumps(frame)) if data is None else data
                 for frame, data in zip(frames_of(output), sent, strict=True)
             ]
-        if written:
+        if written and self.state is not LogState.OVER:
             last = output[-1]
             is_last = type(last) is not DeltaFrames and last["kind"] in _TERMINALS
             self._added.append((written, sum(map(len, written)), is_last))
@@ -115,11 +120,36 @@ class StreamLog:
             self._logs.register(self)
         self._logs.on_change(self)
 
+    def add_name(self, kind: str, key: str) -> None:
+        """Have the stream found by a name, as soon as its next frames are sent. May be called in a thread."""
+        self.names.append((kind, key))
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether the store does not have everything that was added."""
+        if self.state is LogState.OPEN:
+            return bool(self.waiting or self.names)
+        return self.state is LogState.STARTED
+
+    async def stored(self) -> None:
+        """Wait until the store has everything that was added, or is away, or the log is not continued."""
+        while self.is_pending and self._logs.is_available:
+            await self._wait()
+        self.is_ahead = self.is_pending
+
+    async def _wait(self) -> None:
+        self._moved.clear()
+        await self._moved.wait()
+
+    def wake(self) -> None:
+        """Have those look again who wait for the store."""
+        self._moved.set()
+
     async def keep_up(self) -> None:
         """Wait while much of the stream is not in the store, unless it was lost."""
         await checkpoint()
-        while self.waiting_bytes > URGENT_BYTES and self.state is not LogState.OVER:  # noqa: ASYNC110 - milliseconds
-            await asyncio.sleep(FLUSH_S)
+        while self.waiting_bytes > BEHIND_MAX_BYTES and self.state is not LogState.OVER:
+            await self._wait()
 
     def end(self) -> None:
         """Have the last frames written, if the stream has begun. It begins with the status or the first byte."""
@@ -133,6 +163,8 @@ class StreamLog:
         self.state = LogState.OVER
         self._logs.waiting_bytes -= self.waiting_bytes
         self.waiting, self.waiting_bytes, self._added = [], 0, []
+        self.names.clear()
+        self.wake()
 
     def sent(self, count: int, size: int) -> None:
         """Record that the first frames that waited are in the store."""
@@ -140,6 +172,7 @@ class StreamLog:
         self.first += count
         self.waiting_bytes -= size
         self._logs.waiting_bytes -= size
+        self.wake()
 
 
 class StreamLogs:
@@ -158,7 +191,6 @@ class StreamLogs:
         self._changed: dict[str, StreamLog] = {}
         self._leftovers: dict[str, None] = {}
         self._wake = asyncio.Event()
-        self._urgent = asyncio.Event()
         self._writing: asyncio.Task[None] | None = None
         store.on_cancel(self._on_cancel)
 
@@ -183,12 +215,10 @@ class StreamLogs:
 
     def on_change(self, one: StreamLog) -> None:
         """Have the frames of a log written."""
-        if self.waiting_bytes > URGENT_BYTES:
-            is_over = one.waiting_bytes > STREAM_WAITING_MAX_BYTES or self.waiting_bytes > WAITING_MAX_BYTES
-            if is_over and not one.is_complete:  # the terminal repeats the text, and nothing follows it
-                self._lose(one, "overflow")
-                return
-            self._urgent.set()
+        is_over = one.waiting_bytes > STREAM_WAITING_MAX_BYTES or self.waiting_bytes > WAITING_MAX_BYTES
+        if is_over and not one.is_complete:  # the terminal repeats the text, and nothing follows it
+            self._lose(one, "overflow")
+            return
         self._changed[one.head.stream_id] = one
         if not self._wake.is_set():
             self._wake.set()
@@ -198,11 +228,6 @@ class StreamLogs:
         self._away(error)
         if self._writing is None or self._writing.done():
             self._writing = asyncio.create_task(self._write())
-
-    async def settle(self, stream_id: str) -> None:
-        """Wait until what this process has produced of a stream is in the store, or the store is away."""
-        while self.is_available and stream_id in self._changed:  # noqa: ASYNC110 - a few milliseconds, for a reader
-            await asyncio.sleep(FLUSH_S / 2)
 
     async def aclose(self) -> None:
         """Write what waits, within a limit of time, and release the store."""
@@ -237,10 +262,8 @@ class StreamLogs:
                 await self._reaching(self.store.ping)
                 continue
             await self._wake.wait()
-            with anyio.move_on_after(FLUSH_S):
-                await self._urgent.wait()
+            await asyncio.sleep(0)  # others may have frames in the same turn of the event loop
             self._wake.clear()
-            self._urgent.clear()
             await self._reaching(self._flush)
 
     async def _reaching(self, work: Callable[[], Awaitable[None]]) -> None:
@@ -265,12 +288,15 @@ class StreamLogs:
         if self.is_available:
             self.is_available = False
             log.error("store_unavailable", reason=str(error))
+            for one in self._open.values():
+                one.wake()
 
     async def _flush(self) -> None:
         """Write what waits of all logs that have changed."""
         await self._delete_leftovers()
         changed = list(self._changed.values())
         await self._create([one for one in changed if one.state is LogState.STARTED])
+        await asyncio.gather(*(self._name(one) for one in changed if one.state is LogState.OPEN and one.names))
         growing = [one for one in changed if one.state is LogState.OPEN and one.waiting and not one.is_complete]
         if growing:
             batches = [Batch(one.head.stream_id, one.first, list(one.waiting)) for one in growing]
@@ -283,7 +309,7 @@ class StreamLogs:
                     one.sent(len(batch.frames), size)
         await asyncio.gather(*(self._seal(one) for one in changed if one.state is LogState.OPEN and one.is_complete))
         for one in changed:
-            if one.state is LogState.OVER or (one.state is LogState.OPEN and not one.waiting):
+            if not one.is_pending:
                 self._changed.pop(one.head.stream_id, None)
 
     async def _create(self, started: Iterable[StreamLog]) -> None:
@@ -297,10 +323,18 @@ class StreamLogs:
                 return
             if is_new or await self._is_ours(one):
                 one.state = LogState.OPEN
+                one.wake()
             else:
                 self._lose(one, "sealed")
 
         await asyncio.gather(*map(create, started))
+
+    async def _name(self, one: StreamLog) -> None:
+        names = [*one.names]
+        for kind, key in names:
+            await self.store.put(kind, key, one.head.stream_id.encode(), NAME_KEPT_S)
+        del one.names[: len(names)]
+        one.wake()
 
     async def _seal(self, one: StreamLog) -> None:
         stream_id = one.head.stream_id
