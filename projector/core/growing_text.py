@@ -17,10 +17,9 @@ from projector.contracts.limits import TEXT_MAX_CHARS
 from projector.core.faults import FAULTS, LimitError
 from projector.core.whole_objects import WholeObjects
 from projector.redaction import compose
-from projector.redaction.clean import CleanArguments, Cleaned, CleanText, Notice, bounded
-from projector.redaction.gathered import Gathered
+from projector.redaction.clean import CleanArguments, Cleaned, CleanText, Gathered, Notice, bounded
 from projector.redaction.redactor import Redactor
-from projector.redaction.stream import ArgumentsEnd, TextStream
+from projector.redaction.streams import ArgumentsEnd, TextStream
 
 
 class _Filter(Protocol):
@@ -77,7 +76,7 @@ class GrowingText(Generic[Filter]):
         if self._digest is not None:
             self._digest.update(fragment.encode("utf-8", "surrogatepass"))
         cleaned = self._filter.feed(fragment)
-        value, notices = cleaned
+        value, notices = cleaned.value, cleaned.notices
         self._emitted.add(value)
         if notices:
             self.notices = bounded([*self.notices, *notices])

@@ -45,6 +45,8 @@ class Slots(NamedTuple):
     """The sequence number; None if the API has none."""
     padding: Path | None = None
     """A text that nobody reads. A message need not have it."""
+    stops: str = ""
+    """Characters that the delta does not contain."""
 
 
 class Deltas(NamedTuple):
@@ -68,17 +70,19 @@ class MessageShape:
         text: group of the delta in the expression of both.
         number: group of the sequence number; 0 if there is none.
         last: the last sequence number that was read.
+        stops: characters that the delta does not contain.
     """
 
-    __slots__ = ("_constants", "_last", "_match", "_number", "_text", "count", "unfinished")
+    __slots__ = ("_constants", "_last", "_match", "_number", "_stops", "_text", "count", "unfinished")
 
     def __init__(
-        self, constants: tuple[bytes, ...], members: tuple[bytes, ...], *, text: int, number: int, last: int
+        self, constants: tuple[bytes, ...], members: tuple[bytes, ...], *, text: int, number: int, last: int, stops: str
     ) -> None:
         self._constants = constants
         self._match = _expression(tuple(map(len, constants)), members).match
         self._text, self._number = text, number
         self._last = last
+        self._stops = stops
         self.unfinished = b""
         """The beginning of the next message."""
         self.count = 0
@@ -99,7 +103,7 @@ class MessageShape:
                 break
             raw = parts[self._text]
             text = _text(raw)
-            if not text or found.end() - at > MESSAGE_MAX_BYTES:
+            if not text or found.end() - at > MESSAGE_MAX_BYTES or any(stop in text for stop in self._stops):
                 break
             if self._number:
                 number = int(parts[self._number])
@@ -137,7 +141,7 @@ def _expression(lengths: tuple[int, ...], members: tuple[bytes, ...]) -> re.Patt
 def shape_of(message: SseMessage, tree: Any, slots: Slots) -> MessageShape | None:
     """Return the shape of a message; None if its variable members cannot be told apart. `tree` is its JSON."""
     data = message.data
-    found = ((path, _place(data, tree, path, is_number=path == slots.number)) for path in slots if path is not None)
+    found = ((path, _place(data, tree, path, is_number=path == slots.number)) for path in slots[:3] if path is not None)
     places = dict(sorted(((path, place) for path, place in found if place is not None), key=itemgetter(1)))
     is_complete = slots.text in places and (slots.number is None or slots.number in places)
     if not is_complete or len(data) > MESSAGE_MAX_BYTES or not _is_exact(data, tree, places):
@@ -155,7 +159,7 @@ def shape_of(message: SseMessage, tree: Any, slots: Slots) -> MessageShape | Non
     constants[-1] += data[at:] + _END
     last = tree[slots.number[0]] if slots.number is not None else -1
     text, number = groups[slots.text], groups[slots.number]
-    return MessageShape(tuple(constants), tuple(members), text=text, number=number, last=last)
+    return MessageShape(tuple(constants), tuple(members), text=text, number=number, last=last, stops=slots.stops)
 
 
 def _place(data: bytes, tree: Any, path: Path, *, is_number: bool) -> tuple[int, int] | None:

@@ -24,8 +24,8 @@ from projector.core.reported_errors import ProviderError
 from projector.core.state import StreamState
 from projector.redaction import compose
 from projector.redaction.clean import CleanText
+from projector.redaction.ledger import BlockedError
 from projector.redaction.redactor import Redactor
-from projector.redaction.text_ledger import BlockedError
 
 PROGRESS: Final = Signal.PROGRESS  # looked up once here, not once per token in its class
 BEGINNING: Final = Signal.BEGINNING
@@ -180,7 +180,7 @@ class PublicStreamProjector:
             cleaned = text.part.feed(delta)
         except Exception as error:  # noqa: BLE001 - as in `_signal`
             return self.fail_closed(_fault_of(error))
-        shown, notices = cleaned
+        shown, notices = cleaned.value, cleaned.notices
         if 0 < len(shown) <= DELTA_MAX_CHARS and not notices:
             frame = self._envelopes.again(text.frame, shown, sequence)
             if frame is not None:

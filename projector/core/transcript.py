@@ -13,7 +13,7 @@ from projector.core.growing_text import CallArguments, TextPart
 from projector.core.reported_errors import ProviderError
 from projector.redaction import compose
 from projector.redaction.clean import Cleaned, CleanJson, CleanText
-from projector.redaction.redactor import Redactor, TextJoint
+from projector.redaction.streams import Seam
 
 CALL_TYPES: Final[Mapping[ToolType, CallType]] = {"function": "function", "mcp": "mcp"}
 """Tool types with arguments."""
@@ -187,20 +187,20 @@ class RunRecord:
     conversation_id: CleanText | None = None
     errors: list[ProviderError] = field(default_factory=list)
     """Errors that providers reported, for the operator's log."""
-    _joints: dict[str, TextJoint] = field(default_factory=dict)
+    _joints: dict[str, Seam] = field(default_factory=dict)
     _texts: dict[str, tuple[int, dict[int, Cleaned[CleanText]]]] = field(default_factory=dict)
     """Name of a text -> the last stage that has it, and the text of each branch of that stage."""
 
-    def joint(self, name: str, redactor: Redactor) -> TextJoint:
+    def joint(self, name: str) -> Seam:
         """Return what the texts of one kind share: clients join them, also those of several responses."""
         if name not in self._joints:
-            self._joints[name] = redactor.text_joint()
+            self._joints[name] = Seam()
         return self._joints[name]
 
     def release(self) -> None:
         """Drop the texts that `final` has emitted, and what would be cycles of objects."""
         for joint in self._joints.values():
-            joint.seam.owner = None
+            joint.owner = None
         self._joints.clear()
         self._texts.clear()
         self.attachments.clear()

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from projector.contracts import codec
 from projector.core.whole_objects import WholeObjects
-from projector.redaction.gathered import Gathered
+from projector.redaction.clean import Gathered
 
 Event: TypeAlias = dict[str, Any]
 """A canonical event under construction. It leaves the stage as `CanonicalEvent`."""

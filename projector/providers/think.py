@@ -1,4 +1,4 @@
-"""Reasoning that a model writes between tags in its text, found while the text arrives (CONTRACT D33).
+"""Reasoning that a model writes between tags in its text, found while the text arrives (CONTRACT D33, D46, D51).
 
 The splitter returns an ordered list of operations. It holds back only what may still become a tag, and changes no
 character: text and reasoning together are the input without the tags that it acted on.
@@ -11,54 +11,105 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-ThinkMode: TypeAlias = Literal["start", "anywhere", "assume_open", "off"]
-"""Where a block may begin: before the first visible character of the message, anywhere, immediately (the prompt's
-template has opened it; after that as `start`), or nowhere."""
+ThinkMode: TypeAlias = Literal["anywhere", "start", "assume_open", "off"]
+"""Where a block may begin: anywhere, before the first visible character of the message, immediately (the prompt's
+template has opened it; after that anywhere), or nowhere."""
 
 Tags: TypeAlias = tuple[str, str]
 
-THINK: Final[Tags] = ("<think>", "</think>")
-SPELLINGS: Final[tuple[Tags, ...]] = (
-    THINK,
+BUILT_IN: Final[tuple[Tags, ...]] = (
+    ("<think>", "</think>"),
     ("<thinking>", "</thinking>"),
+    ("<thought>", "</thought>"),
     ("<|channel|>analysis<|message|>", "<|end|>"),  # of gpt-oss, where the server does not read its channels
+    ("<|channel>thought", "<channel|>"),  # of Gemma
 )
-"""Tags that are read as `THINK`, unless a profile sets its own; in upper or lower case (CONTRACT D46)."""
+"""Tags that are read besides those of the profile; in upper or lower case."""
 MARKS: Final = ("<|start|>assistant", "<|channel|>final<|message|>")
-"""What gpt-oss writes before its answer; read together with `SPELLINGS`, and neither text nor reasoning."""
+"""What gpt-oss writes before its answer, which is neither text nor reasoning."""
+
+LONE_TAG: Final = "closing tag without its opening one"
+"""Name in the counts."""
 
 _BLANKS: Final = re.compile(r"\s*")
+_PLAIN_TAG: Final = re.compile(r"<(/?)(\w+)>")
+_TAG_BLANKS: Final = r"[ \t\r\n]{0,4}"
+"""Blanks that models write at the ends of a tag: `<think >`."""
+_TAG_BLANKS_MAX: Final = 3 * 4
+_QUOTE: Final = "`"
+"""A tag right after it is quoted: the text is about tags."""
 
 
 class Operation(NamedTuple):
-    """Text of the answer, text of the reasoning, or the end of a block, which has no text."""
+    """Text of the answer, text of the reasoning, the end of a block, or a closing tag that was dropped."""
 
-    kind: Literal["text", "reasoning", "close"]
+    kind: Literal["text", "reasoning", "close", "drop"]
     text: str = ""
 
 
 CLOSE: Final = Operation("close")
+DROP: Final = Operation("drop")
 
 
 class ThinkSplitter:
-    """Splits one message. Once neighbours of one kind are joined, the operations do not depend on how it was cut."""
+    """Splits one message.
 
-    __slots__ = ("_close", "_closing", "_held", "_is_anywhere", "_is_inside", "_open", "is_plain")
+    Once neighbours of one kind are joined, the operations do not depend on how it was cut, with one exception: a
+    closing tag without its opening one makes the text before it reasoning if no earlier piece has shown any (D51).
+    """
 
-    def __init__(self, mode: ThinkMode = "start", tags: Tags = THINK) -> None:
-        self._open, self._closing, self._close = _tables(tuple(tags))
+    __slots__ = (
+        "_close",
+        "_closing",
+        "_held",
+        "_is_anywhere",
+        "_is_inside",
+        "_open",
+        "before",
+        "has_shown",
+        "is_plain",
+    )
+
+    def __init__(self, mode: ThinkMode = "anywhere", tags: tuple[Tags, ...] = ()) -> None:
+        self._open, self._closing, self._close = _tables(tuple(map(tuple, tags)), has_lone=mode != "start")
         """The closing tag is that of the open block; before any, those of all blocks."""
-        self._is_anywhere = mode == "anywhere"
+        self._is_anywhere = mode in {"anywhere", "assume_open"}
         self._is_inside = mode == "assume_open"
         self._held = ""
+        self.before = ""
+        """The text before the next piece."""
+        self.has_shown = False
+        """Whether visible text was returned."""
         self.is_plain = mode == "off"
         """Whether all that follows is text; then there is no need to push it."""
 
+    @property
+    def stops(self) -> str:
+        """The characters that tags begin with; a text without them passes."""
+        return self._open.starts if self._is_anywhere else ""
+
+    @property
+    def is_outside(self) -> bool:
+        """Whether a text without `stops` passes now."""
+        return self.is_plain or (self._is_anywhere and not self._is_inside and not self._held)
+
+    def passes(self, text: str) -> bool:
+        """Check whether a piece is nothing but text, and record it if so."""
+        if self.is_plain:
+            return True
+        if not self._is_anywhere or self._is_inside or self._held or not self._open.is_clear(text):
+            return False
+        self.before = text
+        self.has_shown = self.has_shown or not text.isspace()
+        return True
+
     def skips(self, text: str) -> bool:
-        """Check whether a complete message begins with text that no tag can follow, so that all of it is the answer."""
-        if self._is_anywhere or self._is_inside or self._held:
+        """Check whether a complete message is nothing but text."""
+        if self.is_plain or self._is_inside or self._held:
             return self.is_plain
-        return self.is_plain or not self._open.may_begin(text, _BLANKS.match(text).end())  # type: ignore[union-attr]
+        if self._is_anywhere:
+            return self._open.is_clear(text)
+        return not self._open.may_begin(text, _BLANKS.match(text).end())  # type: ignore[union-attr]
 
     def push(self, text: str) -> list[Operation]:
         """Add text, and return the operations that it completes."""
@@ -70,10 +121,15 @@ class ThinkSplitter:
             if self.is_plain:
                 operations.append(Operation("text", text[start:]))
                 break
-            if self._is_inside or self._is_anywhere:
-                start = self._up_to_tag(text, start, operations)
+            if self._is_inside:
+                start = self._inside(text, start, operations)
+            elif self._is_anywhere:
+                start = self._outside(text, start, operations)
             else:
                 start = self._before_text(text, start, operations)
+        if text:
+            self.before = text[: len(text) - len(self._held)] or self.before
+        self.has_shown = self.has_shown or any(kind == "text" and not said.isspace() for kind, said in operations)
         return operations
 
     def close(self) -> list[Operation]:
@@ -85,20 +141,30 @@ class ThinkSplitter:
             operations.append(CLOSE)
         return operations
 
-    def _up_to_tag(self, text: str, start: int, operations: list[Operation]) -> int:
-        """Read up to the closing tag inside a block, else to the next opening tag; return where to continue."""
-        is_inside = self._is_inside
-        end, after = (self._close if is_inside else self._open).find(text, start)
+    def _inside(self, text: str, start: int, operations: list[Operation]) -> int:
+        """Read up to the closing tag; return where to continue."""
+        end, after = self._close.find(text, start)
         if end > start:
-            operations.append(Operation("reasoning" if is_inside else "text", text[start:end]))
+            operations.append(Operation("reasoning", text[start:end]))
         if after == end:  # no tag, or the beginning of one
             self._held = text[end:]
             return len(text)
-        if is_inside:
-            self._is_inside = False
-            operations.append(CLOSE)
-        else:
-            self._begin(text[end:after])
+        self._is_inside = False
+        operations.append(CLOSE)
+        return after
+
+    def _outside(self, text: str, start: int, operations: list[Operation]) -> int:
+        """Read up to the next tag that is not quoted; return where to continue."""
+        end, after = self._open.find(text, start)
+        if after > end and (text[end - 1] if end else self.before[-1:]) == _QUOTE:
+            operations.append(Operation("text", text[start:after]))
+            return after
+        if end > start:
+            operations.append(Operation("text", text[start:end]))
+        if after == end:
+            self._held = text[end:]
+            return len(text)
+        self._begin(text[end:after], operations)
         return after
 
     def _before_text(self, text: str, start: int, operations: list[Operation]) -> int:
@@ -108,7 +174,7 @@ class ThinkSplitter:
             operations.append(Operation("text", text[start:end]))
         after = self._open.end_at(text, end)
         if after > end:
-            self._begin(text[end:after])
+            self._begin(text[end:after], operations)
             return after
         if self._open.is_prefix(text, end):
             self._held = text[end:]
@@ -116,19 +182,43 @@ class ThinkSplitter:
         self.is_plain = True
         return end
 
-    def _begin(self, opening: str) -> None:
-        """Begin the block of an opening tag; a mark begins none."""
-        closing = self._closing.get(opening.lower())
+    def _begin(self, tag: str, operations: list[Operation]) -> None:
+        """Act on a tag outside of a block: an opening tag, a mark, or a closing tag without its opening one."""
+        name = _normal(tag)
+        closing = self._closing.get(name)
         if closing is not None:
             self._is_inside, self._close = True, closing
+        elif name not in MARKS and self.has_shown:
+            operations.append(DROP)
+        elif name not in MARKS:
+            operations[:] = [one._replace(kind="reasoning") if one.kind == "text" else one for one in operations]
+            operations.append(CLOSE)
+
+
+def _normal(tag: str) -> str:
+    return "".join(tag.split()).lower()
 
 
 @lru_cache(maxsize=64)
-def _tables(tags: Tags) -> tuple[_Tags, Mapping[str, _Tags], _Tags]:
-    """Return the opening tags, the closing tag of each of them, and all closing tags: the same for every text."""
-    pairs, marks = (SPELLINGS, MARKS) if tags == THINK else ((tags,), ())
-    closing = {opening.lower(): _Tags((closing,)) for opening, closing in pairs}
-    return _Tags((*(opening for opening, _ in pairs), *marks)), closing, _Tags(closing for _, closing in pairs)
+def _tables(tags: tuple[Tags, ...], *, has_lone: bool) -> tuple[_Tags, Mapping[str, _Tags], _Tags]:
+    """Return the tags outside of blocks, the closing tag of each opening one, and all closing tags.
+
+    Args:
+        tags: those of the profile.
+        has_lone: whether closing tags count outside of blocks.
+    """
+    pairs = (*BUILT_IN, *tags)
+    closing = {_normal(opening): _Tags((closing,)) for opening, closing in pairs}
+    ends = [end for _, end in pairs]
+    return _Tags((*(opening for opening, _ in pairs), *MARKS, *(ends if has_lone else ()))), closing, _Tags(ends)
+
+
+def _expression(tag: str) -> str:
+    plain = _PLAIN_TAG.fullmatch(tag)
+    if plain is None:
+        return re.escape(tag)
+    slash, word = plain.groups()
+    return _TAG_BLANKS.join(["<", *slash, re.escape(word), ">"])
 
 
 class _Tags:
@@ -136,14 +226,21 @@ class _Tags:
 
     def __init__(self, tags: Iterable[str]) -> None:
         texts = [tag.lower() for tag in tags]
-        self._pattern = re.compile("|".join(map(re.escape, texts)), re.IGNORECASE | re.ASCII)
-        self._starts = tuple({start for text in texts for start in (text[0], text[0].upper())})
-        self._prefixes = frozenset(text[:size] for text in texts for size in range(len(text)))
-        self._most = max(map(len, texts)) - 1
+        self._pattern = re.compile("|".join(map(_expression, texts)), re.IGNORECASE | re.ASCII)
+        self.starts = "".join(sorted({start for text in texts for start in (text[0], text[0].upper())}))
+        self._begins = tuple(self.starts)
+        self._prefixes = frozenset(text[:size] for text in map(_normal, texts) for size in range(len(text)))
+        self._most = max(map(len, texts)) - 1 + _TAG_BLANKS_MAX
+
+    def is_clear(self, text: str) -> bool:
+        """Check whether no tag begins in a text."""
+        if len(self.starts) == 1:
+            return self.starts not in text
+        return not any(start in text for start in self.starts)
 
     def may_begin(self, text: str, start: int) -> bool:
         """Check whether a tag, or the beginning of one, may be at a place; that is so at the end of the text."""
-        return text.startswith(self._starts, start) or start == len(text)
+        return text.startswith(self._begins, start) or start == len(text)
 
     def end_at(self, text: str, start: int) -> int:
         """Return the end of the tag at a place; the place itself if there is none."""
@@ -152,11 +249,13 @@ class _Tags:
 
     def is_prefix(self, text: str, start: int) -> bool:
         """Check whether the rest of a text may still become a tag."""
-        return len(text) - start <= self._most and text[start:].lower() in self._prefixes
+        if len(text) - start > self._most:
+            return False
+        return start == len(text) or (text[start] in self.starts and _normal(text[start:]) in self._prefixes)
 
     def find(self, text: str, start: int) -> tuple[int, int]:
         """Return start and end of the first tag; without one, twice the start of its longest prefix, or of nothing."""
-        if not any(text.find(first, start) >= 0 for first in self._starts):
+        if not any(text.find(first, start) >= 0 for first in self.starts):
             return len(text), len(text)
         if (found := self._pattern.search(text, start)) is not None:
             return found.span()

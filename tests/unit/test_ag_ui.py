@@ -750,6 +750,7 @@ def test_the_dropped_kinds() -> None:
         "response.error",
         "reasoning.done",
         "item.details",
+        "item.members",
         "message.file_path",
     }
 

@@ -79,7 +79,7 @@ ERRORS: Cases = {
             chunk({"content": "x"}),
             DONE,
         ],
-        "0 + message | 0 text Hi < | error server_error: No.",
+        "0 + message | 0 text Hi  | 0 text < | error server_error: No.",
     ),
     "beside choices": (
         [chunk({"content": "Hi"}, "error", error={"code": 502, "message": "No."})],
@@ -189,7 +189,7 @@ PROFILES = {
     "tags anywhere": (ChatProfile(think_mode="anywhere"), "a<think>b</think>c", ["a", "c"], ["b"]),
     "assumed open": (ChatProfile(think_mode="assume_open"), "a</think>b", ["b"], ["a"]),
     "no tags": (ChatProfile(think_mode="off"), "<think>a</think>b", ["<think>a</think>b"], []),
-    "other tags": (ChatProfile(think_tags=("<r>", "</r>")), "<r>a</r>b", ["b"], ["a"]),
+    "other tags": (ChatProfile(think_tags=(("<r>", "</r>"),)), "<r>a</r>b<think>c</think>d", ["b", "d"], ["a", "c"]),
 }
 
 
@@ -208,7 +208,9 @@ def test_the_profile_names_the_reasoning_fields() -> None:
     assert stage.dropped == {"delta.reasoning": 1}
 
 
-@pytest.mark.parametrize("wrong", [{"think_mode": "never"}, {"think_tags": ("", "x")}, {"unknown": 1}])
+@pytest.mark.parametrize(
+    "wrong", [{"think_mode": "never"}, {"think_tags": (("", "x"),)}, {"think_tags": ("<a>", "</a>")}, {"unknown": 1}]
+)
 def test_an_invalid_profile_is_rejected(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         ChatProfile(**wrong)

@@ -400,3 +400,62 @@ def test_d49_an_item_of_an_unknown_type_is_marked() -> None:
     terminal = frames(RESPONSES, one_item({"type": "agent_message"}))[-1]
     notice = {"type": "truncated", "path": "final", "message": "Items of unknown types are not shown."}
     assert (terminal["final"]["status"], terminal["notices"]) == ("completed", [notice])
+
+
+TAGGED: Final[dict[str, tuple[list[str], str, str]]] = {
+    "thought": (["<thought>Hm.", "</thought>Yes."], "Hm.", "Yes."),
+    "the channels of Gemma": (["<|channel>", "thought\nHm.<chan", "nel|>Yes."], "\nHm.", "Yes."),
+    "after text": (["Well. ", "<think>Hm.</think>", "Yes."], "Hm.", "Well. Yes."),
+    "long after text": ([*["a"] * 20, "<think>Hm.</think>", *["b"] * 20], "Hm.", "a" * 20 + "b" * 20),
+    "blanks in the tags": (["<think >Hm.</think\n>Yes."], "Hm.", "Yes."),
+    "a closing tag alone": (["Hm.</think>Yes."], "Hm.", "Yes."),
+    "a closing tag after what was shown": (["Hm.", "</think>", "Yes."], "", "Hm.Yes."),
+    "quoted": (["The tag `<think>", "` begins", " it."], "", "The tag `<think>` begins it."),
+    "quoted, cut": ([*["a"] * 20, "`", "<think>", "`."], "", "a" * 20 + "`<think>`."),
+}
+
+
+@BOTH
+@pytest.mark.parametrize(("deltas", "thought", "text"), TAGGED.values(), ids=TAGGED)
+def test_d51_reasoning_in_tags(provider: str, deltas: list[str], thought: str, text: str) -> None:
+    if provider == CHAT:
+        data = sse(*({**CHUNK, "choices": [{"index": 0, "delta": {"content": one}}]} for one in deltas), *END[CHAT])
+    else:
+        content = [{"type": "output_text", "text": "".join(deltas), "annotations": []}]
+        response = {**RESPONSE, "output": [{**MESSAGE, "content": content}]}
+        texts = ({**DELTA, "sequence_number": at, "delta": one} for at, one in enumerate(deltas, 1))
+        data = sse(CREATED, *texts, {"type": "response.completed", "sequence_number": 99, "response": response})
+    said = frames(provider, data, policy=Policy(reasoning="full"))
+    assert said[-1]["final"]["response_text"] == text
+    assert "".join(frame["delta"] for frame in said if frame["kind"] == "message.delta") == text
+    events = b"".join(written_bytes(provider, "responses", data, policy=Policy(reasoning="full")))
+    found = [json.loads(line) for line in events.splitlines()]
+    assert "".join(one["delta"] for one in found if one["type"] == "response.reasoning_text.delta") == thought
+
+
+def written_bytes(provider: str, dialect: str, data: bytes, **settings: Any) -> list[bytes]:
+    pipeline = build_pipeline(provider=provider, dialect=dialect, output_format="ndjson", **settings)
+    return [pipeline.feed(data[at : at + 150]) for at in range(0, len(data), 150)] + [pipeline.close()]
+
+
+PIXEL: Final = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
+
+def image(url: str) -> dict[str, Any]:
+    return {"type": "image_url", "image_url": {"url": url}}
+
+
+@pytest.mark.parametrize("where", ["delta", "message"])
+def test_an_image_of_a_delta_is_an_image_of_the_answer(where: str) -> None:
+    images = [image(f"data:image/png;base64,{PIXEL}"), image("https://example.test/a.png"), {"type": "image_url"}]
+    shown = {"content": "A dot.", "images": images}
+    chunks = [{**CHUNK, "choices": [{"index": 0, where: shown, "finish_reason": None}]}] * (
+        2 if where == "delta" else 1
+    )
+    data = sse(*chunks, *END[CHAT])
+    said = frames(CHAT, data)
+    assert [frame["data"] for frame in said if frame["kind"] == "chunk.delta"] == [PIXEL]
+    tools = [frame["tool"] for frame in said if frame["kind"] == "tool.status"]
+    assert [(tool["tool_type"], tool["status"]) for tool in tools][-1] == ("image_generation", "completed")
+    output = written(CHAT, "responses", data)[-1]["response"]["output"]
+    assert [item["result"] for item in output if item["type"] == "image_generation_call"] == [PIXEL]

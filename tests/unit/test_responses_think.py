@@ -15,6 +15,7 @@ from projector.dialects import DIALECTS
 from projector.providers.openai_responses.responses_profile import ResponsesProfile
 from projector.providers.openai_responses.responses_stage import OpenAIResponsesStage
 from projector.providers.openai_responses.tagged_texts import TEXTS_MAX
+from projector.providers.think import LONE_TAG
 from projector.redaction.policy import Policy
 
 Event: TypeAlias = dict[str, Any]
@@ -80,7 +81,10 @@ TEXTS: Final[dict[str, tuple[str, str, str]]] = {
         "Hm.",
         "Yes.",
     ),
-    "no tag": ("Yes, <think> is a tag.", "", "Yes, <think> is a tag."),
+    "no tag": ("Yes, `<think>` is a tag.", "", "Yes, `<think>` is a tag."),
+    "after text": ("Well. <think>Hm.</think>Yes.", "Hm.", "Well. Yes."),
+    "blanks in the tags": ("<think >Hm.</ think>Yes.", "Hm.", "Yes."),
+    "the channels of Gemma": ("<|channel>thought\nHm.<channel|>Yes.", "\nHm.", "Yes."),
     "the beginning of one": ("<thin", "", "<thin"),
     "without an end": ("<think>Hm.", "Hm.", ""),
     "nothing else": ("<think>Hm.</think>", "Hm.", ""),
@@ -135,7 +139,7 @@ PROFILES: Final = {
     "off": ({"think_mode": "off"}, "<think>Hm.</think>Yes.", "<think>Hm.</think>Yes."),
     "opened by the template": ({"think_mode": "assume_open"}, "Hm.</think>Yes.", "Yes."),
     "anywhere": ({"think_mode": "anywhere"}, "Well. <think>Hm.</think>Yes.", "Well. Yes."),
-    "its own tags": ({"think_tags": ["[T]", "[/T]"]}, "[T]Hm.[/T]<think>Yes.", "<think>Yes."),
+    "its own tags": ({"think_tags": [["[T]", "[/T]"]]}, "[T]Hm.[/T]Yes<think>Hm.</think>.", "Yes."),
 }
 
 
@@ -171,7 +175,20 @@ def test_texts_are_bounded() -> None:
     assert stage.dropped["(too many texts)"] == len(events) - sum(map(len, read))
 
 
+@pytest.mark.parametrize("closed", ["</think>", "</thought>", "<channel|>"])
+def test_d51_a_closing_tag_without_its_opening_one(closed: str) -> None:
+    text = f"Hm.{closed}Yes."
+    whole = run(ends(text))
+    assert (answer(whole), reasoning(run(ends(text), "openresponses"))) == ("Yes.", "Hm.")
+    shown = run([added(), delta("Hm."), delta(f"{closed}Ye"), delta("s."), *ends(text)])
+    assert (answer(shown), shown[-1]["final"]["response_text"]) == ("Hm.Yes.", "Hm.Yes.")
+    stage = OpenAIResponsesStage(ResponsesProfile())
+    for event in (delta("Hm."), delta(closed)):
+        stage.feed(SseMessage(json.dumps(event).encode()))
+    assert stage.dropped == {LONE_TAG: 1}
+
+
 def test_a_plain_text_passes_unchanged() -> None:
     stage = OpenAIResponsesStage(ResponsesProfile())
-    events = [delta("Yes"), delta(", it is"), delta(" <think>."), *ends("Yes, it is <think>.")]
+    events = [delta("Yes"), delta(", it is"), delta(" <b>."), *ends("Yes, it is <b>.")]
     assert [stage.feed(SseMessage(json.dumps(event).encode())) for event in events] == [[event] for event in events]

@@ -7,6 +7,7 @@ import pytest
 from projector.providers.think import Operation, ThinkMode, ThinkSplitter
 
 CLOSE = Operation("close")
+DROP = Operation("drop")
 
 
 def text(value: str) -> Operation:
@@ -17,7 +18,7 @@ def thought(value: str) -> Operation:
     return Operation("reasoning", value)
 
 
-def split(mode: ThinkMode, *pieces: str, tags: tuple[str, str] = ("<think>", "</think>")) -> list[Operation]:
+def split(mode: ThinkMode, *pieces: str, tags: tuple[tuple[str, str], ...] = ()) -> list[Operation]:
     """Return the operations with neighbours of one kind joined."""
     splitter = ThinkSplitter(mode, tags)
     joined: list[Operation] = []
@@ -67,13 +68,31 @@ CASES: dict[str, tuple[ThinkMode, str, list[Operation]]] = {
         "a <think>b</think> c <think>d</think>",
         [text("a "), thought("b"), CLOSE, text(" c "), thought("d"), CLOSE],
     ),
-    "anywhere: a lone closing tag is text": ("anywhere", "a</think>b", [text("a</think>b")]),
+    "D51: quoted tags are text": (
+        "anywhere",
+        "Use `<think>` and `</think>`, <think>a`</think>b",
+        [text("Use `<think>` and `</think>`, "), thought("a`"), CLOSE, text("b")],
+    ),
+    "D51: blanks in a tag": (
+        "anywhere",
+        "a< think >b</ think\n>c<think  >d</think>",
+        [text("a"), thought("b"), CLOSE, text("c"), thought("d"), CLOSE],
+    ),
+    "D51: too many blanks": ("anywhere", "<think     >a", [text("<think     >a")]),
+    "D51: blanks in a word": ("anywhere", "<th ink>a", [text("<th ink>a")]),
+    "D51: thought": ("anywhere", "<thought>a</thought>b", [thought("a"), CLOSE, text("b")]),
+    "D51: the channels of Gemma": (
+        "anywhere",
+        "<|channel>thought\na<channel|>b",
+        [thought("\na"), CLOSE, text("b")],
+    ),
+    "D51: a blank before a lone closing tag": ("anywhere", "</think>b", [CLOSE, text("b")]),
     "anywhere: an end within the opening tag": ("anywhere", "a<think", [text("a<think")]),
     "assume open: reasoning at once": ("assume_open", "Hm.</think>Hello", [thought("Hm."), CLOSE, text("Hello")]),
     "assume open: another block before the text": (
         "assume_open",
         "a</think> <think>b</think>c<think>",
-        [thought("a"), CLOSE, text(" "), thought("b"), CLOSE, text("c<think>")],
+        [thought("a"), CLOSE, text(" "), thought("b"), CLOSE, text("c"), CLOSE],
     ),
     "assume open: never closed": ("assume_open", "Hm.", [thought("Hm."), CLOSE]),
     "assume open: nothing at all": ("assume_open", "", [CLOSE]),
@@ -136,11 +155,28 @@ def test_only_a_prefix_of_a_tag_is_held_back() -> None:
     assert splitter.push("/p>") == [thought("</p>")]
 
 
+LONE: dict[str, tuple[list[str], list[Operation]]] = {
+    "nothing shown yet": (["a</think>b"], [thought("a"), CLOSE, text("b")]),
+    "shown": (["a", "b</think>c"], [text("ab"), DROP, text("c")]),
+    "cut": (["a", "</thi", "nk>c"], [text("a"), DROP, text("c")]),
+    "after a block": (["<think>a</think>", "b</think>c"], [thought("a"), CLOSE, thought("b"), CLOSE, text("c")]),
+    "another one": (["a", "<channel|>"], [text("a"), DROP]),
+    "quoted": (["a `", "</think>` b"], [text("a `</think>` b")]),
+}
+
+
+@pytest.mark.parametrize(("pieces", "expected"), LONE.values(), ids=LONE)
+def test_d51_a_lone_closing_tag(pieces: list[str], expected: list[Operation]) -> None:
+    assert split("anywhere", *pieces) == expected
+
+
 def test_tags_are_configurable() -> None:
-    tags = ("[THINK]", "[/THINK]")
-    assert split("start", "[THINK]a[/THINK]<think>b", tags=tags) == [thought("a"), CLOSE, text("<think>b")]
+    tags = (("[THINK]", "[/THINK]"),)
+    assert split("start", "[THINK]a[/THINK]<b>", tags=tags) == [thought("a"), CLOSE, text("<b>")]
     assert split("start", "[think]a[/THINK]b", tags=tags) == [thought("a"), CLOSE, text("b")]
-    assert split("start", "<thinking>a</thinking>", tags=tags) == [text("<thinking>a</thinking>")]
+    assert split("anywhere", "a[THINK]b[/think]c<think>d", tags=tags) == [
+        *(text("a"), thought("b"), CLOSE, text("c"), thought("d"), CLOSE)
+    ]
 
 
 def test_text_without_tags_becomes_plain() -> None:

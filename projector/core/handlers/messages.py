@@ -19,19 +19,16 @@ from projector.redaction import compose
 from projector.redaction.clean import Cleaned, CleanText
 
 
-def _joined(name: str) -> Callable[[StreamState], TextPart]:
+def _joined(name: str) -> Callable[[StreamState, Item], TextPart]:
     """Return a function that creates one of the texts of a stream that clients join."""
-    return lambda state: TextPart(partial(state.redactor.message_stream, state.run.joint(name, state.redactor)))
+    return lambda state, _item: TextPart(partial(state.redactor.message_stream, state.run.joint(name)))
 
 
-def _new_text(state: StreamState) -> TextPart:
-    """Return an empty text; that of a structured output is searched as JSON."""
+def _new_text(state: StreamState, item: Item) -> TextPart:
+    """Return an empty text, a part of its message; that of a structured output is searched as JSON."""
     if state.response.wants_structure:
         return TextPart(state.redactor.structured_stream, is_costly=True)
-    return _new_message(state)
-
-
-_new_message: Final = _joined("message")
+    return TextPart(partial(state.redactor.message_stream, state.run.joint("message"), item.item_id))
 
 
 TEXT: Final = TextChannel(
@@ -104,7 +101,7 @@ def on_text_delta(state: StreamState, event: CanonicalEvent) -> list[Frame]:
     if part is None or part.is_complete:
         return _on_new_text(state, event)
     cleaned = part.feed(delta)
-    if 0 < len(cleaned[0]) <= DELTA_MAX_CHARS:  # nearly every event
+    if 0 < len(cleaned.value) <= DELTA_MAX_CHARS:  # nearly every event
         return [frames.message_delta(item.slot, item.item_id, content_index, cleaned)]
     return TEXT.emit_delta(item, content_index, cleaned)
 

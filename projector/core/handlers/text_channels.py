@@ -33,7 +33,7 @@ class TextChannel:
         member: event member with the complete text.
         levels: values of the policy's `reasoning` under which the text is emitted; None: always.
         find: returns the open item of an event, and the frames that announce it.
-        new_part: creates an empty text.
+        new_part: creates an empty text of an item.
         key: returns the member that tells the texts of an item apart in frames.
         skips_empty: whether empty texts are ignored.
         is_brief: whether a short text that comes complete has no delta.
@@ -49,7 +49,7 @@ class TextChannel:
     member: str = "text"
     levels: frozenset[str] | None = None
     find: Callable[[StreamState, CanonicalEvent, str], tuple[Item, list[Frame]]] = StreamState.item_of
-    new_part: Callable[[StreamState], TextPart]
+    new_part: Callable[[StreamState, Item], TextPart]
     key: Callable[[Item, int], int | CleanText] = lambda _item, position: position
     skips_empty: bool = False
     is_brief: bool = False
@@ -117,7 +117,7 @@ class TextChannel:
         part = parts.get(position)
         if part is None:
             state.slots.count()
-            part = parts[position] = self.new_part(state)
+            part = parts[position] = self.new_part(state, item)
         return part
 
     def emit_delta(self, item: Item, position: int, delta: Cleaned[CleanText]) -> list[Frame]:

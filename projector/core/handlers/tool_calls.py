@@ -215,7 +215,7 @@ CODE: Final = TextChannel(
     index=None,
     member="code",
     find=_code_item,
-    new_part=lambda state: TextPart(state.redactor.code_stream, is_costly=True),
+    new_part=lambda state, _item: TextPart(state.redactor.code_stream, is_costly=True),
     key=lambda item, _position: item.call.call_id if item.call is not None else item.item_id,
     is_brief=True,
 )

@@ -20,11 +20,11 @@ class ChatProfile(BaseModel):
     """Members of a delta with reasoning text. A response is read by the one that it uses first; of several in one
     chunk, by the first listed here."""
 
-    think_mode: ThinkMode = "start"
+    think_mode: ThinkMode = "anywhere"
     """Where reasoning between tags may begin in the text: see `projector.providers.think`."""
 
-    think_tags: tuple[NonEmpty, NonEmpty] = ("<think>", "</think>")
-    """The tags that open and close reasoning in the text. The default also reads the other `SPELLINGS` of `think`."""
+    think_tags: tuple[tuple[NonEmpty, NonEmpty], ...] = ()
+    """Pairs of an opening and a closing tag that are read besides the built-in ones."""
 
     takes_stream_options: bool = True
     """Whether the upstream accepts `stream_options.include_usage` in a request. A few reject unknown members."""

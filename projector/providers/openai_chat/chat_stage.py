@@ -33,8 +33,6 @@ ONLY_DELTA: Final = chunk_fields.CHUNK_KNOWN - {"x_groq", "citations", "search_r
 ONLY_CHOICE_DELTA: Final = chunk_fields.CHOICE_KNOWN - {"usage", ERROR}
 """Members of a chunk and a choice that may be there, null or empty, if only the delta is read."""
 
-DELTA_SLOTS: Final = Slots(text=("choices", 0, "delta", "content"), padding=("obfuscation",))
-
 FIRST: Final = (0, None)
 """The index of the only choice that is projected (D33)."""
 
@@ -84,13 +82,16 @@ class OpenAIChatStage:
     def slots(self, chunk: Mapping[str, Any], name: str, /) -> Slots | None:
         """Return what may differ in further chunks with nothing but text; None for another chunk."""
         delta = _only_delta(chunk, name)
-        return DELTA_SLOTS if delta is not None and self._deltas.continues_text(delta) else None
+        if delta is None or not self._deltas.continues_text(delta):
+            return None
+        return Slots(text=("choices", 0, "delta", "content"), padding=("obfuscation",), stops=self._deltas.stops)
 
     def skip(self, texts: Sequence[str], _numbers: Sequence[int], /) -> Sequence[int]:
         """Record deltas of the text, and return their sequence numbers."""
         first = self._sequence
         self._sequence += len(texts)
         self._output.skip(texts)
+        self._deltas.skip(texts)
         return range(first, self._sequence)
 
     def _read_object(self, chunk: dict[str, Any], name: str) -> list[CanonicalEvent | Fault]:

@@ -49,6 +49,7 @@ DELTA_READ: Final[Mapping[str, str]] = {
     "tool_calls": "`response.function_call_arguments.delta`, or `response.custom_tool_call_input.delta`",
     "function_call": "the same, from the older API",
     "annotations": _CITATIONS,
+    "images": "an `image_generation_call` for each image that is a data URL",
 }
 """Members of a delta that are read, in addition to the profile's reasoning fields."""
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from hashlib import blake2b
 from typing import Final
 
 from projector.contracts import codec
@@ -13,7 +15,7 @@ from projector.providers.openai_chat import chunk_fields
 from projector.providers.openai_chat.chat_profile import ChatProfile
 from projector.providers.openai_chat.chunk_fields import Drops
 from projector.providers.openai_chat.output import LEGACY_INDEX, ChatOutput, index_of
-from projector.providers.think import Operation, ThinkSplitter
+from projector.providers.think import LONE_TAG, Operation, ThinkSplitter
 
 SUMMARY: Final = "reasoning.summary"
 ENCRYPTED: Final = "reasoning.encrypted"
@@ -25,6 +27,8 @@ DETAILS: Final[Mapping[str, tuple[str, Callable[[ChatOutput, str], list[Event]]]
 }
 """Type of an entry of `reasoning_details` -> the member that is read, and where it goes. Signatures and formats are
 not read."""
+
+_IMAGE_URL: Final = re.compile(r"data:image/([a-z0-9.+-]{1,40});base64,", re.IGNORECASE)
 
 NEVER_REPEATED: Final = frozenset({SUMMARY, ENCRYPTED})
 """Types of entries that no other member has: one that repeats a summary does not call it a summary (D44)."""
@@ -102,12 +106,14 @@ class DeltaReader:
         """The first that was seen; servers repeat the same text under several (D33)."""
         self._known = chunk_fields.DELTA_KNOWN | set(profile.reasoning_fields)
         self._splitter = ThinkSplitter(profile.think_mode, profile.think_tags)
+        self._images: set[bytes] = set()
+        """Digests of the images."""
         self._has_thought = False
         """Whether there is anything between the tags of the open block."""
 
     def feed(self, delta: Mapping[str, object]) -> list[Event]:
         """Return the events of a delta."""
-        if len(delta) == 1 and self._splitter.is_plain and type(text := delta.get("content")) is str and text:
+        if len(delta) == 1 and type(text := delta.get("content")) is str and text and self._splitter.passes(text):
             return self._output.text(text)  # nearly every delta of servers that send no empty members
         if not self._known.issuperset(delta):
             self._dropped.note_unknown("delta", delta.keys() - self._known)
@@ -119,10 +125,11 @@ class DeltaReader:
         if delta.get("annotations"):
             annotations = self._dropped.objects(delta, "delta", "annotations")
             events += self._output.cite(self._citations.of_message(annotations))
+        if delta.get("images"):
+            images = self._dropped.objects(delta, "delta", "images")
+            events += [event for image in images for event in self._read_image(image)]
         if delta.get("tool_calls"):
-            fragments = self._dropped.objects(delta, "delta", "tool_calls")
-            for at, fragment in enumerate(fragments):
-                events += self._read_call(index_of(fragment, at, len(fragments)), fragment)
+            events += self._read_calls(self._dropped.objects(delta, "delta", "tool_calls"))
         if function := delta.get("function_call"):
             events += self._read_call(LEGACY_INDEX, {"function": function})
         return events
@@ -130,11 +137,20 @@ class DeltaReader:
     def continues_text(self, delta: Mapping[str, object]) -> bool:
         """Return whether further deltas with the same members would only continue the text."""
         return (
-            self._splitter.is_plain
+            self._splitter.is_outside
             and self._output.is_in_text
             and self._known.issuperset(delta)
             and not any(value for name, value in delta.items() if name not in {"content", "role"})
         )
+
+    @property
+    def stops(self) -> str:
+        """The characters that a delta must not contain to continue the text without this reader."""
+        return self._splitter.stops
+
+    def skip(self, texts: Sequence[str]) -> None:
+        """Record deltas that were read without this reader."""
+        self._splitter.before = texts[-1]
 
     def flush(self) -> list[Event]:
         """Return the events of text that was held back because it looked like a tag."""
@@ -142,7 +158,7 @@ class DeltaReader:
         return self._apply(self._splitter.close())
 
     def _split(self, text: str) -> list[Event]:
-        return self._output.text(text) if self._splitter.is_plain else self._apply(self._splitter.push(text))
+        return self._output.text(text) if self._splitter.passes(text) else self._apply(self._splitter.push(text))
 
     def _apply(self, operations: list[Operation]) -> list[Event]:
         output = self._output
@@ -151,6 +167,8 @@ class DeltaReader:
             if kind == "close":
                 events += output.end_reasoning() if self._has_thought else output.empty_reasoning()
                 self._has_thought = False
+            elif kind == "drop":
+                self._dropped.note(LONE_TAG)
             else:
                 self._has_thought |= kind == "reasoning"
                 events += output.text(text) if kind == "text" else output.reasoning(text)
@@ -208,6 +226,26 @@ class DeltaReader:
             return add(text) if text else []
         texts = [text] if text else [read.text_or_none(inner, "text") for inner in read.mappings(part, kind)]
         return [event for text in texts if text for event in self._output.reasoning(text)]
+
+    def _read_image(self, image: Mapping[str, object]) -> list[Event]:
+        """Read an image of the answer. Some servers repeat all images in their last chunk."""
+        url = read.text_or_none(read.mapping_or_empty(image, "image_url"), "url") or ""
+        found = _IMAGE_URL.match(url)
+        if found is None:
+            return self._dropped.drop("image without its data")
+        digest = blake2b(url.encode("utf-8", "surrogatepass")).digest()
+        if digest in self._images:
+            return self._dropped.drop("repeated image")
+        self._images.add(digest)
+        return self._output.image(found[1].lower(), url[found.end() :])
+
+    def _read_calls(self, fragments: list[Mapping[str, object]]) -> list[Event]:
+        count = len(fragments)
+        return [
+            event
+            for at, fragment in enumerate(fragments)
+            for event in self._read_call(index_of(fragment, at, count), fragment)
+        ]
 
     def _read_call(self, index: int | None, fragment: Mapping[str, object]) -> list[Event]:
         kind = "custom" if "custom" in fragment else "function"

@@ -197,6 +197,18 @@ class ChatOutput:
         self._current = call
         return [*events, *self.end_reasoning(), *call.input(delta)]
 
+    def image(self, image_format: str, data: str) -> list[Event]:
+        """Add an image of the answer, which is complete at once."""
+        events = self._announce_named() + self.end_reasoning()
+        item_id, index = self._next_id("ig")
+        item = {"type": "image_generation_call", "id": item_id, "output_format": image_format}
+        place = {"output_index": index}
+        return [
+            *events,
+            {"type": "response.output_item.added", **place, "item": {**item, "status": "in_progress", "result": None}},
+            {"type": "response.output_item.done", **place, "item": {**item, "status": "completed", "result": data}},
+        ]
+
     def end(self, status: str) -> list[Event]:
         """Emit the held content and close all items. Unless the status is `completed`, the current item was cut off."""
         events = self._announce_named()

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
-from projector.providers.think import THINK, ThinkMode
+from projector.providers.think import ThinkMode
 
 NonEmpty = Annotated[str, StringConstraints(min_length=1)]
 
@@ -16,8 +16,8 @@ class ResponsesProfile(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    think_mode: ThinkMode = "start"
+    think_mode: ThinkMode = "anywhere"
     """Where reasoning between tags may begin in a text: see `projector.providers.think`."""
 
-    think_tags: tuple[NonEmpty, NonEmpty] = THINK
-    """The tags that open and close reasoning in a text. The default also reads the other `SPELLINGS` of `think`."""
+    think_tags: tuple[tuple[NonEmpty, NonEmpty], ...] = ()
+    """Pairs of an opening and a closing tag that are read besides the built-in ones."""

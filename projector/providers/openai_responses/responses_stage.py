@@ -23,8 +23,6 @@ DEFAULT: Final = ResponsesProfile()
 
 ERROR: Final = "error"
 
-DELTA_SLOTS: Final = Slots(text=("delta",), number=("sequence_number",), padding=("obfuscation",))
-
 
 class OpenAIResponsesStage:
     """Parses each message as one event. The last item is a fault if a payload is not JSON (CONTRACT D12)."""
@@ -57,11 +55,14 @@ class OpenAIResponsesStage:
     def slots(self, event: Mapping[str, Any], _name: str, /) -> Slots | None:
         """Return what may differ in further deltas of a text without tags; None for another event."""
         is_next = event.get("type") == DELTA and event.get("sequence_number") == self._numbers.highest
-        return DELTA_SLOTS if is_next and self._texts.is_plain(event) else None
+        if not is_next or not self._texts.is_plain(event):
+            return None
+        return Slots(("delta",), number=("sequence_number",), padding=("obfuscation",), stops=self._texts.stops)
 
     def skip(self, texts: Sequence[str], numbers: Sequence[int], /) -> Sequence[int]:
-        """Record the numbers of deltas; a text without tags is not followed."""
+        """Record deltas, and their numbers."""
         self._numbers.add(numbers, texts)
+        self._texts.skip(texts)
         return ()
 
     def _read_text(self, data: bytes) -> list[CanonicalEvent | Fault]:

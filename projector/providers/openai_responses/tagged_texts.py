@@ -7,7 +7,7 @@ own, without an output index, and the texts of events, finished items and the fi
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter, is_
 from typing import Any, Final, TypeAlias
@@ -16,7 +16,7 @@ from projector.contracts.limits import ITEMS_MAX
 from projector.core import canonical as read
 from projector.core.canonical import CanonicalEvent
 from projector.core.faults import Fault
-from projector.providers.think import Operation, Tags, ThinkMode, ThinkSplitter
+from projector.providers.think import LONE_TAG, Operation, Tags, ThinkMode, ThinkSplitter
 
 Place: TypeAlias = tuple[int | str | None, int]
 """Output index or item ID, and content index."""
@@ -32,7 +32,7 @@ _NONE: Final = object()
 class _Text:
     """One text while it arrives."""
 
-    __slots__ = ("is_over", "item_id", "place", "received", "shown", "splitter")
+    __slots__ = ("has_dropped", "is_over", "item_id", "place", "received", "shown", "splitter")
 
     def __init__(self, splitter: ThinkSplitter, item_id: str, place: tuple[object, ...]) -> None:
         self.splitter = splitter
@@ -41,13 +41,15 @@ class _Text:
         self.place = place
         """Values of the members `PLACE` of its first event."""
         self.is_over = False
+        self.has_dropped = False
+        """Whether a closing tag without its opening one was dropped from what had been shown."""
         self.received = 0
         self.shown = 0
 
     @property
     def is_plain(self) -> bool:
         """Whether all of it is text: no reasoning was before, and none can follow."""
-        return self.splitter.is_plain and not self.removed
+        return self.splitter.is_outside and not self.removed
 
     @property
     def removed(self) -> int:
@@ -58,7 +60,7 @@ class _Text:
 class TaggedTexts:
     """Separates reasoning from the texts of one response; `dropped` counts what is not read."""
 
-    def __init__(self, mode: ThinkMode, tags: Tags, dropped: Counter[str]) -> None:
+    def __init__(self, mode: ThinkMode, tags: tuple[Tags, ...], dropped: Counter[str]) -> None:
         self._dropped = dropped
         self._mode: ThinkMode = mode
         self._tags = tags
@@ -72,6 +74,10 @@ class TaggedTexts:
         self._plain_at: object = _NONE
         """Output and content index of the last text that has nothing but text to come and no reasoning: the objects of
         its events, which are compared by identity."""
+        self._plain_splitter = self._unread
+        """The splitter of that text."""
+        self.stops = self._unread.stops
+        """The characters that a delta must not contain to be nothing but text."""
         self._readers = _READERS if mode != "off" else {}
 
     def read(self, event: dict[str, Any]) -> list[CanonicalEvent | Fault]:
@@ -81,6 +87,8 @@ class TaggedTexts:
             name == DELTA
             and event.get("output_index") is self._plain_index
             and event.get("content_index") is self._plain_at
+            and type(delta := event.get("delta")) is str
+            and self._plain_splitter.passes(delta)
         ):
             return [event]  # nearly every event of a stream
         reader = self._readers.get(name) if type(name) is str else None
@@ -90,6 +98,10 @@ class TaggedTexts:
         """Return whether further deltas of the text of an event are nothing but text."""
         text = self._texts.get(_place(event))
         return not self._readers or (text is not None and text.is_plain)
+
+    def skip(self, texts: Sequence[str]) -> None:
+        """Record deltas of the last text that were read without this object."""
+        self._plain_splitter.before = texts[-1]
 
     def close(self) -> list[CanonicalEvent]:
         """Return what was held back, because the stream has ended."""
@@ -108,8 +120,10 @@ class TaggedTexts:
                 return []
             text = self._begin(event)
         splitter = text.splitter
-        if text.is_plain or (not text.received and splitter.skips(delta)):
+        if not text.received and not self.stops and splitter.skips(delta):
             splitter.is_plain = True
+        if text.is_plain and splitter.passes(delta):
+            self._plain_splitter = splitter
             index, at = event.get("output_index"), event.get("content_index")
             if type(index) is int and type(at) is int:
                 self._plain_index, self._plain_at = index, at
@@ -133,7 +147,7 @@ class TaggedTexts:
         whole = event.get("text")
         if type(whole) is not str:
             return [event]
-        answer, removed = self._split(whole)
+        answer, removed = self._split(whole, self._texts.get(_place(event)) or self._texts.get(_by_id(event)))
         return [*self._finish(event, whole), {**event, "text": answer} if removed else event]
 
     def on_annotation(self, event: dict[str, Any]) -> list[CanonicalEvent]:
@@ -182,7 +196,7 @@ class TaggedTexts:
                 said += self._end(known)
             else:
                 said += self._finish({"output_index": index, "item_id": item.get("id"), "content_index": at}, whole)
-            answer, removed = self._split(whole)
+            answer, removed = self._split(whole, known or self._texts.get((read.text_or_none(item, "id"), at)))
             parts.append(_without(part, answer, removed) if removed else part)
         return said, item if all(map(is_, parts, content)) else {**item, "content": parts}
 
@@ -225,6 +239,9 @@ class TaggedTexts:
             if kind == "text":
                 text.shown += len(content)
                 said.append({**event, "delta": content})
+            elif kind == "drop":
+                text.has_dropped = True
+                self._dropped[LONE_TAG] += 1
             elif kind == "reasoning":
                 said.append({"type": REASONING_DELTA, "item_id": text.item_id, "content_index": 0, "delta": content})
             else:
@@ -233,11 +250,12 @@ class TaggedTexts:
                 text.item_id = self._new_id()
         return said
 
-    def _split(self, whole: str) -> tuple[str, int]:
+    def _split(self, whole: str, text: _Text | None) -> tuple[str, int]:
         """Return a complete text without reasoning, and how many characters less it has."""
         if self._unread.skips(whole):
             return whole, 0
         splitter = ThinkSplitter(self._mode, self._tags)
+        splitter.has_shown = text is not None and text.has_dropped
         operations = [*splitter.push(whole), *splitter.close()]
         answer = "".join(content for kind, content in operations if kind == "text")
         return answer, len(whole) - len(answer)
