@@ -19,10 +19,10 @@ from projector.core.pipeline import OutputFormat
 from projector.core.sse import SseDecoder
 from projector.providers import PROVIDERS, profile_of
 from projector.providers.descriptor import ProviderStage
-from projector.redaction.detector import Detector
-from projector.redaction.format_search import Search
+from projector.redaction.format_search import FormatSearch
 from projector.redaction.redactor import Redactor
 from projector.redaction.rules import shipped
+from projector.redaction.search import Search
 
 Written: TypeAlias = list[list[bytes]]
 """For each stream, the output after each read."""
@@ -35,8 +35,7 @@ TEXT_REDACTORS: Final = {
     "all classes": Redactor(Policy(text={"credentials": "mask", **{row.name: "mask" for row in shipped().classes}})),
 }
 """Policies of `text`, by name."""
-DETECTOR: Final = Detector(Policy())
-FORMATS: Final = DETECTOR.formats.rows
+FORMATS: Final = shipped().formats
 CONTEXT: Final = StreamContext(stream_id=bare_loop.STREAM_ID)
 
 
@@ -125,11 +124,11 @@ def clean_parts(count: int, chars: int) -> Iterator[str]:
 
 def detection(formats: int, parts: Sequence[str]) -> Callable[[], None]:
     """Return a search of the parts for some formats, evenly chosen, the last of which is that of sensitive words."""
-    words = [word for word in DETECTOR.keys.beginnings if word.isascii()]
+    words = [word for word in Search(Policy()).keys.beginnings if word.isascii()]
     *others, of_words = FORMATS
     step = len(others) / (formats - 1)
     chosen = [others[int(at * step)] for at in range(formats - 1)]
-    search = Search([*chosen, of_words], words, at_end=False)
+    search = FormatSearch([*chosen, of_words], words, at_end=False)
     search.quick(" compiles it", 1)
 
     def run() -> None:

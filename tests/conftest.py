@@ -31,6 +31,7 @@ SAMPLED: Final = {
     "property": 24,
     "store": 8,
     "store/test_interleavings.py::test_some_orders_in_memory": 1,
+    "property/test_cuts.py": 8,
     "property/test_redaction_draws.py": 1,
     "unit/test_cli.py::test_a_reader_that_leaves_early_is_no_failure": 4,
     "unit/test_text_redaction.py::test_every_split_of_a_sample_into_two": 24,

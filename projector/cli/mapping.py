@@ -16,9 +16,8 @@ from projector.core.handlers import DROPPED, EMITS, HANDLERS, HOST_HANDLERS
 from projector.core.handlers.items import FINISHERS, ITEMS_ONLY
 from projector.core.intake import STEERING
 from projector.providers import PROVIDERS
-from projector.redaction.explain import rules
+from projector.redaction.explain import Tracer, rules
 from projector.redaction.policy import Policy
-from projector.redaction.withholdings import Tracer
 
 UNKNOWN: Final = "counted and dropped, never forwarded (contracts/public_sse_v1, D30)"
 ITEM: Final = " (item)"

@@ -15,9 +15,9 @@ from projector.cli.terminal import opened, print_error
 from projector.core.context import StreamContext
 from projector.core.pipeline import build_pipeline
 from projector.redaction.clean import SHOWN_COUNTS, bounded
+from projector.redaction.ledger import BlockedError
 from projector.redaction.policy import Policy, PolicyError
 from projector.redaction.redactor import Redactor
-from projector.redaction.text_ledger import BlockedError
 
 READ_BYTES: Final = 65_536
 _SETTINGS: Final = frozenset({"off", "credentials"})
@@ -59,9 +59,9 @@ def _redact_text(redactor: Redactor, reads: Iterable[bytes]) -> int:
     line, notices = 1, bounded(())
     try:
         for text in _lines(reads):
-            clean, found = stream.feed(text) if text else stream.close()
-            _write(clean.encode())
-            line, notices = line + text.count("\n"), bounded([*notices, *found])
+            clean = stream.feed(text) if text else stream.close()
+            _write(clean.value.encode())
+            line, notices = line + text.count("\n"), bounded([*notices, *clean.notices])
     except BlockedError as blocked:
         line -= stream.held.count("\n")
         print_error(f"line {line}: blocked: a value of the class `{blocked}`; the output ends before this line")

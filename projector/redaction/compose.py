@@ -42,7 +42,7 @@ def own_words(text: str) -> CleanText:
 
 def joined(*parts: Cleaned[CleanText]) -> Cleaned[CleanText]:
     """Join clean texts into one, with all their notices. A single one is not copied: it may have megabytes."""
-    return _between("", [part for part in parts if part[0] or part[1]])
+    return _between("", [part for part in parts if part.value or part.notices])
 
 
 def paragraphs(parts: Iterable[Cleaned[CleanText]]) -> Cleaned[CleanText]:

@@ -1,12 +1,25 @@
-"""The rules that a policy applies, as rows of text, printed by `projector explain`."""
+"""Explain a policy: its rules, what it withholds in a file and why, and whether the samples of its rules hold.
+
+The text of a file is searched by the filters of the public stream; their results are traced back to rules. A file of
+JSON documents, one or one per line, is searched as the values in it, which are tool data and have no classes; any other
+file is one text.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
+from projector.contracts import codec
 from projector.contracts.kinds import REDACTED
+from projector.redaction.clean import render
 from projector.redaction.policy import Policy
-from projector.redaction.rules import merged, normal_form
+from projector.redaction.rule_files import Entry
+from projector.redaction.rules import Format, KeyRules, Rules, TextClass, Verdict, Word, merged, normal_form
+from projector.redaction.scanners import mark_of
+from projector.redaction.search import Prose, Search
+from projector.redaction.spans import Finder, Span
+from projector.redaction.strings import clean_plain
 
 
 class Rule(NamedTuple):
@@ -65,4 +78,144 @@ def rules(policy: Policy) -> list[Rule]:
         Rule("images", policy.images, _IMAGES[policy.images]),
         Rule("errors", policy.error_messages, _ERROR_MESSAGES[policy.error_messages]),
         Rule("reasoning", policy.reasoning, _REASONING[policy.reasoning]),
+    ]
+
+
+# what a policy withholds in a file
+
+_TEXT: Final = "text"
+_BEFORE_CHARS: Final = 2_048
+"""Text before a mark in which its rule is looked for; an anchor is shorter."""
+
+
+class Withholding(NamedTuple):
+    """One mark: its line, counted from 1, its place, and the name and source of the rule. It holds no secret."""
+
+    line: int
+    place: str
+    rule: str
+    source: str
+
+
+class _Reason(NamedTuple):
+    rule: str
+    source: str
+
+
+class Tracer:
+    """Search of texts and JSON values for what a policy withholds, and the rules that do."""
+
+    def __init__(self, policy: Policy, secrets: Iterable[str] = ()) -> None:
+        self._policy = policy
+        self._secrets = tuple(secrets)
+        self._rules = merged(policy.own_rules)
+        self._search = Search(policy, self._secrets)
+        self._finder = Finder(policy, secrets=self._secrets)
+
+    def file(self, text: str) -> Iterator[Withholding]:
+        """Yield each withholding in the content of a file, in order."""
+        documents = _documents(text)
+        if documents is None:
+            for span in self._finder.spans(text):
+                yield Withholding(text.count("\n", 0, span.start) + 1, _TEXT, *self._reason_of(text, span))
+            return
+        for line, document in documents:
+            for place, reason in self._in_value(document, []):
+                yield Withholding(line, place or ".", *reason)
+
+    def _in_value(self, value: object, path: list[str | int]) -> Iterator[tuple[str, _Reason]]:
+        if isinstance(value, str):
+            yield from self._in_string(value, path)
+        elif isinstance(value, dict):
+            for key, member in value.items():
+                shown = [*path, clean_plain(self._search, key)]
+                if shown[-1] != key:
+                    yield from self._in_string(key, shown)
+                if self._search.keys.hides(key, member):
+                    yield render(shown), self._reason_of_key(key)
+                else:
+                    yield from self._in_value(member, shown)
+        elif isinstance(value, list):
+            for index, entry in enumerate(value):
+                yield from self._in_value(entry, [*path, index])
+
+    def _in_string(self, text: str, path: list[str | int]) -> Iterator[tuple[str, _Reason]]:
+        document = _container(text)
+        if document is not None:
+            yield from self._in_value(document, path)
+            return
+        for span in self._finder.tool_spans(text):
+            yield render(path), self._reason_of(text, span)
+
+    def _reason_of(self, text: str, span: Span) -> _Reason:
+        """Return the rule of a mark: a registered or configured value, a class, a format, or a sensitive key."""
+        for row in self._policy.registered:
+            if row.value.get_secret_value() in text[span.start : span.end]:
+                return _Reason(row.id or "registered value", "registered by the host")
+        if any(secret in text[span.start : span.end] for secret in self._secrets):
+            return _Reason("configured secret", "the configuration of the server")
+        for one in self._rules.classes:
+            if span.mark == mark_of(one.name):
+                return _Reason(one.name, one.source)
+        found = self._search.format_of(text, max(0, span.start - _BEFORE_CHARS), span.start, span.end)
+        if found is not None:
+            return _Reason(found.name, found.source)
+        return _Reason("address or sensitive key", "contracts/public_sse_v1, D25")
+
+    def _reason_of_key(self, key: str) -> _Reason:
+        """Return the sensitive word of a key."""
+        for word in self._rules.words:
+            one = Rules(words=(word,), exceptions=self._rules.exceptions, counts=self._rules.counts)
+            if KeyRules(rules=one).verdict(key) is not Verdict.PLAIN:
+                return _Reason(word.name, word.source)
+        return _Reason("sensitive_keys_add", "added by the policy")
+
+
+def _documents(text: str) -> list[tuple[int, object]] | None:
+    """Return the JSON documents of a file with their lines: one, or one per line; None for any other text."""
+    whole = _container(text)
+    if whole is not None:
+        return [(1, whole)]
+    lines = [(number, line.removeprefix("data:")) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    documents = [(number, _container(line)) for number, line in lines]
+    return documents if documents and all(document is not None for _, document in documents) else None
+
+
+def _container(text: str) -> object:
+    """Return the object or list that a text is as JSON, or None."""
+    if text.lstrip()[:1] not in {"{", "["}:
+        return None
+    try:
+        return codec.loads(text)
+    except ValueError:
+        return None
+
+
+# samples of rules
+
+
+def check_samples(rules: Rules, policy: Policy) -> list[str]:
+    """Return an error for each sample that a policy does not treat as its entry expects."""
+    search = Search(policy)
+
+    def is_withheld(row: Entry, sample: str) -> bool:
+        if isinstance(row, Word):
+            return search.keys.verdict(sample) is Verdict.SENSITIVE
+        of_class = Prose(search, {row.name: "mask"}, (row,)) if isinstance(row, TextClass) else None
+        return clean_plain(of_class or search, sample) != sample
+
+    def problem(row: Entry, sample: str, *, is_match: bool) -> str:
+        if is_withheld(row, sample) is not is_match:
+            return f"expected to be {'withheld' if is_match else 'shown'}"
+        if is_match and isinstance(row, Format) and not is_withheld(row, sample + "\n"):
+            return "withheld only where the text ends: expected a sample that is as long as `pattern`"
+        return ""
+
+    entries: list[Entry] = [each for table in rules for each in table]
+    return [
+        f"`{row.name}`: `{field}` {number}: {text}"
+        for row in entries
+        for field, samples in (("matches", row.matches), ("harmless", row.harmless))
+        for number, sample in enumerate(samples, 1)
+        if (text := problem(row, sample, is_match=field == "matches"))
     ]

@@ -15,6 +15,8 @@ first character decides. It is compiled on first use: compiling all of them cost
 
 A word also begins behind an escape that was not decoded: a literal `\n` or `\u003d`, `%20`, `=3D` of quoted-printable,
 the colours of a terminal. The text before the start of a search counts, so a caller passes `CONTEXT_CHARS` of it.
+
+Some credentials have their mark in the middle or at the end: `RunSearch` finds them in runs of characters.
 """
 
 from __future__ import annotations
@@ -24,8 +26,22 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Final, NamedTuple
 
-from projector.redaction.pattern_tries import Group, Mark, Node, RestOfWord, Step, Writer, prefix
-from projector.redaction.patterns import CONTEXT_CHARS, PREFIX_CHARS, WORD, Piece, alternatives, pieces
+from projector.redaction.patterns import (
+    CONTEXT_CHARS,
+    PREFIX_CHARS,
+    WORD,
+    Group,
+    Mark,
+    Node,
+    Piece,
+    RestOfWord,
+    Step,
+    Writer,
+    alternatives,
+    last_class,
+    pieces,
+    prefix,
+)
 from projector.redaction.rules import Format
 
 _WINDOW_CHARS: Final = 512
@@ -44,7 +60,7 @@ _ESCAPES: Final = (
     rf"|\\()|&()|\x1b()|%{_HEX}?\Z()"
 )
 """Escapes that were not decoded: of strings, percent-encoding, quoted-printable, the colours of a terminal; and the
-first characters of others (`projector.redaction.readings`)."""
+first characters of others (`projector.redaction.spellings`)."""
 _SPELLING: Final = re.compile(r"[\\&%\x1b]")
 """First characters of the spellings that are read twice."""
 _UNFINISHED_ESCAPE: Final = re.compile(r"[\\%=\[][0-9A-Za-z;]{0,13}\Z")
@@ -67,7 +83,7 @@ class Find(NamedTuple):
         return self.body if self.row is not None and self.row.keep_anchor else self.start
 
 
-class Search:
+class FormatSearch:
     """The search for the formats of a policy: in text that may continue, or in complete text (`at_end`)."""
 
     def __init__(self, rows: Sequence[Format], words: Sequence[str], *, at_end: bool) -> None:
@@ -282,3 +298,75 @@ class Scans:
 def _ascii(atom: str) -> list[str]:
     """Return the ASCII characters that an atom matches; every format begins with one."""
     return re.findall(atom, "".join(map(chr, range(128))))
+
+
+_RUN_CLASS: Final = "A-Za-z0-9+/_=~-"
+_RUN: Final = {
+    at_end: re.compile(rf"(?:[{_RUN_CLASS}]|[.:](?=[A-Za-z0-9]{'' if at_end else '|' + chr(92) + 'Z'}))*+")
+    for at_end in (False, True)
+}
+"""A run, in which a dot or colon has a letter or digit after it: in a complete text, and in one that may continue."""
+_RUN_BEFORE: Final = re.compile(rf"[.:{_RUN_CLASS}]*+")
+_RUN_MAX_CHARS: Final = 256
+"""Length up to which a run is held until it ends; a longer one is data, such as a file in base64."""
+_TURN: Final = "(?:[a-z](?=[A-Z0-9])|[0-9](?=[A-Za-z])|[A-Z](?=[0-9]))"
+_TURNS: Final = re.compile(f"{_TURN}[A-Za-z0-9]{{0,5}}?{_TURN}")
+"""Two changes between small letters, capitals and digits that are near each other: generated characters have one at
+every second character, words and names in code have few."""
+_TURNS_CHARS: Final = 9
+_CAPITAL_OR_DIGIT: Final = re.compile("[A-Z0-9]")
+_BEFORE_CHARS: Final = 96
+
+
+class RunSearch:
+    """The search for credentials with a mark behind or inside generated characters, in runs of such characters.
+
+    Nothing announces them, and no reader waits for each word to end. So a run is held from where it looks generated,
+    and what stands before that, some four characters of the credential, is shown.
+    """
+
+    def __init__(self, rows: Sequence[Format]) -> None:
+        self._rows = [(row, _run_of(row, is_cut=False), _run_of(row, is_cut=True)) for row in rows]
+
+    def may_begin(self, text: str, start: int) -> int:
+        """Return the first position at or after `start` where characters look generated; -1 if they do nowhere."""
+        if not self._rows or _CAPITAL_OR_DIGIT.search(text, max(0, start - 1)) is None:
+            return -1
+        at = max(0, start - _TURNS_CHARS)
+        while (found := _TURNS.search(text, at)) is not None:
+            if found.end() >= start:
+                return found.end()
+            at = found.start() + 1
+        return -1
+
+    def first(self, text: str, start: int, *, at_end: bool) -> tuple[int, int, Format | None] | None:
+        """Return the first credential at or after a position as (start, end, row), or a run that may become one."""
+        at = start
+        while (at := self.may_begin(text, at)) >= 0:
+            end = _RUN[at_end].match(text, at).end()  # type: ignore[union-attr]  # matches always
+            if end == len(text) and not at_end and end - at <= _RUN_MAX_CHARS:
+                return at, end, None
+            end = min(end, at + _RUN_MAX_CHARS)
+            begin = at - len(_RUN_BEFORE.match(text[max(0, at - _BEFORE_CHARS) : at][::-1])[0])  # type: ignore[index]
+            is_cut = at_end and end == len(text)
+            found = ((row, (cut if is_cut else whole).search(text, begin, end)) for row, whole, cut in self._rows)
+            row = next((row for row, match in found if match is not None), None)
+            if row is not None:
+                return at, end, row
+            at = end
+        return None
+
+
+def _run_of(row: Format, *, is_cut: bool) -> re.Pattern[str]:
+    """Return the expression for a credential in a run; of one that the end of the text cuts off if `is_cut`."""
+    word = f"(?<![A-Za-z0-9{row.not_after[1:-1]}])" if row.word or row.exact or row.not_after else ""
+    tail = (row.tail or last_class(row.pattern))[1:-1]
+    end = rf"(?![+/={tail}])" if row.exact else ""
+    bodies = []
+    for way in alternatives(row.pattern):
+        expression = end
+        for atom, least, most in reversed(pieces(way)):
+            more = rf"|{atom}{{0,{most}}}\Z" if is_cut else ""
+            expression = rf"(?:{atom}{{{least},{most}}}{expression}{more})"
+        bodies.append(rf"(?=[\s\S]{{{row.open_chars}}})" * is_cut + expression)
+    return re.compile(f"{word}{row.before}(?:{row.anchor})(?:{'|'.join(bodies)})")

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 
 from projector.contracts import codec
 from projector.contracts.kinds import REDACTED
-from projector.redaction.format_search import Search
+from projector.redaction.format_search import FormatSearch
 from projector.redaction.rules import Format
 
 _ADDRESS: Final = re.compile(
@@ -76,7 +76,7 @@ class InternalsFilter:
     """The compiled lists."""
 
     def __init__(self, internals: Internals) -> None:
-        self._identifiers = Search(internals.identifiers, (), at_end=True)
+        self._identifiers = FormatSearch(internals.identifiers, (), at_end=True)
         self._tails = {row.name: re.compile(f"{row.tail}*+") for row in internals.identifiers}
         self._domains = frozenset(internals.domains)
         self._public_hosts = frozenset(internals.public_hosts)

@@ -4,7 +4,7 @@ The text is never rebuilt: the filter follows the grammar, and each character is
 text is held back, and each kind is limited:
 
     an unfinished escape                         at most 11 characters
-    a possible start of a credential             until it is decided (`FormatFilter`)
+    a possible start of a credential             until it is decided (`TextFilter`)
     a possible start of a registered number      until it is decided (`NumberFilter`)
 
 The value of a sensitive key is not held: a mark replaces it, and the grammar finds its end.
@@ -12,13 +12,14 @@ The value of a sensitive key is not held: a mark replaces it, and the grammar fi
 Strings are searched with their escapes decoded, and shown with the provider's escapes: `raw_steps` converts steps over
 decoded characters into steps over escapes. So `sk-\u0061...` is found as `sk-a...`, and keys are compared decoded.
 
-A string that contains JSON is a nested document: `projector.redaction.string_filter` feeds the decoded text into an
-inner `JsonStreamFilter`.
+A string that contains JSON is a nested document: `projector.redaction.strings` feeds the decoded text into an inner
+`JsonStreamFilter`.
 """
 
 # ruff: noqa: SLF001 - the tables of this module name the methods of its class
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
@@ -26,19 +27,19 @@ from projector.contracts import codec
 from projector.contracts.kinds import REDACTED
 from projector.redaction import descriptions
 from projector.redaction import json_grammar as grammar
-from projector.redaction.content_filter import Carry, ContentFilter
-from projector.redaction.detector import Detector
-from projector.redaction.filters import NumberFilter, PlainText, clean_plain, plain_filter
-from projector.redaction.json_members import FIRST, KnownParts
-from projector.redaction.neighbours import Neighbour, announcing, carry_after, carry_of, neighbour, passes_after
-from projector.redaction.rules import Verdict, is_value_of_pair, names_a_value
-from projector.redaction.steps import Step, StepBuffer
-from projector.redaction.string_filter import MAY_BE_JSON, StringFilter
-from projector.redaction.value_contexts import ANNOUNCE_CHARS, announces
+from projector.redaction.rules import MATERIAL, Verdict, is_value_of_pair, names_a_value
+from projector.redaction.search import Search
+from projector.redaction.spellings import Step
+from projector.redaction.steps import StepBuffer
+from projector.redaction.strings import MAY_BE_JSON, EntryFilter, NumberFilter, StringFilter, Strings, clean_plain
+from projector.redaction.text_filter import Filter, TextFilter
+from projector.redaction.value_shapes import ANNOUNCE_CHARS
 
 Path: TypeAlias = tuple[str | int, ...]
 _Handlers: TypeAlias = dict[str, Callable[["JsonStreamFilter", str], None]]
 
+_MATERIAL_OPENS: Final = re.compile(r'"[A-Za-z0-9_-]{0,39}')
+"""The beginning of a string that may become the material of a key."""
 _SHOWN_MAX_CHARS: Final = 20
 """Length of the longest value that is shown under a sensitive key (`descriptions`)."""
 _MAX_PATHS: Final = 64
@@ -51,8 +52,8 @@ class JsonStreamFilter:
     `withheld` are the paths of marks in the outermost document, as keys and indexes.
     """
 
-    def __init__(self, detector: Detector, level: int = 0) -> None:
-        self._detector = detector
+    def __init__(self, search: Search, level: int = 0) -> None:
+        self._search = search
         self._level = level
         self._read: Callable[[JsonStreamFilter, str, int], int] = JsonStreamFilter._between
         self._expect = _VALUE
@@ -62,16 +63,14 @@ class JsonStreamFilter:
         self._muted_at: int | None = None  # number of open containers at the start of a withheld value
         self._described_at: int | None = None  # the same of a description
         self._key: list[str] | None = None
-        self._string: ContentFilter | None = None
+        self._string: Filter | None = None
         self._string_begins = False
-        self._spare: PlainText | None = None  # a filter that has read nothing
-        self._quick_filter: PlainText | None = None  # that of the string, if quick searches decided all of it so far
-        self._number = NumberFilter(detector.values)
+        self._number = NumberFilter(search)
         self._literal = ""
         self._pending = ""  # an unfinished escape, or the beginning of a value under a sensitive key
         self._content_start = ""  # of the current string
-        self._after: Carry | None = None  # what the last string of this array leaves to the next one
-        self._parts = KnownParts(detector)
+        self._strings: list[Strings | None] = []  # of each open container: the strings of an array in order
+        self._known = grammar.KnownMembers(search.is_clean, has_numbers=self._number.is_costly)
         self._pairs: dict[int, Verdict] = {}  # number of open containers -> verdict of the value that a member named
         self._steps = StepBuffer()
         self.withheld: dict[Path, None] = {}  # a set in order
@@ -90,10 +89,14 @@ class JsonStreamFilter:
 
     def mark_of_rest(self, rest: str, /) -> str | None:
         """Return the mark in place of the remaining text if reading stops there; None if it may be plain text."""
-        if self._muted_at is not None or (self._string is not None and self._string.mark_of_rest(rest) is not None):
+        if self._muted_at is not None or (self._string is not None and self._string.goes_on(rest)):
             return ""
-        verdict = self._verdict if self._key is None else self._detector.keys.verdict("".join(self._key))
+        verdict = self._verdict if self._key is None else self._search.keys.verdict("".join(self._key))
         return None if verdict is Verdict.PLAIN else REDACTED
+
+    def goes_on(self, rest: str, /) -> bool:
+        """Return whether a text that follows would belong to a value that is withheld."""
+        return self.mark_of_rest(rest) is not None
 
     def quick(self, text: str, /) -> int:
         """Read a piece of the inside of a string, without escapes and syntax (`Filter.quick`).
@@ -144,7 +147,7 @@ class JsonStreamFilter:
 
     def _between(self, text: str, at: int) -> int:
         char = text[at]
-        if char in FIRST and self._parts.keys and (end := self._known(text, at)) > at:
+        if char in grammar.FIRST and self._known.keys and (end := self._read_known(text, at)) > at:
             return end
         handler = self._expect.get(char)
         if handler is not None:
@@ -157,27 +160,26 @@ class JsonStreamFilter:
                 self._steps.show(1)
                 at += 1
             return at
-        blanks = grammar.BLANKS.match(text, at)
-        end = blanks.end() if blanks else at
+        end = grammar.end_of_blanks(text, at)
         self._steps.show(end - at)
         self.failed = end == at
         return end
 
-    def _known(self, text: str, at: int) -> int:
-        """Read syntax and members that were read before (`json_members`); return `at` if there are none."""
+    def _read_known(self, text: str, at: int) -> int:
+        """Read syntax and members that were read before; return `at` if there are none."""
         expect = self._expect
         if self._pairs or not self._is_readable:
             return at
         if text[at] == "}":
             return self._next_object(text, at) if expect is _NEXT_MEMBER else at
         if expect is _COLON:
-            end = self._parts.rest_of_member(text, at, str(self._path[-1])) if self._verdict is Verdict.PLAIN else at
+            end = self._known.rest_of_member(text, at, str(self._path[-1])) if self._verdict is Verdict.PLAIN else at
             if end > at:
                 self._expect = _NEXT_MEMBER
                 self._steps.show(end - at)
             return end
         is_next = expect is _NEXT_MEMBER if text[at] == "," else expect is _KEY or expect is _FIRST_KEY
-        members = self._parts.members(text, at) if is_next and text[at] != ":" else None
+        members = self._known.members(text, at) if is_next and text[at] != ":" else None
         if members is None:
             return at
         self._path[-1] = members.key
@@ -203,7 +205,7 @@ class JsonStreamFilter:
             return at
         if grammar.NOT_PLAIN.search(text, begin) is not None:
             return at
-        self._begin_plain()
+        self._string = TextFilter(self._search)
         self._read = JsonStreamFilter._in_string
         self._content_start = ""
         self._steps.show(1)
@@ -222,6 +224,8 @@ class JsonStreamFilter:
 
     def _in_sensitive(self, text: str, at: int) -> int:
         """Show a value under a sensitive key if it is a state, empty, a count or a description; withhold others."""
+        if self._verdict is Verdict.MATERIAL:
+            return self._in_material(text, at)
         key, parent = self._key_and_parent()
         whole, opens = descriptions.shown_under(key, is_count=self._verdict is Verdict.SENSITIVE_UNLESS_NUMBER)
         if len(text) - at < _SHOWN_MAX_CHARS and opens.fullmatch(text, at):
@@ -236,13 +240,24 @@ class JsonStreamFilter:
                 self._pending = text[at:]
                 return len(text)
         self._read = JsonStreamFilter._between
-        if shown is None or not self._detector.passes(shown[0]):
+        if shown is None or not self._search.is_clean(shown[0]):
             self._expect[text[at]](self, text[at])
             return at + 1
         self._verdict = Verdict.PLAIN
         self._steps.show(shown.end() - at)
         self._end_value()
         return shown.end()
+
+    def _in_material(self, text: str, at: int) -> int:
+        """Withhold a string that looks like the material of a key; read any other value as a plain one."""
+        if _MATERIAL_OPENS.fullmatch(text, at) is not None:
+            self._pending = text[at:]
+            return len(text)
+        is_secret = text[at] == '"' and MATERIAL.match(text, at + 1) is not None
+        self._read = JsonStreamFilter._between
+        self._verdict = Verdict.SENSITIVE if is_secret else Verdict.PLAIN
+        self._expect[text[at]](self, text[at])
+        return at + 1
 
     def _key_and_parent(self) -> tuple[str, str]:
         key, parent = self._path[-1], self._path[-2] if len(self._path) > 1 else ""
@@ -256,9 +271,10 @@ class JsonStreamFilter:
 
     def _begin_value(self, char: str) -> None:
         """Show the first character of a value, or the mark in place of the value."""
-        if char != '"':
-            self._after = None
+        if char != '"' and self._strings:
+            self._strings[-1] = None
         verdict, self._verdict = self._verdict, Verdict.PLAIN
+        verdict = Verdict.PLAIN if verdict is Verdict.MATERIAL else verdict
         counts = verdict is Verdict.SENSITIVE_UNLESS_NUMBER and char in grammar.NUMBER["start"]
         if verdict is Verdict.PLAIN or counts or self._muted_at is not None:
             self._steps.show(1)
@@ -283,13 +299,14 @@ class JsonStreamFilter:
         self._begin_value(char)
         step, self._expect, after_value = _CONTAINERS[char]
         self._containers.append(after_value)
+        self._strings.append(None)
         self._path.append(step)
 
     def _close(self, _char: str) -> None:
         self._steps.show(1)
         self._pairs.pop(len(self._containers), None)
-        self._after = None
         self._containers.pop()
+        self._strings.pop()
         self._path.pop()
         self._end_value()
 
@@ -346,42 +363,37 @@ class JsonStreamFilter:
         end = run.end() if run else at
         content = text[at:end]
         closed = text[end : end + 1] == '"'
-        before = after = None
-        if self._key is None:
-            before = after = self._after
-            is_entry = closed and self._muted_at is None and not self._is_member
-            if is_entry and self._parts.knows_entry(before, content):
-                self._after = self._parts.left_by(before, content)
-                self._steps.show(end + 1 - at)
-                self._end_value()
-                return end + 1
-            self._after = None
-        if after is not None and content and passes_after(self._detector, after, content):
-            after = None
-        if closed and self._key is None and self._muted_at is None:
-            closed = content[:1] not in MAY_BE_JSON and after is None
-        if closed and (self._muted_at is not None or self._detector.passes(content)):
+        if self._muted_at is not None:
+            self._string = None
+        elif closed and self._passes(content):
             self._key = None if self._key is None else [content]
             self._content_start = content
             self._steps.show(end - at)
-            self._close_string()
-            if not self._is_member and self._path and self._muted_at is None:
-                self._parts.add_entry(before, content, self._after)
-            return end + 1
-        if self._muted_at is not None:
             self._string = None
-        elif self._key is not None or (after is None and content and content[0] not in MAY_BE_JSON):
-            self._begin_plain()
+            self._close_string()
+            return end + 1
+        elif self._key is not None or (self._is_member and content and content[0] not in MAY_BE_JSON):
+            self._string = TextFilter(self._search)
+        elif self._is_member or not self._path:
+            self._string = string_filter(self._search, self._level + 1)
         else:
-            self._quick_filter = None
-            alone = string_filter(self._detector, self._level + 1, after)
-            self._string = neighbour(alone, self._detector, after)
+            self._string = self._entries().filter()
         return at
 
-    def _begin_plain(self) -> None:
-        """Begin a string that is plain text."""
-        self._string = self._quick_filter = self._spare or plain_filter(self._detector)
-        self._spare = None
+    def _passes(self, content: str) -> bool:
+        """Return whether a complete string is certainly shown as it is."""
+        if self._key is not None:
+            return self._search.is_clean(content)
+        if self._path and not self._is_member:
+            return self._entries().passes(content)
+        return content[:1] not in MAY_BE_JSON and self._search.is_clean(content)
+
+    def _entries(self) -> Strings:
+        """Return the strings of the array that is open, in order."""
+        entries = self._strings[-1]
+        if entries is None:
+            entries = self._strings[-1] = Strings(self._search, JsonStreamFilter, self._level + 1)
+        return entries
 
     def _content(self, raw: str) -> None:
         decoded = raw if "\\" not in raw else codec.scrub(codec.loads(f'"{raw}"'))
@@ -394,9 +406,8 @@ class JsonStreamFilter:
             steps.show(count)
             steps.held = (steps.held + raw)[count:]
             return
-        self._quick_filter = None
         steps.extend_decoded(string.feed(decoded), raw)
-        if isinstance(string, StringFilter | Neighbour) and (settled := string.settled) is not None:
+        if isinstance(string, StringFilter) and (settled := string.settled) is not None:
             self._string = settled
 
     def _add_content(self, decoded: str) -> None:
@@ -410,13 +421,8 @@ class JsonStreamFilter:
             self._steps.extend_decoded(steps, "")
 
     def _close_string(self) -> None:
-        string, plain = self._string, self._quick_filter
-        if string is not None and plain is not None and not self._steps.held and self._is_member:
-            plain.restart()  # nothing is held, and no other string follows
-            self._spare = plain
-        else:
-            self._flush_string()
-        self._string = None
+        self._flush_string()
+        string, self._string = self._string, None
         self._steps.show(1)
         if self._key is None:
             if self._muted_at is None and self._path:
@@ -424,12 +430,12 @@ class JsonStreamFilter:
             self._end_value()
             return
         key, self._key = "".join(self._key), None
-        if key in self._parts.keys and not self._steps.marked and not self._pairs and self._is_readable:
+        if key in self._known.keys and not self._steps.marked and not self._pairs and self._is_readable:
             self._path[-1] = key
             self._read = JsonStreamFilter._between
             self._expect = _COLON
             return
-        self._verdict = self._detector.keys.verdict(key)
+        self._verdict = self._search.keys.verdict(key)
         if self._pairs and self._verdict is Verdict.PLAIN and is_value_of_pair(key):
             self._verdict = self._pairs.get(len(self._containers), Verdict.PLAIN)
         self._path[-1] = key
@@ -437,31 +443,28 @@ class JsonStreamFilter:
             is_shown = descriptions.is_keyword(*self._key_and_parent())
             self._verdict = Verdict.PLAIN if is_shown else Verdict.SENSITIVE
         if self._steps.marked:
-            self._path[-1] = clean_plain(self._detector, key)
+            self._path[-1] = clean_plain(self._search, key)
             self._remember()
         elif self._verdict is Verdict.PLAIN and self._muted_at is None:  # what is muted was not searched
-            self._parts.add_key(key)
+            self._known.add(key)
         self._read = JsonStreamFilter._between
         self._expect = _COLON
 
-    def _leave(self, string: ContentFilter | None) -> None:
+    def _leave(self, string: Filter | None) -> None:
         """Keep what a string leaves to the next string of its array, or to the value that it names."""
-        content, keys = self._content_start, self._detector.keys
         step = self._path[-1]
         if isinstance(step, str):
-            if names_a_value(step) and (verdict := keys.verdict_of_name(content)) is not Verdict.PLAIN:
+            verdict = self._search.keys.verdict_of_name(self._content_start) if names_a_value(step) else Verdict.PLAIN
+            if verdict is not Verdict.PLAIN:
                 self._pairs[len(self._containers)] = verdict
-            return
-        carry = string.carry().in_list() if string is not None else carry_of(self._detector, content)
-        self._after = carry_after(carry, content)
-        if announces(content, keys):
-            self._after = announcing(content, self._after)
+        elif isinstance(string, EntryFilter):
+            self._entries().leave(string, self._content_start)
 
     # numbers and literals
 
     def _number_begins(self, char: str) -> None:
         self._read = JsonStreamFilter._in_number
-        self._number = NumberFilter(self._detector.values)
+        self._number = NumberFilter(self._search)
         self._number.read(char, 0)
         if self._verdict is Verdict.SENSITIVE or self._muted_at is not None:
             self._begin_value(char)
@@ -518,6 +521,11 @@ _CONTAINERS: Final[dict[str, tuple[str | int, _Handlers, _Handlers]]] = {
 }
 
 
-def string_filter(detector: Detector, level: int = 0, after: Carry | None = None) -> StringFilter:
+def string_filter(search: Search, level: int = 0) -> StringFilter:
     """Return the filter of a decoded string, which is plain text or a document."""
-    return StringFilter(detector, JsonStreamFilter, level, after)
+    return StringFilter(search, JsonStreamFilter, level)
+
+
+def strings_of(search: Search) -> Strings:
+    """Return the strings of a list that is no JSON, such as the entries of a log."""
+    return Strings(search, JsonStreamFilter, 1)

@@ -1,9 +1,17 @@
-"""The grammar of JSON's strings, numbers and literals as tables and expressions (RFC 8259)."""
+"""The grammar of JSON's strings, numbers and literals as tables and expressions (RFC 8259), and known members.
+
+Documents with arrays of objects repeat their keys and many short strings, so members whose key was shown before are
+read at once. It is exact because what a key does depends on the key alone, unless it is in a pair of a name and a
+value, and because a clean value that is no container leaves nothing to the next member.
+"""
 
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from projector.redaction.rules import names_a_value
 
 LITERALS: Final = {"t": "true", "f": "false", "n": "null"}
 
@@ -69,3 +77,82 @@ ESCAPE: Final = re.compile(r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9
 UNFINISHED_ESCAPE: Final = re.compile(
     r"\\(?:\Z|u(?:[0-9a-fA-F]{0,3}\Z|[dD][89abAB][0-9a-fA-F]{2}(?:\\(?:u(?:[dD](?:[c-fC-F][0-9a-fA-F]?)?)?)?)?\Z))"
 )
+
+
+def end_of_blanks(text: str, at: int) -> int:
+    """Return the end of the blanks at a position."""
+    blanks = BLANKS.match(text, at)
+    return blanks.end() if blanks else at
+
+
+FIRST: Final = frozenset('",:}')
+"""First characters of what is read at once."""
+_MAX_KEPT: Final = 64
+"""Maximum number of keys and strings that are remembered; arrays of objects repeat fewer."""
+_KEY_MAX_CHARS: Final = 80
+_STRING_MAX_CHARS: Final = 24
+"""Length of the longest string that is remembered; longer ones repeat rarely."""
+
+
+class Members(NamedTuple):
+    """Members up to a position: the last key, and whether its value is still to be read."""
+
+    end: int
+    key: str
+    is_key_only: bool
+
+
+class KnownMembers:
+    """Keys and strings of one document that were shown whole.
+
+    Args:
+        is_clean: whether a complete string is certainly shown as it is.
+        has_numbers: whether a number may be withheld.
+    """
+
+    __slots__ = ("_has_numbers", "_is_clean", "_strings", "keys")
+
+    def __init__(self, is_clean: Callable[[str], bool], *, has_numbers: bool) -> None:
+        self._is_clean = is_clean
+        self._has_numbers = has_numbers
+        self.keys: set[str] = set()
+        """Keys whose values are not sensitive."""
+        self._strings: set[str] = set()
+
+    def add(self, key: str) -> None:
+        """Remember a key that was shown, and whose value is not sensitive."""
+        if len(key) <= _KEY_MAX_CHARS and len(self.keys) < _MAX_KEPT:
+            self.keys.add(key)
+
+    def members(self, text: str, at: int) -> Members | None:
+        """Return the members at a position, from a comma or a first key on, if at least the first key is known."""
+        key, start = "", at
+        while (found := SIMPLE_MEMBER[text[at]].match(text, at)) is not None:
+            if not self._is_shown(*found.groups()):
+                break
+            key, at = found[1], found.end()
+            if text[at] != ",":
+                return Members(at, key, is_key_only=False)
+        member = MEMBER[text[at]].match(text, at)
+        if member is not None and member[1] in self.keys:
+            return Members(member.end(), member[1], is_key_only=True)
+        return Members(at, key, is_key_only=False) if at > start else None
+
+    def rest_of_member(self, text: str, at: int, key: str) -> int:
+        """Return the end of the value of a key that was read, from the colon on; `at` if the value takes more."""
+        found = REST_OF_MEMBER.match(text, at)
+        return found.end() if found is not None and self._is_shown(key, *found.groups()) else at
+
+    def _is_shown(self, key: str, content: str | None, number: str | None) -> bool:
+        """Return whether a member is shown, and leaves nothing to the next one."""
+        if key not in self.keys or names_a_value(key):
+            return False
+        if content is None:
+            return number is None or not self._has_numbers
+        if content in self._strings:
+            return True
+        if not self._is_clean(content):
+            return False
+        if len(content) <= _STRING_MAX_CHARS and len(self._strings) < _MAX_KEPT:
+            self._strings.add(content)
+        return True

@@ -13,8 +13,8 @@ from typing import Final
 
 from projector.contracts import codec
 from projector.redaction.clean import REDACTED_HERE, Cleaned, CleanText, cut_text
-from projector.redaction.detector import Detector
-from projector.redaction.filters import clean_plain
+from projector.redaction.search import Search
+from projector.redaction.strings import clean_plain
 from projector.redaction.whole_values import clean_text
 
 KNOWN_MAX: Final = 512
@@ -32,15 +32,15 @@ class Names:
     """The IDs and names of one stream.
 
     Args:
-        detector: the compiled policy.
+        search: the compiled policy.
         max_chars: limit of an ID.
         clean_names: names in which nothing is withheld, shared with other streams of the policy.
     """
 
-    __slots__ = ("_clean_names", "_detector", "_known", "_max_chars", "_pseudonyms", "replaced")
+    __slots__ = ("_clean_names", "_known", "_max_chars", "_pseudonyms", "_search", "replaced")
 
-    def __init__(self, detector: Detector, max_chars: int, clean_names: dict[str, CleanText]) -> None:
-        self._detector = detector
+    def __init__(self, search: Search, max_chars: int, clean_names: dict[str, CleanText]) -> None:
+        self._search = search
         self._max_chars = max_chars
         self._clean_names = clean_names
         self._known: dict[str, CleanText] = {}
@@ -54,7 +54,7 @@ class Names:
         if found is not None:
             return found
         read = codec.scrub(text[:READ_MAX_CHARS])
-        if not self._detector.passes(read) and clean_plain(self._detector, read) != read:
+        if not self._search.is_clean(read) and clean_plain(self._search, read) != read:
             return self._pseudonym(text)
         clean = CleanText(cut_text(read, self._max_chars))
         if len(text) <= self._max_chars and len(self._known) < KNOWN_MAX:
@@ -66,7 +66,7 @@ class Names:
         known = self._clean_names.get(text)
         if known is not None and len(known) <= max_chars:
             return known
-        cleaned = clean_text(self._detector, text, max_chars)
+        cleaned = clean_text(self._search, text, max_chars)
         if REDACTED_HERE[0] in cleaned.notices:
             self.replaced.add(cleaned.value)
         elif cleaned.value == text and not cleaned.notices:

@@ -23,11 +23,18 @@ _IS_INTERNATIONAL: Final = re.compile(_INTERNATIONAL)
 _SPLIT_DIGITS: Final = range(9, 16)
 """How many digits an international number has if others stand behind it: those of eight are rare."""
 _INTERNATIONAL_CUT: Final = re.compile(rf"\+\(?[1-9](?:{_GAP}[0-9]){{4,14}}{_GAP}")
+_ZERO_PREFIX: Final = re.compile(r"00 ?[1-9][0-9]*(?:(?:[ ()/-]{1,3}[0-9]+)+|(?:\.[0-9]+)+)?")
+"""A number with the prefix 00 has points only, or none: `001.06 1.06` are two coordinates."""
+_LINK: Final = "(?: ?- ?| {1,2})"
 _NORTH_AMERICAN: Final = (
-    r"(?:1[ .-]?)?(?:\([2-9][0-9]{2}\)[ .-]?|[2-9][0-9]{2}[ .-])[2-9][0-9]{2}[ .-][0-9]{4}(?![0-9])"
+    rf"(?:1[ .-]?)?(?:\([2-9][0-9]{{2}}\)[ .-]?[2-9][0-9]{{2}}[ .-]|[2-9][0-9]{{2}} ?- ?[2-9][0-9]{{2}} ?- ?"
+    rf"|[2-9][0-9]{{2}} {{1,2}}[2-9][0-9]{{2}}{_LINK}|[2-9][0-9]{{2}}\.[2-9][0-9]{{2}}\.)[0-9]{{4}}(?![0-9])"
 )
 _IS_NORTH_AMERICAN: Final = re.compile(_NORTH_AMERICAN)
-_NATIONAL: Final = r"\(?0[1-9][0-9]{0,4}(?:\)[ /-]?|[ /.-]|[ ][/-][ ])[0-9]{2,8}(?:[ ./-]?[0-9]{2,8}){0,4}(?![0-9])"
+_NATIONAL: Final = (
+    r"\(?0[1-9][0-9]{0,4}(?:\)[ /-]?|[ /.-]|[ ][/-][ ])[0-9]{2,8}"
+    r"(?:(?:[ /-]?[0-9]{2,8}){1,4}|(?:\.?[0-9]{2,8}){0,4})(?![0-9])"
+)
 _IS_NATIONAL: Final = re.compile(_NATIONAL)
 _NATIONAL_DIGITS: Final = range(9, 13)
 _OTHER: Final = re.compile(
@@ -43,6 +50,7 @@ _MONTH: Final = "[01]?[0-9][./-]"
 _YEAR: Final = "(?:19|20)[0-9]{2}"
 _BEHIND_DATE: Final = re.compile(rf" {{1,3}}(?:{_DAY}{_MONTH}{_YEAR}|{_YEAR}[./-]{_MONTH}[0-3]?[0-9])(?![0-9])")
 _GOES_ON: Final = re.compile("[./-][0-9]")
+_FRACTION: Final = re.compile("[.-][0-9]{1,3}(?![0-9])")
 
 
 class _Group(NamedTuple):
@@ -57,7 +65,11 @@ def phone(text: str, is_cut: bool) -> int:  # noqa: FBT001 - the table's signatu
     """Check an international number (E.164), or a national one with separators: North American, or with a 0."""
     if _IS_DATE.match(text) is not None:
         return 0
-    if end := _international(text) or _north_american(text, is_cut=is_cut) or _national(text):
+    if text.startswith(("+", "0")):
+        end = _international(text) or _national(text)
+    else:
+        end = _north_american(text, is_cut=is_cut) or _national(text)
+    if end:
         return end
     cut = _INTERNATIONAL_CUT.fullmatch(text) if is_cut else None
     return len(text.rstrip(" ()./-")) if cut is not None else 0
@@ -65,11 +77,12 @@ def phone(text: str, is_cut: bool) -> int:  # noqa: FBT001 - the table's signatu
 
 def _international(text: str) -> int:
     """Return the end of an international number; 0 if there is none."""
-    match = _IS_INTERNATIONAL.match(text)
+    prefix = 2 if text.startswith("0") else 0
+    uniform = _ZERO_PREFIX.match(text) if prefix else None
+    match = _IS_INTERNATIONAL.match(text, 0, len(text) if uniform is None else uniform.end())
     if match is None:
         return 0
     longest = match.end()
-    prefix = 2 if text[0] == "0" else 0
     ends = [group.end for group in _groups(text, 0, longest) if group.digits - prefix in _SPLIT_DIGITS][::-1]
     closed = next((end for end in ends if text.count("(", 0, end) <= text.count(")", 0, end)), longest)
     return _split(text, ends, longest) or closed
@@ -83,7 +96,7 @@ def _north_american(text: str, *, is_cut: bool) -> int:
     end = match.end()
     if _GOES_ON.match(text, end) is None or "(" in match[0] or _other_end(text, end):
         return end
-    if text[end] == text[end - 5]:
+    if text[end] == text[end - 5] or _FRACTION.match(text, end) is not None:
         return end if is_cut and _OTHER_CUT.fullmatch(text, end) is not None else 0
     others = _LAST_DIGITS.match(text, end)
     return end if others is None else others.end()

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from copy import copy
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 from projector.contracts import codec
 from projector.contracts.limits import NAME_MAX_CHARS
@@ -24,30 +24,19 @@ from projector.redaction.clean import (
     notice,
     render,
 )
-from projector.redaction.continued_texts import clean_continued
-from projector.redaction.detector import Detector
-from projector.redaction.joints import Joint
 from projector.redaction.json_filter import string_filter
+from projector.redaction.ledger import Echo, Ledger
 from projector.redaction.names import Names
 from projector.redaction.policy import Policy
 from projector.redaction.rules import merged
-from projector.redaction.stream import ArgumentStream, TextStream, ValueStream
-from projector.redaction.text_gate import Prose
-from projector.redaction.text_ledger import Echo
-from projector.redaction.text_stream import ProseStream, Seam, SecondStream, echo_of
+from projector.redaction.search import Prose, Search, Structured, ValueSearch
+from projector.redaction.streams import ArgumentStream, MessageStream, Seam, TextStream, echo_of
 
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/]*+={0,2}")
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:\[\]/-]{0,127}")
 _RANDOM_ID: Final = re.compile(r"stream_[0-9a-f]{32}")  # as `build_pipeline` makes them (CONTRACT D2)
 _QUANTUM: Final = 4
 """Base64 writes three bytes as four characters."""
-
-
-class TextJoint(NamedTuple):
-    """What the message streams of texts share that clients join: for registered values, and for other searches."""
-
-    values: Joint | None
-    seam: Seam
 
 
 class Redactor:
@@ -60,16 +49,18 @@ class Redactor:
     def __init__(self, policy: Policy, secrets: Iterable[str] = ()) -> None:
         self.policy = policy
         self._secrets = tuple(secrets)
-        self._detector = Detector(policy, self._secrets)
+        self._search = Search(policy, self._secrets)
         self._names: Names | None = None
         self._clean_names: dict[str, CleanText] = {}
+        self._values = ValueSearch(self._search)
         actions = policy.text_actions
-        self._prose = Prose(self._detector, actions, merged(policy.own_rules).classes) if actions else None
+        self._prose = Prose(self._search, actions, merged(policy.own_rules).classes) if actions else None
+        self._structured = Structured(self._search, self._prose.rows, self._prose.reported) if self._prose else None
         self._echo: Echo | None = None
 
     def compile(self) -> None:
         """Compile the rules now. Otherwise it is done on first use, which holds its thread for up to 0.3 s."""
-        self._detector.formats.compile()
+        self._search.compile()
         if self._prose is not None:
             self._prose.compile()
 
@@ -80,15 +71,18 @@ class Redactor:
         redactor._names = self._new_names()  # noqa: SLF001 - of this class
         return redactor
 
-    def for_request(self, body: object, key: bytes) -> Redactor:
+    def for_request(self, body: object, key: bytes, *, host_adds: bool = False) -> Redactor:
         """Return a redactor for the answer to a request: values of the caller may pass, if the policy says so (D40).
 
-        `key` is random: values are kept as hashes with it.
+        Args:
+            body: the request.
+            key: a random key; values are kept as hashes with it.
+            host_adds: whether instructions, tools and system messages of the body are those of the host.
         """
         if self._prose is None or self.policy.echo == "off":
             return self
         redactor = copy(self)
-        redactor._echo = echo_of(self._prose, _texts_of(body), key)  # noqa: SLF001 - of this class
+        redactor._echo = echo_of(self._prose, _texts_of(body, _OF_THE_HOST if host_adds else _NOTHING), key)  # noqa: SLF001 - of this class
         return redactor
 
     @property
@@ -118,19 +112,19 @@ class Redactor:
 
     def label(self, text: str, max_chars: int = NAME_MAX_CHARS) -> Cleaned[CleanText]:
         """Return a name, title, query or file name of at most `max_chars`."""
-        return whole_values.clean_text(self._detector, text, max_chars)
+        return whole_values.clean_text(self._search, text, max_chars)
 
     def text(self, text: str, max_chars: int | None = None) -> Cleaned[CleanText]:
         """Return clean tool text: code, string outputs, error messages. Searches as `code_stream` does."""
-        return whole_values.clean_text(self._detector, text, max_chars)
+        return whole_values.clean_text(self._search, text, max_chars)
 
     def texts(self, texts: Iterable[str], max_chars: int | None = None) -> list[Cleaned[CleanText]]:
         """Return texts that follow each other, as entries of a log, cleaned as one context and each cut to a limit."""
-        return clean_continued(self._detector, texts, max_chars)
+        return whole_values.clean_continued(self._search, texts, max_chars)
 
     def provider_message(self, text: str) -> Cleaned[CleanText]:
         """Return an error message of a provider, without names of accounts and infrastructure (CONTRACT D41)."""
-        return whole_values.clean_message(self._detector, text, self.policy.limits.error_message_max_chars)
+        return whole_values.clean_message(self._search, text, self.policy.limits.error_message_max_chars)
 
     def plain_name(self, text: str) -> CleanText | None:
         """Return an error code, its type or a parameter; None if it is more than a name, or anything is withheld."""
@@ -139,11 +133,11 @@ class Redactor:
 
     def url(self, url: str) -> Cleaned[CleanText]:
         """Return a web address without credentials; one that is not http or https is withheld (CONTRACT D28)."""
-        return whole_values.clean_url(self._detector, url, self.policy.limits.url_max_chars)
+        return whole_values.clean_url(self._search, url, self.policy.limits.url_max_chars)
 
     def json(self, value: object, *, string_max_chars: int) -> Cleaned[CleanJson]:
         """Return a tree without sensitive values, in bounded strings, containers and depth."""
-        return whole_values.clean_tree(value, self.policy.limits, string_max_chars, self._detector)
+        return whole_values.clean_tree(value, self.policy.limits, string_max_chars, self._search)
 
     def arguments(self, text: str) -> CleanArguments:
         """Return the complete arguments of a call."""
@@ -163,7 +157,7 @@ class Redactor:
             return None
         if value is None:
             return None
-        tree = whole_values.clean_tree(value, self.policy.limits, None, self._detector)
+        tree = whole_values.clean_tree(value, self.policy.limits, None, self._search)
         marked = [notice("redacted", render(path)) for path in _marked(tree.value)] if text.notices else []
         return Cleaned(tree.value, bounded([*marked, *tree.notices]))
 
@@ -176,78 +170,72 @@ class Redactor:
         return self._names if self._names is not None else self._new_names()
 
     def _new_names(self) -> Names:
-        return Names(self._detector, self.policy.limits.id_max_chars, self._clean_names)
+        return Names(self._search, self.policy.limits.id_max_chars, self._clean_names)
 
     def argument_stream(self) -> ArgumentStream:
         """Return a cleaner for the arguments of one call, fragment by fragment."""
-        return ArgumentStream(self._detector, self.policy.limits)
+        return ArgumentStream(self._search, self.policy.limits)
 
-    def message_stream(self, joint: TextJoint | None = None) -> TextStream:
-        """Return a cleaner for text that people read: registered values, and what the policy's `text` names (D40)."""
-        prose, values = self._prose, None if joint is None else joint.values
-        if prose is None:
-            return self.value_stream(values)
-        second = ProseStream(prose, None if joint is None else joint.seam, self._echo)
-        return SecondStream(self.value_stream(values), second) if self._detector.values else second
+    def message_stream(self, seam: Seam | None = None, message: object = None) -> TextStream:
+        """Return a cleaner for text that people read: registered values, and what the policy's `text` names (D40).
 
-    def value_stream(self, joint: Joint | None = None) -> TextStream:
+        Texts of one `seam` are those that clients join: with nothing if they are of one `message`, else with nothing or
+        a blank line.
+        """
+        if self._prose is None:
+            return self.value_stream(seam, message)
+        return MessageStream(self._prose, Ledger(self.policy.text_actions, self._echo), seam, message)
+
+    def value_stream(self, seam: Seam | None = None, message: object = None) -> TextStream:
         """Return a cleaner from which only registered values are withheld."""
-        values = self._detector.values
-        return ValueStream(values, joint) if values else TextStream(None)
-
-    def text_joint(self) -> TextJoint:
-        """Return what the message streams of texts share that clients join."""
-        return TextJoint(self.joint(), Seam())
+        if not self._search.values:
+            return TextStream(None)
+        return MessageStream(self._values, Ledger({}, None), seam, message)
 
     def shown_text(self, text: Cleaned[CleanText]) -> Cleaned[CleanText]:
         """Return a clean short text that people read, such as a title, without what the policy's `text` names."""
-        if self._prose is None:
-            return text
-        stream = ProseStream(self._prose, None, self._echo)
-        cleaned = compose.joined(stream.feed(text.value), stream.close())
-        return Cleaned(cleaned.value, bounded([*text.notices, *cleaned.notices])) if cleaned.notices else text
-
-    def joint(self) -> Joint | None:
-        """Return what texts share that clients join, for registered values; None if nothing is registered."""
-        return Joint(self._detector.values) if self._detector.values else None
+        return text if self._prose is None else _again(text, self.message_stream())
 
     def rejoined(self, text: Cleaned[CleanText]) -> Cleaned[CleanText]:
         """Search clean texts again after they were joined: texts that grew at the same time may form a value."""
-        if not self._detector.values:
-            return text
-        stream = self.value_stream()
-        cleaned = compose.joined(stream.feed(text.value), stream.close())
-        if cleaned.value == text.value:
-            return text
-        return Cleaned(cleaned.value, bounded([*text.notices, *cleaned.notices]))
+        return _again(text, self.value_stream()) if self._search.values else text
 
     def structured_stream(self) -> TextStream:
         """Return a cleaner for a structured output: the text is searched as the tree that clients parse (D40)."""
-        if self._prose is None or not self._prose.rows:
+        if self._structured is None or not self._structured.rows:
             return self.code_stream()
-        return SecondStream(self.code_stream(), ProseStream(self._prose, None, self._echo, is_json=True))
+        ledger = Ledger(self.policy.text_actions, self._echo, of_classes=True)
+        return TextStream(string_filter(self._structured, 1), ledger)
 
     def code_stream(self) -> TextStream:
         """Return a cleaner for tool code, fragment by fragment."""
-        return TextStream(string_filter(self._detector, 1))
+        return TextStream(string_filter(self._search, 1))
 
 
-_OF_THE_HOST: Final = frozenset({"instructions", "tools"})
-"""Members of a request that the host may have added."""
-_HOST_ROLES: Final = frozenset({"system", "developer"})
+def _again(text: Cleaned[CleanText], stream: TextStream) -> Cleaned[CleanText]:
+    """Return a clean text, searched again by a stream."""
+    cleaned = compose.joined(stream.feed(text.value), stream.close())
+    if cleaned.value == text.value and not cleaned.notices:
+        return text
+    return Cleaned(cleaned.value, bounded([*text.notices, *cleaned.notices]))
 
 
-def _texts_of(value: object) -> Iterator[str]:
-    """Yield the texts of a request, except those of the host."""
+_NOTHING: Final[frozenset[str]] = frozenset()
+_OF_THE_HOST: Final = frozenset({"instructions", "tools", "system", "developer"})
+"""Members of a request, and roles of messages, that the host may have added."""
+
+
+def _texts_of(value: object, hidden: frozenset[str]) -> Iterator[str]:
+    """Yield the texts of a request, except in some members and in messages of some roles."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list | tuple):
         for entry in value:
-            yield from _texts_of(entry)
-    elif isinstance(value, Mapping) and str(value.get("role")) not in _HOST_ROLES:
+            yield from _texts_of(entry, hidden)
+    elif isinstance(value, Mapping) and str(value.get("role")) not in hidden:
         for name, member in value.items():
-            if name not in _OF_THE_HOST:
-                yield from _texts_of(member)
+            if name not in hidden:
+                yield from _texts_of(member, hidden)
 
 
 def _marked(tree: object, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self, TypeAlias, TypeVar
@@ -18,12 +19,9 @@ from projector._resources import resource
 from projector._validation import FIELDS_MAX, describe, nearest
 from projector.contracts import codec
 from projector.redaction import patterns
-from projector.redaction.detector import Detector
-from projector.redaction.filters import clean_plain
 from projector.redaction.internals import Internals
-from projector.redaction.rules import Context, Format, Rules, TextClass, Verdict, Word, shipped
+from projector.redaction.rules import Context, Format, Rules, TextClass, Word, shipped
 from projector.redaction.text_checks import CHECKS
-from projector.redaction.text_stream import clean_class
 
 FILES: Final = (
     "words.toml",
@@ -33,6 +31,7 @@ FILES: Final = (
     "formats/services.toml",
     "formats/payments.toml",
     "formats/operations.toml",
+    "formats/marks.toml",
     "formats/standards.toml",
     "formats/contexts.toml",
     "text/personal.toml",
@@ -98,6 +97,13 @@ def _class(text: str) -> str:
     return text
 
 
+def _counted_class(text: str) -> str:
+    pieces = patterns.pieces(text)
+    if len(pieces) != 1 or text[0] != "[" or pieces[0].least != pieces[0].most:
+        raise ValueError("expected one class with an exact count, such as `[A-Za-z0-9]{52}`")
+    return text
+
+
 def _open_chars(value: object) -> object:
     if value != "never" and (type(value) is not int or value < 1):
         raise ValueError('expected a whole number of at least 1, or "never"')
@@ -129,7 +135,14 @@ class _Entry(BaseModel, extra="forbid", strict=True, hide_input_in_errors=True):
     harmless: _Samples
 
 
-_KeyWord: TypeAlias = Annotated[str, Field(pattern=r"^[a-z]{1,64}$")]
+def _letters(word: str) -> str:
+    """Check that keys can contain a word: small letters of any script, with their marks."""
+    if word != word.lower() or not all(unicodedata.category(char)[0] in "LM" for char in word):
+        raise ValueError("expected small letters only, as keys are compared")
+    return word
+
+
+_KeyWord: TypeAlias = Annotated[str, Field(min_length=1, max_length=64), AfterValidator(_letters)]
 
 
 class _CountEntry(_Entry):
@@ -145,6 +158,7 @@ class _CountEntry(_Entry):
 
 class _WordEntry(_CountEntry):
     where: Literal["contains", "is", "ends"] = "contains"
+    keys_only: bool = False
 
 
 class _ExceptionEntry(_CountEntry):
@@ -161,6 +175,10 @@ class _FormatEntry(_Entry):
     ignore_case: bool = False
     inside_words: bool = False
     value: Annotated[str, Field(pattern=r"^[a-z-]*$")] = ""
+    before: Annotated[_Pattern, AfterValidator(_counted_class)] = ""
+    not_after: Annotated[_Pattern, AfterValidator(_class)] = ""
+    word: bool = False
+    exact: bool = False
 
     @model_validator(mode="after")
     def _check_tail(self) -> _FormatEntry:
@@ -187,6 +205,8 @@ class _FormatEntry(_Entry):
             certain, literal = patterns.shortest_length(way), patterns.shortest_length(way, literal_only=True)
             if patterns.WORD in way:
                 continue
+            if self.before or self.exact:
+                certain = literal = certain + _LITERAL_CHARS
             if literal < _LITERAL_CHARS - 1 or (literal < _LITERAL_CHARS and certain <= _LITERAL_CHARS):
                 raise ValueError("`anchor`: expected at least three literal characters, or `WORD`")
             if certain + shortest < patterns.PREFIX_CHARS:
@@ -423,30 +443,3 @@ def _row(kind: type[_Kind], entry: _Entry) -> _Kind:
 
 def _material(match: re.Match[str]) -> str:
     return MATERIAL[match[1]][: int(match[2])] if match[1] else MATERIAL[match[3]]
-
-
-def check_samples(rules: Rules, detector: Detector) -> list[str]:
-    """Return an error for each sample that a detector does not treat as its entry expects."""
-
-    def is_withheld(row: Entry, sample: str) -> bool:
-        if isinstance(row, Word):
-            return detector.keys.verdict(sample) is Verdict.SENSITIVE
-        if isinstance(row, TextClass):
-            return clean_class(row, sample) != sample
-        return clean_plain(detector, sample) != sample
-
-    def problem(row: Entry, sample: str, *, is_match: bool) -> str:
-        if is_withheld(row, sample) is not is_match:
-            return f"expected to be {'withheld' if is_match else 'shown'}"
-        if is_match and isinstance(row, Format) and not is_withheld(row, sample + "\n"):
-            return "withheld only where the text ends: expected a sample that is as long as `pattern`"
-        return ""
-
-    entries: list[Entry] = [each for table in rules for each in table]
-    return [
-        f"`{row.name}`: `{field}` {number}: {text}"
-        for row in entries
-        for field, samples in (("matches", row.matches), ("harmless", row.harmless))
-        for number, sample in enumerate(samples, 1)
-        if (text := problem(row, sample, is_match=field == "matches"))
-    ]

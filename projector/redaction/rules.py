@@ -40,8 +40,17 @@ class Format(NamedTuple):
     ignore_case: bool = False
     inside_words: bool = False
     value: str = ""
+    before: str = ""
+    not_after: str = ""
+    word: bool = False
+    exact: bool = False
     matches: tuple[str, ...] = ()
     harmless: tuple[str, ...] = ()
+
+    @property
+    def is_run(self) -> bool:
+        """Whether it is found in runs of generated characters (`RunSearch`), because its anchor does not begin it."""
+        return bool(self.before or self.not_after) or self.exact
 
 
 class Context(NamedTuple):
@@ -96,6 +105,8 @@ class Word(NamedTuple):
     source: str
     where: Literal["contains", "is", "begins", "ends"] = "contains"
     words: tuple[str, ...] = ()
+    keys_only: bool = False
+    """Whether a text that is no JSON is not searched for the words: each word makes that search dearer."""
     matches: tuple[str, ...] = ()
     harmless: tuple[str, ...] = ()
 
@@ -155,10 +166,14 @@ _LAST_WORDS: Final = 3
 _INVISIBLE: Final = frozenset({"Cf", "Mn"})
 """Unicode categories of characters that change nothing that a reader sees: zero-width spaces, soft hyphens, accents."""
 LOOKALIKES: Final = str.maketrans(
-    "\u0430\u0441\u0501\u0435\u04bb\u0456\u0458\u043a\u04cf\u043e\u0440\u051b\u0455\u0442\u0443\u051d\u0445\u03b1\u03b5\u03b9\u03ba\u03bf\u03c1\u03c4\u03c5\u03c7\u0131",
-    "acdehijklopqstywxaeikoptuxi",
+    "\u0430\u0441\u0501\u0435\u04bb\u0456\u0458\u043a\u04cf\u043e\u0440\u051b\u0455\u0442\u0443\u051d\u0445\u03b1\u03b5\u03b9\u03ba\u03bf\u03c1\u03c4\u03c5\u03c7\u0131\u0142\u0111\u00f8\u00f0",
+    "acdehijklopqstywxaeikoptuxildod",
 )
-"""Cyrillic and Greek small letters that look like Latin ones."""
+"""Cyrillic and Greek small letters that look like Latin ones, and Latin ones with a stroke."""
+_JWK: Final = frozenset({"d", "p", "q", "dp", "dq", "qi", "k"})
+"""Members of a JSON Web Key with a private or symmetric key (RFC 7518 section 6)."""
+MATERIAL: Final = re.compile(r"(?=.{0,39}[0-9])(?=.{0,39}[a-z])(?=.{0,39}[A-Z])[A-Za-z0-9_-]{40}")
+"""How the value of such a member begins: 256 bits are 43 characters."""
 _COUNT: Final = re.compile(r"[-+]?[0-9][0-9.,_]{0,15}")
 _NO_SECRET: Final = re.compile(r"(?i:null|none|nil|undefined|true|false|nan|n/a|\[\]|\{\}|\*+|\.\.\.)?")
 _NAME: Final = re.compile(r"[\w./:-]{1,80}")
@@ -179,16 +194,20 @@ class Verdict(Enum):
     PLAIN = 0
     SENSITIVE = 1
     SENSITIVE_UNLESS_NUMBER = 2
+    MATERIAL = 3
+    """Only if the value looks like the material of a key: a member of a JSON Web Key."""
 
     def hides(self, value: object) -> bool:
         """Return whether a value of JSON is withheld: null, booleans, `""`, and numbers under counts, are shown."""
         if self is Verdict.PLAIN or is_no_secret(value):
             return False
+        if self is Verdict.MATERIAL:
+            return isinstance(value, str) and MATERIAL.match(value) is not None
         return self is Verdict.SENSITIVE or not is_count(value)
 
     def hides_text(self, text: str) -> bool:
         """Return whether a value is withheld as a text or a program writes it, without its quotes."""
-        if self is Verdict.PLAIN or _NO_SECRET.fullmatch(text):
+        if self in (Verdict.PLAIN, Verdict.MATERIAL) or _NO_SECRET.fullmatch(text):
             return False
         return self is Verdict.SENSITIVE or not is_count(text)
 
@@ -251,10 +270,13 @@ class KeyRules:
         self.last_words = tuple(word for word in _spellings(rules.words, "ends") if word not in self._plain)
         """Words that make a key sensitive as its last whole words."""
         self._is = frozenset(_spellings(rules.words, "is")) - self._plain
-        letters = {word[0] for word in self.words}
-        others = [word for word in (*self.last_words, *self._is) if word[0] in letters]
-        parts = [_part_of(word, letters, (*self.words, *others)) for word in (*self.last_words, *self._is)]
-        words = sorted({*self.words, *others, *parts} - {""})
+        unsearched = {word for row in rules.words if row.keys_only for word in _spellings([row], row.where)}
+        searched = [word for word in self.words if word not in unsearched]
+        letters = {word[0] for word in searched}
+        ends = [word for word in (*self.last_words, *self._is) if word not in unsearched]
+        others = [word for word in ends if word[0] in letters]
+        parts = [_part_of(word, letters, (*searched, *others)) for word in ends]
+        words = sorted({*searched, *others, *parts} - {""})
         self.beginnings = tuple(word for word in words if not word.startswith(tuple({*words} - {word})))
         """What a text is searched for: words but those that begin with another one. Their whole key decides.
 
@@ -297,6 +319,8 @@ class KeyRules:
 
     def _judge(self, key: str) -> Verdict:
         form = normal_form(key)
+        if key in _JWK and form not in self._plain:
+            return Verdict.MATERIAL
         if form in self._is:
             return Verdict.SENSITIVE
         if form in self._plain:
@@ -316,7 +340,9 @@ class KeyRules:
 
 
 def _spellings(rows: Iterable[Word], where: str) -> list[str]:
-    return [word for row in rows if row.where == where for word in row.spellings]
+    """Return words as texts contain them, and in the form in which keys are compared: `contraseña`, `contrasena`."""
+    words = [word for row in rows if row.where == where for word in row.spellings]
+    return [*dict.fromkeys(form for word in words for form in (word, normal_form(word)))]
 
 
 def _any_of(words: Iterable[str]) -> re.Pattern[str]:

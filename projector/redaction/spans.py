@@ -11,13 +11,13 @@ from typing import Final, NamedTuple
 
 from projector.contracts import codec, limits
 from projector.contracts.kinds import REDACTED
-from projector.redaction.detector import Detector
-from projector.redaction.filters import clean_plain
 from projector.redaction.json_filter import string_filter
-from projector.redaction.policy import Policy
+from projector.redaction.policy import CREDENTIALS, Policy
 from projector.redaction.rules import merged
-from projector.redaction.steps import Step, in_pieces
-from projector.redaction.text_filter import ClassFilter
+from projector.redaction.search import Prose, Search
+from projector.redaction.spellings import Step
+from projector.redaction.strings import clean_plain
+from projector.redaction.text_filter import TextFilter, in_pieces
 from projector.redaction.whole_values import clean_url, is_clean
 
 _ADDRESS: Final = re.compile(r"https?://\S*", re.IGNORECASE)
@@ -42,17 +42,20 @@ class Finder:
     """
 
     def __init__(self, policy: Policy, pause: Callable[[], None] = lambda: None, secrets: Iterable[str] = ()) -> None:
-        self._detector = Detector(policy, secrets)
+        self._search = Search(policy, secrets)
         classes = merged(policy.own_rules).classes
-        self._classes = tuple(row for row in classes if policy.text_actions.get(row.name, "report") != "report")
+        actions = {name: action for name, action in policy.text_actions.items() if action != "report"}
+        self._classes = Prose(
+            self._search, {name: action for name, action in actions.items() if name != CREDENTIALS}, classes
+        )
         self.pause = pause
 
     def spans(self, text: str) -> list[Span]:
         """Return the withheld parts of a text: what `tool_spans` finds, and values of classes that the policy names."""
         found = self.tool_spans(text)
-        if not self._classes:
+        if not self._classes.rows:
             return found
-        words = ClassFilter(self._classes, None)
+        words = TextFilter(self._classes)
         personal = _spans(words.feed(text) + words.end(), range(len(text) + 1))
         return sorted([*found, *(span for span in personal if not any(map(span.overlaps, found)))])
 
@@ -63,12 +66,12 @@ class Finder:
         cleaned as one: then one span covers all of it, and its mark is the clean address.
         """
         if _ADDRESS.fullmatch(text):
-            address = clean_url(self._detector, text, limits.EVENT_MAX_BYTES).value
+            address = clean_url(self._search, text, limits.EVENT_MAX_BYTES).value
             return [] if address == text else [Span(0, len(text), address)]
-        if is_clean(self._detector, text):
+        if is_clean(self._search, text):
             return []
         scrubbed = codec.scrub(text)
-        string = string_filter(self._detector)
+        string = string_filter(self._search)
         steps: list[Step] = []
         for piece in in_pieces(scrubbed):
             self.pause()
@@ -77,15 +80,15 @@ class Finder:
 
     def key(self, key: str) -> str:
         """Return the key of an object, cleaned; it is never read as JSON."""
-        return clean_plain(self._detector, key)
+        return clean_plain(self._search, key)
 
     def hides(self, key: str, value: object) -> bool:
         """Return whether the value of a key is withheld. Null and token counts are not (D25)."""
-        return value is not None and self._detector.keys.hides(key, value)
+        return value is not None and self._search.keys.hides(key, value)
 
     def mark_of(self, number: float) -> str | None:
         """Return the mark for a number that is registered."""
-        values = self._detector.values
+        values = self._search.values
         return values.mark_of_number(repr(number)) if values.has_numbers else None
 
 

@@ -1,10 +1,22 @@
-"""Spellings of characters that a text may have in their place, and characters that a reader does not see."""
+r"""Spellings of characters, and the text that a reader sees behind them.
+
+`jane%40example.com` in an address, `jane&#64;example.com` in HTML, `jane\u0040example.com` in JSON, `sk\_live` in
+Markdown and `p<zero-width space>assword` are read as other characters than are written. Where a text has such
+spellings it is searched twice, as it is written and as it is read, and what either reading finds is withheld: a
+registered value may have such characters itself, and an escape ends a word for some programs (`\nghp_..`) and is part
+of it for others. A `Decoder` is the second reading; it leads back to the text as it is written.
+"""
 
 from __future__ import annotations
 
 import html
 import re
-from typing import Final
+from copy import copy
+from typing import Final, Self, TypeAlias
+
+Step: TypeAlias = tuple[int, str | None]
+"""A decision about the next characters of a text: `(n, None)` shows n of them, `(n, mark)` shows the mark in their
+place, and an empty mark drops them. Characters that no step covers yet are held."""
 
 INVISIBLE: Final = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
@@ -12,30 +24,54 @@ INVISIBLE: Final = (
 )
 """Characters that a reader does not see (Unicode property Default_Ignorable_Code_Point), as part of a class."""
 _HEX: Final = "[0-9a-fA-F]"
-_CODE: Final = "(?:2[1345ABDEFabdef]|3[0-9ADFadf]|4[0-9A-Fa-f]|5[0-9AEFaef]|6[1-9A-Fa-f]|7[0-9ACEace])"
-"""Percent-encoded characters of keys and values. Blanks, quotes, brackets and `&` would end one, so they stay."""
 _PAIR: Final = rf"u[dD][89abAB]{_HEX}{{2}}\\{{1,64}}+u[dD][c-fC-F]{_HEX}{{2}}"
 _PAIR_BEGINS: Final = rf"u[dD][89abAB]{_HEX}{{2}}(?:\\{{1,64}}+(?:u(?:[dD](?:[c-fC-F]{_HEX}?)?)?)?)?"
-SPELLED: Final = re.compile(
-    rf"[{INVISIBLE}]+"
-    r"|\x1b\[[0-9;:?]{0,24}[A-Za-z]"  # colours of a terminal: ECMA-48, control sequences
-    rf"|(?<!\\)\\{{1,64}}+(?:{_PAIR}|u(?![dD][89a-fA-F]){_HEX}{{4}}|x{_HEX}{{2}})"  # any number of levels of strings
-    rf"|&(?:\#[0-9]{{1,7}}|\#[xX]{_HEX}{{1,6}}|[a-z]{{2,6}});"
-    rf"|%(?:25{_CODE}|(?!25[2-7]?\Z){_CODE})"  # in addresses, which redirects encode twice
-)
+_CODE: Final = "(?:2[1345ABDEFabdef]|3[0-9ADFadf]|4[0-9A-Fa-f]|5[0-9AEFaef]|6[1-9A-Fa-f]|7[0-9ACEace])"
+
+
+def _spelled(code: str, controls: str) -> re.Pattern[str]:
+    """Return the expression for spellings, given that of the digits after `%` and the letters of controls."""
+    return re.compile(
+        rf"[{INVISIBLE}]+"
+        r"|\x1b\[[0-9;:?]{0,24}[A-Za-z]"  # colours of a terminal: ECMA-48, control sequences
+        rf"|(?<!\\)\\{{1,64}}+(?:{_PAIR}|u(?![dD][89a-fA-F]){_HEX}{{4}}|x{_HEX}{{2}}"  # any number of levels of strings
+        rf"|[{controls}_*.@~+#()-])"  # control characters of strings, and the escapes of Markdown
+        rf"|&(?:\#[0-9]{{1,7}}|\#[xX]{_HEX}{{1,6}}|[A-Za-z]{{2,8}});"
+        rf"|%(?:25{code}|(?!25[2-7]?\Z){code})"  # in addresses, which redirects encode twice
+    )
+
+
+SPELLED: Final = _spelled(f"[2-7]{_HEX}", "bfnrtv")
+"""All spellings."""
+SPELLED_IN_SECRETS: Final = _spelled(_CODE, "")
+"""Those in keys and secrets. Blanks, quotes, brackets and `&` would end one, so they stay as they are written."""
 MAY_BE_SPELLED: Final = re.compile(rf"[\\&%\x1b{INVISIBLE}]")
 """First characters of all spellings; most texts have none."""
 UNFINISHED: Final = re.compile(
     rf"(?:\x1b(?:\[[0-9;:?]{{0,24}})?|(?<!\\)\\{{1,64}}+(?:{_PAIR_BEGINS}|u{_HEX}{{0,3}}|x{_HEX}?)?"
-    rf"|&(?:\#[0-9]{{0,7}}|\#[xX]{_HEX}{{0,6}}|[a-z]{{0,6}})|%(?:25?[2-7]?|[3-7])?)\Z"
+    rf"|&(?:\#[0-9]{{0,7}}|\#[xX]{_HEX}{{0,6}}|[A-Za-z]{{0,8}})|%(?:25?[2-7]?|[3-7])?)\Z"
 )
 UNFINISHED_MAX_CHARS: Final = 144
 _ALL_INVISIBLE: Final = re.compile(f"[{INVISIBLE}]*")
+_HIDDEN_MAX_CHARS: Final = 64
+"""Maximum length of what stands unseen between two characters; each run is held with the character after it."""
+PLAIN: Final = str.maketrans(
+    {
+        **dict.fromkeys("\u00a0\u2002\u2003\u2007\u2009\u202f", " "),
+        **dict.fromkeys("\u2010\u2011\u2012\u2013\u2212", "-"),
+        **{chr(0xFF01 + at): chr(0x21 + at) for at in range(0x5E)},
+        **{chr(zero + at): str(at) for zero in (0x0660, 0x06F0, 0x0966) for at in range(10)},
+    }
+)
+"""Blanks, hyphens, full-width forms and digits of other scripts, as the plain character that they stand for."""
 
 
 def decoded(spelling: str) -> str:
     """Return the character that a spelling stands for; empty if it is not seen, and the spelling if it is unknown."""
     if spelling[0] == "\\":
+        escape = spelling.lstrip("\\")
+        if escape[0] not in "ux" or len(escape) == 1:
+            return escape if not escape.isalpha() else " "
         first, *second = (int(unit[1:], 16) for unit in spelling.split("\\") if unit)
         char = chr(0x10000 + ((first & 0x3FF) << 10) + (second[0] & 0x3FF)) if second else chr(first)
     elif spelling[0] == "%":
@@ -50,3 +86,90 @@ def decoded(spelling: str) -> str:
 def as_read(text: str) -> str:
     """Return a complete text as it is read."""
     return SPELLED.sub(lambda spelling: decoded(spelling[0]), text)
+
+
+def unfinished_from(text: str, start: int = 0) -> int:
+    """Return where a spelling begins that the end of a text may cut off; the length of the text if none does."""
+    found = UNFINISHED.search(text, max(start, len(text) - UNFINISHED_MAX_CHARS))
+    return len(text) if found is None else found.start()
+
+
+class Decoder:
+    """The reading of a growing text as it is read. `held` is the number of characters that no step covers yet."""
+
+    __slots__ = ("_expression", "_hidden", "_spelled", "held", "pending")
+
+    def __init__(self, held: int, expression: re.Pattern[str] = SPELLED) -> None:
+        self._expression = expression
+        self.pending = ""
+        """An unfinished spelling."""
+        self._hidden = 0  # unseen characters before the next one
+        self.held = held
+        self._spelled: list[tuple[int, int]] = []  # number of a held character, and by how many it is longer
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether everything was passed on."""
+        return not self.pending and not self._hidden
+
+    def feed(self, text: str) -> str:
+        """Return the next characters as they are read."""
+        text = self.pending + text
+        parts: list[str] = []
+        at = 0
+        for spelling in self._expression.finditer(text):
+            self._see(text[at : spelling.start()], 0, parts)
+            at = spelling.end()
+            if char := decoded(spelling[0]):
+                self._see(char, len(spelling[0]) - len(char), parts)
+                continue
+            self._hidden += len(spelling[0])
+            if self._hidden > _HIDDEN_MAX_CHARS:
+                self._hidden -= 1
+                self._see(spelling[0][-1], 0, parts)
+        end = unfinished_from(text, at)
+        self._see(text[at:end], 0, parts)
+        self.pending = text[end:]
+        return "".join(parts)
+
+    def finish(self) -> str:
+        """Return what is left at the end of the text: a spelling that is not finished is read as it is written."""
+        text, self.pending = self.pending, ""
+        parts: list[str] = []
+        self._see(text, 0, parts)
+        return "".join(parts)
+
+    @property
+    def unread(self) -> int:
+        """Number of characters at the end of the text that were not passed on."""
+        return len(self.pending) + self._hidden
+
+    def _see(self, text: str, longer: int, parts: list[str]) -> None:
+        if not text:
+            return
+        if self._hidden or longer:
+            self._spelled.append((self.held, self._hidden + longer))
+            self._hidden = 0
+        self.held += len(text)
+        parts.append(text)
+
+    def as_written(self, steps: list[Step]) -> list[Step]:
+        """Convert steps over what was read into steps over what is written."""
+        found: list[Step] = []
+        read = at = 0
+        for count, mark in steps:
+            read += count
+            longer = 0
+            while at < len(self._spelled) and self._spelled[at][0] < read:
+                longer += self._spelled[at][1]
+                at += 1
+            found.append((count + longer, mark))
+        self._spelled = [(number - read, longer) for number, longer in self._spelled[at:]]
+        self.held -= read
+        return found
+
+    def fork(self) -> Self:
+        """Return a decoder in the same state."""
+        twin = copy(self)
+        twin._spelled = [*self._spelled]  # noqa: SLF001 - of this class
+        return twin

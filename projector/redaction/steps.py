@@ -1,38 +1,11 @@
-"""Steps: a filter's decisions about the text that it has read.
-
-`(n, None)` shows the next n characters as they are, `(n, mark)` shows the mark in their place; an empty mark drops
-them. Characters that no step covers yet are held.
-"""
+"""Apply the steps of filters (`spellings.Step`): to a text, to the escapes that spell it, and to positions in it."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
-from typing import Final, TypeAlias
 
 from projector.redaction.json_grammar import ESCAPE
-
-Step: TypeAlias = tuple[int, str | None]
-
-PIECE_CHARS: Final = 4_096
-"""Maximum length of a piece. It bounds the time to search the rest of a piece again after a match."""
-
-
-def in_pieces(text: str) -> Iterator[str]:
-    """Yield the text in pieces of at most `PIECE_CHARS`."""
-    for start in range(0, len(text), PIECE_CHARS):
-        yield text[start : start + PIECE_CHARS]
-
-
-def without_shown(steps: list[Step], shown: int) -> tuple[list[Step], int]:
-    """Return steps without the first characters, which were already shown, and how many of these are still to come."""
-    found: list[Step] = []
-    for count, mark in steps:
-        before = min(count, shown)
-        shown -= before
-        if count > before or mark:
-            found.append((count - before, mark))
-    return found, shown
+from projector.redaction.spellings import Step
 
 
 def raw_steps(steps: list[Step], raw: str) -> list[Step]:
@@ -148,7 +121,7 @@ class StepBuffer:
 
 def _escaped(mark: str) -> str:
     """Return a mark escaped for a JSON string; marks contain no other characters that need escapes."""
-    return mark.replace("\\", "\\\\").replace('"', '\\"')
+    return type(mark)(mark.replace("\\", "\\\\").replace('"', '\\"'))
 
 
 class PositionMap:
@@ -186,17 +159,3 @@ class PositionMap:
         if position < end:
             return mark_end if is_end else mark_start
         return position - end + mark_end
-
-
-class ChainedMap(PositionMap):
-    """Maps positions in a text through another map, that of a filter which reads the text first."""
-
-    __slots__ = ("_first",)
-
-    def __init__(self, first: PositionMap) -> None:
-        super().__init__()
-        self._first = first
-
-    def position(self, position: int, *, is_end: bool) -> int:
-        """Return the position in the clean text of the second filter."""
-        return super().position(self._first.position(position, is_end=is_end), is_end=is_end)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple, Protocol, TypeAlias
+from itertools import islice
+from typing import Final, Protocol, TypeAlias
 
 from projector.redaction.phone_numbers import extension_end, phone
 
@@ -23,86 +24,139 @@ class ExtensionEnd(Protocol):
         ...
 
 
-_DIGIT_GROUP: Final = re.compile("[0-9]+")
-
-
 def email(text: str, is_cut: bool) -> int:  # noqa: FBT001 - the table's signature
-    """Check the shape of an address (RFC 5321, RFC 5322 `dot-atom`); the SSH user of Git hosts is no person."""
+    """Check the shape of an address (RFC 5321, RFC 5322, RFC 6531); users of code hosts and SSH are no persons."""
     match = _EMAIL.match(text)
     if match is None:
-        match = _EMAIL_CUT.fullmatch(text) if is_cut else None
-    return 0 if match is None or text.startswith(_NO_PERSON) else match.end()
+        match = _EMAIL_CUT.fullmatch(text) if is_cut and text < _NO_BLANKS else None
+    return 0 if match is None else match.end()
 
 
-_LOCAL: Final = r"[^@.](?:[^@]{0,62}[^@.])?@"
-_EMAIL: Final = re.compile(rf"{_LOCAL}(?:[^\W_](?:[\w-]{{0,61}}[^\W_])?\.){{1,8}}[^\W\d_]{{2,24}}(?![\w@]|-\w)")
-_EMAIL_CUT: Final = re.compile(rf"{_LOCAL}(?:[^\W\d][\w.-]*)?")
-_NO_PERSON: Final = "git@"
-
-
-class _Issuer(NamedTuple):
-    first: int
-    last: int
-    lengths: frozenset[int]
-
-
-_ISSUERS: Final = tuple(
-    _Issuer(first, last, frozenset(lengths))
-    for first, last, *lengths in (
-        (4, 4, 16, 13, 19),  # Visa
-        (51, 55, 16),  # Mastercard
-        (2221, 2720, 16),
-        (34, 34, 15),  # American Express
-        (37, 37, 15),
-        (6011, 6011, 16, 19),  # Discover
-        (644, 659, 16, 19),
-        (622126, 622925, 16, 19),
-        (62, 62, 16, 17, 18, 19),  # UnionPay
-        (81, 81, 16, 17, 18, 19),
-        (3528, 3589, 16, 17, 18, 19),  # JCB
-        (300, 305, 14, 16),  # Diners Club
-        (36, 36, 14, 16),
-        (38, 39, 14, 16),
-        (2200, 2204, 16, 17, 18, 19),  # Mir
-        (6304, 6304, 12, 13, 16, 18, 19),  # Maestro
-        (5018, 5020, 12, 13, 16, 18, 19),
-        (5038, 5038, 12, 13, 16, 18, 19),
-        (6759, 6763, 12, 13, 16, 18, 19),
-        (508, 508, 16),  # RuPay
-        (60, 60, 16),
-    )
+_NO_BLANKS: Final = "\u0e00"
+"""The first script without blanks between words: there the end of a text is no address, but may be a mention."""
+_EDGE: Final = r"[^\x00-/:-@\[-`{-\u00b6]"
+"""A letter or digit of any script, in a candidate; the characters beyond Latin-1 make expressions expensive."""
+_LABEL: Final = rf"{_EDGE}(?:[^\x00-,./:-@\[-^`{{-\u00b6]{{0,61}}{_EDGE})?"
+_DOT_OF_CJK: Final = "(?:\u3002|\uff61)"
+_NO_PERSON: Final = r"(?!git@|(?:zlib|[a-z]+[0-9-][^@]*)@(?:openssh\.com|libssh\.org)(?!\w|\.\w))"
+_LOCAL: Final = r"""(?:"[^"]*"|\{[^@}]*\}|[^@.\"{](?:[^@\"]{0,62}[^@.\"])?)@"""
+_NO_TOP_LEVEL: Final = (
+    "(?:png|jpe?g|gif|svg|webp|avif|bmp|ico|tiff?|pdf|css|scss|[cm]?jsx?|tsx?|json|ya?ml|toml|xml|html?|txt|csv|log|exe|dll"
+    "|jar|tgz|gz|bz2|docx?|xlsx?|pptx?|vue|transpose|reshape|flatten|squeeze|unsqueeze|astype|conj|detach|numpy|permute)"
 )
-"""Issuer identification numbers (ISO/IEC 7812-1) with the lengths of their card numbers, as published."""
+"""Ends of file names, and methods behind the operator `@` of Python, which are no domains."""
+_RELEASE: Final = (
+    r"(?!v?[0-9]{1,9}\.[0-9]{1,9}(?![0-9A-Za-z])|[0-9](?:\.[0-9])?x\.(?:[\w-]{1,32}\.)?(?i:"
+    rf"{_NO_TOP_LEVEL})(?![\w-]))"
+)
+"""No domain begins with two numbers, as `v4.2.0` does, or is the end of the name of a picture, `@2x.min.png`."""
+_TOP_LEVEL: Final = (
+    rf"(?!(?i:{_NO_TOP_LEVEL})(?![\w-]))(?:xn--[0-9A-Za-z-]{{2,59}}|[A-Za-z\u00c0-\u024f]{{2,24}})"
+    r"(?![A-Za-z\u00c0-\u024f])(?:_[0-9A-Za-z_.-]*|(?<=(?i:\.com|\.org|\.net|\.edu|\.gov))[0-9]{0,3}(?![0-9])"
+    r"|(?![0-9]|-\w)|(?<=[@.][A-Za-z]{2})(?![0-9]|-[a-z]+-[0-9]))"
+)
+"""A top-level domain. A footnote follows common ones (`.com1`), and a hyphen those that no region begins with."""
+_EMAIL: Final = re.compile(
+    rf"{_NO_PERSON}{_LOCAL}{_RELEASE}"
+    rf"(?:(?:{_LABEL}\.){{1,8}}(?:{_TOP_LEVEL}|(?:(?!{_DOT_OF_CJK})[^\x00-\u00b6]){{2,24}})"
+    rf"|(?<=[0-9A-Za-z_]@)(?:(?:(?!{_DOT_OF_CJK}){_EDGE}){{1,63}}{_DOT_OF_CJK}){{1,8}}[A-Za-z]{{2,24}}(?![0-9A-Za-z])"
+    r"|\[(?:[0-9.]{7,15}|(?i:ipv6):[0-9A-Fa-f:.]{2,45})\])"
+)
+_TAG: Final = (
+    r"(?!(?:v[0-9][\w.-]*|latest|next|beta|alpha|canary|rc|main|master|localhost|(?=[a-f]*[0-9])[0-9a-f]{6,40})\Z)"
+)
+"""What stands behind the `@` of packages, actions and objects in place of a domain."""
+_EMAIL_CUT: Final = re.compile(rf"{_NO_PERSON}(?!.@){_LOCAL}{_TAG}(?!.*\.{_NO_TOP_LEVEL}\Z)(?:[^\W\d][\w.-]*)?")
 
 
-def payment_card(text: str, is_cut: bool) -> int:  # noqa: FBT001 - the table's signature
-    """Check issuer, length and the Luhn digit (ISO/IEC 7812-1 annex B), in one group or several, the first of four."""
-    groups = [*_DIGIT_GROUP.finditer(text)]
-    digits, ends = "", {}
-    for at, group in enumerate(groups):
-        if at == 1 and len(digits) != _CARD_GROUP_CHARS:
-            break
-        digits += group[0]
-        ends[len(digits)] = group.end()
-    lengths = {length for row in _ISSUERS if row.first <= _prefix(digits, row) <= row.last for length in row.lengths}
-    for length in sorted(lengths & ends.keys(), key=lambda length: (length != _CARD_USUAL_DIGITS, length)):
-        if _luhn(digits[:length]):
-            return ends[length]
-    return len(text.rstrip(" .-")) if is_cut and lengths and len(digits) in _CARD_CUT_DIGITS else 0
+_ISSUERS: Final = (
+    (4, 4, 16, 13, 19),  # Visa
+    (51, 55, 16),  # Mastercard
+    (2221, 2720, 16),
+    (34, 34, 15),  # American Express
+    (37, 37, 15),
+    (6011, 6011, 16, 19),  # Discover
+    (644, 659, 16, 19),
+    (62, 62, 16, 17, 18, 19),  # UnionPay, with those of Discover
+    (81, 81, 16, 17, 18, 19),
+    (3528, 3589, 16, 17, 18, 19),  # JCB
+    (300, 305, 14, 16),  # Diners Club
+    (36, 36, 14, 16),
+    (38, 39, 14, 16),
+    (2200, 2204, 16, 17, 18, 19),  # Mir
+    (6304, 6304, 12, 13, 16, 18, 19),  # Maestro
+    (5018, 5020, 12, 13, 16, 18, 19),
+    (5038, 5038, 12, 13, 16, 18, 19),
+    (6759, 6763, 12, 13, 16, 18, 19),
+    (508, 508, 16),  # RuPay
+    (60, 60, 16),
+)
+"""Issuer identification numbers (ISO/IEC 7812-1), from first to last, and the lengths of their card numbers."""
+
+
+def _lengths_by_prefix() -> Mapping[str, frozenset[int]]:
+    found: dict[str, frozenset[int]] = {}
+    for first, last, *lengths in _ISSUERS:
+        rest = 10 ** (_CARD_GROUP_CHARS - len(str(first)))
+        for prefix in map(str, range(first * rest, (last + 1) * rest)):
+            found[prefix] = found.get(prefix, frozenset()).union(lengths)
+    return found
 
 
 _CARD_GROUP_CHARS: Final = 4
-_CARD_USUAL_DIGITS: Final = 16
-_CARD_CUT_DIGITS: Final = range(12, 16)
+_CARD_LENGTHS: Final = _lengths_by_prefix()
+"""The first four digits of a card number -> the lengths that it may have."""
+_CARD: Final = re.compile(
+    "(?:[0-9]{12,19}|[0-9]{4} ?(?P<by>[ ./-]) ?[0-9]{4} ?(?P=by) ?[0-9]{4}"
+    "(?:[0-9]| ?(?P=by) ?[0-9]{4}(?: ?(?P=by) ?[0-9]{1,3})?)?"
+    "|[0-9]{4} ?(?P<in_three>[ ./-]) ?[0-9]{6} ?(?P=in_three) ?[0-9]{4,5}"
+    "|[0-9]{4}[ -][0-9]{12}|[0-9]{6}[ -](?:[0-9]{10}|[0-9]{13})|[0-9]{8}[ -][0-9]{8}|[0-9]{12}[ -][0-9]{4})(?![0-9])"
+)
+_CARD_CUT: Final = re.compile(
+    "[0-9]{12,15}|[0-9]{4} ?(?P<by>[ ./-]) ?[0-9]{4} ?(?P=by) ?[0-9]{4}(?: ?(?P=by) ?[0-9]{1,3})?"
+    "|[0-9]{4} ?(?P<in_three>[ ./-]) ?[0-9]{6} ?(?P=in_three) ?[0-9]{2,4}"
+)
+_CARD_DIGITS: Final = {16: (16, 12), 17: (16, 17, 12), 18: (16, 18, 12), 19: (16, 19, 12)}
+"""Number of digits in groups of four -> how many of them may be a card before other digits, the usual number first."""
 
 
-def _prefix(digits: str, issuer: _Issuer) -> int:
-    return int(digits[: len(str(issuer.first))] or 0)
+def payment_card(text: str, is_cut: bool) -> int:  # noqa: FBT001 - the table's signature
+    """Check issuer, length, groups and the Luhn digit (ISO/IEC 7812-1 annex B); groups have one separator."""
+    lengths = _CARD_LENGTHS.get(text[:4])
+    if lengths is None:
+        return 0
+    match = _CARD.match(text)
+    if match is not None:
+        digits = _only(match[0])
+        count = len(digits)
+        for length in (count,) if match["by"] is None else _CARD_DIGITS.get(count, (count,)):
+            if length in lengths and _luhn(digits[:length]):
+                return match.end() if length == count else _end_of(text, length)
+    cut = _CARD_CUT.match(text) if is_cut else None
+    return cut.end() if cut is not None and not text[cut.end() :].strip(" ./-") else 0
 
 
-def _luhn(digits: str) -> bool:
-    doubled = (int(digit) * 2 for digit in digits[-2::-2])
-    return (sum(map(int, digits[-1::-2])) + sum(two - 9 if two > 9 else two for two in doubled)) % 10 == 0  # noqa: PLR2004 - cross sum
+_SEPARATORS: Final = b" ./-"
+_ALNUM: Final = re.compile("[0-9A-Za-z]")
+
+
+def _only(text: str) -> bytes:
+    """Return the letters and digits of a text."""
+    return text.encode().translate(None, _SEPARATORS)
+
+
+def _end_of(text: str, count: int) -> int:
+    """Return the position behind so many letters and digits."""
+    return next(islice(_ALNUM.finditer(text), count - 1, None)).end()
+
+
+def _luhn(digits: bytes) -> bool:
+    return (sum(digits[-1::-2]) + sum(digits[-2::-2].translate(_DOUBLED)) - len(digits) * _ZERO) % 10 == 0
+
+
+_ZERO: Final = ord("0")
+_DOUBLED: Final = bytes.maketrans(b"0123456789", b"0246813579")
+"""A digit -> the cross sum of its double."""
 
 
 _IBAN_LENGTHS: Final[Mapping[str, int]] = {
@@ -117,60 +171,87 @@ _IBAN_LENGTHS: Final[Mapping[str, int]] = {
 }  # fmt: skip
 """Length of an IBAN by country: SWIFT IBAN registry, release 99."""
 _IBAN_CUT_CHARS: Final = 12
-_ALNUM: Final = re.compile("[0-9A-Za-z]")
+_IBAN_DIGITS: Final = {ord(char): str(int(char, 36)) for char in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
 
 
 def iban(text: str, is_cut: bool) -> int:  # noqa: FBT001 - the table's signature
     """Check country, length and the check digits (ISO 13616-1, ISO 7064 MOD 97-10)."""
-    length = _IBAN_LENGTHS.get(text[:2].upper(), 0)
-    places = [match.start() for match in _ALNUM.finditer(text)]
-    if not length or len(places) < length:
-        return len(text.rstrip(" -")) if length and is_cut and len(places) >= _IBAN_CUT_CHARS else 0
-    compact = "".join(text[at] for at in places[:length])
-    end = places[length - 1] + 1
-    if _ALNUM.match(text, end) is not None:
+    length = _IBAN_LENGTHS.get(text[:2].upper())
+    if length is None:
         return 0
-    return end if int("".join(str(int(char, 36)) for char in compact[4:] + compact[:4])) % 97 == 1 else 0
+    chars = _only(text)
+    if len(chars) < length:
+        return len(text.rstrip(" -")) if is_cut and len(chars) >= _IBAN_CUT_CHARS and text[-1] not in "./" else 0
+    moved = (chars[4:length] + chars[:4]).decode().upper()
+    if int(moved.translate(_IBAN_DIGITS)) % 97 != 1:
+        return 0
+    end = _end_of(text, length)
+    separators = {*text[:end]} & {*" ./-"}
+    if len(separators) > 1 and separators & {".", "/"}:
+        return 0
+    return end if _ALNUM.match(text, end) is None else 0
 
 
-_SSN: Final = re.compile(r"(?!000|666)[0-8][0-9]{2}([- ])(?!00)[0-9]{2}\1(?!0000)[0-9]{4}(?!\1?[0-9])")
+_SSN: Final = re.compile(
+    "(?!000|666)(?:[0-8][0-9]{2}(?![ .-]+00)|9[0-9]{2}(?=[ .-]+(?:5[0-9]|6[0-5]|7[0-9]|8[0-8]|9[0-9])))"
+    "(?P<by> - |[ .-])[0-9]{2}(?P=by)(?!0000)[0-9]{4}(?!(?P=by)?[0-9])"
+)
 
 
 def us_ssn(text: str, _is_cut: bool) -> int:  # noqa: FBT001 - the table's signature
-    """Check the ranges that are assigned: no area 000, 666 or 900 to 999, no group 00, no serial 0000."""
+    """Check the ranges that are assigned: of areas 900 to 999 the groups of ITIN and ATIN."""
     match = _SSN.match(text)
     return match.end() if match is not None else 0
 
 
-_BYTE: Final = "(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
-_IPV4: Final = re.compile(rf"(?:{_BYTE}\.){{3}}{_BYTE}(?![0-9A-Za-z]|\.[0-9])")
-_NO_HOSTS: Final = re.compile(r"127\.|0\.0\.0\.0|255\.255\.|::1$|::$")
-_IPV6: Final = re.compile(rf"[0-9A-Fa-f:]+(?::(?:{_BYTE}\.){{3}}{_BYTE})?")
+_BYTE: Final = "(?:25[0-5]|2[0-4][0-9]|[01][0-9]{2}|[1-9]?[0-9])"
+_DOT: Final = r"(?:\.|\[\.\])"
+_IPV4: Final = rf"(?:{_BYTE}{_DOT}){{3}}{_BYTE}"
+_IS_IPV4: Final = re.compile(
+    rf"(?:[iI][pP](?:-{_BYTE}){{4}}|{_IPV4})"
+    rf"(?![0-9A-Za-z]|{_DOT}[0-9]|[.-](?:tar|tgz|zip|jar|deb|rpm|exe|msi|dll|whl|dmg|nupkg|so|win|linux|x86|x64|amd|arm"
+    r"|alpha|beta|rc|pre|dev|snapshot|release)[0-9]*(?![A-Za-z]))(?:_[0-9A-Za-z_.-]*)?",
+    re.IGNORECASE,
+)
+"""An address of four numbers that no end of a version or of a file name follows."""
+_NO_HOSTS: Final = re.compile(r"127\.|0\.|255\.255\.|[0-9]+\.[0-9]+\.0\.0(?![0-9])")
+_IPV6: Final = re.compile("[0-9A-Fa-f:]*(?::[0-9A-Fa-f]{1,4}|::)(?![0-9A-Za-z])")
+_IPV4_IN_IPV6: Final = re.compile(rf"[0-9A-Fa-f:]*:{_IPV4}(?![0-9A-Za-z]|\.[0-9])")
+_IPV6_BEGINS: Final = re.compile(
+    rf"(?P<global>[23][0-9a-f]{{3}}:)|f[cd][0-9a-f]{{2}}:|fe[89ab][0-9a-f]:|64:ff9b:"
+    rf"|(?:::|(?:0{{1,4}}:){{1,5}}:?)(?:ffff:(?:0:)?(?:{_IPV4}|[0-9a-f]{{1,4}}:[0-9a-f]{{1,4}}(?![0-9a-z:]))|{_IPV4})",
+    re.IGNORECASE,
+)
+"""What is assigned (RFC 4291, RFC 4193, RFC 6052): global, local to a site or link, and IPv4 in IPv6."""
+_ZONE: Final = re.compile("(?:%[0-9A-Za-z](?:[0-9A-Za-z._~-]{0,14}[0-9A-Za-z])?)?(?![0-9A-Za-z])(?:_[0-9A-Za-z_.-]*)?")
 _IPV6_GROUPS: Final = 8
 _IPV6_LEAST_GROUPS: Final = 3
 
 
 def ip_address(text: str, _is_cut: bool) -> int:  # noqa: FBT001 - the table's signature
-    """Check an address of a host (RFC 791, RFC 4291 section 2.2); loopback and netmasks name no host."""
-    match = _IPV4.match(text)
-    if match is None:
-        found = _IPV6.match(text)
-        value = found[0] if found is not None else ""
-        value = value if value.endswith("::") else value.rstrip(":")
-        return len(value) if _is_ipv6(value) and _NO_HOSTS.match(value) is None else 0
-    return match.end() if _NO_HOSTS.match(text) is None else 0
+    """Check an address of a host (RFC 791, RFC 4291, RFC 4007); loopback, networks and netmasks name no host."""
+    if (match := _IS_IPV4.match(text)) is not None:
+        return match.end() if _NO_HOSTS.match(text.replace("[.]", ".")) is None else 0
+    begins = _IPV6_BEGINS.match(text)
+    if begins is None:
+        return 0
+    found = (_IPV4_IN_IPV6.match(text) if "." in text else None) or _IPV6.match(text)
+    if found is None or not _is_ipv6(found[0], _IPV6_LEAST_GROUPS if begins["global"] else 2):
+        return 0
+    zone = _ZONE.match(text, found.end())
+    return found.end() if zone is None else zone.end()
 
 
-def _is_ipv6(text: str) -> bool:
+def _is_ipv6(text: str, least: int) -> bool:
     """Return whether a text is an IPv6 address with a digit: `a::b` is code more often than an address."""
     head, dots, tail = text.partition("::")
     groups = [group for part in (head, tail) if part for group in part.split(":")]
     count = len(groups) + ("." in text)
-    is_short = bool(dots) and _IPV6_LEAST_GROUPS <= count < _IPV6_GROUPS
-    has_digit = any(char.isdigit() for char in text)
-    return has_digit and (is_short or (not dots and count == _IPV6_GROUPS)) and all(map(_HEXTET.fullmatch, groups))
+    is_whole = least <= count < _IPV6_GROUPS if dots else count == _IPV6_GROUPS
+    return is_whole and _DIGIT.search(text) is not None and all(map(_HEXTET.fullmatch, groups))
 
 
+_DIGIT: Final = re.compile("[0-9]")
 _HEXTET: Final = re.compile(r"[0-9A-Fa-f]{1,4}|[0-9.]{7,15}")
 
 _MRZ_VALUES: Final = {char: at for at, char in enumerate("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ")} | {"<": 0}

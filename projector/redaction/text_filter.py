@@ -1,259 +1,569 @@
-"""Filters of the text that people read: credentials, personal data by class, secrets in code blocks.
+"""The filter of a plain text, whole or growing: one path for both, because a whole text is a text that is fed once.
 
-    ClassFilter   values of classes; in fenced code also random values of sensitive words
-    ProseFilter   credentials, then the classes in what they leave
+    Readings     what several scanners withhold, of the text as it is written and as it is read (`spellings`)
+    TextFilter   the readings of one text, which begin where the search cannot tell at once that all of it is shown
 
-Like all filters (`projector.redaction.filters`) these return steps that depend on the characters read so far alone.
+A filter returns steps over the text (`spellings.Step`). The steps after n characters depend on those n characters
+alone, not on where the pieces end: what a scanner holds is exactly what its search has not decided. Texts that readers
+join, such as the parts of a message, are one text for the search: the filter of the next one continues with the state
+of the last one (`TextFilter.following`).
 """
 
+# ruff: noqa: SLF001 - a fork sets the members of its own class
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import copy
+from typing import Final, Protocol
 
-from projector.contracts.kinds import REDACTED
-from projector.redaction.content_filter import Carry
-from projector.redaction.filters import FormatFilter
-from projector.redaction.policy import CREDENTIALS
-from projector.redaction.readings import Readings
-from projector.redaction.rules import KeyRules, TextClass, Verdict
-from projector.redaction.steps import Step, without_shown
-from projector.redaction.text_search import Found, search_of
-from projector.redaction.text_view import unfinished, view_of
-from projector.redaction.value_shapes import is_hex_key, is_random
+from projector.redaction.scanners import BEFORE_CHARS, Scanner, scanners_of
+from projector.redaction.search import Search
+from projector.redaction.spellings import MAY_BE_SPELLED, SPELLED, SPELLED_IN_SECRETS, Decoder, Step, unfinished_from
+from projector.redaction.value_ends import Cursor, End, Reported
 
-BEFORE_CHARS: Final = 96
-FENCE: Final = TextClass("fence", "", "", "```|~~~", run="[0-9A-Za-z_+#-]", least=3, most=32, before="`|~")
-ASSIGNED: Final = TextClass(
-    CREDENTIALS, "", "", r"[0-9A-Za-z_!@#$%^&*+~/.-]", run="[0-9A-Za-z_!@#$%^&*+~/.-]", least=10, most=256,
-    before="[0-9A-Za-z_!@#$%^&*+~/.-]",
-)  # fmt: skip
-"""A word in code that may be the value of a sensitive word."""
-_ASSIGNMENT: Final = re.compile(
-    r"([\w.-]{1,64})[\"'\])]{0,2}[ \t]{0,8}(?:=>|:=|[=:])[ \t]{0,8}(?:[A-Za-z]{1,2}(?=[\"']))?[\"'`]?\Z"
-)
-_WITHHELD: Final = "\0"
-"""Stands for a character of a value in the text before what follows: behind a value another one may begin."""
-_JSON_QUOTE: Final = re.compile(r'\\.|"', re.DOTALL)
+PIECE_CHARS: Final = 4_096
+"""Maximum length of a piece. It bounds the time to search the rest of a piece again after a find."""
 
 
-def mark_of(name: str) -> str:
-    """Return the mark of a class; that of credentials is the contract's."""
-    return REDACTED if name == CREDENTIALS else f"<redacted:{name}>"
+def in_pieces(text: str) -> Iterator[str]:
+    """Yield the text in pieces of at most `PIECE_CHARS`."""
+    for start in range(0, len(text), PIECE_CHARS):
+        yield text[start : start + PIECE_CHARS]
 
 
-class ClassFilter:
-    """The filter that withholds personal data by class.
+_LEAST_CHARS: Final = 104
+"""Of `BEFORE_CHARS` these are kept when there are more, because to cut them after each piece costs more."""
+_LETTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyz.,;:!?")
+"""What no value begins with if a blank follows, so that the text from there on decides alone."""
+_WORD_MAX_CHARS: Final = 24
+_WORDS_MAX: Final = 4_096
+_IN_VALUES: Final = re.compile(r"[\d@<]")
+"""One of these is in each value of a class: no such text is kept."""
+_ESCAPE: Final = re.compile(r"[\\%=\[&\x1b][0-9A-Za-z;#]{0,13}\Z")
+"""An escape at the end of a text, after which a word begins: `Search.shown` does not look back so far."""
 
-    Args:
-        rows: the classes.
-        keys: the sensitive words whose random values are withheld in fenced code; None: none are.
-        is_json: whether the text is JSON, where a mark in place of a number is a string.
-    """
 
-    __slots__ = ("_before", "_decodes", "_escape", "_in_string", "_keys", "_search", "_shown", "held", "in_code")
+class Filter(Protocol):
+    """The interface of every filter of a text or string."""
 
-    def __init__(self, rows: tuple[TextClass, ...], keys: KeyRules | None, *, is_json: bool = False) -> None:
-        fenced = (FENCE,) if keys is not None and not is_json else ()
-        self._search = search_of((*rows, *fenced))
-        self._keys = keys
-        self._decodes = bool(rows)
-        self._before = ""
-        self.held = ""
-        self._shown = 0
-        self._in_string = False if is_json else None
-        self._escape = ""
-        self.in_code = False
+    def quick(self, text: str, /) -> int:
+        """Read a piece that needs no steps, as nearly every piece of a growing text.
 
-    @property
-    def can_reread(self) -> bool:
-        """Whether what is held can be read again behind the text before it: not in code, in JSON, behind a value."""
-        is_behind = _WITHHELD in self._before[-self._search.looks_back :]
-        return not is_behind and not self.in_code and not self._shown and self._in_string is None
-
-    def resume(self, before: str) -> None:
-        """Continue behind text that was shown without this filter because nothing began in it."""
-        self._before = before[-BEFORE_CHARS:]
-
-    def continue_after(self, shown: str) -> None:
-        """Continue after text that was already shown. A value may have started in that text."""
-        self.feed(shown)
-        self._shown = len(self.held)
-
-    def feed(self, text: str, /, ahead: str = "") -> list[Step]:
-        """Read a piece and return the steps that no later text can change.
-
-        `ahead` is what follows it, which counts but is not read yet.
+        Return how many of the held characters and `text` are shown; the rest is held. -1 if nothing was read because
+        only `feed` can decide.
         """
-        return self._filter(self.held + text, at_end=False, ahead=ahead)
-
-    def end(self) -> list[Step]:
-        """Return the steps over the held characters at the end of the text."""
-        steps = self._filter(self.held, at_end=True)
-        self._before = ""
-        return steps
-
-    def _filter(self, raw: str, *, at_end: bool, ahead: str = "") -> list[Step]:
-        whole, places = self._view(raw + ahead, at_end=at_end)
-        at, limit = len(self._before), bisect_left(places, len(raw))
-        steps: list[Step] = []
-        done = 0
-        while True:
-            found = self._next(whole, at, limit, at_end=at_end)
-            certain = len(whole) if found is None else found.start
-            position = min(places[certain], len(raw))
-            if position > done:
-                self._show(raw[done:position], steps)
-                done = position
-            if found is None or found.row is None or places[found.end] > len(raw):
-                break
-            at = found.end
-            steps.append((places[at] - done, self._mark(found.row)))
-            done = places[at]
-            whole = f"{whole[: found.start]}{_WITHHELD * (at - found.start)}{whole[at:]}"
-        self.held = raw[done:]
-        shown = min(certain, limit)
-        self._before = whole[max(0, shown - BEFORE_CHARS) : shown]
-        if self._shown:
-            steps, self._shown = without_shown(steps, self._shown)
-        return steps
-
-    def _view(self, raw: str, *, at_end: bool) -> tuple[str, Sequence[int]]:
-        """Return the text before and the view of a text, and the position in the text of each of their characters."""
-        if not self._decodes:
-            return self._before + raw, range(-len(self._before), len(raw) + 1)
-        view = view_of(raw if at_end else raw[: len(raw) - unfinished(raw)])
-        before = range(-len(self._before), 0)
-        if isinstance(view.positions, range):
-            return self._before + view.text, range(before.start, view.positions.stop)
-        return self._before + view.text, [*before, *view.positions]
-
-    def _next(self, text: str, at: int, read: int, *, at_end: bool) -> Found | None:
-        """Return the next value or open text; fences in the first `read` characters switch between prose and code."""
-        while True:
-            found = self._search.first(text, at, at_end=at_end)
-            if self.in_code:
-                limit = len(text) if found is None else found.start
-                secret = self._secret(text, at, limit, at_end=at_end)
-                if secret is not None:
-                    return secret
-            if found is None or found.row is not FENCE or found.end > read:
-                return found
-            self.in_code = not self.in_code
-            at = found.end
-
-    def _secret(self, text: str, at: int, limit: int, *, at_end: bool) -> Found | None:
-        """Return the first word in code, up to a position, that is the value of a sensitive word, or may become it."""
-        words = search_of((ASSIGNED,))
-        while (word := words.first(text, at, at_end=at_end)) is not None and word.start <= limit:
-            if word.row is None or self._is_secret(text, word):
-                return word
-            at = word.end
-        return None
-
-    def _is_secret(self, text: str, found: Found) -> bool:
-        """Return whether a word in code is the value of a sensitive word and looks random."""
-        word = text[found.start : found.end]
-        if self._keys is None or not (is_random(word) or is_hex_key(word)):
-            return False
-        key = _ASSIGNMENT.search(text, max(0, found.start - BEFORE_CHARS), found.start)
-        return key is not None and self._keys.verdict(key[1].strip("-.")) is Verdict.SENSITIVE
-
-    def _show(self, text: str, steps: list[Step]) -> None:
-        steps.append((len(text), None))
-        if self._in_string is None:
-            return
-        text = self._escape + text
-        self._escape = "\\" if (len(text) - len(text.rstrip("\\"))) % 2 else ""
-        quotes = sum(match[0] == '"' for match in _JSON_QUOTE.finditer(text))
-        self._in_string = self._in_string != bool(quotes % 2)
-
-    def _mark(self, row: TextClass) -> str:
-        mark = mark_of(row.name)
-        return f'"{mark}"' if self._in_string is False else mark
-
-
-class ProseFilter:
-    """The filter of prose: credentials, then personal data in what they leave."""
-
-    __slots__ = ("_formats", "_held", "_readings", "classes")
-
-    def __init__(self, formats: FormatFilter | None, classes: ClassFilter) -> None:
-        self._formats = formats
-        self._readings = None if formats is None else Readings(formats)
-        self.classes = classes
-        self._held = ""
-
-    def shown_before_held(self, recent: str) -> str | None:
-        """Return the end of the text before what is held, if that can be read again behind it; None if it cannot.
-
-        `recent` is the end of all text that was read.
-        """
-        if not self.classes.can_reread:
-            return None
-        if self._formats is None or self._readings is None:
-            held = len(self.classes.held)
-            return recent[:-held] if held else recent
-        if not self._formats.can_reread or not self._readings.is_single:
-            return None
-        before, held = self._formats.before, len(self.classes.held)
-        return before[: len(before) - held] if held <= len(before) else None
-
-    def drop_held(self) -> None:
-        """Forget the held characters, which the caller will feed again."""
-        self._held = self.classes.held = ""
-        if self._formats is not None and self._readings is not None:
-            self._formats.drop_held()
-            self._readings.drop_pending()
-
-    @property
-    def open_value(self) -> Carry | None:
-        """The credential inside which the text ends, if it may continue in the next text."""
-        carry = Carry() if self._readings is None else self._readings.carry()
-        return carry if carry.reader is not None or carry.tail is not None else None
-
-    def begin_in(self, value: Carry) -> None:
-        """Begin inside a credential, of which a mark stands in the text before."""
-        if self._formats is not None:
-            self._formats.begin_in(value)
-
-    def quick(self, _text: str, /) -> int:
-        """Leave every piece to `feed`; `ProseStream` has a quick search of its own."""
-        return -1
-
-    def resume(self, before: str) -> None:
-        """Continue behind text that was shown without this filter because nothing began in it."""
-        self.classes.resume(before)
-        if self._formats is not None:
-            self._formats.resume(before)
-
-    def continue_after(self, shown: str) -> None:
-        """Continue after text that was already shown. A value may have started in that text."""
-        self.classes.continue_after(shown)
-        if self._readings is not None:
-            self._readings.continue_after(shown)
+        ...
 
     def feed(self, text: str, /) -> list[Step]:
         """Read a piece and return the steps that no later text can change."""
-        return self.classes.feed(text) if self._readings is None else self._rest(self._readings.feed(text), text)
+        ...
 
     def end(self) -> list[Step]:
         """Return the steps over the held characters at the end of the text."""
-        steps = [] if self._readings is None else self._rest(self._readings.end(), "")
-        return steps + self.classes.end()
+        ...
 
-    def _rest(self, found: list[Step], text: str) -> list[Step]:
-        """Search the text between credentials for personal data, which does not continue across one."""
-        text = self._held + text
+    def goes_on(self, rest: str, /) -> bool:
+        """Return whether a text that follows would belong to a value that is withheld."""
+        ...
+
+
+class Queue:
+    """The steps of one of several filters of a text which the others have not made yet."""
+
+    __slots__ = ("_ahead", "steps")
+
+    def __init__(self, steps: Iterable[Step] = (), ahead: int = 0) -> None:
+        self.steps = [*steps]
+        self._ahead = ahead  # characters that were taken before their steps were made
+
+    @property
+    def is_even(self) -> bool:
+        """Whether everything was taken, and nothing before its time."""
+        return not self.steps and not self._ahead
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether all steps show characters, and nothing was taken before its time."""
+        return not self._ahead and all(mark is None for _, mark in self.steps)
+
+    def add(self, steps: list[Step]) -> None:
+        """Add the next steps."""
+        self.steps += steps
+        while self._ahead and self.steps:
+            count = min(self._ahead, self.steps[0][0])
+            self._ahead -= count
+            self._take(count)
+
+    def take(self, count: int) -> None:
+        """Take the next characters, even those without a step."""
+        while count and self.steps:
+            taken = min(count, self.steps[0][0])
+            count -= taken
+            self._take(taken)
+        self._ahead += count
+
+    def _take(self, count: int) -> None:
+        length, mark = self.steps[0]
+        if count == length:
+            del self.steps[0]
+        else:
+            self.steps[0] = (length - count, None if mark is None else type(mark)())
+
+    def fork(self) -> Queue:
+        """Return a queue in the same state."""
+        return Queue(self.steps, self._ahead)
+
+
+def merge(groups: Sequence[Sequence[Queue]], last: Step | None = None) -> list[Step]:
+    """Return the next steps of several filters of a text: what any of them withholds is withheld.
+
+    The groups are in order of precedence, and `last` is the step before. The first group that withholds a character
+    decides about its mark, so the others need not have read it, unless a value goes on there: it has one mark. A value
+    that is only reported counts where no other one is.
+    """
+    found: list[Step] = []
+    every = [queue for group in groups for queue in group]
+    while (step := _next(groups, is_after_value=last is not None and last[1] is not None)) is not None:
+        for queue in every:
+            queue.take(step[0])
+        found.append(step)
+        last = step
+    return found
+
+
+def _next(groups: Sequence[Sequence[Queue]], *, is_after_value: bool) -> Step | None:
+    """Return the next step of all groups; None if more of their steps have to be made."""
+    count = 0
+    marks: list[str] = []  # of the groups that withhold the next characters
+    for group in groups:
+        if not all(queue.steps for queue in group):
+            return None
+        least = min(queue.steps[0][0] for queue in group)
+        count = min(count, least) if count else least
+        of_group = [mark for queue in group if (mark := queue.steps[0][1]) is not None]
+        if of_group:
+            marks.append(_strictest(of_group))
+            if type(marks[-1]) is not Reported and not (is_after_value and all(marks)):
+                break
+    if not count:
+        return None
+    return count, _strictest(marks) if marks else None
+
+
+def _strictest(marks: list[str]) -> str:
+    """Return the first mark that is no report, if there is one; without its name if a value goes on."""
+    strict = [mark for mark in marks if type(mark) is not Reported] or marks
+    return strict[0] if all(strict) else type(strict[0])()
+
+
+class Reading:
+    """A scanner with its view of the text."""
+
+    __slots__ = ("decoder", "queue", "scanner")
+
+    def __init__(self, scanner: Scanner) -> None:
+        self.scanner = scanner
+        self.decoder: Decoder | None = None
+        self.queue = Queue()
+
+    def feed(self, text: str) -> list[Step]:
+        """Read a piece and return the steps over what is written."""
+        decoder = self.decoder
+        if decoder is None:
+            return self.scanner.feed(text)
+        text = decoder.feed(text)
+        return decoder.as_written(self.scanner.feed(text)) if text else []
+
+    def end(self) -> list[Step]:
+        """Return the steps at the end of the text. An unfinished spelling after part of a value belongs to it."""
+        decoder = self.decoder
+        if decoder is None:
+            return self.scanner.end()
         steps: list[Step] = []
-        at = 0
-        for count, mark in found:
-            if mark is None:
-                steps += self.classes.feed(text[at : at + count])
+        if decoder.pending and self.scanner.spelled is SPELLED_IN_SECRETS:
+            before = self.scanner.fork().end()
+            if before and before[-1][1] is not None:
+                return [*decoder.as_written(before), (decoder.unread, "")]
+        if decoder.pending:
+            steps = self.scanner.feed(decoder.finish())
+        steps += self.scanner.end()
+        return [*decoder.as_written(steps), (decoder.unread, None)]
+
+    def fork(self) -> Reading:
+        """Return a reading in the same state."""
+        twin = copy(self)
+        twin.scanner = self.scanner.fork()
+        twin.decoder = None if self.decoder is None else self.decoder.fork()
+        twin.queue = self.queue.fork()
+        return twin
+
+
+class Readings:
+    """The readings of a text. Those of the text as it is read begin with its first spelling."""
+
+    def __init__(self, search: Search, before: str) -> None:
+        self._of_formats = len(search.finds) - 1
+        self.rows = [Reading(scanner) for scanner in scanners_of(search, before)]
+        self._count = len(self.rows)
+        self._pending = ""  # an unfinished spelling, which no reading has read
+        self._last: Step | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is undecided."""
+        return not self._pending and all(row.scanner.is_idle and row.queue.is_even for row in self.rows)
+
+    @property
+    def undecided(self) -> int:
+        """Number of characters at the end of the text that the searches have not decided."""
+        return len(self._pending) + max(len(row.scanner.held) for row in self.rows)
+
+    def resumable(self) -> tuple[str, str] | None:
+        """Return the text before and what is held, with which new readings could continue; None if more decides."""
+        if len(self.rows) > self._count or self._pending or not all(row.scanner.is_resumable for row in self.rows):
+            return None
+        if not all(row.queue.is_shown for row in self.rows):
+            return None
+        last = max((row.scanner for row in self.rows), key=lambda scanner: len(scanner.held))
+        return last.before, last.held
+
+    @property
+    def values(self) -> list[End]:
+        """The ends of values that are read."""
+        return [row.scanner.value for row in self.rows if row.scanner.value is not None]
+
+    @property
+    def ended_in(self) -> list[End]:
+        """The ends of the values in which the text ended."""
+        return [row.scanner.ended_in for row in self.rows if row.scanner.ended_in is not None]
+
+    def begin(self, begins: Callable[[Cursor], End | None]) -> None:
+        """Decide whether the text begins with a value, before it is searched."""
+        self.rows[self._of_formats].scanner.begins = begins
+
+    def mark_again(self) -> None:
+        """Begin a string in which the values that are read get a mark of their own."""
+        for row in self.rows:
+            row.scanner.mark_again()
+
+    def feed(self, text: str) -> list[Step]:
+        """Read a piece and return the steps that no later text can change."""
+        if len(self.rows) > self._count:
+            return self._both(text)
+        text, self._pending = self._pending + text, ""
+        if MAY_BE_SPELLED.search(text) is None:
+            return self._feed(text)
+        found = SPELLED.search(text)
+        if found is None:
+            end = unfinished_from(text)
+            self._pending = text[end:]
+            return self._feed(text[:end])
+        steps = self._feed(text[: found.start()])
+        self._read_twice()
+        return steps + self._both(text[found.start() :])
+
+    def end(self) -> list[Step]:
+        """Return the steps over the held characters at the end of the text."""
+        pending, self._pending = self._pending, ""
+        if pending:
+            self._read_twice()
+        steps = self._feed(pending)
+        if len(self.rows) == 1:
+            return steps + self.rows[0].end()
+        for row in self.rows:
+            row.queue.add(row.end())
+        return steps + self._merged()
+
+    def fork(self) -> Readings:
+        """Return readings in the same state."""
+        twin = copy(self)
+        twin.rows = [row.fork() for row in self.rows]
+        return twin
+
+    def _feed(self, text: str) -> list[Step]:
+        if not text:
+            return []
+        if len(self.rows) == 1:
+            return self.rows[0].feed(text)
+        for row in self.rows:
+            row.queue.add(row.feed(text))
+        return self._merged()
+
+    def _read_twice(self) -> None:
+        """Begin to read the text as it is read too."""
+        for row in self.rows[: self._count]:
+            twin = row.fork()
+            twin.decoder = Decoder(row.scanner.uncovered, row.scanner.spelled)
+            self.rows.append(twin)
+
+    def _merged(self) -> list[Step]:
+        groups = [[row.queue for row in self.rows[kind :: self._count]] for kind in range(self._count)]
+        steps = merge(groups, self._last)
+        self._last = steps[-1] if steps else self._last
+        return steps
+
+    def _both(self, text: str) -> list[Step]:
+        steps = self._feed(text)
+        pairs = zip(self.rows[: self._count], self.rows[self._count :], strict=True)
+        if all(_are_equal(*pair) for pair in pairs):
+            del self.rows[self._count :]
+        return steps
+
+
+def _are_equal(written: Reading, read: Reading) -> bool:
+    """Return whether two readings are in the same state from here on."""
+    state = written.scanner.state
+    is_idle = read.decoder is not None and read.decoder.is_idle and read.queue.is_even and written.queue.is_even
+    return is_idle and state is not None and state == read.scanner.state
+
+
+class TextFilter:
+    """The filter of one text.
+
+    Nearly every piece is decided by `Search.shown`; the readings begin where it cannot tell, and end when nothing near
+    is withheld any more.
+    """
+
+    __slots__ = (
+        "_before",
+        "_begun",
+        "_decide",
+        "_is_muted",
+        "_readings",
+        "_search",
+        "_shown",
+        "_uncovered",
+        "_words",
+        "held",
+    )
+
+    def __init__(self, search: Search) -> None:
+        self._search = search
+        self._decide = search.decider
+        self._words = search.words
+        self._before = " "  # the last characters that were shown
+        self.held = ""
+        """Characters that may begin a value, as long as no reading is needed."""
+        self._readings: Readings | None = None
+        self._uncovered = 0  # characters of the readings that no step covers
+        self._shown = 0  # of these, those that were shown or withheld with an earlier text
+        self._begun: str | None = None  # mark of a value that began in the earlier text, until its next character
+        self._is_muted = False  # whether a value that began in the earlier text has its mark there
+
+    @property
+    def is_open(self) -> bool:
+        """Whether anything is undecided, or a value is read."""
+        return bool(self.held) or (self._readings is not None and not self._readings.is_idle)
+
+    @property
+    def ends(self) -> list[End]:
+        """The ends of the values that are read."""
+        return [] if self._readings is None else self._readings.values
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether no reading is needed."""
+        return self._readings is None
+
+    @property
+    def ended_in(self) -> list[End]:
+        """The ends of the values in which the text ended, after `end`."""
+        return [] if self._readings is None else self._readings.ended_in
+
+    @property
+    def state(self) -> tuple[str, str] | None:
+        """The texts on which the reading of what follows depends; None if more than these decide."""
+        is_simple = self._readings is None and not self._shown and self._begun is None
+        return (self._before[-self._search.context :], self.held) if is_simple else None
+
+    def reaches_back(self, count: int) -> bool:
+        """Return whether what is undecided, or a value that is read, began before the last characters."""
+        undecided = len(self.held) if self._readings is None else self._readings.undecided
+        return bool(self.ends) or undecided > count
+
+    def quick(self, text: str, /) -> int:
+        """Read a piece in which nothing begins, or only at its end (`Filter.quick`)."""
+        shown = self.shows(text)
+        return -1 if shown is None else len(shown)
+
+    def shows(self, text: str, /) -> str | None:
+        """Read a piece in which nothing begins, or only at its end; return what is shown, None if nothing was read."""
+        if self._readings is not None:
+            return None
+        before = self._before
+        start = len(before)
+        whole = before + self.held + text
+        if text[:1] == " " and not self.held and before[-1] in _LETTERS and self._words is not None:
+            count = self._words.get(text)
+            end = self._decide_word(self._words, text, whole) if count is None else start + count
+        else:
+            end = self._decide(whole, start)
+        if end < start:
+            return None
+        if end == len(whole):
+            self.held = ""
+            self._before = whole if end <= BEFORE_CHARS else whole[-_LEAST_CHARS:]
+        else:
+            self.held = whole[end:]
+            self._before = whole[:end] if end <= BEFORE_CHARS else whole[end - _LEAST_CHARS : end]
+        return whole[start:end]
+
+    def _decide_word(self, words: dict[str, int], text: str, whole: str) -> int:
+        """Return the position up to which a text is shown, and keep what was decided about a word."""
+        start = len(whole) - len(text)
+        end = self._decide(whole, start)
+        if len(text) <= _WORD_MAX_CHARS and _IN_VALUES.search(text) is None:
+            if len(words) >= _WORDS_MAX:
+                words.clear()
+            words[text] = end - start
+        return end
+
+    def feed(self, text: str, /) -> list[Step]:
+        """Read a piece and return the steps that no later text can change."""
+        readings = self._readings
+        if readings is None:
+            if (count := self.quick(text)) >= 0:
+                return [(count, None)] if count else []
+            readings = self._begin()
+            text, self.held = self.held + text, ""
+        steps = readings.feed(text)
+        self._uncovered += len(text) - sum(count for count, _ in steps)
+        if self._shown or self._begun is not None:
+            steps = self._not_shown(steps)
+        if not self._shown and self._begun is None and (near := readings.resumable()) is not None:
+            self._resume(*near)
+        return steps
+
+    def end(self) -> list[Step]:
+        """Return the steps over the held characters at the end of the text."""
+        if self._readings is None:
+            held, self.held = self.held, ""
+            if not held:
+                return []
+            steps = self._begin().feed(held) + self._begin().end()
+        else:
+            steps = self._readings.end()
+        return self._not_shown(steps) if self._shown or self._begun is not None else steps
+
+    def goes_on(self, rest: str, /) -> bool:
+        """Return whether a text that follows would belong to a value that is withheld."""
+        return any(end.goes_on(rest) for end in (*self.ends, *self.ended_in))
+
+    def fork(self) -> TextFilter:
+        """Return a filter in the same state."""
+        twin = copy(self)
+        twin._readings = None if self._readings is None else self._readings.fork()
+        return twin
+
+    def continue_after(self, shown: str) -> None:
+        """Continue after text that was already shown. A value may have begun in it."""
+        self.feed(shown)
+        self._pass()
+
+    def following(self, separator: str = "", *, is_string: bool = False) -> TextFilter:
+        """Return the filter of the text that readers join with this one, before this one is ended.
+
+        A value that begins in this text goes on in the next one, where it has a mark only if its beginning was shown,
+        or if that is a string of its own.
+        """
+        twin = self.fork()
+        twin._begun, twin._is_muted = None, False
+        if not is_string:
+            ended = self.fork().end() if self.is_open else []
+            last = next((mark for count, mark in reversed(ended) if count), None)
+            twin._is_muted = last is not None or bool(self.ends)
+        if separator:
+            twin.feed(separator)
+        if is_string and twin._readings is not None:
+            twin._readings.mark_again()
+        twin._pass()
+        return twin
+
+    def begin(self, begins: Callable[[Cursor], End | None]) -> None:
+        """Decide whether the text begins with a value, before it is searched."""
+        self._begin().begin(begins)
+
+    def _resume(self, before: str, held: str) -> None:
+        """Leave the readings if the next piece can be decided without them."""
+        whole = (before or " ") + held
+        if _ESCAPE.search(before) is None and self._decide(whole, len(whole) - len(held)) == len(whole) - len(held):
+            self._before, self.held, self._readings, self._uncovered = before or " ", held, None, 0
+
+    def _begin(self) -> Readings:
+        if self._readings is None:
+            self._readings = Readings(self._search, self._before)
+        return self._readings
+
+    def _pass(self) -> None:
+        """Count what is held as passed on."""
+        if self.held:
+            held, self.held = self.held, ""
+            self._uncovered = len(held) - sum(count for count, _ in self._begin().feed(held))
+        self._shown = self._uncovered
+
+    def _not_shown(self, steps: list[Step]) -> list[Step]:
+        """Return the steps without the characters that were passed on with an earlier text."""
+        found: list[Step] = []
+        for count, mark in steps:
+            passed = min(count, self._shown)
+            self._shown -= passed
+            if passed and mark != "":
+                self._begun = mark
+            if count == passed:
+                continue
+            begun, self._begun = self._begun, None
+            if mark is not None and begun is not None and (passed or not mark):
+                found.append((count - passed, type(begun)() if self._is_muted else begun))
             else:
-                steps += [*self.classes.end(), (count, mark)]
-            at += count
-        self._held = text[at:]
-        return steps if not self.classes.held else steps + self.classes.feed("", self._held)
+                found.append((count - passed, mark))
+        return found
+
+
+class Union:
+    """The filter of a text that is read in several ways at once: what any of them withholds is withheld.
+
+    Args:
+        readings: the filters.
+        held: number of characters that only the first one has read, and no step covers.
+    """
+
+    def __init__(self, readings: Sequence[Filter], held: int = 0) -> None:
+        self.readings = [*readings]
+        self._last: Step | None = None
+        self._queues = [Queue([(held, None)] if held and at else []) for at in range(len(self.readings))]
+
+    @property
+    def settled(self) -> TextFilter | None:
+        """A filter that can replace this one, because all are in the same state."""
+        first = self.readings[0]
+        if not isinstance(first, TextFilter) or not all(queue.is_even for queue in self._queues):
+            return None
+        state = first.state
+        is_same = state is not None and all(
+            isinstance(each, TextFilter) and each.state == state for each in self.readings
+        )
+        return first if is_same else None
+
+    def quick(self, _text: str, /) -> int:
+        """Leave every piece to `feed`."""
+        return -1
+
+    def feed(self, text: str, /) -> list[Step]:
+        """Read a piece and return the steps that no later text can change."""
+        return self._merged([each.feed(text) for each in self.readings])
+
+    def end(self) -> list[Step]:
+        """Return the steps over the held characters at the end of the text."""
+        return self._merged([each.end() for each in self.readings])
+
+    def goes_on(self, rest: str, /) -> bool:
+        """Return whether a text that follows would belong to a value that is withheld."""
+        return any(each.goes_on(rest) for each in self.readings)
+
+    def _merged(self, steps: list[list[Step]]) -> list[Step]:
+        for queue, more in zip(self._queues, steps, strict=True):
+            queue.add(more)
+        merged = merge([self._queues], self._last)
+        self._last = merged[-1] if merged else self._last
+        return merged

@@ -23,12 +23,19 @@ from projector.redaction import patterns
 from projector.redaction.rules import TextClass
 from projector.redaction.text_checks import CHECKS, EXTENSIONS
 
+FENCE: Final = TextClass("fence", "", "", "```|~~~", run="[0-9A-Za-z_+#-]", least=3, most=32, before="`|~")
+"""The beginning or end of fenced code in Markdown."""
+ASSIGNED: Final = TextClass(
+    "credentials", "", "", r"[0-9A-Za-z_!@#$%^&*+~/.-]", run="[0-9A-Za-z_!@#$%^&*+~/.-]", least=10, most=256,
+    before="[0-9A-Za-z_!@#$%^&*+~/.-]",
+)  # fmt: skip
+"""A word in code that may be the value of a sensitive word."""
 _WORD: Final = "[0-9A-Za-z_]"
 _WORD_CHAR: Final = re.compile(_WORD)
 _DIGITS: Final = "0123456789"
 
 
-class Found(NamedTuple):
+class Candidate(NamedTuple):
     """A value of a class, or text that may become one (`row` is None)."""
 
     start: int
@@ -55,7 +62,12 @@ class TextSearch:
         self.looks_back = max(map(looks_back, rows), default=1)
         """How many characters before a candidate decide whether it is one."""
 
-    def first(self, text: str, start: int, *, at_end: bool) -> Found | None:
+    def near(self, text: str, start: int) -> int:
+        """Return the first position at or after `start` where a value may begin; -1 if none does."""
+        found = self._near.search(text, start)
+        return -1 if found is None else found.start()
+
+    def first(self, text: str, start: int, *, at_end: bool) -> Candidate | None:
         """Return the first value at or after a position, or the first text that may become one."""
         at = start
         while (near := self._near.search(text, at)) is not None:
@@ -65,9 +77,9 @@ class TextSearch:
             at = near.start() + 1
         return None
 
-    def _at(self, text: str, at: int, *, at_end: bool) -> Found | None:
+    def _at(self, text: str, at: int, *, at_end: bool) -> Candidate | None:
         """Return the longest value at a position; open text if any class may still have one there."""
-        best: Found | None = None
+        best: Candidate | None = None
         for each in self._rows:
             match = each.near.match(text, at)
             if match is None:
@@ -75,9 +87,9 @@ class TextSearch:
             is_cut = match.end() == len(text)
             end = None if is_cut and not at_end else _end(each, text, match, at_end=at_end)
             if end is None:
-                return Found(at, len(text), None)
+                return Candidate(at, len(text), None)
             if end > at and (best is None or end > best.end):
-                best = Found(at, end, each.row)
+                best = Candidate(at, end, each.row)
         return best
 
 

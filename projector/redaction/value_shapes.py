@@ -1,4 +1,4 @@
-"""Whether a value behind a sensitive key is a secret: a placeholder, a word of a language, code or prose is none.
+"""Whether a value after a sensitive key is a secret: a placeholder, a word of a language, code or prose is none.
 
 The tables are the decision. They were chosen by counting: source files of the standard library and of packages must
 stay as they are, and passwords as people and generators make them must not.
@@ -7,7 +7,10 @@ stay as they are, and passwords as people and generators make them must not.
 from __future__ import annotations
 
 import re
-from typing import Final
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from projector.redaction.rules import KeyRules, Verdict
 
 _NOT_SET: Final = (
     "none null nil nan true false undefined yes no on off empty missing unset default unknown unspecified n/a"
@@ -108,7 +111,50 @@ def is_template(value: str) -> bool:
     if value.startswith("$") and _is_jumble(value[1:]):
         return False
     rest, count = _INTERPOLATION.subn(" ", value)
-    return bool(count) and not has_secret_word(rest)
+    return bool(count) and not has_secret_word(rest) and not is_symbolic(value, least=_SHAPE_MIN_CHARS)
+
+
+def is_symbolic(value: str, *, least: int = 8) -> bool:
+    """Return whether a word has the symbols and the letters of a generated password, and not those of code."""
+    if is_empty(value):
+        return False
+    if _is_varied(value):
+        return True
+    word = value.rstrip(".,;:)]}>")
+    if len(word) < least or len(_ODD_SYMBOL.findall(word)) < _SYMBOLS_MIN or _CODE_OF_SYMBOLS.search(word) is not None:
+        return False
+    return sum(expression.search(word) is not None for expression in (_DIGIT, _LOWER, _UPPER)) > 1
+
+
+def _is_varied(word: str) -> bool:
+    """Return whether a word changes between letters, digits and symbols more often than code does."""
+    if len(word) < _VARIED_MIN_CHARS or len({*_SYMBOLS.findall(word)}) < _VARIED_MIN_SYMBOLS:
+        return False
+    kinds = [
+        0 if char.islower() else 1 if char.isupper() else 2 if char.isdigit() else 3 if char.isascii() else 4
+        for char in word
+    ]
+    changes = sum(one != other for one, other in pairwise(kinds))
+    return len({*kinds}) > _VARIED_MIN_KINDS and changes >= _VARIED_CHANGES * len(word)
+
+
+_SYMBOLS: Final = re.compile(r"[^\w\s]")
+_VARIED_MIN_CHARS: Final = 10
+_VARIED_MIN_SYMBOLS: Final = 3
+_VARIED_MIN_KINDS: Final = 3
+_VARIED_CHANGES: Final = 0.55
+"""Changes for each character: a password of random letters, digits and symbols has 0.7, code at most 0.5."""
+_ODD_SYMBOL: Final = re.compile(r"[!@#$%^&*<>~?+,;{}()\[\]]")
+_SYMBOLS_MIN: Final = 2
+_CODE_OF_SYMBOLS: Final = re.compile(
+    r"""
+    ^[!&*]*[A-Za-z_$][\w$.:]*[<(\[] (?: [\w\s.:,<>\[\]()?&'*|$=!+/-]* ) $   # calls, indexes and types
+    | ^[@$]? \$? [({]{1,2} | \$\{ | \{\{ | \$\( | %\( | </ | => | -> | :: | && | \|\| | [,;&?] \w+ [=:]   # other code
+    | \{ \w* \} [-_/.:@]* (?: \{ | $ ) | ^ [-_/.:@]* \{ | % [sd] (?![A-Za-z0-9]) | [({] [A-Za-z_]* [)}] (?![A-Za-z0-9])
+    """,
+    re.VERBOSE,
+)
+"""A part of a word that only code and templates have, or a word that is all code."""
 
 
 def is_short_number(value: str) -> bool:
@@ -216,3 +262,170 @@ _HEX_KEY: Final = re.compile("[0-9a-f]{32,}|[0-9A-F]{32,}")
 def is_short_word(value: str) -> bool:
     """Return whether a value is a short word in capital letters, as names of tokens in parsers are."""
     return len(value) < _SHAPE_MIN_CHARS - 2 and value.isalpha() and value.isupper()
+
+
+# places
+
+BLANKS: Final = re.compile(r"[ \t]*+")
+SPACES: Final = re.compile(r"[ \t\r\n]*+")
+SLASHES: Final = re.compile(r"\\*+")
+BARE: Final = re.compile(r"[^\s\"'`,;<>]*+")
+PARAMETER: Final = re.compile(r"[^\s\"'`,;<>&]*+")
+QUOTES: Final = "\"'`"
+
+
+ANNOUNCE_CHARS: Final = 80
+"""Maximum length of a string that is the key of the next one."""
+
+
+class Place(NamedTuple):
+    """Where a value stands: the text before its key, the key, and the words that make keys sensitive."""
+
+    head: str
+    key: str
+    keys: KeyRules
+    verdict: Verdict = Verdict.SENSITIVE
+    link: str = ""
+
+    @property
+    def line(self) -> str:
+        """The text before the key on its line."""
+        return self.head[max(self.head.rfind("\n"), self.head.rfind("\r")) + 1 :]
+
+    @property
+    def begins_line(self) -> bool:
+        """Whether the key is the first word of its line."""
+        return _LINE_START.fullmatch(self.line) is not None
+
+    @property
+    def is_parameter(self) -> bool:
+        """Whether the key is a parameter of an address or a form."""
+        return self.head[-1:] in ("?", "&") and bool(self.head)
+
+    @property
+    def closers(self) -> str:
+        """Punctuation that certainly ends a value without quotes: a quote or a tag that is open before the key."""
+        line = self.line
+        quotes = "".join(quote for quote in QUOTES if line.count(quote) % 2)
+        return quotes + "<>" * ("<" in line) + "&" * self.is_parameter
+
+    @property
+    def is_variable(self) -> bool:
+        """Whether the key is a variable of an environment, directly before its value."""
+        return self.link == "=" and self.key == self.key.upper()
+
+
+_LINE_START: Final = re.compile(
+    r"[ \t>+|#*-]*(?:(?:export|set|setx|ENV|ARG|let|var|const|local|declare -x)[ \t]+)?[$@]?"
+)
+
+
+def is_key_name(text: str, keys: KeyRules) -> bool:
+    """Return whether a value is the name of a secret, as in `token = "csrf_token"` or `password=password`."""
+    return (is_name(text) or ("_" in text and text.isidentifier())) and keys.verdict(text) is not Verdict.PLAIN
+
+
+# values without quotes
+
+
+def is_secret_shape(word: str, place: Place) -> bool:
+    """Return whether a word without quotes looks like a secret, or stands where only a secret can."""
+    plain = word.rstrip(".,;:)]}")
+    if begins_key_file(word) or is_empty(plain) or is_template(plain) or is_short_number(plain):
+        return False
+    is_digits = _DIGITS_ONLY.fullmatch(plain) is not None
+    if place.verdict is Verdict.SENSITIVE_UNLESS_NUMBER and is_digits:
+        return False
+    if place.is_variable or place.is_parameter or "-" in place.head[-1:]:
+        return not is_key_name(plain, place.keys) and not is_path(plain)
+    if is_digits:
+        return _MAY_BE_NUMBER.search(place.key) is not None or len(plain) >= _DIGITS_MIN_CHARS
+    return not is_code(word) and has_secret_shape(plain) and not is_key_name(plain, place.keys)
+
+
+_MAY_BE_NUMBER: Final = re.compile(r"(?i)pass|pin|pwd|secret|otp|code")
+_DIGITS_ONLY: Final = re.compile(r"[0-9]+(?:[-_.][0-9]+)*")
+_DIGITS_MIN_CHARS: Final = 6
+"""A shorter number under a key such as `token` may be a count."""
+
+
+def is_secret_place(word: str, place: Place, before: str, after: str) -> bool:
+    """Return whether a word without the shape of a secret is one because of where it stands.
+
+    Directly behind `=` or `:` a name is one too, except in calls, as in `password=hunter`. Elsewhere a name is code.
+    """
+    plain = word.rstrip(".,;:)]}")
+    if (
+        begins_key_file(word)
+        or is_empty(plain)
+        or is_template(plain)
+        or is_path(plain)
+        or is_address(plain)
+        or is_short_number(plain)
+        or is_key_name(plain, place.keys)
+        or (place.verdict is not Verdict.SENSITIVE and _DIGITS_ONLY.fullmatch(plain) is not None)
+    ):
+        return False
+    if before in ("=", ":", ">") and place.link.strip() == place.link and not place.link.endswith("::"):
+        return not _is_expression(word) or not _is_argument(word, place, after)
+    if ":" not in place.link:
+        return False
+    if _is_expression(word):
+        return place.begins_line and after in ("\n", "\r", "") and "_" in plain and plain.islower()
+    return place.link[:1] in ("\\", *QUOTES) or _WITH_SYMBOL.match(plain) is not None
+
+
+_WITH_SYMBOL: Final = re.compile(r"[A-Za-z/]{0,24}[0-9@#$%^&*+=~]")
+_EXPRESSION: Final = re.compile(
+    r"[!*&]*[A-Za-z_$][\w$]*(?:(?:\.|::|->|\?\.)[A-Za-z_$][\w$]*)*(?:[(\[{].*|[)\]}]*[,;:.]?)", re.DOTALL
+)
+
+
+def _is_expression(word: str) -> bool:
+    """Return whether a word is a name, an attribute, a call or an index in code."""
+    return _EXPRESSION.fullmatch(word) is not None
+
+
+_ACTIONS: Final = re.compile(
+    "add|all|admin|check|create|delete|generate|get|list|manage|new|read|refresh|remove|reset|revoke|rotate|set|show|"
+    "sync|test|update|validate|verify|view|write"
+)
+"""What follows the colon in the names of scopes and tasks: `token:read`."""
+
+
+def _is_argument(word: str, place: Place, after: str) -> bool:
+    """Return whether a word stands in a call or an object of code, as in `login(user, token=session)`."""
+    if word.endswith(("(", "[", "{")) or word.count(")") > word.count("(") or _is_open(place.head, "(", ")"):
+        return True
+    if ":" in place.link and (
+        place.link[:1] in ("\\", *QUOTES) or _is_open(place.head, "{", "}") or _ACTIONS.fullmatch(word) is not None
+    ):
+        return True
+    return place.begins_line and place.line[:1] in (" ", "\t") and after == ","
+
+
+def _is_open(text: str, opening: str, closing: str) -> bool:
+    return text.rfind(opening) > text.rfind(closing)
+
+
+_CALL: Final = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|->|\?\.)[A-Za-z_$][\w$]*)*!?[(\[].*", re.DOTALL)
+_DOTTED: Final = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|->|\?\.)[A-Za-z_$][\w$]*)+[.,:;)\]}]*")
+_MIXED_WORD: Final = re.compile(
+    r"(?=[^.(\[]*[a-z])(?=[^.(\[]*[A-Z])[A-Za-z_]*[0-9]|(?=[A-Za-z0-9]{8})[A-Za-z]*[0-9]+[A-Za-z]+[0-9]"
+)
+"""Small and capital letters and digits, or a long part with digits in two places: no name in code."""
+_CLOSES_A_CALL: Final = re.compile(r"[)\]][A-Za-z0-9]")
+
+
+def is_code(word: str) -> bool:
+    """Return whether a word is a call, an index or an attribute; `kX9(mQ2)vT7` is none."""
+    if _DOTTED.fullmatch(word) is not None:
+        return not any(map(_MIXED_WORD.match, word.split(".")))
+    return is_call(word)
+
+
+def is_call(word: str) -> bool:
+    """Return whether a word is a call or an index."""
+    if _CALL.fullmatch(word) is None:
+        return False
+    return _MIXED_WORD.match(word) is None and _CLOSES_A_CALL.search(word) is None

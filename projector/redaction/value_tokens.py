@@ -1,17 +1,17 @@
-"""Decisions about values that no key announces: what follows a scheme, private keys, the rest of a credential."""
+"""Decisions about values that no key announces: what follows a scheme, and private keys."""
 
 from __future__ import annotations
 
 import base64
 import re
+from collections.abc import Mapping
 from typing import Final
 
 from projector.redaction import value_shapes
-from projector.redaction.cursor import Cursor
+from projector.redaction.assignments import Decide, Take, after_key, any_value
 from projector.redaction.rules import KeyRules
-from projector.redaction.value_extents import PrivateKey, Tail
-from projector.redaction.value_kinds import any_value
-from projector.redaction.value_places import Place, Take, is_key_name
+from projector.redaction.value_ends import Cursor, PrivateKey, Tail
+from projector.redaction.value_shapes import Place, is_key_name
 
 _TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/=-]*+")
 _TOKEN_CHARS: Final = 20
@@ -54,6 +54,7 @@ def _is_code(cursor: Cursor, word: str, keys: KeyRules) -> bool:
 
 _CODE: Final = re.compile(r"[A-Za-z0-9_%./~=-]*+")
 _CODE_CHARS: Final = 16
+_NEVER_MORE: Final = 6
 _CODE_DIGITS: Final = 4
 
 
@@ -103,24 +104,14 @@ def argument(cursor: Cursor, before: str, keys: KeyRules) -> Take | None:
     return any_value(cursor, Place(before, "password", keys))
 
 
-_NEVER_MORE: Final = 6
-
-
-def after_cut(cursor: Cursor, before: str, _keys: KeyRules) -> Take | None:
-    """Decide whether a string continues a credential at the end of the string before it; `before` is its class."""
-    tail = re.compile(before)
-    found = cursor.run(tail)
-    is_secret = value_shapes.has_secret_shape(found) and len(found) >= _NEVER_MORE
-    return Take(0, Tail(tail)) if is_secret or "\n" in found else None
-
-
-def class_of_piece(tail: str, text: str) -> re.Pattern[str] | None:
-    """Return the class of a credential if a string behind it may be a piece of it: no word, and all of the class."""
-    is_word = text.isalpha() and (text.islower() or text.isupper() or text.istitle())
-    piece = re.compile(tail)
-    return piece if text and not is_word and piece.fullmatch(text) is not None else None
-
-
-def rest(_cursor: Cursor, before: str, _keys: KeyRules) -> Take:
-    """Withhold the rest of a credential that is in two strings already; `before` is its class."""
-    return Take(0, Tail(re.compile(before)))
+READERS: Final[Mapping[str, Decide]] = {
+    "key": after_key,
+    "bearer": bearer,
+    "basic": basic,
+    "code": code,
+    "protocols": protocols,
+    "pem": pem,
+    "encoded-pem": encoded_pem,
+    "argument": argument,
+}
+"""Name of a reader in the rule files -> its decision."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 from urllib.parse import unquote, unquote_plus
 
@@ -24,19 +24,16 @@ from projector.redaction.clean import (
     notice,
     render,
 )
-from projector.redaction.content_filter import Carry, ContentFilter
-from projector.redaction.detector import Detector
-from projector.redaction.filters import clean_plain
 from projector.redaction.internals import without_internals
-from projector.redaction.json_filter import string_filter
-from projector.redaction.json_grammar import BLANKS
-from projector.redaction.neighbours import announcing, carry_after, carry_of, neighbour, passes_after
+from projector.redaction.json_filter import string_filter, strings_of
+from projector.redaction.json_grammar import end_of_blanks
 from projector.redaction.policy import Limits
 from projector.redaction.rules import Verdict, is_value_of_pair, normal_form
-from projector.redaction.steps import StepWriter, in_pieces
-from projector.redaction.string_filter import OPENERS
-from projector.redaction.tree_bounds import INT64, is_within
-from projector.redaction.value_contexts import announces
+from projector.redaction.search import Search
+from projector.redaction.spellings import Step
+from projector.redaction.steps import StepWriter
+from projector.redaction.strings import OPENERS, clean_plain
+from projector.redaction.text_filter import Filter, Queue, in_pieces, merge
 
 _MESSAGE_MAX_CHARS: Final = 4_096
 """Characters of an error message that are read: several times as many as are shown, as names are replaced."""
@@ -46,10 +43,10 @@ AT_ONCE_MAX_CHARS: Final = 32_768
 # texts
 
 
-def clean_message(detector: Detector, text: str, max_chars: int) -> Cleaned[CleanText]:
+def clean_message(search: Search, text: str, max_chars: int) -> Cleaned[CleanText]:
     """Return an error message without what `clean_text` and `without_internals` withhold, cut to a limit."""
     read_chars = max(_MESSAGE_MAX_CHARS, 2 * max_chars)
-    cleaned = clean_text(detector, text, read_chars)
+    cleaned = clean_text(search, text, read_chars)
     safe = str(cleaned.value)
     if len(text) > read_chars:
         safe = safe.rpartition(" ")[0]  # the last word may be part of a name
@@ -59,45 +56,90 @@ def clean_message(detector: Detector, text: str, max_chars: int) -> Cleaned[Clea
     return Cleaned(shown.value, bounded([*redacted, *truncated]))
 
 
-def clean_text(detector: Detector, text: str, max_chars: int | None = None) -> Cleaned[CleanText]:
+def clean_text(search: Search, text: str, max_chars: int | None = None) -> Cleaned[CleanText]:
     """Return a text without credentials, registered values and sensitive values of JSON in it, cut to a limit."""
-    return Adjacent(detector).clean(text, max_chars)
+    text = codec.scrub(text)
+    return bound(text, max_chars) if is_clean(search, text) else _clean(string_filter(search, 1), text, max_chars)
 
 
-class Adjacent:
-    """Cleaner of strings that follow each other, as entries of an array or of a log: together they are one context.
+class Entries:
+    """Cleaner of the strings of an array, which are searched as one text too."""
 
-    A key or an option announces the next string, a private key may be a list of its lines, and a credential may be cut.
-    """
-
-    def __init__(self, detector: Detector) -> None:
-        self._detector = detector
-        self._after: Carry | None = None
+    def __init__(self, search: Search) -> None:
+        self._strings = strings_of(search)
 
     def clean(self, text: str, max_chars: int | None = None) -> Cleaned[CleanText]:
         """Return the next string, cleaned, cut to a limit."""
         text = codec.scrub(text)
-        if is_clean(self._detector, text) and passes_after(self._detector, self._after, text):
-            self.leave(None, text)
+        if len(text) <= AT_ONCE_MAX_CHARS and self._strings.passes(text):
             return bound(text, max_chars)
-        string = self.filter_of()
+        string = self._strings.filter()
         cleaned = _clean(string, text, max_chars)
-        self.leave(string, text)
+        self._strings.leave(string, text)
         return cleaned
 
-    def filter_of(self) -> ContentFilter:
-        """Return the filter of the next string."""
-        return neighbour(string_filter(self._detector, 1, self._after), self._detector, self._after)
 
-    def leave(self, string: ContentFilter | None, text: str) -> None:
-        """Keep what a string leaves to the next one; its filter is None if it passed."""
-        carry = string.carry().in_list() if string is not None else carry_of(self._detector, text)
-        self._after = carry_after(carry, text)
-        if announces(text, self._detector.keys):
-            self._after = announcing(text, self._after)
+def clean_continued(search: Search, texts: Iterable[str], max_chars: int | None) -> list[Cleaned[CleanText]]:
+    """Return texts that follow each other, as the entries of a log do, each cleaned and cut to a limit.
+
+    Each is read as the strings of an array are, and all of them as one text, which may be a document. All entries are
+    there, so nothing of a secret is shown because its end was not known yet.
+    """
+    strings, joined = strings_of(search), string_filter(search, 1)
+    each, whole = Queue(), Queue()
+    read: list[tuple[str, bool]] = []  # what was read of each text, and whether that is all
+    steps: list[Step] = []
+    for text in map(codec.scrub, texts):
+        string = strings.filter()
+        count = shown = 0
+        for piece in in_pieces(text):
+            found = string.feed(piece)
+            each.add(found)
+            whole.add(joined.feed(piece))
+            count += len(piece)
+            shown += sum(length for length, mark in found if mark is None)
+            if max_chars is not None and shown > max_chars:
+                break
+        each.add(string.end())
+        read.append((text[:count], count == len(text)))
+        if count == len(text):
+            strings.leave(string, text)
+        else:
+            whole.add(joined.end())
+            strings, joined = strings_of(search), string_filter(search, 1)
+        steps += merge([[whole, each]])
+    whole.add(joined.end())
+    steps += merge([[whole, each]])
+    return [_bounded(text, is_whole, max_chars) for text, is_whole in _applied(steps, read)]
 
 
-def _clean(string: ContentFilter, text: str, max_chars: int | None) -> Cleaned[CleanText]:
+def _applied(steps: list[Step], read: list[tuple[str, bool]]) -> Iterator[tuple[str, bool]]:
+    """Yield the texts with the steps over all of them applied; a text that begins withheld has a mark of its own."""
+    queue = Queue(steps)
+    last = REDACTED
+    for text, is_whole in read:
+        parts: list[str] = []
+        at = 0
+        while at < len(text):
+            length, mark = queue.steps[0] if queue.steps else (len(text), "")
+            count = min(length, len(text) - at)
+            queue.take(count)
+            if mark is None:
+                parts.append(text[at : at + count])
+            elif mark or not at:
+                last = mark or last
+                parts.append(last)
+            at += count
+        yield "".join(parts), is_whole
+
+
+def _bounded(text: str, is_whole: bool, max_chars: int | None) -> Cleaned[CleanText]:  # noqa: FBT001 - a fact of the text
+    cut = bound(text, max_chars)
+    truncated = cut.notices or (() if is_whole else TRUNCATED_HERE)
+    return Cleaned(cut.value, (REDACTED_HERE if MARK.search(cut.value) else ()) + truncated)
+
+
+def _clean(string: Filter, text: str, max_chars: int | None) -> Cleaned[CleanText]:
     writer = StepWriter()
     parts: list[str] = []
     count = 0
@@ -113,10 +155,10 @@ def _clean(string: ContentFilter, text: str, max_chars: int | None) -> Cleaned[C
     return Cleaned(cleaned.value, REDACTED_HERE + cleaned.notices) if shows_mark else cleaned
 
 
-def clean_key(detector: Detector, text: str, max_chars: int) -> Cleaned[CleanText]:
+def clean_key(search: Search, text: str, max_chars: int) -> Cleaned[CleanText]:
     """Return the key of an object, cleaned; it is searched like text but never parsed as JSON."""
     text = codec.scrub(text)
-    clean = clean_plain(detector, text)
+    clean = clean_plain(search, text)
     key = bound(clean, max_chars)
     return key if clean == text else Cleaned(key.value, REDACTED_HERE + key.notices)
 
@@ -128,11 +170,10 @@ def bound(text: str, max_chars: int | None) -> Cleaned[CleanText]:
     return Cleaned(CleanText(cut_text(text, max_chars)), TRUNCATED_HERE)
 
 
-def is_clean(detector: Detector, text: str) -> bool:
+def is_clean(search: Search, text: str) -> bool:
     """Return whether one search shows that nothing is withheld; False if more searching is needed."""
-    blanks = BLANKS.match(text)
-    first = text[blanks.end() : blanks.end() + 1] if blanks else ""
-    return len(text) <= AT_ONCE_MAX_CHARS and first not in OPENERS and detector.passes(text)
+    first = text[end_of_blanks(text, 0) :][:1]
+    return len(text) <= AT_ONCE_MAX_CHARS and first not in OPENERS and search.is_clean(text)
 
 
 # web addresses
@@ -156,39 +197,39 @@ _VALUE_OF_SECRET: Final = re.compile(r"(?=.*[0-9A-Z%_.~+/=-]).{6,}", re.DOTALL)
 """A secret in an address has six characters or more, and is not one word in lower case: `?key=name`."""
 
 
-def clean_url(detector: Detector, url: str, max_chars: int) -> Cleaned[CleanText]:
+def clean_url(search: Search, url: str, max_chars: int) -> Cleaned[CleanText]:
     """Return an address without user name and password, and without the values of sensitive parameters."""
     web = _WEB.fullmatch(codec.scrub(url[: _READ_TIMES * max_chars]))
     if web is None:
         return Cleaned(CleanText(REDACTED), REDACTED_HERE)
     user = f"{REDACTED}@" if web["user"] else ""
-    path = _url_part(detector, web["path"], unquote(web["path"]))
-    parameters = _PARAMETERS.sub(lambda part: part[1] + _url_parameter(detector, part[2]), web["parameters"])
+    path = _url_part(search, web["path"], unquote(web["path"]))
+    parameters = _PARAMETERS.sub(lambda part: part[1] + _url_parameter(search, part[2]), web["parameters"])
     address = web["scheme"] + user + web["host"] + path + parameters
-    cleaned = clean_text(detector, address, max_chars)
+    cleaned = clean_text(search, address, max_chars)
     notices = cleaned.notices if address == web[0].lstrip() else REDACTED_HERE + cleaned.notices
     if len(url) > _READ_TIMES * max_chars:
         notices += TRUNCATED_HERE
     return Cleaned(cleaned.value, bounded(notices))
 
 
-def _url_parameter(detector: Detector, text: str) -> str:
+def _url_parameter(search: Search, text: str) -> str:
     """Return one parameter of a query or fragment; its name is checked like the key of an object."""
     name, equals, value = text.partition("=")
     if not equals:  # an encoded equals sign, as in an address inside a parameter
-        return _url_part(detector, text, unquote_plus(text))
+        return _url_part(search, text, unquote_plus(text))
     key = _decoded(unquote_plus(name))
     is_secret = normal_form(key) in _SECRET_PARAMETERS and _VALUE_OF_SECRET.fullmatch(value)
-    if is_secret or detector.keys.verdict(key).hides_text(unquote_plus(value)):
+    if is_secret or search.keys.verdict(key).hides_text(unquote_plus(value)):
         return f"{name}={REDACTED}"
-    return name + equals + _url_part(detector, value, unquote_plus(value))
+    return name + equals + _url_part(search, value, unquote_plus(value))
 
 
-def _url_part(detector: Detector, text: str, decoded: str) -> str:
+def _url_part(search: Search, text: str, decoded: str) -> str:
     """Return a part of an address, or a mark if its percent-encoding, which may be double, hides a secret."""
     if text == decoded:
         return text
-    return text if not any(clean_text(detector, way).notices for way in {decoded, _decoded(decoded)}) else REDACTED
+    return text if not any(clean_text(search, way).notices for way in {decoded, _decoded(decoded)}) else REDACTED
 
 
 def _decoded(text: str) -> str:
@@ -208,30 +249,30 @@ _MAX_PATHS: Final = 64  # more than an event has notices; the notices that follo
 
 
 def clean_tree(
-    value: object, limits: Limits, string_max_chars: int | None, detector: Detector | None = None
+    value: object, limits: Limits, string_max_chars: int | None, search: Search | None = None
 ) -> Cleaned[CleanJson]:
     """Return a tree of JSON's types, in bounded strings, containers and depth.
 
-    Without a detector the tree was parsed from clean text and only needs its bounds; one within them is returned.
+    Without a search the tree was parsed from clean text and only needs its bounds; one within them is returned.
     """
     if (
-        detector is None
+        search is None
         and string_max_chars is not None
         and type(value) is dict
         and is_within(value, limits, string_max_chars)
     ):
         return Cleaned(CleanJson(value))
-    walk = _Walk(limits, string_max_chars, detector)
+    walk = _Walk(limits, string_max_chars, search)
     tree = walk.value(value)
     return Cleaned(CleanJson(tree), bounded(walk.notices))
 
 
 class _Walk:
-    def __init__(self, limits: Limits, string_max_chars: int | None, detector: Detector | None) -> None:
+    def __init__(self, limits: Limits, string_max_chars: int | None, search: Search | None) -> None:
         self._limits = limits
         self._string_max_chars = string_max_chars
-        self._detector = detector
-        self._numbers = detector.values if detector is not None and detector.values.has_numbers else None
+        self._search = search
+        self._numbers = search.values if search is not None and search.values.has_numbers else None
         self._path: list[str | int] = []
         self._is_described = False  # whether the object is part of a description under a sensitive key
         self.notices: dict[Notice, None] = {}  # a set in order
@@ -253,15 +294,19 @@ class _Walk:
     def _notice(self, kind: NoticeType) -> None:
         self.notices[notice(kind, render(self._path) if len(self.notices) < _MAX_PATHS else "")] = None
 
-    def _string(self, text: str, adjacent: Adjacent | None = None) -> str:
-        if self._detector is None:
+    def _string(self, text: str, entries: Entries | None = None) -> str:
+        if self._search is None:
             return self._noticed(bound(codec.scrub(text), self._string_max_chars))
-        return self._noticed((adjacent or Adjacent(self._detector)).clean(text, self._string_max_chars))
+        return self._noticed(
+            entries.clean(text, self._string_max_chars)
+            if entries
+            else clean_text(self._search, text, self._string_max_chars)
+        )
 
     def _key(self, text: str) -> Cleaned[CleanText]:
-        if self._detector is None:
+        if self._search is None:
             return bound(codec.scrub(text), self._limits.key_max_chars)
-        return clean_key(self._detector, text, self._limits.key_max_chars)
+        return clean_key(self._search, text, self._limits.key_max_chars)
 
     def _noticed(self, cleaned: Cleaned[CleanText]) -> str:
         for each in cleaned.notices:
@@ -283,14 +328,14 @@ class _Walk:
         found: list[object] = []
         most = self._max_entries()
         self._path.append(0)
-        adjacent: Adjacent | None = None
+        following: Entries | None = None
         for at, entry in enumerate(entries[:most]):
             self._path[-1] = at
-            if isinstance(entry, str) and self._detector is not None:
-                adjacent = adjacent or Adjacent(self._detector)
-                found.append(self._string(entry, adjacent))
+            if isinstance(entry, str) and self._search is not None:
+                following = following or Entries(self._search)
+                found.append(self._string(entry, following))
             else:
-                adjacent = None
+                following = None
                 found.append(self.value(entry))
         self._path.pop()
         if len(entries) > most:
@@ -301,7 +346,7 @@ class _Walk:
         found: dict[str, object] = {}
         most = self._max_entries()
         self._path.append("")
-        verdict = Verdict.PLAIN if self._detector is None else self._detector.keys.verdict_of_pair(members)
+        verdict = Verdict.PLAIN if self._search is None else self._search.keys.verdict_of_pair(members)
         for name, member in list(members.items())[:most]:
             cleaned = self._key(str(name))
             self._path[-1] = cleaned.value
@@ -313,7 +358,7 @@ class _Walk:
 
     def _member(self, name: str, member: object, pair: Verdict) -> object:
         parent = str(self._path[-2]) if len(self._path) > 1 else ""
-        is_hidden = self._detector is not None and self._detector.keys.hides(name, member)
+        is_hidden = self._search is not None and self._search.keys.hides(name, member)
         if not is_hidden and self._is_described and not descriptions.is_keyword(name, parent):
             is_hidden = Verdict.SENSITIVE.hides(member)
         if not is_hidden and not (is_value_of_pair(name) and pair.hides(member)):
@@ -333,3 +378,53 @@ class _Walk:
     def _max_entries(self) -> int:
         """Return the maximum number of entries of a container at this depth; 0 below the deepest level."""
         return self._limits.container_max_entries if len(self._path) < self._limits.container_max_depth else 0
+
+
+# trees within their bounds, which need not be copied
+
+INT64: Final = range(-(2**63), 2**64)
+"""The integers that JSON encoders write: signed or unsigned, of 64 bits."""
+
+
+def is_within(tree: dict[str, object], limits: Limits, string_max_chars: int) -> bool:
+    """Return whether a parsed object is within its bounds and has no half of a character; False for other types."""
+    level: list[object] = [tree]
+    for _ in range(limits.container_max_depth):
+        deeper: list[object] = []
+        for container in level:
+            if type(container) is dict:
+                if not _are_keys(container, limits):
+                    return False
+                entries = list(container.values())
+            elif type(container) is list:
+                entries = container
+            else:
+                return False
+            if len(entries) > limits.container_max_entries or not _are_entries(entries, string_max_chars, deeper):
+                return False
+        if not deeper:
+            return True
+        level = deeper
+    return False
+
+
+def _are_keys(members: dict[str, object], limits: Limits) -> bool:
+    max_chars = limits.key_max_chars
+    return all(len(key) <= max_chars and (key.isascii() or codec.scrub(key) is key) for key in members)
+
+
+def _are_entries(entries: list[object], string_max_chars: int, deeper: list[object]) -> bool:
+    """Return whether strings and numbers are within their bounds; add other values, except literals, to `deeper`."""
+    for entry in entries:
+        if type(entry) is str:
+            if len(entry) > string_max_chars or not (entry.isascii() or codec.scrub(entry) is entry):
+                return False
+        elif type(entry) is int:
+            if entry not in INT64:
+                return False
+        elif type(entry) is float:
+            if not math.isfinite(entry):
+                return False
+        elif entry is not None and type(entry) is not bool:
+            deeper.append(entry)
+    return True

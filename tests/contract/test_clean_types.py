@@ -36,6 +36,11 @@ REJECTED = {
     "a part of clean text": "say_text(redactor.identifier(raw)[:5])",
     "clean text with raw text": "say_text(redactor.identifier(raw) + raw)",
     "a string as a cleaned one": "say_cleaned(Cleaned(raw))",
+    "a tuple of the class": "say_cleaned(tuple.__new__(Cleaned, (raw, ())))",
+    "a tuple by another name": "make = tuple.__new__\nsay_cleaned(make(Cleaned, (raw, ())))",
+    "a tuple made of the class": "say_cleaned(Cleaned._make((raw, ())))",
+    "a replaced value": "say_cleaned(redactor.text(raw)._replace(value=raw))",
+    "an assigned value": "changed = redactor.text(raw)\nchanged.value = raw",
     "a raw object": 'say_json({"a": raw})',
     "a raw list": "say_json([raw])",
     "an event": "say_json(event)",
@@ -72,9 +77,12 @@ def errors(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     return found
 
 
+CODES = ("arg-type", "assignment", "attr-defined", "type-var")
+
+
 @pytest.mark.parametrize("name", REJECTED)
 def test_mypy_rejects(name: str, errors: dict[str, list[str]]) -> None:
-    assert any("[arg-type]" in line for line in errors[name]), errors[name]
+    assert any(f"[{code}]" in line for code in CODES for line in errors[name]), errors[name]
 
 
 @pytest.mark.parametrize("name", ACCEPTED)

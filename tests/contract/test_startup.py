@@ -128,8 +128,8 @@ def test_the_measured_commands_do_what_their_names_say() -> None:
     assert compiled.without is not None
     names: dict[str, Any] = {}
     exec(compiled.ours[1], names)  # noqa: S102 - our own code
-    formats = names["redactor"]._detector.formats
-    assert None not in (formats._live, formats._last), "both searches are compiled"
+    formats = names["redactor"]._search._formats
+    assert {"live", "last"} <= vars(formats).keys(), "both searches are compiled"
     assert "Redactor(" not in compiled.without[1]
 
 

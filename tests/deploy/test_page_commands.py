@@ -171,8 +171,8 @@ def _openwop(shell: Shell) -> None:
 
 
 def _openwop_suite(shell: Shell) -> None:
-    for one in json.loads((ROOT / "projector" / "openwop" / "fixtures.json").read_bytes()):
-        shell.write(f"openwop/conformance/fixtures/{one['id']}.json", json.dumps(one))
+    for path in (ROOT / "projector" / "openwop" / "fixtures").iterdir():
+        shell.write(f"openwop/conformance/fixtures/{path.name}", path.read_text(encoding="utf-8"))
 
 
 def _workflows(shell: Shell) -> None:

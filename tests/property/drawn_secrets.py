@@ -64,6 +64,7 @@ def secret_of_sample(sample: str, random: Random, kind: str = "") -> Secret:
 
 
 PUBLIC_FIRST: Final[Mapping[str, str]] = {
+    "format:airtable-oauth-token": "the number of the token",
     "format:azure-issued-key": "its mark comes behind 52 characters, which have left by then",
     "format:cloudflare-origin-key": "its mark comes behind 24 characters, which have left by then",
     "format:discord-webhook": "the number of the webhook",
@@ -78,9 +79,10 @@ _ROWS: Final = {row.name: row for row in shipped().formats}
 _FORMATS: Final = {kind: _ROWS[kind.removeprefix("format:").partition("/")[0]] for kind in SAMPLES}
 LIKE_WORDS: Final = frozenset(kind for kind, row in _FORMATS.items() if row.open_chars > WINDOW_CHARS)
 """Formats that begin like words: the first of several strings may show more than a window of one (`open_chars`)."""
-MARKED_LATE: Final = tuple(
-    f"format:{name}" for name in ("url-token", "infisical-token", "mailgun-private-key", "coveo-key", "close-key")
+_LATE: Final = (
+    "url-token infisical-token mailgun-private-key coveo-key close-key airtable-oauth-token entra-refresh-token"
 )
+MARKED_LATE: Final = tuple(f"format:{name}*" for name in _LATE.split())
 """Formats with characters of their own before what marks them, as `@` and a host."""
 _NEVER: Final = 1_000
 LONG_ANCHORS: Final = {

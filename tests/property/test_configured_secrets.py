@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from itertools import pairwise
 from typing import Any, Final
 
@@ -13,11 +12,8 @@ from hypothesis import strategies as st
 
 from projector import StreamContext, build_pipeline
 from projector.dialects import DIALECTS
-from projector.redaction.detector import Detector
-from projector.redaction.filters import ValueFilter
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
-from projector.redaction.stream import TextStream
 from tests.property.canaries import DELTAS, Event, broken_off_everywhere, cut_everywhere, errors_with, everywhere
 from tests.property.soundness import examples
 
@@ -118,31 +114,6 @@ def test_nothing_else_is_withheld(dialect: str) -> None:
     for text in ("mopane", "the quartz lamp of the quiet heron", "mopane-", "quartz/la", "m q mo qu"):
         events = everywhere(text)
         assert written(events, dialect) == written(events, dialect, PLAIN)
-
-
-_PIECES: Final = st.one_of(
-    st.sampled_from(KEYS),
-    st.builds(lambda key, end: key[:end], st.sampled_from(KEYS), st.integers(0, 23)),
-    st.sampled_from(["m", "q", " ", "words", "\u00e9", "\ud83d", "\ude00", "\U0001f600", "<redacted>"]),
-)
-_VALUES: Final = st.lists(st.sampled_from(["mo", "mop1", "quay", "quayside-77", "words", '"a": 1']), max_size=3)
-
-
-@examples(200)
-@given(fragments=st.lists(st.lists(_PIECES, max_size=4).map("".join), max_size=8), values=_VALUES)
-def test_the_quick_search_decides_as_the_filter_does(fragments: list[str], values: list[str]) -> None:
-    """What is shown after each fragment, the notices and the positions are the same."""
-    rows = [{"value": value} for value in values if len(value) >= 4]
-    policy = Policy.load({"registered": rows, "text": "off"})
-    detector = Detector(policy, KEYS)
-    quick = Redactor(policy, KEYS).message_stream()
-    full = TextStream(ValueFilter(detector.values))
-    detector.values.__dict__ |= {"beginning": re.compile("").search, "openings": set()}  # so that all is searched
-    for fragment in fragments:
-        assert quick.feed(fragment) == full.feed(fragment)
-    assert quick.close() == full.close()
-    for at in range(sum(map(len, fragments)) + 1):
-        assert quick.positions.position(at, is_end=True) == full.positions.position(at, is_end=True)
 
 
 @examples(60)

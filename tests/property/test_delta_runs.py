@@ -19,6 +19,7 @@ from projector.core.context import StreamContext
 from projector.core.delta_frames import TEXT_MAX_CHARS, DeltaFrames, frames_of
 from projector.core.intake import RUN_MIN, PipelineBranch
 from projector.core.pipeline import OutputFormat, Pipeline, build_pipeline
+from projector.core.sse import COMMENT
 from projector.dialects import DIALECTS
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
@@ -237,11 +238,12 @@ def start(
 
 def result(played: Played) -> list[object]:
     """Return what can be seen of a pipeline beside its output. Only the number of frames that are sent as they are
-    may differ, and no JSON may differ from its frame."""
+    may differ, and no JSON may differ from its frame. Comments between events, sent as data, are not counted here."""
     pipeline, frames, logged, stats = played
     assert [data for frame, data in logged if data is not None and json.loads(data) != frame] == []
     counted = [stats.frames, stats.response_id, stats.notices, stats.terminal, stats.meter and stats.meter.used()]
-    seen = [pipeline.dropped, pipeline.kept_bytes, pipeline.provider_errors]
+    dropped = {name: count for name, count in pipeline.dropped.items() if name != COMMENT}
+    seen = [dropped, pipeline.kept_bytes, pipeline.provider_errors]
     return [frames, [frame for frame, _ in logged], counted, seen]
 
 

@@ -9,15 +9,18 @@ from typing import Any, Final
 
 import pytest
 
-from projector.redaction import json_filter, steps, stream, string_filter
+from projector.redaction import json_filter, steps, streams, strings
 from projector.redaction import json_grammar as grammar
-from projector.redaction.detector import Detector, Formats, Values
-from projector.redaction.filters import FormatFilter, NumberFilter, ValueFilter
 from projector.redaction.json_filter import JsonStreamFilter
-from projector.redaction.readings import Readings
 from projector.redaction.redactor import Redactor
+from projector.redaction.registered import Values
 from projector.redaction.rules import KeyRules, Verdict
-from projector.redaction.steps import Step, StepBuffer, StepWriter
+from projector.redaction.scanners import Scanner
+from projector.redaction.search import Formats, Search
+from projector.redaction.spellings import Step
+from projector.redaction.steps import StepBuffer, StepWriter
+from projector.redaction.strings import NumberFilter
+from projector.redaction.text_filter import TextFilter
 from tests.property.redaction_documents import LAWS, POLICY
 
 _NOTHING_MATCHES: Final = re.compile("(?!)")
@@ -77,47 +80,24 @@ def a_mute_never_ends(patch: pytest.MonkeyPatch) -> None:
 
 
 def beginnings_are_said(patch: pytest.MonkeyPatch) -> None:
-    real = Detector.find
-    patch.setattr(Detector, "find", lambda self, text, start, **_: real(self, text, start, at_end=True))
+    real = Formats.find
+    patch.setattr(Formats, "find", lambda self, text, start, **_: real(self, text, start, at_end=True))
 
 
 def beginnings_are_said_at_the_end(patch: pytest.MonkeyPatch) -> None:
-    def end(self: FormatFilter) -> list[Step]:
-        held, self._held = self._held, ""
-        return [(len(held), None)] if held else []
-
-    patch.setattr(FormatFilter, "end", end)
+    patch.setattr(Scanner, "end", lambda self: [(self.uncovered, None)] if self.uncovered else [])
 
 
 def nothing_is_swallowed(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Formats, "tail", lambda _self, _row: re.compile(""))
-
-
-def credentials_do_not_end_a_word(patch: pytest.MonkeyPatch) -> None:
-    real = FormatFilter._drop_tail
-
-    def drop_tail(self: FormatFilter, tail: re.Pattern[str], text: str, found: list[Step]) -> str:
-        rest = real(self, tail, text, found)
-        self._in_word = True
-        return rest
-
-    patch.setattr(FormatFilter, "_drop_tail", drop_tail)
+    patch.setattr(Formats, "_run", lambda _self, _row, **_: re.compile(""))
 
 
 def usual_strings_are_not_searched(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Detector, "passes", lambda _self, _text: True)
-
-
-def keys_are_not_searched(patch: pytest.MonkeyPatch) -> None:
-    class Everything(ValueFilter):
-        def feed(self, text: str, /) -> list[Step]:
-            return [(len(text), None)]
-
-    patch.setattr(json_filter, "plain_filter", lambda known: Everything(known.values))
+    patch.setattr(Search, "is_clean", lambda _self, _text: True)
 
 
 def strings_hold_no_documents(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(string_filter, "OPENERS", frozenset[str]())
+    patch.setattr(strings, "OPENERS", frozenset[str]())
 
 
 def broken_documents_are_not_sealed(patch: pytest.MonkeyPatch) -> None:
@@ -125,8 +105,7 @@ def broken_documents_are_not_sealed(patch: pytest.MonkeyPatch) -> None:
 
 
 def broken_documents_are_forgotten(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(FormatFilter, "continue_after", lambda _self, _said: None)
-    patch.setattr(Readings, "continue_after", lambda _self, _said: None)
+    patch.setattr(TextFilter, "continue_after", lambda _self, _said: None)
 
 
 def marks_are_not_escaped(patch: pytest.MonkeyPatch) -> None:
@@ -134,7 +113,7 @@ def marks_are_not_escaped(patch: pytest.MonkeyPatch) -> None:
 
 
 def values_are_not_held(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Values, "_open", lambda _self, _text, _limit: None)
+    patch.setattr(Values, "_begins_with", lambda _self, _rest: False)
 
 
 def numbers_are_not_compared(patch: pytest.MonkeyPatch) -> None:
@@ -163,15 +142,15 @@ def pieces_begin_anew(patch: pytest.MonkeyPatch) -> None:
 
 
 def places_are_not_checked(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(stream, "_shows_mark", lambda _tree, _path: False)
-    patch.setattr(stream, "REDACTED_HERE", ())
+    patch.setattr(streams, "_shows_mark", lambda _tree, _path: False)
+    patch.setattr(streams, "REDACTED_HERE", ())
 
 
 def steps_lose_what_was_held(patch: pytest.MonkeyPatch) -> None:
     real = StepWriter.write
 
     def write(self: StepWriter, found: list[Step], text: str) -> str:
-        self._held = ""
+        self.held = ""
         return real(self, found, text)
 
     patch.setattr(StepWriter, "write", write)
@@ -189,9 +168,7 @@ MUTANTS: Final[tuple[Callable[[pytest.MonkeyPatch], None], ...]] = (
     beginnings_are_said,
     beginnings_are_said_at_the_end,
     nothing_is_swallowed,
-    credentials_do_not_end_a_word,
     usual_strings_are_not_searched,
-    keys_are_not_searched,
     strings_hold_no_documents,
     broken_documents_are_not_sealed,
     broken_documents_are_forgotten,

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from projector.redaction.format_search import Search
-from projector.redaction.json_members import KnownParts
+from projector.redaction.json_filter import JsonStreamFilter
+from projector.redaction.json_grammar import KnownMembers
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
+from projector.redaction.text_filter import TextFilter
 from tests.property.redaction_documents import LAWS, POLICY, pieces
 from tests.property.soundness import examples
 
@@ -80,18 +81,6 @@ def test_scraps_are_cleaned_the_same_for_every_cut(text: str, cuts: list[int]) -
             assert end.arguments == whole
 
 
-@examples(300)
-@given(text=scraps, cuts=cuts)
-def test_scraps_of_text_are_cleaned_the_same_for_every_cut(text: str, cuts: list[int]) -> None:
-    for redactor in (PLAIN, REDACTOR):
-        code, message = redactor.code_stream(), redactor.message_stream()
-        parts = pieces(text, cuts)
-        assert "".join(code.feed(part).value for part in parts) + code.close().value == redactor.text(text).value
-        whole = redactor.message_stream()
-        expected = whole.feed(text).value + whole.close().value
-        assert "".join(message.feed(part).value for part in parts) + message.close().value == expected
-
-
 # What the quick path reads, and what it must leave to the other one: keys again, escapes in two parts, disguises.
 _ORDINARY = [
     *(
@@ -147,9 +136,9 @@ def test_the_quick_path_shows_the_same_at_every_cut(text: str, count: int) -> No
     parts = [text[start : start + count] for start in range(0, len(text), count)]
     quick = _deltas(parts)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Search, "quick", lambda *_: -1)
-        patch.setattr(KnownParts, "add_key", lambda *_: None)
-        patch.setattr(KnownParts, "add_entry", lambda *_: None)
+        for each in (TextFilter, JsonStreamFilter):
+            patch.setattr(each, "quick", lambda *_: -1)
+        patch.setattr(KnownMembers, "add", lambda *_: None)
         assert quick == _deltas(parts)
 
 

@@ -241,7 +241,8 @@ def test_a_blocked_value_ends_the_stream_with_its_closers() -> None:
     assert frames[-1]["error"]["is_retryable"] is False
 
 
-def test_values_of_the_caller_pass_where_the_policy_says_so() -> None:
+@pytest.mark.parametrize("host_adds", [True, False])
+def test_values_of_the_caller_pass_where_the_policy_says_so(host_adds: bool) -> None:  # noqa: FBT001 - a row
     policy = {"text": ALL, "echo": "pass"}
     body = {
         "instructions": "Write to boss@example.com.",
@@ -253,9 +254,10 @@ def test_values_of_the_caller_pass_where_the_policy_says_so() -> None:
             },
         ],
     }
-    redactor = Redactor(Policy.load(policy)).for_request(body, b"key")
+    redactor = Redactor(Policy.load(policy)).for_request(body, b"key", host_adds=host_adds)
     text = f"jane@example.com, +49 (171) 123-4567, {GITHUB}. ops@example.com boss@example.com a@x.org {GITHUB}a x"
-    said = f"jane@example.com, +49 (171) 123-4567, {GITHUB}. " + "<redacted:email> " * 3 + "<redacted> x"
+    of_host = "<redacted:email> " * 2 if host_adds else "ops@example.com boss@example.com "
+    said = f"jane@example.com, +49 (171) 123-4567, {GITHUB}. {of_host}<redacted:email> <redacted> x"
     for deltas in ([text], list(text), [text[:60], text[60:]]):
         final = json.loads(play("public_sse_v1", message(deltas), redactor)[-1])
         assert final["final"]["response_text"] == said

@@ -7,8 +7,17 @@ from typing import Any
 import pytest
 
 from projector.redaction import compose
-from projector.redaction.clean import REDACTED_HERE, TRUNCATED_HERE, Cleaned, CleanJson, CleanText, Notice, notice
-from projector.redaction.gathered import PIECES_MAX, Gathered
+from projector.redaction.clean import (
+    PIECES_MAX,
+    REDACTED_HERE,
+    TRUNCATED_HERE,
+    Cleaned,
+    CleanJson,
+    CleanText,
+    Gathered,
+    Notice,
+    notice,
+)
 
 
 def text(value: str, *notices: Notice) -> Cleaned[CleanText]:

@@ -47,7 +47,7 @@ ROWS: Final[dict[str, tuple[list[Event], str]]] = {
     "three parts": ([text("Qu"), text("i", 1), text("et-Heron-7741-vault.", 2)], "Qui<redacted>."),
     "a part for each character": (
         [text(char, at) for at, char in enumerate(SECRET)],
-        "Qui" + "<redacted>" * (len(SECRET) - 3),
+        "Qui<redacted>",
     ),
     "almost a value": ([text("Qui"), text("et-Herons", 1)], "Quiet-Herons"),
     "the beginning of the rest": ([text("Qui"), text("e", 1), text("ter", 2)], "Qui<redacted>ter"),

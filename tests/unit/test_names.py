@@ -9,9 +9,9 @@ import pytest
 
 from projector.contracts import paths
 from projector.redaction import names
-from projector.redaction.detector import Detector
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
+from projector.redaction.search import Search
 
 Event: TypeAlias = dict[str, Any]
 
@@ -122,8 +122,8 @@ def test_pseudonyms_do_not_depend_on_what_they_replace() -> None:
 def test_an_id_is_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
     redactor = Redactor(Policy()).for_stream()
     searched: list[str] = []
-    passes = Detector.passes
-    monkeypatch.setattr(Detector, "passes", lambda self, text: searched.append(text) or passes(self, text))
+    passes = Search.is_clean
+    monkeypatch.setattr(Search, "is_clean", lambda self, text: searched.append(text) or passes(self, text))
     for _ in range(100):
         redactor.identifier("msg_abc")
         redactor.identifier("fc_123")

@@ -8,6 +8,7 @@ from typing import Final
 import pytest
 
 from projector.contracts.limits import ERROR_MESSAGE_MAX_CHARS
+from projector.redaction.clean import Cleaned, CleanText
 from projector.redaction.internals import without_internals
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
@@ -252,7 +253,7 @@ HARMLESS: Final = [
 
 @pytest.mark.parametrize("message", HARMLESS)
 def test_other_words_of_a_message_stay(message: str) -> None:
-    assert REDACTOR.provider_message(message) == (message, ())
+    assert REDACTOR.provider_message(message) == Cleaned(CleanText(message))
 
 
 def test_registered_values_and_assignments_are_withheld() -> None:

@@ -231,7 +231,7 @@ HELLO: Final = Recording("openai_chat", b'{"choices":[]}\n', 1, 0)
 
 
 def test_a_case_with_settings_is_read_again(tmp_path: Path) -> None:
-    profile = {"think_mode": "assume_open", "think_tags": ["<a>", "\x7f\u00fc\\"], "takes_stream_options": False}
+    profile = {"think_mode": "assume_open", "think_tags": [["<a>", "\x7f\u00fc\\"]], "takes_stream_options": False}
     settings = {"about": 'It "says".', "profile": profile, "close": "upstream_reset"}
     write(tmp_path, "first.case", HELLO._replace(settings=settings))
     write(tmp_path, "second", HELLO._replace(settings={"host_events": True}))

@@ -54,6 +54,27 @@ WITHHELD = {
     "a header as a member": f'x {{"name":"Authorization","value":"Basic {SECRET}"}}',
     "a short bearer token": f"Bearer {SECRET}",
     "a scheme alone": "Basic YWxhZGRpbjpvcGVuc2VzYW1l" + SECRET,
+    "a string behind a comment": f'password = /* a, note */ "a, b {SECRET}"',
+    "a string on the next line": f'password = \\\n    "a, b {SECRET}"',
+    "a list of two": f'x ["password", "my {SECRET}; x"]',
+    "a heredoc": f"DB_PASSWORD=<<EOF\nmy quiet\n{SECRET}\nEOF\necho",
+    "a heredoc with quotes": f"password = <<-'END'\n  my, quiet {SECRET}\nEND\n",
+    "a heredoc of PHP": f"$password = <<<'EOT'\nmy, quiet {SECRET}\nEOT;\n",
+    "a character section": f"<password><![CDATA[my <quiet> {SECRET}]]></password>",
+    "a character section on its line": f"<password>\n<![CDATA[<b>{SECRET}]]>\n</password>",
+    "a character section behind a word": f"password=<![CDATA[<b> {SECRET}]]>",
+    "a secure string": f'$password = ConvertTo-SecureString("a b {SECRET}")',
+    "a new secure string": f"password = new SecureString('a b {SECRET}')",
+    "a secure string alone": f'var password = SecureString("a, {SECRET}");',
+    "a formatted verbatim string": f'var password = $@"a b {SECRET}";',
+    "a verbatim formatted string": f'string password = @$"a b {SECRET}";',
+    "a verbatim string": f'password = @"a, b {SECRET}";',
+    "a string of a shell": f"password = $'a, b {SECRET}'",
+    "a national string": f"password = N'a, b {SECRET}'",
+    "a string of PostgreSQL": f"password = E'a, b {SECRET}'",
+    "a raw string of bytes": f'password = rb"""a, b {SECRET}"""',
+    "an owned string": f'let password = String::from("a, b {SECRET}");',
+    "a slice of bytes": f"password := []byte(`a, b {SECRET}`)",
     "a type": f'password: str = "{SECRET}"',
     "an alternative": f'password = env.X or "{SECRET}"',
     "letters that are no name": "password=vBQfyFEprv" + SECRET,
@@ -226,8 +247,8 @@ LISTS = {
     ),
     "two headers": (["X-Api-Key", "Content-Type"], ["X-Api-Key", "Content-Type"]),
     "lines of a login": (
-        ["machine db.example", "  login me", "  password hunter", ""],
-        ["machine db.example", "  login me", "  password <redacted>", ""],
+        ["machine db.example", "  login joe", "  password hunter", ""],
+        ["machine db.example", "  login joe", "  password <redacted>", ""],
     ),
     "words behind a login": (["login me", "and the rest", "password it"], ["login me", "and the rest", "password it"]),
     "an entity at the end of a string": (
@@ -386,3 +407,16 @@ def test_entries_of_a_log_are_one_text(texts: list[str]) -> None:
 )
 def test_a_member_names_the_value_of_another(tree: object, said: object) -> None:
     assert REDACTOR.json(tree, string_max_chars=1000).value == said
+
+
+_LETTERS: Final = ("b", "br", "e", "f", "fr", "l", "n", "q", "r", "rb", "rf", "u", "u8", "x", "@", "$", "$@", "@$")
+_CALLS: Final = (
+    *("Some", "Ok", "Just", "SecretStr", "String", "Str", "bytes", "str", "from", "Password", "Box", "Rc", "Arc", "of"),
+    *("to_string", "Buffer", "SecureString", "ConvertTo-SecureString", "Sensitive", "Redacted", "Literal", "literal"),
+    *("unquote", "text", "quote", "new Password", "Some(String::from"),
+)
+
+
+@pytest.mark.parametrize("opening", [*_LETTERS, *(f"{call}(" for call in _CALLS)])
+def test_what_stands_before_the_quote_of_a_secret(opening: str) -> None:
+    assert SECRET not in streamed(f'password = {opening}"a, b {SECRET}"')

@@ -6,7 +6,7 @@ import pytest
 
 from projector.redaction import patterns
 from projector.redaction.clean import cut_text
-from projector.redaction.format_search import Search
+from projector.redaction.format_search import FormatSearch
 from projector.redaction.patterns import NEVER, Piece
 from projector.redaction.rules import Format
 
@@ -45,7 +45,7 @@ def test_alternatives_are_parted_outside_classes() -> None:
 def told(text: str, *, open_chars: int = 1, at_end: bool = False) -> tuple[str, int] | None:
     """Return the result and its position: complete, open, or nothing."""
     form = Format("x", "x", "k[xy]_", "[0-9]{3}-[a-f]{1,4}", "x", open_chars=open_chars)
-    found = Search([form], [], at_end=at_end).first(text)
+    found = FormatSearch([form], [], at_end=at_end).first(text)
     if found is None:
         return None
     is_whole = found.row is form and "-" in text[found.start : found.end - 1]
@@ -54,7 +54,7 @@ def told(text: str, *, open_chars: int = 1, at_end: bool = False) -> tuple[str, 
 
 @pytest.mark.parametrize("at_end", [True, False])
 def test_a_policy_without_words_finds_none(at_end: bool) -> None:  # noqa: FBT001  # a column of the table
-    assert Search([Format("x", "x", "--WORD |WORD=", "[a-z]", "x")], [], at_end=at_end).first("--a b --") is None
+    assert FormatSearch([Format("x", "x", "--WORD |WORD=", "[a-z]", "x")], [], at_end=at_end).first("--a b --") is None
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ NEAR = [
 
 @pytest.mark.parametrize("kept", [4_096, 2])
 def test_what_is_decided_about_a_short_text_is_kept_for_its_start(kept: int) -> None:
-    search = Search([FORMAT], ["token"], at_end=False)
+    search = FormatSearch([FORMAT], ["token"], at_end=False)
     search.shorts_max = kept
     for rows in (NEAR, NEAR[::-1], NEAR):
         assert [search.quick(before + text, len(before)) for before, text, _ in rows] == [end for *_, end in rows]

@@ -12,10 +12,10 @@ from pydantic import BaseModel, ValidationError
 from projector import build_pipeline
 from projector._resources import resource
 from projector.contracts import limits
-from projector.redaction.detector import Detector
 from projector.redaction.explain import rules
 from projector.redaction.policy import Limits, Policy, PolicyError
 from projector.redaction.redactor import Redactor
+from projector.redaction.search import Search
 from tests.rule_samples import FORMATS
 
 SECRET = "correct-horse-battery"
@@ -147,8 +147,8 @@ def test_policies_that_search_for_the_same_share_what_is_compiled() -> None:
         Policy.load({"sensitive_keys_add": ["ssn"]}),
         Policy.load({"sensitive_keys_add": ["ssn"], "images": "host"}),
     )
-    assert Detector(one).formats is Detector(other).formats
-    assert Detector(one).formats is not Detector(Policy()).formats
+    assert Search(one).finds == Search(other).finds
+    assert Search(one).finds != Search(Policy()).finds
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,13 @@ import pytest
 
 from projector._resources import resource
 from projector.redaction import rule_files
-from projector.redaction.detector import Detector
-from projector.redaction.format_search import Search
+from projector.redaction.explain import check_samples
+from projector.redaction.format_search import FormatSearch
 from projector.redaction.policy import Policy
 from projector.redaction.rule_files import RuleFileError
 from projector.redaction.rules import Rules, shipped
 
-DETECTOR = Detector(Policy())
+POLICY = Policy()
 GOOD = {
     "name": '"acme-key"',
     "about": '"Acme API keys"',
@@ -35,7 +35,7 @@ def entry(**fields: str | None) -> str:
 
 def test_every_sample_of_the_shipped_files_is_withheld_or_shown() -> None:
     rules = rule_files.shipped_files()
-    assert rule_files.check_samples(rules, DETECTOR) == []
+    assert check_samples(rules, POLICY) == []
     assert [len(rows) > 0 for rows in rules] == [True] * 6
 
 
@@ -55,7 +55,7 @@ def test_every_file_of_the_folder_is_shipped() -> None:
 def test_a_wrong_sample_is_named_without_its_text() -> None:
     row = shipped().formats[0]._replace(matches=("no secret",), harmless=("ghp" + "_" + "a1B2" * 9,))
     word = shipped().words[0]._replace(matches=("name",), harmless=("token",))
-    assert rule_files.check_samples(Rules((row,), (word,)), DETECTOR) == [
+    assert check_samples(Rules((row,), (word,)), POLICY) == [
         "`aws-access-key-id`: `matches` 1: expected to be withheld",
         "`aws-access-key-id`: `harmless` 1: expected to be shown",
         "`apikey`: `matches` 1: expected to be withheld",
@@ -199,9 +199,9 @@ def test_the_entries_in_the_readme_are_in_form_and_obey_their_samples(tmp_path: 
     (tmp_path / "readme.toml").write_text("\n".join(blocks))
     rules = rule_files.read(tmp_path / "readme.toml")
     (row,) = rules.formats
-    search = Search([row], [], at_end=True)
+    search = FormatSearch([row], [], at_end=True)
     assert all(search.first(sample) is not None for sample in row.matches)
     assert all(search.first(sample) is None for sample in row.harmless)
     (tmp_path / "own.toml").write_text("\n".join(block for block in blocks if "[[context]]" not in block))
-    detector = Detector(Policy(rules=(tmp_path / "own.toml",)))  # so each entry has a new name
-    assert rule_files.check_samples(rules, detector) == []
+    policy = Policy(rules=(tmp_path / "own.toml",))  # so each entry has a new name
+    assert check_samples(rules, policy) == []

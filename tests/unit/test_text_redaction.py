@@ -8,10 +8,11 @@ from typing import Any, Final
 
 import pytest
 
+from projector.redaction.ledger import BlockedError
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
 from projector.redaction.rules import TextClass
-from projector.redaction.text_ledger import BlockedError
+from projector.redaction.streams import Seam
 from tests.rule_samples import CLASSES, FORMATS, MIXED
 
 GITHUB: Final = "ghp" + "_" + MIXED[:36]
@@ -131,7 +132,7 @@ def test_a_character_waits_only_while_it_can_become_a_match() -> None:
 )
 def test_harmless_texts_that_are_joined_are_whole(texts: Sequence[str]) -> None:
     for redactor in (OFTEN, EVERY):
-        joint = redactor.text_joint()
+        joint = Seam()
         for text in texts:
             stream = redactor.message_stream(joint)
             assert stream.feed(text).value + stream.close().value == text

@@ -6,23 +6,17 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from hashlib import blake2b
-from typing import Final, NamedTuple
+from typing import Final
 
 from projector.contracts.kinds import REDACTED
+from projector.redaction.clean import REDACTED_HERE, Notice, bounded, counted_notice
 from projector.redaction.policy import CREDENTIALS
-from projector.redaction.steps import Step
-from projector.redaction.text_view import view_of
+from projector.redaction.spellings import PLAIN, Step, as_read
+from projector.redaction.value_ends import Registered, Reported
 
 
 class BlockedError(Exception):
     """A value of a class that the policy blocks; it ends the stream. The message is the name of the class."""
-
-
-class Tally(NamedTuple):
-    """Numbers of values by class: withheld, and found but shown."""
-
-    withheld: Counter[str]
-    shown: Counter[str]
 
 
 class Echo:
@@ -41,7 +35,7 @@ class Echo:
         return self._hash(name, value) in self._hashes
 
     def _hash(self, name: str, value: str) -> bytes:
-        plain = value if name == CREDENTIALS else _SEPARATORS.sub("", view_of(value).text).lower()
+        plain = value if name == CREDENTIALS else _SEPARATORS.sub("", as_read(value).translate(PLAIN)).lower()
         return blake2b(f"{name}\0{plain}".encode("utf-8", "surrogatepass"), key=self._key, digest_size=16).digest()
 
 
@@ -54,36 +48,44 @@ class Ledger:
     Args:
         actions: class -> action.
         echo: whether a value may pass because the caller sent it; None: none may.
+        of_classes: whether the actions are those of classes alone, because credentials are always withheld here.
     """
 
-    __slots__ = ("_actions", "_echo", "_has_begun", "_has_rest", "_mark", "_raw", "_simple", "_value", "tally")
+    __slots__ = (
+        *("_actions", "_echo", "_has_begun", "_has_rest", "_is_simple", "_mark", "_others", "_raw", "_shown", "_value"),
+        "_withheld",
+    )
 
-    def __init__(self, actions: Mapping[str, str], echo: Echo | None) -> None:
-        self._actions = actions
+    def __init__(self, actions: Mapping[str, str], echo: Echo | None, *, of_classes: bool = False) -> None:
+        self._actions = {name: action for name, action in actions.items() if name != CREDENTIALS or not of_classes}
         self._echo = echo
-        self._simple = echo is None and all(action == "mask" for action in actions.values())
+        self._is_simple = echo is None and all(action == "mask" for action in actions.values()) and not of_classes
         self._has_begun = False  # whether a character was read that is not the rest of a value of another text
         self._has_rest = False
-        self._raw = ""
-        self._mark: str | None = None
+        self._raw = ""  # characters that no step covers yet
+        self._mark: str | None = None  # of the value whose end is not known
         self._value = ""
-        self.tally = Tally(Counter(), Counter())
+        self._withheld: Counter[str] = Counter()
+        self._shown: Counter[str] = Counter()
+        self._others = False  # whether a value was withheld that belongs to no class
 
     @property
     def is_open(self) -> bool:
-        """Whether a value is held until its end is known."""
+        """Whether a value waits for its end."""
         return self._mark is not None
 
-    def drop_held(self) -> None:
-        """Forget the characters that no step covers yet, which the caller will feed again."""
-        self._raw = ""
+    def resume(self, held: str) -> None:
+        """Continue after text that was shown without steps; `held` are the characters that no step covers."""
+        self._raw = held
 
     def settle(self, steps: list[Step], text: str, *, at_end: bool = False) -> list[Step]:
-        """Return the steps with the action of each class applied."""
+        """Return the steps with the action of each class applied; raise `BlockedError` for a value that is blocked."""
         if not self._has_begun and steps:
             steps = self._begin(steps)
-        if self._simple:
-            self.tally.withheld.update(class_of(mark) for _, mark in steps if mark)
+        if self._is_simple:
+            for _, mark in steps:
+                if mark:
+                    self._count(mark)
             return steps
         raw, at = self._raw + text, 0
         found: list[Step] = []
@@ -94,28 +96,41 @@ class Ledger:
                 self._value += part
                 continue
             self._flush(found)
-            if mark:
+            if mark and self._class_of(mark) in self._actions:
                 self._mark, self._value = mark, part
-            else:
-                found.append((count, mark))
+                continue
+            if mark:
+                self._count(mark)
+            found.append((count, None if isinstance(mark, Reported) else mark))
         self._raw = raw[at:]
-        if at_end or (self._mark is not None and class_of(self._mark) != CREDENTIALS):
+        if at_end or (self._mark is not None and self._class_of(self._mark) != CREDENTIALS):
             self._flush(found)
         return found
 
+    def notices(self) -> tuple[Notice, ...]:
+        """Return the notice of the values since the last one."""
+        if not (self._withheld or self._shown or self._others):
+            return ()
+        counted = (counted_notice(self._withheld, self._shown),) if self._withheld or self._shown else ()
+        found = bounded([*(REDACTED_HERE if self._others else ()), *counted])
+        self._withheld, self._shown, self._others = Counter(), Counter(), False
+        return found
+
     def _begin(self, steps: list[Step]) -> list[Step]:
-        """Apply the action of credentials to the rest of one that another text begins: steps without a mark."""
+        """Add the rest of a value that another text begins: steps without a mark.
+
+        Its class is not known, and another way to join the texts may find a credential here, so it blocks as one does.
+        """
         rest = next((at for at, (_, mark) in enumerate(steps) if mark != ""), len(steps))
         self._has_begun = rest < len(steps)
-        if not sum(count for count, _ in steps[:rest]):
+        if not rest or isinstance(steps[0][1], Registered):
             return steps
-        action = self._actions.get(CREDENTIALS, "mask")
-        if action == "block":
+        is_reported = isinstance(steps[0][1], Reported)
+        if not is_reported and self._actions.get(CREDENTIALS) == "block":
             raise BlockedError(CREDENTIALS)
-        is_reported = action == "report"
         if not self._has_rest:
             self._has_rest = True
-            (self.tally.shown if is_reported else self.tally.withheld)[CREDENTIALS] += 1
+            (self._shown if is_reported else self._withheld)[CREDENTIALS] += 1
         return [*((count, None if is_reported else "") for count, _ in steps[:rest]), *steps[rest:]]
 
     def _flush(self, found: list[Step]) -> None:
@@ -123,7 +138,7 @@ class Ledger:
         mark, value, self._mark, self._value = self._mark, self._value, None, ""
         if mark is None:
             return
-        name = class_of(mark)
+        name = self._class_of(mark)
         if self._echo is not None and self._echo.knows(name, value):
             found.append((len(value), None))
             return
@@ -131,11 +146,21 @@ class Ledger:
         if action == "block":
             raise BlockedError(name)
         if action == "report":
-            self.tally.shown[name] += 1
+            self._shown[name] += 1
             found.append((len(value), None))
         else:
-            self.tally.withheld[name] += 1
+            self._count(mark)
             found.append((len(value), mark))
+
+    def _count(self, mark: str) -> None:
+        name = self._class_of(mark)
+        if name in self._actions:
+            self._withheld[name] += 1
+        else:
+            self._others = True
+
+    def _class_of(self, mark: str) -> str:
+        return "" if isinstance(mark, Registered) else class_of(mark)
 
 
 def class_of(mark: str) -> str:

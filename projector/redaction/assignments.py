@@ -1,0 +1,723 @@
+r"""The value after a sensitive word, wherever text is not JSON from its first character.
+
+The search finds a sensitive word; `after_key` reads what follows with a `Cursor` and decides whether it is a secret,
+and where it ends (`value_ends`). Nothing is shown before the decision. The contexts, which text may stand between a key
+and its value and which values count there, are entries of `redaction/formats/contexts.toml`, in order of precedence.
+The first context that matches decides.
+
+    key      separator   value
+    password =           "hunter2"           quotes: everything but placeholders, templates and prose
+    password :           {user: .., ..}      brackets: if a string in them is a secret
+    password :           |                   a block of YAML: everything
+    password =           hunter2             bare: what has the shape of a secret; in an environment and after options
+                                             everything but placeholders
+
+If the value is no secret (`value_shapes`), the text is searched as any other: a value may contain another key.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Final, NamedTuple, TypeAlias
+
+from projector.contracts import codec
+from projector.redaction import descriptions, patterns
+from projector.redaction import value_shapes as shapes
+from projector.redaction.rules import Context, KeyRules, Verdict, plain_letters, shipped
+from projector.redaction.value_ends import Balanced, Block, Cursor, End, Fenced, Header, Line, More, Quoted, Rest, Word
+from projector.redaction.value_shapes import BARE, BLANKS, PARAMETER, QUOTES, SLASHES, SPACES, Place
+
+BEFORE_CHARS: Final = 96
+"""Characters before a key that are read."""
+
+
+class Take(NamedTuple):
+    """The decision to withhold a value from `start` on."""
+
+    start: int
+    end: End
+
+
+Decide: TypeAlias = Callable[[Cursor, str, KeyRules], "Take | None"]
+"""A decision about the text after an anchor, given the text before its end and the key rules."""
+
+
+# strings and containers
+
+
+def quoted(cursor: Cursor, place: Place, *, is_any: bool) -> Take | None:
+    """Decide about a string in quotes; `is_any` if it need not have the shape of a secret."""
+    slashes = cursor.run(SLASHES)
+    quote = cursor.peek()
+    if quote and place.head.endswith(slashes + quote) and _closes(place, slashes, quote):
+        return None  # it closes the string that holds the key
+    if not quote or quote not in QUOTES:
+        return None
+    cursor.at += 1
+    if not slashes and cursor.sequence(_triples(quote)):
+        extent: End = Fenced(quote * 3)
+    else:
+        extent = _end_of_string(quote, len(slashes))
+    content = _content(cursor, extent)
+    is_closed = cursor.peek() == quote or (slashes and cursor.peek() == "\\")
+    is_cut_off = not is_closed and cursor.at == len(cursor.text)
+    is_any = is_any and bool(is_closed or is_cut_off or len(content) >= _LONG_CHARS)
+    if not is_secret_string(content, place, is_any=is_any) and not (is_any and is_cut_off and content.isalpha()):
+        return None
+    start = cursor.at - len(content)
+    extent = Fenced(quote * 3) if isinstance(extent, Fenced) else _end_of_string(quote, len(slashes))
+    return Take(start, extent)
+
+
+def _end_of_string(quote: str, escapes: int) -> Quoted:
+    return Quoted(quote, escapes, many_lines=quote == "`", doubles=quote == "'")
+
+
+_LONG_CHARS: Final = 64
+
+
+def _closes(place: Place, slashes: str, quote: str) -> bool:
+    """Return whether a quote closes the string that its key opens: it is escaped alike, and none is behind the key."""
+    before = place.head[: len(place.head) - len(slashes + quote)]
+    return not before.endswith("\\") and not place.link.lstrip("\\").startswith(quote)
+
+
+@cache
+def _triples(quote: str) -> tuple[tuple[re.Pattern[str], int, int], ...]:
+    return ((re.compile(f"{quote}{{0,2}}+"), 2, 2),)
+
+
+def _content(cursor: Cursor, extent: End) -> str:
+    """Return the content of a string, as far as it is decided by, and move behind it."""
+    text = cursor.text[cursor.at :]
+    count, is_end = extent.feed(text)
+    if not is_end:
+        if not cursor.is_whole:
+            raise More
+        count += extent.finish(text[count:])
+    cursor.at += count
+    return text[:count]
+
+
+def is_secret_string(content: str, place: Place, *, is_any: bool) -> bool:
+    """Return whether the content of a string is a secret; `is_any` if it need not look random."""
+    scheme = SCHEME.match(content)
+    text = content[scheme.end() :] if scheme else content
+    if (
+        shapes.is_address(text)
+        or shapes.begins_key_file(text)
+        or shapes.is_empty(text)
+        or shapes.is_template(text)
+        or shapes.is_prose(text)
+    ):
+        return False
+    if place.verdict is Verdict.SENSITIVE_UNLESS_NUMBER and text.strip().isdigit():
+        return False
+    text = text.strip()
+    if not is_any:
+        return shapes.is_random(text)
+    if "\n" in text:
+        return any(map(shapes.is_random, text.split()))
+    return not shapes.is_short_word(text) and not shapes.is_key_name(text, place.keys)
+
+
+SCHEME: Final = re.compile(
+    r"\s*(?:Bearer|Basic|Digest|Token|Negotiate|ApiKey|SSWS|Bot|JWT|AWS4-HMAC-SHA256)\s+", re.IGNORECASE
+)
+
+
+_STRING: Final = re.compile(r"\\*[\"'`]")
+
+
+def container(cursor: Cursor, place: Place) -> Take | None:
+    """Decide about a container: it is withheld if a string in it is a secret."""
+    start = cursor.at
+    end, is_end = Balanced().feed(cursor.text[start:])
+    end += start
+    text = cursor.text[start:end]
+    if text[0] == "{" and place.link[:1] == '"' and _is_described(cursor, place, text, is_end=is_end):
+        return None
+    is_data = place.link[:1] in ("\\", *QUOTES) and text[0] != "("
+    is_data = is_data and _CODE_IN_DATA.search(_STRINGS.sub('""', text)) is None
+    is_data = is_data or ((is_end or cursor.is_whole) and _ONE_STRING.fullmatch(text) is not None)
+    at = start
+    while (found := _STRING.search(cursor.text, at, end if is_end else len(cursor.text))) is not None:
+        inner = Cursor(cursor.text, is_whole=cursor.is_whole or is_end)
+        inner.at = found.start()
+        if quoted(inner, place, is_any=is_data) is not None:
+            return Take(start, Balanced())
+        at = max(inner.at, found.end()) + 1
+    if not is_end and not cursor.is_whole:
+        raise More
+    is_list = text.startswith("[[") and any(map(shapes.is_random, _BARE_WORDS.findall(text)))
+    is_list = is_list or (is_data and any(map(shapes.has_secret_shape, _BARE_WORDS.findall(text))))
+    return Take(start, Balanced()) if is_list else None
+
+
+def _is_described(cursor: Cursor, place: Place, text: str, *, is_end: bool) -> bool:
+    """Return whether a JSON object is a description of a secret, with nothing in it that is withheld."""
+    parent = _PARENT.search(place.head)
+    key, parent_key = ("/" if place.head.endswith("/") else place.key), parent[1] if parent else ""
+    head = descriptions.head_of(key, parent_key)
+    found = head.opens.match(text)
+    if found is None:
+        return False
+    if head.whole.match(text) is not None and descriptions.is_path(key):
+        return True
+    if not is_end:
+        if not cursor.is_whole:
+            raise More
+        return False
+    try:
+        tree = codec.loads(text)
+    except codec.CodecError:
+        return False
+    return isinstance(tree, dict) and descriptions.is_shown(key, parent_key, tree)
+
+
+_PARENT: Final = re.compile(r'"([A-Za-z$]{1,24})"\s{0,8}:\s{0,8}\{\s{0,32}"\Z')
+_CODE_IN_DATA: Final = re.compile(r"[,\[(]\s*[A-Z][A-Za-z.]*\s*[,\])]|[A-Za-z_]\w*\(")
+_STRINGS: Final = re.compile(r"\"(?:[^\"\\]|\\.)*+\"|'(?:[^'\\]|\\.)*+'", re.DOTALL)
+_ONE_STRING: Final = re.compile(rf"\(\s*+[bBuUrR]?(?:{_STRINGS.pattern})\s*+\)?", re.DOTALL)
+_BARE_WORDS: Final = re.compile(r"(?<=[\s\[{(:,=])[^\s\"'`,;:<>()\[\]{}]+(?=[\s,\]})])")
+
+
+# kinds of values
+
+
+_BARE_LINE: Final = re.compile(r"\S*+")
+_TO_QUOTE: Final = re.compile(r"[^\s\"'`]*+")
+_PREFIXES: Final = frozenset(
+    {"b", "u", "r", "f", "br", "rb", "fr", "rf", "n", "l", "u8", "e", "x", "q", "@", "$@", "$", "@$"}
+)
+"""Letters before a quote, compared in lower case: Python, SQL, C, PostgreSQL, Objective-C, C#, shell."""
+_WRAPPERS: Final = re.compile(
+    r"(?:(?:[A-Za-z_]+(?:\.|::))*(?:Some|Ok|Just|Secret\w*|String|Str|bytes|str|from|Password|Box|Rc|Arc|of|"
+    r"to_string|Buffer|(?:ConvertTo-)?SecureString|Sensitive|Redacted|Literal|literal|unquote|text|quote)\()+",
+)
+"""Calls around a literal that keep it."""
+_OPERATORS: Final = frozenset({"or", "||", "??", "?:"})
+_OPERATOR: Final = re.compile(r"[a-z|?:]{0,3}+")
+_TYPE: Final = re.compile(r"[A-Za-z_][\w.\[\]|?]*")
+_TAG: Final = re.compile(r"[&!][\w!./-]*+")
+
+
+def _assigned(cursor: Cursor, place: Place) -> Take | None:
+    """Decide about what follows `=` or `:`."""
+    cursor.run(BLANKS)
+    if cursor.peek() in ("\n", "\r"):
+        return _next_line(cursor, place)
+    return _value(cursor, place)
+
+
+def _next_line(cursor: Cursor, place: Place) -> Take | None:
+    """Decide about a value on the lines behind its key: in quotes if the key is in quotes, or a block of YAML."""
+    start = cursor.at
+    cursor.run(SPACES)
+    if cursor.peek() in ("{", "[", "(") or (cursor.peek() in tuple(QUOTES) and place.link[:1] in tuple(QUOTES)):
+        return _value(cursor, place)
+    if ":" not in place.link:
+        return None
+    value = cursor.at
+    if shapes.is_random(cursor.run(BARE)):
+        return Take(value, Word())
+    cursor.at = start
+    return _indented(cursor) if place.begins_line else None
+
+
+_LINE: Final = re.compile(r"[^\n\r]*+")
+LINE_END: Final = re.compile(r"[\r\n]*+")
+_YAML_LINE: Final = re.compile(r"[ \t]+(?:- +)?(?:[\"']?[\w.-]+[\"']?: +)?[\"']?([^\s\"']+)[\"']?[ \t]*")
+
+
+def _indented(cursor: Cursor) -> Take | None:
+    """Withhold an indented block of values or members, if one of its first lines has the shape of a secret."""
+    cursor.run(LINE_END)
+    start = cursor.at
+    for _ in range(_BLOCK_MAX_LINES):
+        line = _YAML_LINE.fullmatch(cursor.run(_LINE))
+        if line is None:
+            break
+        if shapes.has_secret_shape(line[1]):
+            return Take(start, Block())
+        if not cursor.run(LINE_END):
+            break
+    return None
+
+
+_BLOCK_MAX_LINES: Final = 8
+
+
+def _value(cursor: Cursor, place: Place) -> Take | None:
+    """Decide about the value that begins here."""
+    char = cursor.peek()
+    start = cursor.at
+    take = _angle(cursor) if char == "<" else None
+    cursor.at = start
+    if take is None and char and char in _OPENING:
+        take = _symbolic(cursor, place)
+    return take or _of_char(cursor, place, char)
+
+
+def _of_char(cursor: Cursor, place: Place, char: str) -> Take | None:
+    """Decide about the value that begins with a character."""
+    if char in ("&", "!") and ":" in place.link:
+        cursor.run(_TAG)
+        cursor.run(BLANKS)
+        char = cursor.peek()
+    if char == "\\" and (after := _continued(cursor)):
+        char = after
+    if char == "\\" or (char and char in QUOTES):
+        return quoted(cursor, place, is_any=True)
+    if char and char in "{[(":
+        return container(cursor, place)
+    if char and char in "|>" and ":" in place.link:
+        return _block(cursor)
+    if char == "<":
+        return None
+    if char == "/":
+        return _after_comment(cursor, place)
+    return _bare(cursor, place)
+
+
+_OPENING: Final = "{[(<>|,&!"
+
+
+def _symbolic(cursor: Cursor, place: Place) -> Take | None:
+    """Withhold what has the symbols of a generated password, though it begins or is cut like code."""
+    start = cursor.at
+    is_secret = shapes.is_symbolic(cursor.run(_TO_QUOTE))
+    cursor.at = start
+    return Take(start, _bare_extent(place)) if is_secret else None
+
+
+def _continued(cursor: Cursor) -> str:
+    """Move to the next line behind a backslash and return its first character; stay if no line ends there."""
+    start = cursor.at
+    cursor.run(SLASHES)
+    if cursor.peek() not in ("\n", "\r"):
+        cursor.at = start
+        return ""
+    cursor.run(SPACES)
+    return cursor.peek()
+
+
+def _after_comment(cursor: Cursor, place: Place) -> Take | None:
+    start = cursor.at
+    if not cursor.sequence(_COMMENT):
+        return _bare(cursor, place)
+    end = cursor.text.find("*/", cursor.at)
+    if end < 0:
+        if not cursor.is_whole:
+            raise More
+        cursor.at = start
+        return _bare(cursor, place)
+    cursor.at = end + 2
+    cursor.run(BLANKS)
+    return quoted(cursor, place, is_any=True) if cursor.peek() in tuple(QUOTES) else _bare(cursor, place)
+
+
+_COMMENT: Final = ((re.compile(r"/?+"), 1, 1), (re.compile(r"\*?+"), 1, 1))
+
+
+_BLOCK_HEAD: Final = re.compile(r"[|>+0-9-]{0,4}+")
+
+
+def _block(cursor: Cursor) -> Take | None:
+    """Withhold a block scalar of YAML: `|` or `>`, and indented lines."""
+    cursor.run(_BLOCK_HEAD)
+    cursor.run(BLANKS)
+    if cursor.peek() not in ("\n", "\r"):
+        return None
+    cursor.run(LINE_END)
+    if not cursor.run(BLANKS):
+        return None
+    start = cursor.at - _indent(cursor)
+    return Take(start, Block())
+
+
+def _indent(cursor: Cursor) -> int:
+    line = max(cursor.text.rfind("\n", 0, cursor.at), cursor.text.rfind("\r", 0, cursor.at))
+    return cursor.at - line - 1
+
+
+_HEREDOC: Final = re.compile(r"[<~\-'\"A-Za-z0-9_]*+")
+
+
+def _angle(cursor: Cursor) -> Take | None:
+    """Decide about a heredoc, or a character section of XML; anything else in angle brackets is a placeholder."""
+    head = cursor.run(_HEREDOC)
+    if head.startswith("<<") and cursor.peek() in ("\n", "\r"):
+        cursor.run(LINE_END)
+        return Take(cursor.at, Fenced("\n" + head.strip("<~-'\"")))
+    if head == "<" and cursor.sequence(_SECTION):
+        return Take(cursor.at, Fenced("]]>"))
+    return None
+
+
+_SECTION: Final = tuple((re.compile(f"{re.escape(char)}?+"), 1, 1) for char in "![CDATA[")
+
+
+def _bare(cursor: Cursor, place: Place) -> Take | None:
+    """Decide about a value without quotes."""
+    start = cursor.at
+    is_line = place.begins_line
+    word = cursor.run(_BARE_LINE if is_line and place.is_variable else PARAMETER if place.is_parameter else BARE)
+    if SCHEME.fullmatch(word + " ") is not None and cursor.run(BLANKS):
+        start = cursor.at
+        word = cursor.run(BARE)
+    end = cursor.at
+    call = cursor.run(BARE) if word == "new" and cursor.run(BLANKS) else word
+    after = cursor.peek()
+    if after and after in QUOTES and (call.lower() in _PREFIXES or _WRAPPERS.fullmatch(call)):
+        return quoted(cursor, place, is_any=True)
+    cursor.at = end
+    after = cursor.peek()
+    before = cursor.text[start - 1 : start]
+    if shapes.is_secret_shape(word, place) or shapes.is_secret_place(word, place, before, after):
+        return Take(start, _bare_extent(place))
+    cursor.at = start
+    if (take := _symbolic(cursor, place)) is not None:
+        return take
+    cursor.at = start + len(word)
+    return _default(cursor, place, word)
+
+
+def _default(cursor: Cursor, place: Place, word: str) -> Take | None:
+    """Decide about a literal behind an annotation or a name: `token: str = ".."`, `env.TOKEN or ".."`."""
+    if _TYPE.match(word) is None:
+        return None
+    cursor.run(BLANKS)
+    if cursor.peek() == "=" and ":" in place.link:
+        cursor.at += 1
+        if cursor.peek() == "=":
+            return None
+    elif cursor.run(_OPERATOR) not in _OPERATORS:
+        return None
+    cursor.run(BLANKS)
+    return quoted(cursor, place, is_any=True) if cursor.peek() in tuple(QUOTES) else None
+
+
+def _bare_extent(place: Place) -> End:
+    if place.begins_line and place.is_variable:
+        return Line()
+    return Word(place.closers)
+
+
+# further contexts
+
+
+def any_value(cursor: Cursor, place: Place) -> Take | None:
+    """Decide about a value that stands where only a secret can: behind an option or a name with a value."""
+    cursor.run(BLANKS)
+    char = cursor.peek()
+    if len(place.link) > 1 and place.head[-1:] == "-" and char not in ("\\", *QUOTES):
+        return _neighbour(cursor, place)  # a column of the help of a command
+    if char == "\\" or (char and char in QUOTES):
+        return quoted(cursor, place, is_any=True)
+    if (take := _symbolic(cursor, place)) is not None:
+        return take
+    start = cursor.at
+    word = cursor.run(BARE)
+    after = cursor.peek()
+    if after and after in QUOTES and word.lower() in _PREFIXES:
+        return quoted(cursor, place, is_any=True)
+    if shapes.begins_key_file(word):
+        return None
+    if SCHEME.fullmatch(word + " ") is not None and cursor.run(BLANKS):
+        start = cursor.at
+        word = cursor.run(BARE)
+    plain = word.rstrip(".,;:)]}")
+    is_harmless = (
+        plain.startswith("-")
+        or shapes.is_empty(plain)
+        or shapes.is_template(plain)
+        or shapes.is_short_number(plain)
+        or (place.verdict is not Verdict.SENSITIVE and plain.isdigit())
+        or shapes.is_key_name(plain, place.keys)
+        or _names_an_argument(cursor, plain)
+    )
+    return None if is_harmless else Take(start, Word())
+
+
+def _names_an_argument(cursor: Cursor, word: str) -> bool:
+    """Return whether a word is the name of an argument in the help of a command: `--token FILE   Read it from ..`."""
+    return word.isalpha() and word.isupper() and len(cursor.run(BLANKS)) > 1
+
+
+def _neighbour(cursor: Cursor, place: Place) -> Take | None:
+    """Decide about the next word or column behind a key: it must look random."""
+    char = cursor.peek()
+    start = cursor.at
+    if char == "\\" or (char and char in QUOTES):
+        return quoted(cursor, place, is_any=False) or _second(cursor, place, start)
+    word = cursor.run(BARE)
+    return Take(start, Word()) if shapes.is_random(word) else None
+
+
+def _second(cursor: Cursor, place: Place, start: int) -> Take | None:
+    """Decide about the second string of a list of two, of which the first is the key: it is no name, word or text."""
+    if _OPENS_A_LIST.search(place.head) is None:
+        return None
+    cursor.at = start
+    take = quoted(cursor, place, is_any=True)
+    if take is None:
+        return None
+    value = cursor.text[take.start : cursor.at]
+    if not shapes.is_entry(value) and not is_field(place.key, value):
+        return None
+    cursor.run(SLASHES)
+    cursor.at = min(cursor.at + 1, len(cursor.text))
+    cursor.run(SPACES)
+    return take if cursor.peek() in ("]", "") else None
+
+
+def is_field(key: str, value: str) -> bool:
+    """Return whether a string behind the name of a header is long enough to be its value."""
+    return _FIELD.match(key) is not None and len(value) >= _FIELD_CHARS
+
+
+_FIELD: Final = re.compile("(?i)x-")
+_FIELD_CHARS: Final = 20
+"""Length of the value of a header that is no name of another one: `["X-Api-Key", "Content-Type"]`."""
+_OPENS_A_LIST: Final = re.compile(r"\[\s*\\*[\"'`]\Z")
+
+
+def _string(cursor: Cursor, place: Place) -> Take | None:
+    """Decide about a string in quotes; behind an option another option is no value."""
+    char = cursor.peek()
+    if place.head[-1:] == "-" and _OPTION.match(cursor.text, cursor.at) is not None:
+        return None
+    return quoted(cursor, place, is_any=True) if char == "\\" or (char and char in QUOTES) else None
+
+
+_OPTION: Final = re.compile(r"\\*[\"'`]--?[A-Za-z]")
+
+
+def _markup(cursor: Cursor, place: Place) -> Take | None:
+    """Decide about the content of an element: everything up to its closing tag."""
+    cursor.run(SPACES)
+    if cursor.peek() == "<":
+        return _angle(cursor)
+    start = cursor.at
+    content = cursor.run(_CONTENT)
+    cursor.at = min(cursor.at + 1, len(cursor.text))
+    after = cursor.peek()
+    if after not in ("/", "") or shapes.is_empty(content) or shapes.is_prose(content):
+        return None
+    if not after and (shapes.is_template(content) or _PLACEHOLDER.search(place.head) is not None):
+        return None
+    return None if shapes.is_key_name(content.strip(), place.keys) else Take(start, Fenced("</"))
+
+
+_CONTENT: Final = re.compile(r"(?:[^<]|<(?![/!A-Za-z]))*+")
+_PLACEHOLDER: Final = re.compile(r"[=:][ ]?<\Z")
+"""`password=<password> host=db` has no element unless a closing tag follows."""
+
+
+def _header(cursor: Cursor, place: Place) -> Take | None:
+    """Decide about the value of a header, to the end of its line or of the string that holds the header."""
+    cursor.run(BLANKS)
+    start = cursor.at
+    if cursor.peek() in ("\\", *QUOTES):
+        return quoted(cursor, place, is_any=True)
+    word = cursor.run(_HEADER_WORD)
+    name, equals, value = word.partition("=")
+    if "cookie" in place.key.lower():
+        is_secret = bool(equals) and _COOKIE_NAME.fullmatch(name) is not None and not shapes.is_template(value)
+        return Take(start, _header_extent(place)) if is_secret else None
+    if SCHEME.fullmatch(word + " ") is not None:
+        cursor.run(BLANKS)
+        word = cursor.run(_HEADER_WORD)
+        is_short = shapes.is_name(word) and len(word) < _SCHEME_MIN_CHARS and cursor.peek() != ""
+        is_secret = not (is_short or shapes.is_empty(word) or shapes.is_template(word))
+        is_secret = is_secret and not shapes.is_key_name(word, place.keys)
+    else:
+        is_secret = (shapes.has_secret_shape(word) and not _is_reference(word, place)) or word.isdigit()
+        is_secret = is_secret or (len(word) >= _ALONE_MIN_CHARS and _is_alone(cursor, word, place))
+    return Take(start, _header_extent(place)) if is_secret else None
+
+
+_HEADER_WORD: Final = re.compile(r"[^\s\"'`]*+")
+_COOKIE_NAME: Final = re.compile(r"[A-Za-z0-9_.$-]{1,64}")
+_SCHEME_MIN_CHARS: Final = 2
+_OPENING_QUOTE: Final = re.compile(r"(\\*)([\"'`])(?:-H)?[A-Za-z-]*\Z")
+
+
+def _field(cursor: Cursor, place: Place) -> Take | None:
+    """Decide about the value of a header that has its own name for a secret: one word with inner capitals is one."""
+    begin = cursor.at
+    take = _assigned(cursor, place)
+    if take is not None:
+        return take
+    cursor.at = begin
+    cursor.run(BLANKS)
+    start = cursor.at
+    word = cursor.run(_HEADER_WORD)
+    return Take(start, _header_extent(place)) if _is_alone(cursor, word, place) else None
+
+
+def _is_alone(cursor: Cursor, word: str, place: Place) -> bool:
+    """Return whether a word is the whole value of a header, and looks like no plain word: it has capitals inside."""
+    if cursor.peek() not in ("", "\n", "\r", *QUOTES):
+        return False
+    if _INNER_CAPITAL.search(word) is None and not shapes.has_secret_shape(word):
+        return False
+    return not (_is_reference(word, place) or shapes.is_template(word))
+
+
+def _is_reference(word: str, place: Place) -> bool:
+    """Return whether a word is a call, or names a secret: `config.apiKey`. Any other dotted word is a value here."""
+    return shapes.is_call(word) or any(shapes.is_key_name(part, place.keys) for part in (word, *word.split(".")))
+
+
+_ALONE_MIN_CHARS: Final = 16
+"""A shorter word behind `Authorization` may be the name of a scheme."""
+_INNER_CAPITAL: Final = re.compile(r"[a-z0-9./+~-][A-Z]")
+
+
+def _header_extent(place: Place) -> End:
+    quote = _OPENING_QUOTE.search(place.head)
+    return Header(quote[2], len(quote[1])) if quote else Line()
+
+
+VALUES: Final[Mapping[str, Callable[[Cursor, Place], Take | None]]] = {
+    "assigned": _assigned,
+    "any": any_value,
+    "neighbour": _neighbour,
+    "string": _string,
+    "markup": _markup,
+    "header": _header,
+    "field": _field,
+}
+"""Name of a kind of value in the rule files -> its decision."""
+
+
+# contexts
+
+
+_MACROS: Final[Mapping[str, str]] = {
+    "QUOTES": r"[\"'`\\\])}]{0,16}",
+    "BLANKS": r"[ \t]{0,512}",
+    "SPACES": r"[ \t\r\n]{0,512}",
+    "GAP": r"[ \t]{1,512}",
+}
+"""Names in the separators of contexts."""
+
+
+class _Row(NamedTuple):
+    context: Context
+    before: re.Pattern[str] | None
+    key: re.Pattern[str]
+    begins: re.Pattern[str]
+    """Matches where one of `ways` does, or where the text ends before that is certain: most rows have neither."""
+    ways: tuple[tuple[tuple[re.Pattern[str], int, int], ...], ...]
+
+
+@cache
+def _rows() -> tuple[_Row, ...]:
+    return tuple(map(_row, shipped().contexts))
+
+
+def _row(context: Context) -> _Row:
+    ways = _ways(context.link)
+    return _Row(
+        context,
+        re.compile(rf"(?:{context.before})\Z") if context.before else None,
+        re.compile(context.key, re.IGNORECASE),
+        re.compile("|".join(map(_beginning, ways))),
+        tuple(tuple(map(_compiled, way)) for way in ways),
+    )
+
+
+def _ways(link: str) -> list[list[patterns.Piece]]:
+    """Return the alternatives of a separator, each as a sequence of classes with their counts."""
+    ways = []
+    for way in patterns.alternatives(link):
+        spelled = "".join(_MACROS.get(item, item) for item in way.split(" "))
+        ways.append(patterns.pieces(spelled, ignore_case=True))
+    return ways
+
+
+def _beginning(way: list[patterns.Piece]) -> str:
+    """Return the expression for a sequence of classes, or for the end of the text in it."""
+    expression = ""
+    for atom, least, most in reversed(way):
+        expression = rf"(?:{atom}{{{least},{most}}}+{expression}|{atom}{{0,{most}}}+\Z)"
+    return expression
+
+
+def _compiled(piece: patterns.Piece) -> tuple[re.Pattern[str], int, int]:
+    return re.compile(f"{piece.atom}{{0,{piece.most}}}+"), piece.least, piece.most
+
+
+_KEY_REST: Final = re.compile(r"[\w.\-\u200b-\u200d\u00ad\ufeff]{0,64}+")
+_KEY_MAX_CHARS: Final = 64
+_ESCAPED: Final = ("n", "r", "t")
+_FIRST_WORD: Final = re.compile(r"(?<![A-Za-z])[A-Za-z]{1,16} \Z")
+"""The first of two words of a key: `private key`."""
+_PROPERTIES: Final = frozenset({"value", "default", "key", "text", "raw", "current"})
+"""Last parts of dotted keys that stand for the part before them."""
+
+
+def after_key(cursor: Cursor, before: str, keys: KeyRules) -> Take | None:
+    """Decide about the value behind a sensitive word."""
+    rest = cursor.run(_KEY_REST)
+    left = _KEY_REST.match(before[: -_KEY_MAX_CHARS - 1 : -1])  # of the reversed text, because its length is unknown
+    begin = before[len(before) - left.end() :] if left else ""
+    if begin[:1] in _ESCAPED and before[: len(before) - len(begin)].endswith("\\"):
+        begin = begin[1:]  # a literal `\\n` before the key
+    key = (begin + rest).strip("-.")
+    verdict = keys.verdict(key)
+    if verdict is Verdict.PLAIN and (first := _FIRST_WORD.search(before, 0, len(before) - len(begin))) is not None:
+        begin = first[0] + begin
+        key = begin + rest
+        verdict = keys.verdict(key)
+    if "." in key and key.rpartition(".")[2].lower() not in _PROPERTIES:
+        verdict = keys.verdict(key.rpartition(".")[2])  # `token.position = ..` sets no token
+    if verdict is Verdict.PLAIN or len(rest) == _KEY_MAX_CHARS:
+        return None
+    dashes = len(begin) - len(begin.lstrip("-"))
+    place = Place(before[: len(before) - len(begin) + dashes], plain_letters(key), keys, verdict)
+    start = cursor.at
+    for row in _rows():
+        if row.begins.match(cursor.text, start) is None or row.key.search(place.key) is None:
+            continue
+        if row.before is not None and row.before.search(place.head) is None:
+            continue
+        for way in row.ways:
+            if cursor.sequence(way):
+                place = place._replace(link=cursor.text[start : cursor.at])
+                return VALUES[row.context.value](cursor, place)
+    return None
+
+
+# strings of a list
+
+_ENTRY: Final = re.compile(r"[\s\S]{0,512}+")
+_ENTRY_KEY: Final = re.compile(r"\s*(-{0,2})([\w.-]{1,64})\s*([=:]?)\s*")
+
+
+def announces(text: str, keys: KeyRules) -> bool:
+    """Return whether a string of a list is a sensitive key or option, whose value may be the next string."""
+    match = _ENTRY_KEY.fullmatch(plain_letters(text)) if len(text) <= shapes.ANNOUNCE_CHARS else None
+    return match is not None and keys.verdict(match[2]) is Verdict.SENSITIVE
+
+
+def entry_end(cursor: Cursor, key: str, keys: KeyRules) -> End | None:
+    """Return the end of a string of a list after one that is a sensitive key; None if it is no secret."""
+    content = cursor.run(_ENTRY)
+    match = _ENTRY_KEY.fullmatch(plain_letters(key))
+    if match is None or (content.startswith("-") and match[1]):
+        return None
+    place = Place("", match[2], keys)
+    is_any = bool(match[1] or match[3]) or _HEADERS.search(match[2]) is not None or is_field(match[2], content)
+    is_secret = is_secret_string(content, place, is_any=is_any) or (
+        shapes.is_entry(content) and not shapes.is_key_name(content, keys)
+    )
+    return Rest() if is_secret else None
+
+
+_HEADERS: Final = re.compile(r"(?i:authorization|cookie2?)$")

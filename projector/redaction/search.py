@@ -1,0 +1,434 @@
+"""The search of a policy: where in a text something begins that is withheld, and where it ends.
+
+A `Search` is stateless and shared by all streams. Each of its `finds` is a function of a text, a position and whether
+more text may follow. Its answer is a value, text that is undecided until more of it is there, or nothing. So an answer
+never depends on how the text was cut.
+
+    Values          registered values and secrets of the configuration
+    Formats         credentials by their form, and values of sensitive words by their context (`assignments`)
+    RunSearch       credentials with a mark in the middle
+    TextSearch      classes of personal data
+
+`shown` answers the same question for nearly every delta with one expression: nothing begins in it, or only its end may
+begin something.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property, lru_cache
+from typing import Final
+
+from projector.contracts.kinds import REDACTED
+from projector.redaction import patterns
+from projector.redaction.assignments import BEFORE_CHARS
+from projector.redaction.format_search import FormatSearch, RunSearch
+from projector.redaction.patterns import CONTEXT_CHARS, PREFIX_CHARS, WORD, alternatives, last_class, pieces
+from projector.redaction.policy import CREDENTIALS, Policy
+from projector.redaction.registered import SECRET_MIN_CHARS, Values
+from projector.redaction.rules import LOOKALIKES, Format, KeyRules, Rules, TextClass, merged
+from projector.redaction.spellings import INVISIBLE, MAY_BE_SPELLED, PLAIN, SPELLED, unfinished_from
+from projector.redaction.text_search import FENCE, looks_back, search_of
+from projector.redaction.value_ends import Cursor, Found, More, Registered, Reported, Tail, Value
+from projector.redaction.value_tokens import READERS
+
+Find = Callable[..., Found | None]
+"""Return what begins first in a text, at or after a position; `at_end` if no more text follows."""
+
+_DECIDE_CHARS: Final = 1_024
+"""Characters after a key that are held at most until it is decided."""
+_EACH_CHARS: Final = 64
+"""A decision is tried with each of the first characters, then at every so many, because each attempt costs."""
+
+
+class Formats:
+    """The credential formats of a policy with its sensitive words, ready for searching."""
+
+    def __init__(self, keys: KeyRules, rows: Iterable[Format]) -> None:
+        self.keys = keys
+        self.rows = tuple(rows)
+        self.runs = RunSearch([row for row in self.rows if row.is_run])
+        self._anchored = [row for row in self.rows if not row.is_run]
+        self._tails: dict[tuple[str, bool], re.Pattern[str]] = {}
+
+    @cached_property
+    def live(self) -> FormatSearch:
+        """Search in text that may continue."""
+        return FormatSearch(self._anchored, self.keys.beginnings, at_end=False)
+
+    @cached_property
+    def last(self) -> FormatSearch:
+        """Search in complete text."""
+        return FormatSearch(self._anchored, self.keys.beginnings, at_end=True)
+
+    @cached_property
+    def of_prose(self) -> Formats:
+        """The formats for text that people read, where a sensitive word announces nothing.
+
+        Sentences end with the dot or colon that some anchors begin with, so these begin with the character after it.
+        """
+        return Formats(self.keys, [_in_prose(row) for row in self.rows if WORD not in row.anchor])
+
+    def compile(self) -> None:
+        """Compile what is otherwise compiled on first use; it takes about a second for all formats."""
+        for formats in (self, self.of_prose):
+            formats.live.compile()
+            formats.last.compile()
+
+    def find(self, text: str, start: int, *, at_end: bool) -> Found | None:
+        """Return the first credential or value of a sensitive word, or text that may become one."""
+        found = self._anchored_value(text, start, at_end=at_end)
+        run = self.runs.first(text, start, at_end=at_end)
+        if run is None or (found is not None and found.start <= run[0]):
+            return found
+        at, end, row = run
+        return Found(at, at, len(text) + 1, None) if row is None else Found(at, at, end, REDACTED)
+
+    def _anchored_value(self, text: str, start: int, *, at_end: bool) -> Found | None:
+        """Return what begins with the anchor of a format."""
+        search = self.last if at_end else self.live
+        plain = undisguised(text)
+        at = start
+        while (found := search.first(plain, at)) is not None:
+            row, begin = found.row, found.withheld
+            if row is None:
+                return Found(found.start, found.start, len(text) + 1, None)
+            if not row.value:
+                end = self._end(row, text, found.end, at_end=at_end)
+                run = self._run(row, is_cut=at_end and end == len(text))
+                return Found(found.start, begin, end, REDACTED, Tail(run))
+            value = self._value(row, text, begin, at_end=at_end)
+            if value is not None:
+                return value._replace(start=found.start)
+            at = begin if row.keep_anchor else found.end
+        return None
+
+    def _value(self, row: Format, text: str, begin: int, *, at_end: bool) -> Found | None:
+        """Return the value after an anchor, if the reader of its format finds that it is a secret."""
+        after = text[begin : begin + _DECIDE_CHARS]
+        is_whole = at_end or len(after) == _DECIDE_CHARS
+        if not is_whole and len(after) > _EACH_CHARS:
+            after = after[: len(after) - len(after) % _EACH_CHARS]
+        cursor = Cursor(after, is_whole=is_whole)
+        try:
+            take = READERS[row.value](cursor, text[max(0, begin - BEFORE_CHARS) : begin], self.keys)
+        except More:
+            more = 1 if len(after) < _EACH_CHARS else _EACH_CHARS
+            return Found(begin, begin, begin + len(after) + more, None)
+        if take is None:
+            return None
+        return Found(begin, begin + take.start, begin + take.start, REDACTED, Value(take.end))
+
+    def _end(self, row: Format, text: str, end: int, *, at_end: bool) -> int:
+        """Return the end of a credential.
+
+        The end of a text may cut a credential off before its shortest form: then all characters of its pattern may
+        follow, not only those of its tail.
+        """
+        return len(text) if at_end and self._run(row, is_cut=True).fullmatch(text, end) else end
+
+    def _run(self, row: Format, *, is_cut: bool) -> re.Pattern[str]:
+        """Return the expression for the characters of a credential after its shortest form."""
+        tail = self._tails.get((row.name, is_cut))
+        if tail is None:
+            ways = [[piece.atom for piece in pieces(way)] for way in alternatives(row.pattern)]
+            last = row.tail or last_class(row.pattern)
+            atoms = dict.fromkeys(sum(ways, [last])) if is_cut else [last]
+            self._tails[row.name, is_cut] = tail = re.compile(f"(?:{'|'.join(atoms)})*+")
+        return tail
+
+
+_DOT: Final = re.compile(r"^(?:[,;:!]|\\[.?])(?![{?])")
+"""A dot or colon at the start of an anchor."""
+
+
+def _in_prose(row: Format) -> Format:
+    shortest = min(map(patterns.shortest_length, alternatives(row.pattern)))
+    ways = [(way, _DOT.sub("", way)) for way in alternatives(row.anchor)]
+    anchor = "|".join(rest if patterns.shortest_length(rest) + shortest >= PREFIX_CHARS else way for way, rest in ways)
+    return row if anchor == row.anchor else row._replace(anchor=anchor, inside_words=False)
+
+
+@lru_cache(maxsize=64)
+def _compiled(own: Rules, add: tuple[str, ...], remove: tuple[str, ...], off: frozenset[str]) -> Formats:
+    """Return the formats of a policy, compiled once. The cache holds no registered value and so no secret."""
+    rules = merged(own)
+    return Formats(KeyRules(add, remove, rules), [row for row in rules.formats if row.name not in off])
+
+
+DISGUISES: Final[dict[int, str | int]] = {
+    **LOOKALIKES,
+    **dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u2060\ufeff"), "_"),
+}
+_DISGUISE: Final = re.compile(f"[{''.join(map(chr, DISGUISES))}{INVISIBLE}]")
+
+
+def undisguised(text: str) -> str:
+    """Return a text of the same length in which sensitive words have ASCII letters, and `_` for what is invisible."""
+    return text if text.isascii() or _DISGUISE.search(text) is None else text.translate(DISGUISES)
+
+
+def _mark(name: str | None) -> str:
+    return f"[REDACTED:{name}]" if name else REDACTED
+
+
+class Search:
+    """A policy and the secrets of the configuration, ready for searching.
+
+    This class searches the texts of tools; `Prose` and `ValueSearch` search others.
+    """
+
+    context: int = BEFORE_CHARS
+    """Number of characters before a position on which the answer depends."""
+    rows: tuple[TextClass, ...] = ()
+    """Classes of personal data that are searched for."""
+    reported: frozenset[str] = frozenset()
+    """Names of classes that are shown and only reported."""
+
+    def __init__(self, policy: Policy, secrets: Iterable[str] = ()) -> None:
+        self._formats = formats = _compiled(
+            policy.own_rules, policy.sensitive_keys_add, policy.sensitive_keys_remove, policy.formats_off
+        )
+        self.keys = formats.keys
+        registered = ((row.value.get_secret_value(), _mark(row.id)) for row in policy.registered)
+        self.values = Values(registered, [value for value in secrets if len(value) >= SECRET_MIN_CHARS])
+        self.crossing = self.values.crossing()
+
+    @cached_property
+    def finds(self) -> tuple[tuple[Find, type[str]], ...]:
+        """The searches for what is withheld, in order of precedence of their marks, with the type of these."""
+        return (*self._values, (self._formats.find, str))
+
+    @property
+    def _values(self) -> tuple[tuple[Find, type[str]], ...]:
+        return ((self.values.find, Registered),) if self.values else ()
+
+    @property
+    def reads_code(self) -> bool:
+        """Whether fenced code is searched for values of sensitive words."""
+        return False
+
+    def compile(self) -> None:
+        """Compile what is otherwise compiled on first use."""
+        self._formats.compile()
+
+    def format_of(self, text: str, at: int, start: int, end: int) -> Format | None:
+        """Return the format of the credential between two positions of a complete text, searched from `at` on."""
+        plain = undisguised(text)
+        while (found := self._formats.last.first(plain, at)) is not None and found.start < end:
+            if found.end >= start:
+                return found.row
+            at = found.start + 1
+        run = self._formats.runs.first(text, start, at_end=True)
+        return run[2] if run is not None and run[0] < end else None
+
+    def is_clean(self, text: str) -> bool:
+        """Return whether a complete text is shown as it is; False if only a filter can tell."""
+        return not text or self.shown(f" {text}", 1, is_whole=True) == len(text) + 1
+
+    @cached_property
+    def words(self) -> dict[str, int] | None:
+        """Texts of a blank and a word, as most deltas are -> what was decided about them.
+
+        None where a class has no check, because any word may be a value of it then, and no value is kept.
+        """
+        return {} if all(row.check for row in self.rows) else None
+
+    @cached_property
+    def decider(self) -> Callable[[str, int], int]:
+        """The function that `shown` is for a text that may continue."""
+        return self.shown
+
+    def shown(self, text: str, start: int, *, is_whole: bool = False) -> int:
+        """Return the position up to which a text is shown whatever follows; -1 if only the `finds` can tell.
+
+        `start`, at least 1, is where the new text begins. With `is_whole` nothing follows.
+        """
+        if not text.isascii() and _DISGUISE.search(text, start - CONTEXT_CHARS) is not None:
+            return -1
+        if MAY_BE_SPELLED.search(text, start) is not None and _has_spelling(text, start):
+            return -1
+        if self._formats.runs.may_begin(text, start) >= 0:
+            return -1
+        end = (self._formats.last if is_whole else self._formats.live).quick(text, start)
+        return end if end < 0 or not self.values else self._before_value(text, start, end)
+
+    def _before_value(self, text: str, start: int, end: int) -> int:
+        """Return the position up to which a text is shown if its end may begin a registered value."""
+        at = self.values.may_begin(text, start)
+        return end if at < 0 else min(end, at) if len(text) - at < self.values.shortest_beginning else -1
+
+
+def _has_spelling(text: str, start: int) -> bool:
+    return SPELLED.search(text, start) is not None or unfinished_from(text, start) < len(text)
+
+
+class Prose(Search):
+    """The search of text that people read.
+
+    Args:
+        search: that of the policy's tool texts.
+        actions: class -> action; `credentials` among them.
+        rows: the rules of all classes.
+    """
+
+    def __init__(self, search: Search, actions: Mapping[str, str], rows: Iterable[TextClass]) -> None:
+        self.rows = tuple(row for row in rows if row.name in actions)
+        self._has_credentials = CREDENTIALS in actions
+        self._formats = search._formats.of_prose  # noqa: SLF001 - of the base class
+        self.keys, self.values, self.crossing = search.keys, search.values, search.crossing
+        self.reported = frozenset(name for name, action in actions.items() if action == "report")
+        self.context = max(CONTEXT_CHARS, *map(looks_back, (*self.rows, FENCE))) + 1
+
+    @cached_property
+    def finds(self) -> tuple[tuple[Find, type[str]], ...]:
+        """The searches for what is withheld, in order of precedence of their marks, with the type of these."""
+        kind = Reported if CREDENTIALS in self.reported else str
+        return (*self._values, *(((self._formats.find, kind),) if self._has_credentials else ()))
+
+    @property
+    def reads_code(self) -> bool:
+        """Whether fenced code is searched for values of sensitive words."""
+        return self._has_credentials
+
+    def compile(self) -> None:
+        """Compile what is otherwise compiled on first use."""
+        _ = self._gate
+        if self._has_credentials:
+            self._formats.live.compile()
+            self._formats.last.compile()
+
+    @cached_property
+    def _gate(self) -> Gate:
+        return Gate(
+            self._formats if self._has_credentials else None, self.rows, self._before_value if self.values else None
+        )
+
+    @cached_property
+    def decider(self) -> Callable[[str, int], int]:
+        """The function that `shown` is for a text that may continue."""
+        return self._gate.shown
+
+    def shown(self, text: str, start: int, *, is_whole: bool = False) -> int:
+        """Return the position up to which a text is shown whatever follows; -1 if only the `finds` can tell."""
+        end = self._gate.shown(text, start)
+        return -1 if is_whole and end < len(text) else end
+
+
+class Structured(Search):
+    """The search of a structured output: that of tool texts, and classes of personal data."""
+
+    def __init__(self, search: Search, rows: tuple[TextClass, ...], reported: frozenset[str]) -> None:
+        self._formats = search._formats  # noqa: SLF001 - of the base class
+        self.keys, self.values, self.crossing = search.keys, search.values, search.crossing
+        self.rows, self.reported = rows, reported
+
+    def shown(self, text: str, start: int, *, is_whole: bool = False) -> int:
+        """Return -1 if a class is searched for: only the filter can tell."""
+        end = super().shown(text, start, is_whole=is_whole)
+        if end < 0 or not text.isascii():
+            return -1
+        near = search_of(self.rows).near(text, start)
+        return end if near < 0 else -1
+
+
+class ValueSearch(Search):
+    """The search for registered values and nothing else."""
+
+    def __init__(self, search: Search, *, crossing: bool = False) -> None:
+        self.keys, self.crossing = search.keys, search.crossing
+        self.values = search.crossing if crossing else search.values
+        self.context = 1
+
+    @cached_property
+    def finds(self) -> tuple[tuple[Find, type[str]], ...]:
+        """The search for registered values."""
+        return self._values
+
+    def compile(self) -> None:
+        """Compile nothing."""
+
+    def shown(self, text: str, start: int, *, is_whole: bool = False) -> int:
+        """Return the position up to which a text is shown whatever follows; -1 if only the `finds` can tell."""
+        if MAY_BE_SPELLED.search(text, start) is not None and _has_spelling(text, start):
+            return -1
+        end = self._before_value(text, start, len(text))
+        return -1 if is_whole and end < len(text) else end
+
+
+_PREFIX_CHARS: Final = 8
+"""Length of the prefixes of formats in the gate: long enough that few words begin like one."""
+
+
+class Gate:
+    """The expression that finds where a value may begin in prose. Its groups are empty and tell the kind of a match.
+
+    A prefix at the start of a word begins with the character before it, so it comes last: what begins with that
+    character begins earlier. Alternatives are excluded by sets of characters, because most texts fit none.
+    """
+
+    def __init__(
+        self,
+        formats: Formats | None,
+        rows: tuple[TextClass, ...],
+        before_value: Callable[[str, int, int], int] | None,
+    ) -> None:
+        self._may_run = None if formats is None else formats.runs.may_begin
+        self._before_value = before_value
+        ways = [f"(?:{search_of(rows).expression})()"] if rows else []
+        if rows or formats is None:
+            ways.append(r"[%&\\\x1b]()")
+        if formats is not None:
+            ways.append(_credentials(*formats.live.prefixes(_PREFIX_CHARS)))
+        gate = re.compile("|".join(ways))
+        self._search = gate.search
+        self._class_group = 1 if rows else -2
+        self._word_group = gate.groups if formats is not None else -1
+        special = {*DISGUISES, *(PLAIN if rows else ())}
+        self._special = re.compile(f"[{''.join(map(chr, special))}{INVISIBLE}\\ud800-\\udfff]").search
+
+    def shown(self, text: str, start: int) -> int:
+        """Return the position up to which a text is shown whatever follows; -1 if this expression cannot tell."""
+        near = self._search(text, start - 1)
+        if near is not None:
+            group, end = near.lastindex, near.end()
+            begin = near.start() + (group == self._word_group)
+            if end != len(text) or begin < start:
+                return -1
+            is_short = end - begin < PREFIX_CHARS and group in (None, self._word_group)
+            if group != self._class_group and not is_short:
+                return -1
+            if group == self._class_group and MAY_BE_SPELLED.search(text, begin) is not None:
+                return -1  # a spelling may go on with what is before it: `4111 11%20`
+        else:
+            begin = len(text)
+        if not text.isascii() and self._special(text, start) is not None:
+            return -1
+        if self._may_run is not None and self._may_run(text, start) >= 0:
+            return -1
+        return begin if self._before_value is None else self._before_value(text, start, begin)
+
+
+def _credentials(words: Mapping[str, str], anywhere: Mapping[str, str]) -> str:
+    """Return the expression for fences, escapes, and the prefixes of formats anywhere and at the start of a word.
+
+    Groups: 1 of a fence, one of an escape, the last one of a word.
+    """
+    letters = "".join(sorted(set(_ALNUM) - {*anywhere}))
+    inside = "|".join(f"(?<={first}){rest}" for first, rest in anywhere.items())
+    others = rf"(?:{search_of((FENCE,)).behind_first})()|(?<=[%=\[\\&\x1b])()"
+    if anywhere:
+        others += f"|(?<=[{''.join(anywhere)}])(?:{inside})"
+    firsts = sorted(words)
+    chunks = [firsts[at : at + _CHUNK] for at in range(0, len(firsts), _CHUNK)]
+    starts = "|".join(
+        f"(?=[{''.join(chunk)}])(?:{'|'.join(first + words[first] for first in chunk)})" for chunk in chunks
+    )
+    first = f"[^{letters}]" if letters else r"[\s\S]"
+    return f"{first}(?:(?<! )(?:{others})|(?<![0-9A-Za-z])()(?:{starts or '(?!)'}))"
+
+
+_ALNUM: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_CHUNK: Final = 6
+"""First characters that one set excludes: few enough that an alternative is found soon."""

@@ -1,0 +1,463 @@
+r"""Where a withheld value ends, and how a decision about a value asks for more text.
+
+Each end reads its value piece by piece; what it has read is dropped:
+
+    Quoted       to the closing quote that is escaped as the opening one was, or the end of the line
+    Fenced       to a text that closes the value: triple quotes, `]]>`, `</`, the last line of a heredoc
+    Balanced     to the bracket that closes the first one; brackets in strings and comments do not count
+    Word         to a blank, or punctuation with a blank after it
+    Line         to the end of the line
+    Header       to the quote that closes a header in quotes, past the quoted parts of its value
+    Block        to the first line that is not indented as deeply as the first one (YAML)
+    PrivateKey   to the end line of a PEM block
+    Tail         while characters are of a class
+    Rest         to the end of the text
+    Value        to the end of another one, and of a private key that begins in it
+
+A decision about a value is written as if the whole text were there. Where it would look at a character that has not
+arrived, its `Cursor` raises `More`, and the decision is made again with more text. So it depends on the characters that
+it looked at and on nothing else, however the text is cut.
+"""
+
+# ruff: noqa: SLF001 - a fork sets the members of its own class
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from copy import copy
+from typing import Final, NamedTuple, Self
+
+
+class More(Exception):  # noqa: N818  # a question, not an error
+    """The decision needs more text."""
+
+
+class Cursor:
+    """A position in a text; `is_whole` if no more text follows."""
+
+    __slots__ = ("at", "is_whole", "text")
+
+    def __init__(self, text: str, *, is_whole: bool, at: int = 0) -> None:
+        self.text = text
+        self.at = at
+        self.is_whole = is_whole
+
+    def peek(self) -> str:
+        """Return the next character; an empty string at the end of a whole text."""
+        if self.at < len(self.text):
+            return self.text[self.at]
+        if self.is_whole:
+            return ""
+        raise More
+
+    def run(self, expression: re.Pattern[str]) -> str:
+        """Return the characters that an expression matches, and move after them.
+
+        The expression must be one class with a count that cannot fail: what it matches only grows with the text.
+        """
+        start, self.at = self.at, end_of(expression, self.text, self.at)
+        if self.at == len(self.text) and not self.is_whole:
+            raise More
+        return self.text[start : self.at]
+
+    def sequence(self, pieces: Sequence[tuple[re.Pattern[str], int, int]]) -> bool:
+        """Move after a sequence of pieces, each a class with its least and most count; stay if it does not match."""
+        start = self.at
+        for expression, least, most in pieces:
+            count = end_of(expression, self.text, self.at) - self.at
+            if count < most and self.at + count == len(self.text) and not self.is_whole:
+                raise More
+            if count < least:
+                self.at = start
+                return False
+            self.at += count
+        return True
+
+
+def end_of(expression: re.Pattern[str], text: str, at: int) -> int:
+    """Return the end of what an expression matches at a position; the position if it does not match."""
+    match = expression.match(text, at)
+    return match.end() if match else at
+
+
+class End:
+    """The end of a value."""
+
+    is_certain = False
+    """Whether something closes the value, so that it goes on in the next string of a list until that comes."""
+    ends_with_string = False
+    """Whether the value ends where its string does, whatever follows."""
+    run: re.Pattern[str] | None = None
+    """The characters of the value, if nothing else ends it."""
+
+    def feed(self, text: str, /) -> tuple[int, bool]:
+        """Return how many characters belong to the value for certain, and whether the value ends after them.
+
+        The caller feeds the other characters again, with the text that follows them.
+        """
+        raise NotImplementedError
+
+    def finish(self, rest: str, /) -> int:
+        """Return how many of the characters that `feed` left belong to the value if no text follows them."""
+        return len(rest)
+
+    def goes_on(self, rest: str, /) -> bool:
+        """Return whether a text that follows belongs to the value."""
+        return bool(rest)
+
+    def fork(self) -> Self:
+        """Return an end in the same state."""
+        return copy(self)
+
+
+_SLASHES: Final = re.compile(r"\\*+")
+
+
+class Quoted(End):
+    """A string in quotes; `escapes` is the number of backslashes before its opening quote.
+
+    With `doubles`, two quotes in it are one character of it (YAML, SQL), or join two strings (Python, shell).
+    """
+
+    is_certain = True
+
+    def __init__(self, quote: str, escapes: int = 0, *, many_lines: bool = False, doubles: bool = False) -> None:
+        self._quote = quote
+        self._escapes = escapes
+        self._many_lines = many_lines
+        self._doubles = doubles and not escapes
+        self._has_begun = False
+        self._run = re.compile(rf"[^{quote}\\{'' if many_lines else chr(10) + chr(13)}]*+")
+
+    def feed(self, text: str, /) -> tuple[int, bool]:
+        """Return how many characters belong to the value for certain, and whether the value ends after them."""
+        count, is_end = self._feed(text)
+        self._has_begun = self._has_begun or count > 0
+        return count, is_end
+
+    def finish(self, rest: str, /) -> int:
+        """Return 0 for a closing quote that another one might have doubled."""
+        return 0 if self._doubles and rest == self._quote else len(rest)
+
+    def _feed(self, text: str) -> tuple[int, bool]:
+        at = 0
+        while True:
+            at = end_of(self._run, text, at)
+            slashes = end_of(_SLASHES, text, at) - at
+            if at + slashes == len(text):
+                return at, False  # the character after backslashes decides about them
+            char = text[at + slashes]
+            if char == self._quote and self._closes(slashes):
+                if self._doubles and (self._has_begun or at + slashes):
+                    after = text[at + slashes + 1 : at + slashes + 2]
+                    if not after:
+                        return at, False
+                    if after == self._quote:
+                        at += slashes + 2
+                        continue
+                return at + slashes - min(slashes, self._escapes), True
+            if char in "\n\r" and not self._many_lines and (not slashes or self._escapes):
+                return at + slashes, True
+            at += slashes + 1
+
+    def _closes(self, slashes: int) -> bool:
+        """Return whether a quote after backslashes is not escaped, at the level of the opening quote."""
+        return slashes < self._escapes or (slashes - self._escapes) // (self._escapes + 1) % 2 == 0
+
+
+class Fenced(End):
+    """A value that a fixed text closes."""
+
+    is_certain = True
+
+    def __init__(self, closer: str) -> None:
+        self._closer = closer
+
+    def feed(self, text: str, /) -> tuple[int, bool]:
+        """Return how many characters belong to the value for certain, and whether the value ends after them."""
+        at = text.find(self._closer)
+        return (at, True) if at >= 0 else (max(0, len(text) - len(self._closer) + 1), False)
+
+
+_PLAIN: Final = re.compile(r"[^\[\](){}\"'`/#]*+")
+
+
+class Balanced(End):
+    """A container; the text begins with its opening bracket."""
+
+    is_certain = True
+
+    def __init__(self) -> None:
+        self._open = 0
+        self._inner: End | None = None
+
+    def feed(self, text: str, /) -> tuple[int, bool]:
+        """Return how many characters belong to the value for certain, and whether the value ends after them."""
+        at = 0
+        while at < len(text):
+            if self._inner is not None:
+                count, is_end = self._inner.feed(text[at:])
+                at += count
+                if not is_end:
+                    return at, False
+                self._inner = None
+                at += 1 if at < len(text) and text[at] not in "\n\r" else 0
+                continue
+            at = end_of(_PLAIN, text, at)
+            char = text[at : at + 1]
+            if char == "/" and at + 1 == len(text):
+                return at, False
+            at += len(char)
+            if char in ("[", "(", "{"):
+                self._open += 1
+            elif char in ("]", ")", "}"):
+                self._open -= 1
+                if self._open <= 0:
+                    return at, True
+            else:
+                self._inner = _inner(char, text[at : at + 1])
+        return at, False
+
+    def fork(self) -> Self:
+        """Return an end in the same state."""
+        twin = copy(self)
+        twin._inner = None if self._inner is None else self._inner.fork()
+        return twin
+
+
+def _inner(char: str, after: str) -> End | None:
+    """Return the end of the string or comment that begins with a character."""
+    if char in ('"', "'", "`"):
+        return Quoted(char)
+    return Line() if char == "#" or (char == "/" and after == "/") else None
+
+
+_SOFT: Final = ",;)]}<>\"'`&"
+"""Punctuation that ends a value without quotes if a blank or the end of the value follows it."""
+_SOFT_MAX_CHARS: Final = 8
+
+
+class Word(End):
+    """A value without quotes inside a line: to a blank, or one of `closers`, the punctuation that certainly ends it."""
+
+    def __init__(self, closers: str = "") -> None:
+        soft = re.escape("".join(char for char in _SOFT if char not in closers))
+        hard = re.escape(closers)
+        self._word = re.compile(rf"(?:[^\s{soft}{hard}]|[{soft}]{{1,{_SOFT_MAX_CHARS}}}+(?=[^\s{soft}{hard}]))*+")
+
+    def feed(self, text: str, /) -> tuple[int, bool]:
+        """Return how many characters belong to the value for certain, and whether the value ends after them."""
+        at = end_of(self._word, text, 0)
+        rest = text[at:]
+        return at, len(rest) > _SOFT_MAX_CHARS or rest.rstrip(_SOFT) != ""
+
+
+_LINE: Final = re.compile(r"[^\n\r]*+")
+
+
+class Line(End):
+    """The rest of a line."""
+
+    def feed(self, text: str, /) -> tuple[int, bool]:
+        """Return how many characters belong to the value for certain, and whether the value ends after them."""
+        at = end_of(_LINE, text, 0)
+        return at, at < len(text)
+
+    def goes_on(self, rest: str, /) -> bool:
+        """Return whether a text is on the same line."""
+        return rest[:1] not in ("", "\n", "\r")
+
+
+class Header(End):
+    """The value of a header inside quotes: to the quote that closes it, past the quoted parts of the value."""
+
+    def __init__(self, quote: str, escapes: int) -> None:
+        self._quoted = Quoted(quote, escapes)
+        self._inside = False
+        self._after_equals = False
+
+    def feed(self, text: str, /) -> tuple[int, bool]:
+        """Return how many characters belong to the value for certain, and whether the value ends after them."""
+        read = 0
+        while True:
+            count, is_end = self._quoted.feed(text[read:])
+            if count:
+                self._after_equals = text[read + count - 1] == "="
+            read += count
+            quote = text[read : read + 1]
+            if not is_end or quote in ("\n", "\r"):
+                return read, is_end
+            if not self._inside and not self._after_equals:
+                return read, True
+            self._inside = not self._inside
+            self._after_equals = False
+            read += 1
+
+    def fork(self) -> Self:
+        """Return an end in the same state."""
+        twin = copy(self)
+        twin._quoted = self._quoted.fork()
+        return twin
+
+
+_BLANK_LINES: Final = re.compile(r"[ \t\n\r]*+")
+
+
+class Block(End):
+    """Lines that are indented at least as deeply as the first one; the text begins with the first line."""
+
+    def __init__(self) -> None:
+        self._indent = 0
+        self._in_line = False
+
+    def feed(self, text: str, /) -> tuple[int, bool]:
+        """Return how many characters belong to the value for certain, and whether the value ends after them."""
+        at = 0
+        while at < len(text):
+            if self._in_line:
+                at = end_of(_LINE, text, at)
+                self._in_line = at == len(text)
+                continue
+            start = end_of(_BLANK_LINES, text, at)
+            if start == len(text):
+                break
+            indent = start - 1 - max(text.rfind("\n", 0, start), text.rfind("\r", 0, start))
+            self._indent = self._indent or indent
+            if not indent or indent < self._indent:
+                return at, True
+            at = start
+            self._in_line = True
+        return at, False
+
+
+_END_OF_KEY: Final = re.compile(r"-{4,5}[ ]{0,2}END[A-Z0-9 ]{1,48}?KEY[A-Z ]{0,16}(?:-{5}|-{4}(?=[^-]))", re.IGNORECASE)
+_END_LINE_CHARS: Final = 96
+"""Maximum length of the last line of a PEM block."""
+
+
+class PrivateKey(End):
+    """A PEM block, to its last line."""
+
+    is_certain = True
+
+    def feed(self, text: str, /) -> tuple[int, bool]:
+        """Return how many characters belong to the value for certain, and whether the value ends after them."""
+        found = _END_OF_KEY.search(text)
+        if found is not None:
+            return found.end(), True
+        return max(0, len(text) - _END_LINE_CHARS), False
+
+
+class Rest(End):
+    """Everything to the end of the string."""
+
+    ends_with_string = True
+
+    def feed(self, text: str, /) -> tuple[int, bool]:
+        """Return all characters."""
+        return len(text), False
+
+
+class Tail(End):
+    """A run of characters, such as those of a token."""
+
+    def __init__(self, run: re.Pattern[str]) -> None:
+        self.run: re.Pattern[str] = run
+
+    def feed(self, text: str, /) -> tuple[int, bool]:
+        """Return how many characters belong to the value for certain, and whether the value ends after them."""
+        at = end_of(self.run, text, 0)
+        return at, at < len(text)
+
+    def goes_on(self, rest: str, /) -> bool:
+        """Return whether a text begins with a character of the run."""
+        return self.run.fullmatch(rest[:1]) is not None and bool(rest)
+
+
+_BEGIN_OF_KEY: Final = re.compile(
+    r"-{4,5} {0,2}BEGIN ([A-Z0-9 ]{0,48}(?:PRIVATE|STATIC) +KEY)|PuTTY-User-Key-File-", re.IGNORECASE
+)
+
+
+_ANYTHING: Final = re.compile(r"[\s\S]*+")
+
+
+class Value(End):
+    """Another end, and that of a private key that begins in the value: its further lines belong to the value too."""
+
+    def __init__(self, end: End) -> None:
+        self._end = end
+        self.run = end.run
+        self._key: End | None = None  # that of the lines of a private key; None if none begins, or if it has ended
+        self._recent = ""
+
+    @property
+    def is_certain(self) -> bool:  # type: ignore[override]  # a value has that of its ends
+        """Whether something closes the value."""
+        return self._end.is_certain or self._key is not None
+
+    def feed(self, text: str, /) -> tuple[int, bool]:
+        """Return how many characters belong to the value for certain, and whether the value ends after them."""
+        count, is_end = self._end.feed(text)
+        self._watch(text[:count])
+        if is_end and self._key is not None:
+            self._end, self._key, self._recent = self._key, None, ""
+            more, is_end = self._end.feed(text[count:])
+            count += more
+        return count, is_end
+
+    def finish(self, rest: str, /) -> int:
+        """Return how many of the characters that `feed` left belong to the value if no text follows them."""
+        return self._end.finish(rest)
+
+    def goes_on(self, rest: str, /) -> bool:
+        """Return whether a text that follows belongs to the value."""
+        return self._end.goes_on(rest)
+
+    def _watch(self, text: str) -> None:
+        """Look for the first and the last line of a private key in a part of the value."""
+        if not text or isinstance(self._key, Tail) or isinstance(self._end, PrivateKey | Rest):
+            return
+        recent = self._recent + text
+        self._recent = recent[-_END_LINE_CHARS:]
+        begins = [*_BEGIN_OF_KEY.finditer(recent)]
+        if begins:
+            self._key = PrivateKey() if begins[-1][1] else Tail(_ANYTHING)
+        if _END_OF_KEY.search(recent, begins[-1].end() if begins else 0) is not None:
+            self._key = None
+
+    def fork(self) -> Self:
+        """Return an end in the same state."""
+        twin = copy(self)
+        twin._end = self._end.fork()
+        return twin
+
+
+class Registered(str):
+    """The mark of a registered value, or of a value under a sensitive key: it is always withheld."""
+
+    __slots__ = ()
+
+
+class Reported(str):
+    """The mark of a value that the policy only reports: it is shown, unless it is part of another one."""
+
+    __slots__ = ()
+
+
+class Found(NamedTuple):
+    """A value, or text that may become one if more text follows.
+
+    The text from `start` to `shown` is shown, as that of a key before its value.
+    """
+
+    start: int
+    """Where the search has to begin again as long as more text may follow."""
+    shown: int
+    """Where the value begins."""
+    end: int
+    """End of what certainly belongs to the value. If it is undecided: the length of the text that may decide."""
+    mark: str | None
+    """What stands for the value; None if it is undecided."""
+    rest: End | None = None
+    """What reads the value from `end` on; None if it is complete."""
