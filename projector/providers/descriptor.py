@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 from projector._registry import lazy
 
 if TYPE_CHECKING:  # a descriptor is read by commands that must start without pydantic
+    from projector.conversation.model_request import ModelRequest
     from projector.core.canonical import CanonicalEvent
     from projector.core.faults import Fault
     from projector.core.message_shape import Slots
     from projector.core.sse import SseMessage
-    from projector.providers.model_request import ModelRequest
     from projector.providers.recording_shape import RecordingShape
 
 

@@ -14,7 +14,7 @@ from ag_ui.core import Event as AnyEvent
 from ag_ui_validate.pytest_plugin import validate_agui
 from pydantic import TypeAdapter
 
-from projector.core.client_history import ConversationSettings
+from projector.conversation.client_history import ConversationSettings
 from projector.dialects.ag_ui.conversation import conversation, read_run_input
 from projector.dialects.descriptor import DialectOptions
 from projector.providers.openai_responses.response_items import items_of

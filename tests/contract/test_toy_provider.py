@@ -278,4 +278,4 @@ def test_reading_a_stream_loads_no_other_provider_and_no_request_writer(provider
     assert not loaded & {f"projector.providers.{name}" for name in others}
     unused = ("_request", "_recording")
     assert not [name for name in loaded if name.startswith("projector.providers.") and name.endswith(unused)]
-    assert "projector.providers.model_request" not in loaded
+    assert "projector.conversation.model_request" not in loaded

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projector.core.client_history import ConversationSettings, InputRefusedError
+from projector.conversation.client_history import ConversationSettings, InputRefusedError
+from projector.conversation.model_request import ModelRequest
 from projector.dialects.ag_ui.conversation import approvals, conversation, dialect_options, read_run_input
-from projector.providers.model_request import ModelRequest
 from projector.providers.openai_chat.chat_profile import ChatProfile
 from projector.providers.openai_chat.chat_request import write_request
 from projector.providers.openai_responses.response_items import items_of

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from projector.contracts import codec
+from projector.conversation.model_request import UnsupportedRequestError
 from projector.providers import PROVIDERS, profile_of
-from projector.providers.model_request import UnsupportedRequestError
 from tests.unit.test_crossing import BOTH_WAYS, CHAT, RESPONSES
 
 BODIES: Final[dict[str, list[dict[str, Any]]]] = {

@@ -7,11 +7,11 @@ from typing import Any, Final, TypeAlias
 import pytest
 from ag_ui.core import RunAgentInput as ProtocolInput
 
-from projector.core.client_history import DEFAULTS, ConversationSettings, InputRefusedError
+from projector.conversation.client_history import DEFAULTS, ConversationSettings, InputRefusedError
+from projector.conversation.model_request import ModelRequest, UnsupportedRequestError
 from projector.dialects.ag_ui.conversation import UNREAD, approvals, conversation, dialect_options, read_run_input
 from projector.dialects.descriptor import DialectOptions
 from projector.providers import PROVIDERS, profile_of
-from projector.providers.model_request import ModelRequest, UnsupportedRequestError
 from projector.server.http.requests import part_params
 
 Body: TypeAlias = dict[str, Any]

@@ -6,8 +6,8 @@ from typing import Any, Final, TypeAlias
 
 import pytest
 
-from projector.core.client_history import DEFAULTS, ConversationSettings, InputRefusedError
-from projector.core.conversation import (
+from projector.conversation.client_history import DEFAULTS, ConversationSettings, InputRefusedError
+from projector.conversation.entries import (
     Approval,
     ApprovalRequest,
     Entry,

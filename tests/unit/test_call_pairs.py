@@ -6,8 +6,8 @@ from typing import Final
 
 import pytest
 
-from projector.core.call_pairs import Step, Unpaired, check_calls, pair_calls
-from projector.core.conversation import Approval, CallKind, Entry, Message, ToolCall, ToolOutput, user_text
+from projector.conversation.call_pairs import Step, Unpaired, check_calls, pair_calls
+from projector.conversation.entries import Approval, CallKind, Entry, Message, ToolCall, ToolOutput, user_text
 
 USER: Final = user_text("Hi")
 MODEL: Final = Message("assistant", "Hello")

@@ -6,9 +6,9 @@ from typing import Any, Final, get_args
 
 import pytest
 
-from projector.core.conversation import Approval, DroppedCalls, Entry, Message, Part, user_text
-from projector.providers.given_members import Given
-from projector.providers.model_request import UnsupportedRequestError
+from projector.conversation.entries import Approval, DroppedCalls, Entry, Message, Part, user_text
+from projector.conversation.given_members import Given
+from projector.conversation.model_request import UnsupportedRequestError
 from projector.providers.openai_chat import chat_messages
 from projector.providers.openai_responses import response_items
 from projector.providers.openai_responses.response_input import read_input

@@ -6,8 +6,8 @@ from typing import Any, Final, TypeAlias, cast
 
 import pytest
 
+from projector.conversation.model_request import UnsupportedRequestError
 from projector.providers import PROVIDERS, profile_of
-from projector.providers.model_request import UnsupportedRequestError
 from projector.providers.openai_chat import chat_members
 from projector.providers.openai_responses import response_members
 

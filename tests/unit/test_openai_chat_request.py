@@ -6,8 +6,8 @@ from typing import Final
 
 import pytest
 
-from projector.core.conversation import Entry, Message, Reasoning, Role, ServerCall, ToolCall, ToolOutput
-from projector.providers.model_request import ModelRequest
+from projector.conversation.entries import Entry, Message, Reasoning, Role, ServerCall, ToolCall, ToolOutput
+from projector.conversation.model_request import ModelRequest
 from projector.providers.openai_chat.chat_profile import ChatProfile
 from projector.providers.openai_chat.chat_request import write_request
 

@@ -28,9 +28,9 @@ from pydantic.alias_generators import to_camel
 from projector._validation import sentences
 from projector.contracts.kinds import VENDOR
 from projector.contracts.limits import ID_MAX_CHARS, NAME_MAX_CHARS, REQUEST_ITEMS_MAX, REQUEST_TEXT_MAX_CHARS
-from projector.core import conversation as neutral
-from projector.core.call_pairs import Step, pair_calls
-from projector.core.client_history import (
+from projector.conversation import entries as neutral
+from projector.conversation.call_pairs import Step, pair_calls
+from projector.conversation.client_history import (
     DEFAULTS,
     ClientPart,
     ConversationSettings,

@@ -30,9 +30,9 @@ from projector._validation import sentences
 from projector.contracts import codec
 from projector.contracts.kinds import VENDOR
 from projector.contracts.limits import ID_MAX_CHARS, NAME_MAX_CHARS, REQUEST_ITEMS_MAX, REQUEST_TEXT_MAX_CHARS
-from projector.core import conversation as neutral
-from projector.core.call_pairs import pair_calls, step_of
-from projector.core.client_history import (
+from projector.conversation import entries as neutral
+from projector.conversation.call_pairs import pair_calls, step_of
+from projector.conversation.client_history import (
     DEFAULTS,
     ClientPart,
     ConversationSettings,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, cast
 
-from projector.core.conversation import (
+from projector.conversation.entries import (
     ASSISTANT,
     CallKind,
     Content,
@@ -21,7 +21,7 @@ from projector.core.conversation import (
     ToolCall,
     ToolOutput,
 )
-from projector.providers.given_members import Given
+from projector.conversation.given_members import Given
 from projector.providers.openai_chat.chat_messages import CALLS
 
 IGNORED: Final[Mapping[str, str]] = {

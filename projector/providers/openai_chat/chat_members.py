@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from projector.providers.given_members import Given
-from projector.providers.model_request import Body
-from projector.providers.request_members import Member, Members
+from projector.conversation.given_members import Given
+from projector.conversation.model_request import Body
+from projector.conversation.request_members import Member, Members
 
 JSON_SCHEMA: Final = "json_schema"
 SCHEMA_MEMBERS: Final = ("name", "description", "schema", "strict")

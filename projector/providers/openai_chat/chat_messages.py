@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from projector.core.conversation import (
+from projector.conversation.entries import (
     ASSISTANT,
     Approval,
     ApprovalRequest,
@@ -27,7 +27,7 @@ from projector.core.conversation import (
     ToolOutput,
     text_of,
 )
-from projector.providers.model_request import Body, UnsupportedRequestError
+from projector.conversation.model_request import Body, UnsupportedRequestError
 
 CALLS: Final[Mapping[str, tuple[str, str]]] = {"function": ("function", "arguments"), "custom": ("custom", "input")}
 """Kind of a call -> type of the message's call, which is also the member that describes it, and that of its input."""

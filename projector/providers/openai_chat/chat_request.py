@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from projector.core.conversation import Message, user_text
-from projector.providers.given_members import Given
-from projector.providers.model_request import Body, ModelRequest, UnsupportedRequestError
+from projector.conversation.entries import Message, user_text
+from projector.conversation.given_members import Given
+from projector.conversation.model_request import Body, ModelRequest, UnsupportedRequestError
+from projector.conversation.request_members import read_parameters, write_parameters
 from projector.providers.openai_chat.chat_history import read_messages
 from projector.providers.openai_chat.chat_members import DEFAULTS, MEMBERS, READ_ELSEWHERE, read_tools, write_tools
 from projector.providers.openai_chat.chat_messages import messages_of
 from projector.providers.openai_chat.chat_profile import ChatProfile
-from projector.providers.request_members import read_parameters, write_parameters
 
 
 def write_request(request: ModelRequest, profile: ChatProfile) -> Body:

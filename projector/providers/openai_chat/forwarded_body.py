@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from projector.providers.model_request import Body, UnsupportedRequestError
+from projector.conversation.model_request import Body, UnsupportedRequestError
 from projector.providers.openai_chat.chat_profile import ChatProfile
 
 

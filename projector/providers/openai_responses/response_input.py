@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, cast
 
-from projector.core.conversation import (
+from projector.conversation.entries import (
     Content,
     Conversation,
     Entry,
@@ -22,7 +22,7 @@ from projector.core.conversation import (
     ToolOutput,
     user_text,
 )
-from projector.providers.given_members import Given
+from projector.conversation.given_members import Given
 
 ROLES: Final = frozenset({"user", "assistant", "system", "developer"})
 

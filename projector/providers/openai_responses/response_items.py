@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from projector.core.conversation import (
+from projector.conversation.entries import (
     ASSISTANT,
     Approval,
     ApprovalRequest,
@@ -21,7 +21,7 @@ from projector.core.conversation import (
     ToolCall,
     ToolOutput,
 )
-from projector.providers.model_request import Body
+from projector.conversation.model_request import Body
 
 CALLS: Final[Mapping[str, tuple[str, str]]] = {
     "function": ("function_call", "arguments"),

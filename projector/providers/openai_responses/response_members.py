@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from projector.providers.given_members import NOT_SUPPORTED, Given
-from projector.providers.request_members import Member, Members
+from projector.conversation.given_members import NOT_SUPPORTED, Given
+from projector.conversation.request_members import Member, Members
 
 LOGPROBS: Final = "message.output_text.logprobs"
 

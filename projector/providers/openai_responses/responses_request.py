@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from projector.providers.given_members import Given
-from projector.providers.model_request import Body, ModelRequest
+from projector.conversation.given_members import Given
+from projector.conversation.model_request import Body, ModelRequest
+from projector.conversation.request_members import read_parameters, write_parameters
 from projector.providers.openai_responses.response_input import read_input
 from projector.providers.openai_responses.response_items import items_of
 from projector.providers.openai_responses.response_members import DEFAULTS, MEMBERS, READ_ELSEWHERE
-from projector.providers.request_members import read_parameters, write_parameters
 
 ENCRYPTED_REASONING: Final = "reasoning.encrypted_content"
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from projector.contracts.limits import ID_MAX_CHARS, NAME_MAX_CHARS, REQUEST_ITEMS_MAX, REQUEST_TEXT_MAX_CHARS
-from projector.core import conversation
+from projector.conversation import entries as conversation
 
 Text: TypeAlias = Annotated[str, Field(min_length=1, max_length=REQUEST_TEXT_MAX_CHARS)]
 AnyText: TypeAlias = Annotated[str, Field(max_length=REQUEST_TEXT_MAX_CHARS)]

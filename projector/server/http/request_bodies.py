@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final, Protocol, TypeAlias
 
-from projector.core.call_pairs import check_calls
-from projector.core.client_history import ClientPart, ConversationSettings, InputRefusedError
-from projector.core.conversation import Approval
+from projector.conversation.call_pairs import check_calls
+from projector.conversation.client_history import ClientPart, ConversationSettings, InputRefusedError
+from projector.conversation.entries import Approval
+from projector.conversation.model_request import ModelRequest, UnsupportedRequestError
 from projector.providers import PROVIDERS, profile_of
 from projector.providers.descriptor import PassthroughRoute
-from projector.providers.model_request import ModelRequest, UnsupportedRequestError
 from projector.server.catalog import AgentBinding
 from projector.server.http.problems import Problem, problem
 from projector.server.http.requests import ChatRequest, Parameters, part_params

@@ -14,8 +14,8 @@ from projector._validation import sentences
 from projector.contracts import codec
 from projector.contracts.json_values import count_values, has_long_text
 from projector.contracts.limits import EVENT_TEXT_MAX_BYTES
-from projector.core.client_history import is_history
-from projector.core.conversation import Entry, File, Image, Part, parts_of
+from projector.conversation.client_history import is_history
+from projector.conversation.entries import Entry, File, Image, Part, parts_of
 from projector.dialects.descriptor import AI_SDK_LEVELS
 from projector.server.config.settings import Settings
 from projector.server.http.input_items import Id, Items, RequestModel, Text, check_members

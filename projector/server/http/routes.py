@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from projector.contracts.limits import ID_MAX_CHARS
-from projector.core.client_history import InputRefusedError
+from projector.conversation.client_history import InputRefusedError
 from projector.dialects.ag_ui import conversation as ag_ui_conversation
 from projector.dialects.ai_sdk import conversation as ai_sdk_conversation
 from projector.dialects.descriptor import DialectOptions

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from starlette.datastructures import Headers, QueryParams
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from projector.core.client_history import InputRefusedError
+from projector.conversation.client_history import InputRefusedError
 from projector.dialects.ag_ui.conversation import read_run_input
 from projector.server.config.caller_settings import AG_UI
 from projector.server.http.problems import problem, unknown_agent_of

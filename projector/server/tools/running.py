@@ -14,7 +14,7 @@ import anyio
 from anyio import CapacityLimiter, to_thread
 
 from projector.contracts import codec
-from projector.core.call_pairs import OUTPUT_TYPES
+from projector.conversation.call_pairs import OUTPUT_TYPES
 from projector.server.streaming.session import log_crash
 
 Tool: TypeAlias = Callable[..., Any]

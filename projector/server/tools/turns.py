@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
+from projector.conversation.call_pairs import OUTPUT_TYPES
+from projector.conversation.given_members import Given
 from projector.core import canonical as read
-from projector.core.call_pairs import OUTPUT_TYPES
 from projector.core.canonical import CanonicalEvent
 from projector.core.faults import Fault
 from projector.core.intake import HOST_PREFIX
 from projector.core.sse import SseDecoder, SseMessage
 from projector.providers.descriptor import Provider
-from projector.providers.given_members import Given
 from projector.providers.openai_chat.chat_messages import messages_of
 from projector.providers.openai_responses.response_input import read_input
 from projector.server.tools.running import Call

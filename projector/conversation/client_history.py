@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from projector.contracts.kinds import REDACTED
-from projector.core.conversation import (
+from projector.conversation.entries import (
     ASSISTANT,
     USER,
     Approval,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final, NoReturn
 
 from projector.contracts.limits import ID_MAX_CHARS
-from projector.providers.model_request import UnsupportedRequestError
+from projector.conversation.model_request import UnsupportedRequestError
 
 NOT_SUPPORTED: Final = "is not supported by the model that serves this request."
 

@@ -60,6 +60,19 @@ Content: TypeAlias = str | tuple[Part, ...]
 
 
 @dataclass(frozen=True, slots=True)
+class Opaque:
+    """What a provider wants back unchanged with an entry, such as a signature; a client never sees it in clear.
+
+    The stage of the provider gives it to a finished item as the member `opaque`; its request writer gets it back.
+    """
+
+    provider: str
+    """Row of `PROVIDERS`; other providers ignore it."""
+    value: object
+    """JSON of that provider's own shape."""
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
     """A message. One of the role `assistant` may be the claim of a client."""
 
@@ -67,6 +80,7 @@ class Message:
     content: Content
     phase: str | None = None
     """`commentary` or `final_answer`, of a message of the model."""
+    opaque: Opaque | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +91,7 @@ class ToolCall:
     name: str
     input: str
     kind: CallKind = "function"
+    opaque: Opaque | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +140,7 @@ class Reasoning:
     id: str
     summary: tuple[str, ...] = ()
     encrypted: str | None = None
+    opaque: Opaque | None = None
 
 
 @dataclass(frozen=True, slots=True)

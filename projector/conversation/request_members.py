@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from projector.providers.given_members import NOT_SUPPORTED, Given
-from projector.providers.model_request import Body, UnsupportedRequestError
+from projector.conversation.given_members import NOT_SUPPORTED, Given
+from projector.conversation.model_request import Body, UnsupportedRequestError
 
 
 def _same(given: Given, name: str) -> object:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from projector.core.conversation import (
+from projector.conversation.entries import (
     ASSISTANT,
     USER,
     CallKind,

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from projector.core.conversation import Conversation
+from projector.conversation.entries import Conversation
 
 Body: TypeAlias = dict[str, Any]
 Item: TypeAlias = Mapping[str, Any]
