@@ -331,6 +331,19 @@ async def test_what_is_not_served(serve: Any, path: str, status: int, code: str,
     assert answer.headers.get("allow") == ("POST" if status == 405 else None)
 
 
+@pytest.mark.parametrize(("path", "status"), [("/v1/responses", 426), ("/v1/models", 200), ("/v1/embeddings", 404)])
+async def test_a_websocket_is_refused_where_a_post_is_served(serve: Any, path: str, status: int) -> None:
+    answer = await serve().get(
+        path,
+        connection="Upgrade",
+        upgrade="websocket",
+        sec_websocket_version="13",
+        sec_websocket_key="aGVyb25zIG5lc3QgaGU=",
+    )
+    await answer.rest()
+    assert (answer.status, answer.headers.get("upgrade")) == (status, "HTTP/1.1" if status == 426 else None)
+
+
 async def test_without_a_passthrough_route_nothing_is_served(serve: Any) -> None:
     for path, detail in (
         ("/v1/models", "the OpenAI API, name an upstream in the table `[passthrough]`"),

@@ -189,6 +189,7 @@ async def test_headers_and_background_of_the_route_are_kept() -> None:
     client = await Client().call(response)
     assert client.headers[b"set-cookie"].startswith(b"seen=1")
     assert client.headers[b"x-accel-buffering"] == b"no"
+    assert client.headers[b"incremental"] == b"?1"
     assert ran == [1]
 
 

@@ -88,6 +88,7 @@ async def test_headers_of_a_stream(serve: Any, upstream: Any, text_events: Any) 
         "content-type": "text/event-stream; charset=utf-8",
         "cache-control": "no-cache, no-transform",
         "x-accel-buffering": "no",
+        "incremental": "?1",
         "x-content-type-options": "nosniff",
         "x-request-id": "req-from-the-caller",
         "connection": "keep-alive",

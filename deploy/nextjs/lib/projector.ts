@@ -9,6 +9,7 @@ const HEADERS_DOWN = [
   'content-type',
   'cache-control',
   'retry-after',
+  'incremental',
   'x-accel-buffering',
   'x-content-type-options',
   'x-request-id',

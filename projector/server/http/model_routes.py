@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import anyio
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Match, Route
@@ -126,8 +127,13 @@ class NotServed:
             for method in route.methods or ()
         }
         if allowed:
-            found = problem("method_not_allowed")
+            # clients that try a WebSocket first fall back at once on a 426, but not on a 405; `upgrade` itself is not
+            # in the scope (`connection`)
+            is_upgrade = "sec-websocket-key" in Headers(scope=scope)
+            found = problem("websocket_not_supported" if is_upgrade else "method_not_allowed")
             found.headers["allow"] = ", ".join(sorted(allowed))
+            if is_upgrade:
+                found.headers |= {"upgrade": "HTTP/1.1", "connection": "upgrade"}
             raise found
         path = scope["path"].removeprefix(scope.get("root_path", ""))[:_PATH_MAX_CHARS]
         name = f"`{path}`" if path.isprintable() else "This path"

@@ -54,6 +54,9 @@ PROBLEMS: Final[Mapping[str, _Row]] = {
     "unknown_response": _Row(HTTPStatus.NOT_FOUND, "Response not found."),
     "events_gone": _Row(HTTPStatus.GONE, "The events after this position are not kept any more."),
     "method_not_allowed": _Row(HTTPStatus.METHOD_NOT_ALLOWED, "Method not allowed."),
+    "websocket_not_supported": _Row(
+        HTTPStatus.UPGRADE_REQUIRED, "This server has no WebSocket; send the request as an HTTP POST."
+    ),
     "request_timeout": _Row(HTTPStatus.REQUEST_TIMEOUT, "The request body was not received in time.", True),
     "body_too_large": _Row(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The request body is too large."),
     "unsupported_media_type": _Row(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "The content type must be `application/json`."),

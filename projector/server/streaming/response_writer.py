@@ -23,6 +23,7 @@ HEADERS: Final[Headers] = (
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-cache, no-transform"),
     (b"x-accel-buffering", b"no"),
+    (b"incremental", b"?1"),
     (b"x-content-type-options", b"nosniff"),
 )
 """Headers of every stream."""
