@@ -167,6 +167,11 @@ class Reading:
         self.decoder: Decoder | None = None
         self.queue = Queue()
 
+    @property
+    def undecided(self) -> int:
+        """Number of written characters at the end of the text that the search has not decided."""
+        return len(self.scanner.held) + (0 if self.decoder is None else self.decoder.longer + self.decoder.unread)
+
     def feed(self, text: str) -> list[Step]:
         """Read a piece and return the steps over what is written."""
         decoder = self.decoder
@@ -217,7 +222,7 @@ class Readings:
     @property
     def undecided(self) -> int:
         """Number of characters at the end of the text that the searches have not decided."""
-        return len(self._pending) + max(len(row.scanner.held) for row in self.rows)
+        return len(self._pending) + max(row.undecided for row in self.rows)
 
     def resumable(self) -> tuple[str, str] | None:
         """Return the text before and what is held, with which new readings could continue; None if more decides."""
