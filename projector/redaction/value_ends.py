@@ -23,7 +23,7 @@ it looked at and on nothing else, however the text is cut.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from copy import copy
 from typing import Final, NamedTuple, Self
 
@@ -443,6 +443,26 @@ class Reported(str):
     """The mark of a value that the policy only reports: it is shown, unless it is part of another one."""
 
     __slots__ = ()
+
+
+class Continued(str):
+    """The mark of the rest of a value that another text begins: empty, with the marks of what the value may be."""
+
+    __slots__ = ("begun",)
+
+    begun: tuple[str, ...]
+
+    @classmethod
+    def of(cls, marks: Iterable[str]) -> Self:
+        """Return the mark of the rest of what any of some marks stands for."""
+        mark = cls()
+        mark.begun = tuple(dict.fromkeys(each for one in marks for each in (one.begun if type(one) is cls else (one,))))
+        return mark
+
+    @property
+    def is_reported(self) -> bool:
+        """Whether the policy only reports the value."""
+        return all(isinstance(mark, Reported) for mark in self.begun)
 
 
 class Found(NamedTuple):
