@@ -238,12 +238,18 @@ _SOFT_MAX_CHARS: Final = 8
 
 
 class Word(End):
-    """A value without quotes inside a line: to a blank, or one of `closers`, the punctuation that certainly ends it."""
+    """A value without quotes inside a line: to a blank, or one of `closers`, the punctuation that certainly ends it.
+
+    Of these `<` stands for a closing tag.
+    """
 
     def __init__(self, closers: str = "") -> None:
-        soft = re.escape("".join(char for char in _SOFT if char not in closers))
-        hard = re.escape(closers)
-        self._word = re.compile(rf"(?:[^\s{soft}{hard}]|[{soft}]{{1,{_SOFT_MAX_CHARS}}}+(?=[^\s{soft}{hard}]))*+")
+        soft = re.escape("".join(char for char in _SOFT if char not in closers or char == "<"))
+        hard = re.escape(closers.replace("<", ""))
+        tag = "(?!</)" if "<" in closers else ""
+        self._word = re.compile(
+            rf"(?:[^\s{soft}{hard}]|(?:{tag}[{soft}]){{1,{_SOFT_MAX_CHARS}}}+(?=[^\s{soft}{hard}]))*+"
+        )
 
     def feed(self, text: str, /) -> tuple[int, bool]:
         """Return how many characters belong to the value for certain, and whether the value ends after them."""
