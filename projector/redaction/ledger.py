@@ -12,7 +12,7 @@ from projector.contracts.kinds import REDACTED
 from projector.redaction.clean import REDACTED_HERE, Notice, bounded, counted_notice
 from projector.redaction.policy import CREDENTIALS
 from projector.redaction.spellings import PLAIN, Step, as_read
-from projector.redaction.value_ends import Registered, Reported
+from projector.redaction.value_ends import Continued, Registered, Reported
 
 
 class BlockedError(Exception):
@@ -116,21 +116,34 @@ class Ledger:
         self._withheld, self._shown, self._others = Counter(), Counter(), False
         return found
 
+    def refuse(self, mark: str) -> None:
+        """Raise `BlockedError` if the policy blocks what a mark stands for."""
+        if self._actions.get(self._class_of(mark)) == "block":
+            raise BlockedError(self._class_of(mark))
+
     def _begin(self, steps: list[Step]) -> list[Step]:
         """Add the rest of a value that another text begins: steps without a mark.
 
-        Its class is not known, and another way to join the texts may find a credential here, so it blocks as one does.
+        Its class is that of any of the ways to join the texts, or credentials if none is known, as behind the seam of
+        a text in which nothing was withheld.
         """
         rest = next((at for at, (_, mark) in enumerate(steps) if mark != ""), len(steps))
         self._has_begun = rest < len(steps)
-        if not rest or isinstance(steps[0][1], Registered):
+        mark = steps[0][1]
+        if not rest or isinstance(mark, Registered):
             return steps
-        is_reported = isinstance(steps[0][1], Reported)
-        if not is_reported and self._actions.get(CREDENTIALS) == "block":
-            raise BlockedError(CREDENTIALS)
+        begun = mark.begun if isinstance(mark, Continued) else ()
+        is_reported = mark.is_reported if isinstance(mark, Continued) else isinstance(mark, Reported)
+        names = [CREDENTIALS if not begun else self._class_of(each) for each in begun or ("",)]
+        blocked = next((name for name in names if self._actions.get(name) == "block"), None)
+        if blocked is not None and not is_reported:
+            raise BlockedError(blocked)
         if not self._has_rest:
             self._has_rest = True
-            (self._shown if is_reported else self._withheld)[CREDENTIALS] += 1
+            if names[0] in self._actions:
+                (self._shown if is_reported else self._withheld)[names[0]] += 1
+            else:
+                self._others = True
         return [*((count, None if is_reported else "") for count, _ in steps[:rest]), *steps[rest:]]
 
     def _flush(self, found: list[Step]) -> None:

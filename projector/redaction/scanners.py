@@ -39,7 +39,7 @@ class Scanner:
 
     __slots__ = (
         *("_context", "_end", "_find", "_is_marked", "_kind", "_mark", "_needs", "_shown", "before", "begins"),
-        *("ended_in", "held"),
+        *("ended_in", "held", "named"),
     )
 
     def __init__(self, find: Find, context: int, before: str, kind: type[str] = str) -> None:
@@ -54,6 +54,8 @@ class Scanner:
         self._needs = 0  # number of held characters with which the search may decide
         self._end: End | None = None  # of the value that is read
         self._mark = kind()  # for the next characters of that value
+        self.named = self._mark
+        """The mark of the last value."""
         self._is_marked = False
         self.begins: Begins | None = None
         """Decides whether the text begins with a value, before it is searched."""
@@ -142,7 +144,7 @@ class Scanner:
                 self._keep(text[: found.end])
                 self._fence()
             else:
-                self._mark = self._kind(found.mark)
+                self._mark = self.named = self._kind(found.mark)
                 self._withhold(found.end - found.shown, steps)
             text = text[found.end :]
             self._end = found.rest

@@ -26,6 +26,9 @@ INVISIBLE: Final = (
 _HEX: Final = "[0-9a-fA-F]"
 _PAIR: Final = rf"u[dD][89abAB]{_HEX}{{2}}\\{{1,64}}+u[dD][c-fC-F]{_HEX}{{2}}"
 _PAIR_BEGINS: Final = rf"u[dD][89abAB]{_HEX}{{2}}(?:\\{{1,64}}+(?:u(?:[dD](?:[c-fC-F]{_HEX}?)?)?)?)?"
+_NEXT: Final = f"%[89abAB]{_HEX}"
+_UTF8: Final = rf"(?:[cC][2-9a-fA-F]|[dD]{_HEX}|[eE]{_HEX}{_NEXT}|[fF][0-4](?:{_NEXT}){{2}}){_NEXT}"
+_UTF8_BEGINS: Final = rf"(?:[c-fC-F]|(?:[c-fC-F]{_HEX}|[eE]{_HEX}{_NEXT}|[fF][0-4](?:{_NEXT}){{1,2}})(?:%[89abAB]?)?)"
 _CODE: Final = "(?:2[1345ABDEFabdef]|3[0-9ADFadf]|4[0-9A-Fa-f]|5[0-9AEFaef]|6[1-9A-Fa-f]|7[0-9ACEace])"
 
 
@@ -37,7 +40,7 @@ def _spelled(code: str, controls: str) -> re.Pattern[str]:
         rf"|(?<!\\)\\{{1,64}}+(?:{_PAIR}|u(?![dD][89a-fA-F]){_HEX}{{4}}|x{_HEX}{{2}}"  # any number of levels of strings
         rf"|[{controls}_*.@~+#()-])"  # control characters of strings, and the escapes of Markdown
         rf"|&(?:\#[0-9]{{1,7}}|\#[xX]{_HEX}{{1,6}}|[A-Za-z]{{2,8}});"
-        rf"|%(?:25{code}|(?!25[2-7]?\Z){code})"  # in addresses, which redirects encode twice
+        rf"|%(?:25{code}|(?!25[2-7]?\Z){code}|{_UTF8})"  # in addresses, which redirects encode twice
     )
 
 
@@ -49,7 +52,7 @@ MAY_BE_SPELLED: Final = re.compile(rf"[\\&%\x1b{INVISIBLE}]")
 """First characters of all spellings; most texts have none."""
 UNFINISHED: Final = re.compile(
     rf"(?:\x1b(?:\[[0-9;:?]{{0,24}})?|(?<!\\)\\{{1,64}}+(?:{_PAIR_BEGINS}|u{_HEX}{{0,3}}|x{_HEX}?)?"
-    rf"|&(?:\#[0-9]{{0,7}}|\#[xX]{_HEX}{{0,6}}|[A-Za-z]{{0,8}})|%(?:25?[2-7]?|[3-7])?)\Z"
+    rf"|&(?:\#[0-9]{{0,7}}|\#[xX]{_HEX}{{0,6}}|[A-Za-z]{{0,8}})|%(?:25?[2-7]?|[3-7]|{_UTF8_BEGINS})?)\Z"
 )
 UNFINISHED_MAX_CHARS: Final = 144
 _ALL_INVISIBLE: Final = re.compile(f"[{INVISIBLE}]*")
@@ -75,7 +78,8 @@ def decoded(spelling: str) -> str:
         first, *second = (int(unit[1:], 16) for unit in spelling.split("\\") if unit)
         char = chr(0x10000 + ((first & 0x3FF) << 10) + (second[0] & 0x3FF)) if second else chr(first)
     elif spelling[0] == "%":
-        char = chr(int(spelling[-2:], 16))
+        code = bytes.fromhex(spelling.replace("%", ""))
+        char = code.decode("utf-8", "replace") if code[0] > 0x7F else chr(int(spelling[-2:], 16))  # noqa: PLR2004 - ASCII
     elif spelling[0] == "&":
         char = html.unescape(spelling)
     else:
@@ -143,6 +147,11 @@ class Decoder:
     def unread(self) -> int:
         """Number of characters at the end of the text that were not passed on."""
         return len(self.pending) + self._hidden
+
+    @property
+    def longer(self) -> int:
+        """By how many characters those that were passed on, and that no step covers yet, are longer as written."""
+        return sum(longer for _, longer in self._spelled)
 
     def _see(self, text: str, longer: int, parts: list[str]) -> None:
         if not text:

@@ -294,9 +294,22 @@ class MessageStream(TextStream):
 
     def _end(self, text: Filter) -> list[Step]:
         """Return the steps at the end; copies of the filters go on in the next text."""
+        own = self._own
         if self._seam is not None:
-            self._own = [each.fork() for each in self._own]
-        return text.end()
+            self._own = [each.fork() for each in own]
+        steps = text.end()
+        self._block_late(own)
+        return steps
+
+    def _write(self, steps: list[Step], text: str, *, at_end: bool = False) -> str:
+        self._block_late(self._own)
+        return super()._write(steps, text, at_end=at_end)
+
+    def _block_late(self, filters: Sequence[TextFilter]) -> None:
+        """Block for a value that was shown with the text before, because only this text makes it one."""
+        for each in filters:
+            if each.late is not None:
+                self._actions.refuse(each.late)
 
 
 _ECHO_MAX_CHARS: Final = 65_536

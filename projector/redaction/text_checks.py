@@ -266,6 +266,8 @@ _MRZ_CUT: Final = re.compile(r"P[A-Z<][A-Z]{3}[A-Z<]{5,}|[A-Z0-9<]{9}[0-9<][A-Z<
 
 def passport_mrz(text: str, is_cut: bool) -> int:  # noqa: FBT001 - the table's signature
     """Check one line of a machine-readable zone with its check digits (ICAO Doc 9303 parts 4 to 6)."""
+    if len(text) - 1 in _MRZ_LENGTHS and text.endswith("<"):
+        text = text[:-1]  # of a closing tag
     if len(text) not in _MRZ_LENGTHS:
         return len(text) if is_cut and len(text) < max(_MRZ_LENGTHS) and _MRZ_CUT.fullmatch(text) else 0
     return len(text) if any(form.fullmatch(text) and check(text) for form, check in _MRZ_FORMS) else 0

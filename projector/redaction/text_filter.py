@@ -20,7 +20,7 @@ from typing import Final, Protocol
 from projector.redaction.scanners import BEFORE_CHARS, Scanner, scanners_of
 from projector.redaction.search import Search
 from projector.redaction.spellings import MAY_BE_SPELLED, SPELLED, SPELLED_IN_SECRETS, Decoder, Step, unfinished_from
-from projector.redaction.value_ends import Cursor, End, Reported
+from projector.redaction.value_ends import Continued, Cursor, End, Reported
 
 PIECE_CHARS: Final = 4_096
 """Maximum length of a piece. It bounds the time to search the rest of a piece again after a find."""
@@ -108,7 +108,7 @@ class Queue:
         if count == length:
             del self.steps[0]
         else:
-            self.steps[0] = (length - count, None if mark is None else type(mark)())
+            self.steps[0] = (length - count, mark if mark is None or type(mark) is Continued else type(mark)())
 
     def fork(self) -> Queue:
         """Return a queue in the same state."""
@@ -144,7 +144,7 @@ def _next(groups: Sequence[Sequence[Queue]], *, is_after_value: bool) -> Step | 
         of_group = [mark for queue in group if (mark := queue.steps[0][1]) is not None]
         if of_group:
             marks.append(_strictest(of_group))
-            if type(marks[-1]) is not Reported and not (is_after_value and all(marks)):
+            if not _is_reported(marks[-1]) and not (is_after_value and all(marks)):
                 break
     if not count:
         return None
@@ -153,8 +153,14 @@ def _next(groups: Sequence[Sequence[Queue]], *, is_after_value: bool) -> Step | 
 
 def _strictest(marks: list[str]) -> str:
     """Return the first mark that is no report, if there is one; without its name if a value goes on."""
-    strict = [mark for mark in marks if type(mark) is not Reported] or marks
+    strict = [mark for mark in marks if not _is_reported(mark)] or marks
+    if any(type(mark) is Continued for mark in strict):
+        return Continued.of(mark for mark in strict if mark or type(mark) is Continued)
     return strict[0] if all(strict) else type(strict[0])()
+
+
+def _is_reported(mark: str) -> bool:
+    return type(mark) is Reported or (type(mark) is Continued and mark.is_reported)
 
 
 class Reading:
@@ -166,6 +172,11 @@ class Reading:
         self.scanner = scanner
         self.decoder: Decoder | None = None
         self.queue = Queue()
+
+    @property
+    def undecided(self) -> int:
+        """Number of written characters at the end of the text that the search has not decided."""
+        return len(self.scanner.held) + (0 if self.decoder is None else self.decoder.longer + self.decoder.unread)
 
     def feed(self, text: str) -> list[Step]:
         """Read a piece and return the steps over what is written."""
@@ -217,7 +228,7 @@ class Readings:
     @property
     def undecided(self) -> int:
         """Number of characters at the end of the text that the searches have not decided."""
-        return len(self._pending) + max(len(row.scanner.held) for row in self.rows)
+        return len(self._pending) + max(row.undecided for row in self.rows)
 
     def resumable(self) -> tuple[str, str] | None:
         """Return the text before and what is held, with which new readings could continue; None if more decides."""
@@ -232,6 +243,11 @@ class Readings:
     def values(self) -> list[End]:
         """The ends of values that are read."""
         return [row.scanner.value for row in self.rows if row.scanner.value is not None]
+
+    @property
+    def named(self) -> list[str]:
+        """The marks of the values that are read."""
+        return [row.scanner.named for row in self.rows if row.scanner.value is not None]
 
     @property
     def ended_in(self) -> list[End]:
@@ -329,6 +345,7 @@ class TextFilter:
         "_before",
         "_begun",
         "_decide",
+        "_going_on",
         "_is_muted",
         "_readings",
         "_search",
@@ -336,6 +353,7 @@ class TextFilter:
         "_uncovered",
         "_words",
         "held",
+        "late",
     )
 
     def __init__(self, search: Search) -> None:
@@ -349,7 +367,10 @@ class TextFilter:
         self._uncovered = 0  # characters of the readings that no step covers
         self._shown = 0  # of these, those that were shown or withheld with an earlier text
         self._begun: str | None = None  # mark of a value that began in the earlier text, until its next character
+        self._going_on: list[str] = []  # marks of values that were read when the earlier text ended
         self._is_muted = False  # whether a value that began in the earlier text has its mark there
+        self.late: str | None = None
+        """The mark of a value that is whole in the earlier text, where it was none as long as no text followed."""
 
     @property
     def is_open(self) -> bool:
@@ -429,9 +450,9 @@ class TextFilter:
             text, self.held = self.held + text, ""
         steps = readings.feed(text)
         self._uncovered += len(text) - sum(count for count, _ in steps)
-        if self._shown or self._begun is not None:
+        if self._follows:
             steps = self._not_shown(steps)
-        if not self._shown and self._begun is None and (near := readings.resumable()) is not None:
+        if not self._follows and (near := readings.resumable()) is not None:
             self._resume(*near)
         return steps
 
@@ -444,7 +465,7 @@ class TextFilter:
             steps = self._begin().feed(held) + self._begin().end()
         else:
             steps = self._readings.end()
-        return self._not_shown(steps) if self._shown or self._begun is not None else steps
+        return self._not_shown(steps) if self._follows else steps
 
     def goes_on(self, rest: str, /) -> bool:
         """Return whether a text that follows would belong to a value that is withheld."""
@@ -468,11 +489,12 @@ class TextFilter:
         or if that is a string of its own.
         """
         twin = self.fork()
-        twin._begun, twin._is_muted = None, False
+        twin._begun, twin._going_on, twin._is_muted, twin.late = None, [], False, None
         if not is_string:
             ended = self.fork().end() if self.is_open else []
             last = next((mark for count, mark in reversed(ended) if count), None)
             twin._is_muted = last is not None or bool(self.ends)
+            twin._going_on = [] if self._readings is None else self._readings.named
         if separator:
             twin.feed(separator)
         if is_string and twin._readings is not None:
@@ -502,6 +524,11 @@ class TextFilter:
             self._uncovered = len(held) - sum(count for count, _ in self._begin().feed(held))
         self._shown = self._uncovered
 
+    @property
+    def _follows(self) -> bool:
+        """Whether the steps still depend on the earlier text."""
+        return bool(self._shown or self._going_on) or self._begun is not None
+
     def _not_shown(self, steps: list[Step]) -> list[Step]:
         """Return the steps without the characters that were passed on with an earlier text."""
         found: list[Step] = []
@@ -509,14 +536,16 @@ class TextFilter:
             passed = min(count, self._shown)
             self._shown -= passed
             if passed and mark != "":
-                self._begun = mark
+                self._begun, self._going_on = mark, []
             if count == passed:
+                self.late = self.late if self._is_muted else mark or self.late
                 continue
             begun, self._begun = self._begun, None
+            going_on, self._going_on = self._going_on, []
             if mark is not None and begun is not None and (passed or not mark):
-                found.append((count - passed, type(begun)() if self._is_muted else begun))
+                found.append((count - passed, Continued.of([begun]) if self._is_muted else begun))
             else:
-                found.append((count - passed, mark))
+                found.append((count - passed, Continued.of(going_on) if mark == "" and going_on else mark))
         return found
 
 

@@ -30,8 +30,11 @@ ASSIGNED: Final = TextClass(
     before="[0-9A-Za-z_!@#$%^&*+~/.-]",
 )  # fmt: skip
 """A word in code that may be the value of a sensitive word."""
-_WORD: Final = "[0-9A-Za-z_]"
-_WORD_CHAR: Final = re.compile(_WORD)
+_WORD: Final = "[0-9A-Za-z]|[0-9A-Za-z]_|[0-9A-Za-z]__"
+"""The end of a word before a value. Markdown emphasises with one or two `_`."""
+_WORD_CHAR: Final = re.compile("[0-9A-Za-z]")
+_REST_OF_WORD: Final = re.compile("_{0,2}[0-9A-Za-z]|___")
+_EMPHASIS: Final = re.compile(r"_{1,2}\Z")
 _DIGITS: Final = "0123456789"
 
 
@@ -107,7 +110,11 @@ def _end(each: _Row, text: str, candidate: re.Match[str], *, at_end: bool) -> in
     ends = (at + _value(each.row, each.whole, text[at:stop], is_cut=stop == len(text)) for stop in stops)
     end = next((end for end in ends if end > at), at)
     behind = end if extension is None or end == at else extension(text, end, at_end=at_end)
-    return at if behind == end and _WORD_CHAR.match(text, end) is not None else behind
+    if behind != end or end == at:
+        return behind
+    if not at_end and _EMPHASIS.match(text, end) is not None:
+        return None
+    return at if _REST_OF_WORD.match(text, end) is not None else end
 
 
 def _value(row: TextClass, whole: re.Pattern[str], candidate: str, *, is_cut: bool) -> int:

@@ -23,7 +23,7 @@ it looked at and on nothing else, however the text is cut.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from copy import copy
 from typing import Final, NamedTuple, Self
 
@@ -238,12 +238,18 @@ _SOFT_MAX_CHARS: Final = 8
 
 
 class Word(End):
-    """A value without quotes inside a line: to a blank, or one of `closers`, the punctuation that certainly ends it."""
+    """A value without quotes inside a line: to a blank, or one of `closers`, the punctuation that certainly ends it.
+
+    Of these `<` stands for a closing tag.
+    """
 
     def __init__(self, closers: str = "") -> None:
-        soft = re.escape("".join(char for char in _SOFT if char not in closers))
-        hard = re.escape(closers)
-        self._word = re.compile(rf"(?:[^\s{soft}{hard}]|[{soft}]{{1,{_SOFT_MAX_CHARS}}}+(?=[^\s{soft}{hard}]))*+")
+        soft = re.escape("".join(char for char in _SOFT if char not in closers or char == "<"))
+        hard = re.escape(closers.replace("<", ""))
+        tag = "(?!</)" if "<" in closers else ""
+        self._word = re.compile(
+            rf"(?:[^\s{soft}{hard}]|(?:{tag}[{soft}]){{1,{_SOFT_MAX_CHARS}}}+(?=[^\s{soft}{hard}]))*+"
+        )
 
     def feed(self, text: str, /) -> tuple[int, bool]:
         """Return how many characters belong to the value for certain, and whether the value ends after them."""
@@ -443,6 +449,26 @@ class Reported(str):
     """The mark of a value that the policy only reports: it is shown, unless it is part of another one."""
 
     __slots__ = ()
+
+
+class Continued(str):
+    """The mark of the rest of a value that another text begins: empty, with the marks of what the value may be."""
+
+    __slots__ = ("begun",)
+
+    begun: tuple[str, ...]
+
+    @classmethod
+    def of(cls, marks: Iterable[str]) -> Self:
+        """Return the mark of the rest of what any of some marks stands for."""
+        mark = cls()
+        mark.begun = tuple(dict.fromkeys(each for one in marks for each in (one.begun if type(one) is cls else (one,))))
+        return mark
+
+    @property
+    def is_reported(self) -> bool:
+        """Whether the policy only reports the value."""
+        return all(isinstance(mark, Reported) for mark in self.begun)
 
 
 class Found(NamedTuple):

@@ -121,9 +121,37 @@ def is_symbolic(value: str, *, least: int = 8) -> bool:
     if _is_varied(value):
         return True
     word = value.rstrip(".,;:)]}>")
+    if _is_generated(value.rstrip(".,;:")) and _TEMPLATE_OF_SYMBOLS.search(word) is None:
+        return True
     if len(word) < least or len(_ODD_SYMBOL.findall(word)) < _SYMBOLS_MIN or _CODE_OF_SYMBOLS.search(word) is not None:
         return False
     return sum(expression.search(word) is not None for expression in (_DIGIT, _LOWER, _UPPER)) > 1
+
+
+def _is_generated(word: str) -> bool:
+    """Return whether the letters and digits around the symbols of a word change more often than those of names."""
+    parts = _WORD_PARTS.findall(word)
+    letters = "".join(parts)
+    if len(parts) == 1 or len(letters) < _GENERATED_MIN_CHARS or _ODD_SYMBOL.search(word) is None:
+        return False
+    kinds = [expression.search(letters) is not None for expression in (_LOWER, _UPPER, _DIGIT)]
+    if _is_unbalanced(word) and (all(kinds) or (kinds[0] and kinds[1] and "<" not in word)):
+        return True
+    return _is_jumble(letters) or any(map(_DIGIT_INSIDE.match, parts))
+
+
+def _is_unbalanced(word: str) -> bool:
+    """Return whether a bracket inside a word has no other one, which is rare in code."""
+    return any(
+        word.count(opening) < word.count(closing) and _CLOSES_A_CALL.search(word) is not None
+        for opening, closing in ("()", "[]")
+    ) or (word.count("<") != word.count(">"))
+
+
+_CLOSES_A_CALL: Final = re.compile(r"[)\]][A-Za-z0-9]")
+_WORD_PARTS: Final = re.compile("[A-Za-z0-9]+")
+_GENERATED_MIN_CHARS: Final = 8
+_DIGIT_INSIDE: Final = re.compile("(?=[A-Z0-9]*[a-z])(?=[a-z0-9]*[A-Z])[A-Za-z]*[0-9]+[A-Za-z]")
 
 
 def _is_varied(word: str) -> bool:
@@ -146,15 +174,17 @@ _VARIED_CHANGES: Final = 0.55
 """Changes for each character: a password of random letters, digits and symbols has 0.7, code at most 0.5."""
 _ODD_SYMBOL: Final = re.compile(r"[!@#$%^&*<>~?+,;{}()\[\]]")
 _SYMBOLS_MIN: Final = 2
-_CODE_OF_SYMBOLS: Final = re.compile(
-    r"""
-    ^[!&*]*[A-Za-z_$][\w$.:]*[<(\[] (?: [\w\s.:,<>\[\]()?&'*|$=!+/-]* ) $   # calls, indexes and types
-    | ^[@$]? \$? [({]{1,2} | \$\{ | \{\{ | \$\( | %\( | </ | => | -> | :: | && | \|\| | [,;&?] \w+ [=:]   # other code
+_TEMPLATE: Final = r"""
+    ^[@$]? \$? [({]{1,2} | \$\{ | \{\{ | \$\( | %\( | </ | /> | => | -> | :: | && | \|\| | [,;&?] \w+ [=:]
     | \{ \w* \} [-_/.:@]* (?: \{ | $ ) | ^ [-_/.:@]* \{ | % [sd] (?![A-Za-z0-9]) | [({] [A-Za-z_]* [)}] (?![A-Za-z0-9])
-    """,
+    """
+_TEMPLATE_OF_SYMBOLS: Final = re.compile(_TEMPLATE, re.VERBOSE)
+"""A part of a word that only code and templates have."""
+_CODE_OF_SYMBOLS: Final = re.compile(
+    r"^[!&*]*[A-Za-z_$][\w$.:]*[<(\[] (?: [\w\s.:,<>\[\]()?&'*|$=!+/-]* ) $ |" + _TEMPLATE,  # calls, indexes and types
     re.VERBOSE,
 )
-"""A part of a word that only code and templates have, or a word that is all code."""
+"""Such a part, or a word that is all code."""
 
 
 def is_short_number(value: str) -> bool:
@@ -307,7 +337,7 @@ class Place(NamedTuple):
         """Punctuation that certainly ends a value without quotes: a quote or a tag that is open before the key."""
         line = self.line
         quotes = "".join(quote for quote in QUOTES if line.count(quote) % 2)
-        return quotes + "<>" * ("<" in line) + "&" * self.is_parameter
+        return quotes + "<" * ("<" in line) + "&" * self.is_parameter
 
     @property
     def is_variable(self) -> bool:
@@ -414,7 +444,6 @@ _MIXED_WORD: Final = re.compile(
     r"(?=[^.(\[]*[a-z])(?=[^.(\[]*[A-Z])[A-Za-z_]*[0-9]|(?=[A-Za-z0-9]{8})[A-Za-z]*[0-9]+[A-Za-z]+[0-9]"
 )
 """Small and capital letters and digits, or a long part with digits in two places: no name in code."""
-_CLOSES_A_CALL: Final = re.compile(r"[)\]][A-Za-z0-9]")
 
 
 def is_code(word: str) -> bool:

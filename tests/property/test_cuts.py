@@ -188,7 +188,7 @@ def over_texts(case: Case) -> Failure | None:
     is_equal = True
     for at, text in enumerate(texts):
         befores = [separator.join([*texts[:at], ""]) if at else "" for separator in separators]
-        ends = any(_uncut_kept(case.policy, before + text)[0] is None for before in befores)
+        ends = bool(text) and any(_uncut_kept(case.policy, before + text)[0] is None for before in befores)
         is_blocked = is_blocked or ends
         if kept is None:
             continue
@@ -198,8 +198,8 @@ def over_texts(case: Case) -> Failure | None:
         if any(ours and not theirs for ours, theirs in zip(kept[at], wanted, strict=True)):
             return Failure("leak", whole, clean)
         is_equal = is_equal and kept[at] == wanted
-    if is_blocked and kept is not None:  # a value may have ended an earlier text as one of a class that is masked
-        return None if case.policy.startswith("mixed") else Failure("block missed", whole, clean)
+    if is_blocked and kept is not None:
+        return Failure("block missed", whole, clean)
     if kept is None:
         may_block = is_blocked or (_blocks_credentials(case.policy) and _ANY.search(whole + "".join(clean)) is not None)
         return None if may_block else Failure("blocked by a seam", whole, clean)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -85,11 +86,26 @@ def test_a_registered_value_is_found_as_it_is_seen_and_as_it_is_written() -> Non
     assert every_way(redactor, f"is {chr(0x200B).join('quiet-Heron-7741')}.") == {"is <redacted>."}
 
 
-def test_a_registered_value_in_strings_that_cut_an_escape_of_it() -> None:
+@pytest.mark.parametrize(
+    ("strings", "shown"),
+    [
+        (['{"id": "\\u017', 'du\\u0165ou\\u010dk\\u00fd-k\\u016f\\u0148-31"}'], ['{"id": "\\u017', '<redacted>"}']),
+        (['{"id": "\\u017', "du\\u0165", "ou\\u010dk\\u00", 'fd-k\\u016f\\u0148-31"}'], None),
+        (["is \\u017d", "u\\u0165ou\\u010d", "k\\u00fd-k\\u016f\\u0", "148-31."], None),
+        (["is %C5%BDu%C5", "%A5ou%C4%8Dk%C3%B", "D-k%C5%AF%C5%88", "-31."], None),
+        (["is &#381;", "u&#x165;ou&#26", "9;k&yacute;-k&#367;&#3", "28;-31."], None),
+        (["is \u017du\u200b\u0165o", "u\u010d\u200b\u200bk\u200b\u00fd", "-k\u016f\u200b", "\u0148-31."], None),
+    ],
+)
+def test_a_registered_value_in_strings_that_cut_an_escape_of_it(strings: list[str], shown: list[str] | None) -> None:
     redactor = Redactor(Policy.load({"registered": [{"value": "\u017du\u0165ou\u010dk\u00fd-k\u016f\u0148-31"}]}))
-    lines = ['{"id": "\\u017', 'du\\u0165ou\\u010dk\\u00fd-k\\u016f\\u0148-31"}', "end"]
-    shown = redactor.json(lines, string_max_chars=100).value
-    assert shown == ['{"id": "\\u017', '<redacted>"}', "end"]
+    found = redactor.json([*strings, "end"], string_max_chars=100).value
+    assert isinstance(found, list)
+    assert found[-1] == "end"
+    if shown is not None:
+        assert found[:-1] == shown
+    assert all("<redacted>" in string for string in found[2:-1])
+    assert not re.search(r"[a-z0-9]{3}", "".join(found[2:-1]).replace("<redacted>", ""))
 
 
 def test_a_whole_text_is_read_as_its_pieces_are() -> None:

@@ -137,6 +137,18 @@ WHOLE = (
     "tool --token '§a''b§' -v",
     '"password": §abcdefg!',
     "refreshToken = §xclc7ag1l.omf§\nport = 1",
+    "password=§7M>4lvlWQ3bv",
+    "password: §H3<jD<d5s6Q<w",
+    "password: §WnjfZeMlYwa(FhUc",
+    "password: §br[kJ]TtciR2hR]l",
+    "config.password = §JLSUAkSVg]YzbijhR",
+    "password: §tpkPdk<ryUVJ9&",
+    "see password=§jTTNcoVMoi(pQJ(§ ok",
+    "--password §9<KBkmH2tzT5z7GO",
+    "<b>password=§k40o>zZcP5TMgUAqXtve§</b>",
+    "<b>password=§kX9mQ2vT7w§</b> and",
+    "https://app:§kX9#mQ2?vT7@db.internal§/app",
+    "mysql://app:§kX9]m@AK3SV#u5zw@db.internal§/app",
 )
 """Texts with a value between `§`."""
 
@@ -200,6 +212,13 @@ SHOWN = (
     '["--token-count","--no-cookies"]',
     "  --token FILE    The file",
     "?max_tokens=5&sort=key",
+    "token: List[int32]",
+    "token = sha256(getBytes(name)",
+    "token: Map<String,Token2>",
+    "password = encode(Base64(key",
+    "token = tokens[i]<MAX_TOKENS",
+    "<password></password><token/>",
+    "http://localhost:8080/@scope/name",
 )
 
 

@@ -81,3 +81,31 @@ def test_a_spelling_inside_a_number_is_read_at_any_cut(text: str) -> None:
         shown = "".join(stream.feed(part).value for part in parts) + stream.close().value
         assert shown.startswith("a <redacted:")
         assert shown.endswith("> b")
+
+
+@pytest.mark.parametrize(
+    ("texts", "name"),
+    [
+        (["card 4111 1111 ", "1111 1", "111."], "payment_card"),
+        (["mail jane.d", "oe@exam", "ple.com x"], "email"),
+        (["a ghp_a1B2c3D4a1B2c3D4", "a1B2c3D4a1B2", "c3D4a1B2c3D4 x"], "credentials"),
+    ],
+)
+def test_the_rest_of_a_value_is_named_and_blocked_as_its_class(texts: list[str], name: str) -> None:
+    masks = dict.fromkeys(REPORTS, "mask")
+    redactor = Redactor(Policy.load({"text": masks}))
+    seam = Seam()
+    streams = [redactor.message_stream(seam, "m") for _ in texts]
+    found = [stream.feed(text) for stream, text in zip(streams, texts, strict=True)]
+    found += [stream.close() for stream in streams]
+    messages = {notice.message for cleaned in found for notice in cleaned.notices}
+    assert messages == {f"Withheld: {name} (1)."}
+    with pytest.raises(BlockedError, match=name):
+        joined(Redactor(Policy.load({"text": {**masks, name: "block"}})), texts, *"mmm")
+
+
+def test_a_value_that_only_the_next_text_makes_one_is_blocked() -> None:
+    """The characters were shown, so nothing is left to withhold; the stream ends all the same."""
+    redactor = Redactor(Policy.load({"text": {"credentials": "mask", "ip_address": "block"}}))
+    with pytest.raises(BlockedError, match="ip_address"):
+        joined(redactor, ["::ffff:3.0", ".1.7c"], "m", "m")

@@ -154,6 +154,15 @@ def test_a_stream_that_breaks_off_keeps_what_was_held() -> None:
     assert said[-1]["error"]["code"] == "upstream_truncated"
 
 
+@pytest.mark.parametrize("content", [{}, {"content": []}, {"content": None}])
+@pytest.mark.parametrize("text", ["<", "a <th", "a <think"])
+def test_an_item_that_is_done_without_content_keeps_what_was_held(text: str, content: Event) -> None:
+    item = {"type": "message", "id": "m", "role": "assistant", "status": "completed", **content}
+    done = {"type": "response.output_item.done", "output_index": 0, "item": item}
+    end = {"type": "response.completed", "response": {"id": "r", "status": "completed"}}
+    assert answer(run([added(), delta(text), done, end])) == text
+
+
 def test_another_message_at_the_same_place() -> None:
     first = [added(), delta("a"), *ends("a")[:2]]
     second = [{**event, "item_id": "n"} for event in (delta("<think>Hm</think>"), delta("b"))]

@@ -161,6 +161,10 @@ class TaggedTexts:
         """Separate the texts of a finished item."""
         item = read.mapping_or_empty(event, "item")
         said, clean = self._item(item, event.get("output_index"))
+        index, item_id = event.get("output_index"), item.get("id")
+        for text in self._open:  # of parts that the item does not repeat
+            if not text.is_over and (text.place[0] == index if index is not None else text.place[1] == item_id):
+                said += self._end(text)
         return [*said, event if clean is item else {**event, "item": clean}]
 
     def on_end(self, event: dict[str, Any]) -> list[CanonicalEvent]:
