@@ -55,19 +55,20 @@ class NdjsonDecoder:
 
 
 class AutoDecoder:
-    """Decodes NDJSON if the first character is `{`, an event stream otherwise."""
+    """Decodes NDJSON if the first character is `{`, an event stream otherwise. Lines of comments do not decide."""
 
     def __init__(self, max_event_bytes: int = limits.EVENT_MAX_BYTES, *, message_fields: Collection[str] = ()) -> None:
         self._max_event_bytes = max_event_bytes
         self._message_fields = message_fields
         self._undecided = bytearray()
+        self._is_in_comment = False
         self._decoder: SseDecoder | NdjsonDecoder | None = None
 
     def feed(self, data: bytes, /) -> list[SseMessage | Fault]:
         """Decode bytes with the decoder that the first character selects."""
         if self._decoder is None:
             self._undecided += data
-            rest = data.lstrip(BOM + b" \t\r\n")
+            rest = self._after_comments(data)
             is_too_late = len(self._undecided) - len(rest) > self._max_event_bytes
             if not rest and not is_too_late:
                 return []
@@ -80,8 +81,22 @@ class AutoDecoder:
         return self._decoder.feed(data)
 
     def close(self) -> list[SseMessage | Fault]:
-        """End the input and return the remaining messages. An input of blanks is an empty stream."""
+        """End the input and return the remaining messages. An input of blanks and comments is an empty stream."""
         return self._decoder.close() if self._decoder is not None else []
+
+    def _after_comments(self, data: bytes) -> bytes:
+        """Return what follows blanks and whole lines that begin with a colon."""
+        rest = data
+        while True:
+            if self._is_in_comment:
+                line = rest.splitlines(keepends=True)[0] if rest else b""
+                if not line.endswith((b"\n", b"\r")):
+                    return b""
+                self._is_in_comment, rest = False, rest[len(line) :]
+            rest = rest.lstrip(BOM + b" \t\r\n")
+            if not rest.startswith(b":"):
+                return rest
+            self._is_in_comment = True
 
 
 Decoder: TypeAlias = SseDecoder | NdjsonDecoder | AutoDecoder

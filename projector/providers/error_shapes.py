@@ -105,7 +105,7 @@ def _has_errors(value: Mapping[str, object]) -> bool:
 
 
 def _is_named_error(value: Mapping[str, object]) -> bool:
-    return "error" in {value.get("object"), value.get("type"), value.get("status")}
+    return "error" in (value.get("object"), value.get("type"), value.get("status"))  # which may be any JSON
 
 
 def _has_code(value: Mapping[str, object]) -> bool:

@@ -208,8 +208,8 @@ async def ask_run(server: Process, body: bytes) -> Outcome:
 
 
 async def get(server: Process, path: str, accept: str) -> bytes:
-    """Return a whole response."""
-    head = f"GET {path} HTTP/1.1\r\nhost: a\r\naccept: {accept}\r\nconnection: close\r\n\r\n"
+    """Return a whole response, which is not in chunks."""
+    head = f"GET {path} HTTP/1.0\r\nhost: a\r\naccept: {accept}\r\nconnection: close\r\n\r\n"
     return await (await server.connect(head)).read()
 
 

@@ -186,7 +186,8 @@ async def test_the_id_of_a_run_that_no_header_can_have(site: Any, upstream: Any,
 async def test_events_that_are_gone(serve: Any, upstream: Any, upstream_port: int, text_events: Any) -> None:
     delta = next(event for event in text_events if event["type"] == "response.output_text.delta")
     at = text_events.index(delta)
-    many = [*text_events[:at], *([delta | {"delta": "word " * 100}] * 200), *text_events[at + 1 :]]
+    long = {**delta, "delta": "word " * 100, "sequence_number": None}  # equal deltas of one number would be one
+    many = [*text_events[:at], *([long] * 200), *text_events[at + 1 :]]
     await upstream(Provider(many, len(many)))
     upstreams = {"one": {"base_url": f"http://localhost:{upstream_port}/v1"}}
     store = {"max_stream_bytes": 200_000}

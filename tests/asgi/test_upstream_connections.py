@@ -285,12 +285,6 @@ async def test_without_a_key_there_is_no_authorization(provider: Any) -> None:
     await upstream.aclose()
 
 
-async def test_a_compressed_response_is_not_decompressed(provider: Any) -> None:
-    one, upstream = provider
-    one.replies = [sends(b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 3\r\n\r\nabc")]
-    assert await ask(upstream) == b"abc"
-
-
 # failures
 
 

@@ -89,11 +89,20 @@ def in_pieces(line: bytes, cuts: Any) -> Lines:
     if not isinstance(delta, str) or not delta:
         return [line]
     edges = sorted({0, len(delta), *(at for at in cuts if at < len(delta))})
+    if event.get("type") == "response.function_call_arguments.delta" and is_object(delta):
+        return [line]  # whole objects that follow each other are arguments that replace each other
+    if len(edges) > 2 and b"chat_repeated" not in line:
+        event.pop("sequence_number", None)  # equal pieces with one number would be one delta, which was sent again
     pieces = []
     for start, end in pairwise(edges):
         holder[name] = delta[start:end]
         pieces.append(json.dumps(event).encode())
     return pieces
+
+
+def is_object(text: str) -> bool:
+    """Return whether a text is a whole JSON object."""
+    return isinstance(parsed(text.encode("utf-8", "surrogatepass")), dict)
 
 
 def delta_of(event: dict[str, Any]) -> tuple[dict[str, Any], str]:

@@ -18,6 +18,9 @@ Delta: TypeAlias = dict[str, Any]
 UNNAMED: Final = "unknown"
 """Name of a call whose name has not arrived. Clients join the names of all fragments, so such a call waits."""
 
+SERVICE_TIERS: Final = frozenset({"auto", "default", "flex", "scale", "priority", "fast"})
+"""Tiers that the API has. Those of other providers are not written."""
+
 CUSTOM: Final = "custom_tool_call"
 CALLS: Final = frozenset({"function_call", CUSTOM})
 """Types of items that are calls for the client."""
@@ -276,7 +279,7 @@ class ChunkStream:
         if self._model == UNKNOWN:
             self._model = meta.get("model", UNKNOWN)
         self._created = self._created or meta.get("created_at", 0)
-        if "service_tier" in meta:
+        if meta.get("service_tier") in SERVICE_TIERS:
             self._tier = {"service_tier": meta["service_tier"]}
 
     def begin(self, frame: Frame) -> None:

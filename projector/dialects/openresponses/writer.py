@@ -152,6 +152,7 @@ PROTOCOL: Final = WireProtocol(
     citations=CITATIONS,
     reasoning=PartKind("reasoning_text", "response.reasoning"),
     request_members=REQUEST_MEMBERS,
+    service_tiers=None,
     text_members=lambda _format: {},
     usage_members={},
     ends=ENDS,

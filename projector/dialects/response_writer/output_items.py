@@ -206,6 +206,7 @@ class WireProtocol:
         reasoning: part of full reasoning.
         request_members: required members of the response that repeat the request, with fixed values, because no
             dialect receives the request (seed contract, section 7.2).
+        service_tiers: tiers that the protocol has; None: any name. Other tiers of a provider are not written.
         text_members: returns members of the response for the text format in `response.meta`.
         usage_members: members of `usage` that no frame has.
         ends: status of `final` -> the last event and the status of its response.
@@ -224,6 +225,7 @@ class WireProtocol:
     citations: Mapping[str, Mapping[str, object]]
     reasoning: PartKind
     request_members: Mapping[str, object]
+    service_tiers: frozenset[str] | None
     text_members: Callable[[Mapping[str, str]], Mapping[str, object]]
     usage_members: Mapping[str, Mapping[str, int]]
     ends: Mapping[str, tuple[str, str]]

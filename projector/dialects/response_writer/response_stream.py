@@ -44,7 +44,9 @@ class ResponseObject:
             self.model = meta.get("model", UNKNOWN)
         if not self.created_at:
             self.created_at = meta.get("created_at", 0)
-        self.service_tier = meta.get("service_tier", self.service_tier)
+        tier, known = meta.get("service_tier"), self._protocol.service_tiers
+        if known is None or tier in known:
+            self.service_tier = tier or self.service_tier
         if "text_format" in meta:
             self._text_members = self._protocol.text_members(meta["text_format"])
 

@@ -115,6 +115,7 @@ PROTOCOL: Final = WireProtocol(
     citations=CITATIONS,
     reasoning=PartKind("reasoning_text", "response.reasoning_text"),
     request_members=REQUEST_MEMBERS,
+    service_tiers=frozenset({"auto", "default", "flex", "scale", "priority", "fast", "ultrafast"}),
     text_members=text_members,
     usage_members={"input_tokens_details": {"cache_write_tokens": 0}},
     ends=ENDS,
