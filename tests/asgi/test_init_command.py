@@ -49,7 +49,8 @@ def test_without_a_case_they_are_listed(capsys: pytest.CaptureFixture[str]) -> N
     assert main(["init"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == list(CASES)
-    assert {"one-upstream", "azure", "agents", "nextjs", "replicas"} == CASES.keys()
+    claude = {"anthropic", "claude-cloud", "claude-server"}
+    assert claude | {"one-upstream", "azure", "agents", "nextjs", "replicas"} == CASES.keys()
     assert list(Path().iterdir()) == []
 
 
