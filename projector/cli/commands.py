@@ -7,6 +7,7 @@ import importlib
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from projector import __version__
+from projector.providers import DEFAULT_PROVIDER
 
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001 - it has no public name
 
@@ -129,7 +130,7 @@ COMMANDS: Final = (
             "curl -N ... | projector project --output-format sse",
         ),
         (
-            _choice("--provider", choices=_PROVIDERS, default="openai_responses", about="provider of the stream"),
+            _choice("--provider", choices=_PROVIDERS, default=DEFAULT_PROVIDER, about="provider of the stream"),
             _DIALECT,
             _choice("--input-format", "--in", choices=("auto", "sse", "ndjson"), default="auto", about="input format"),
             _choice("--output-format", "--out", choices=("ndjson", "sse"), default="ndjson", about="output format"),

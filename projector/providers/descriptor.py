@@ -6,7 +6,7 @@ Rows are `lazy`: a module is imported when its function is called, so that readi
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # a descriptor is read by commands that must start without py
     from projector.core.faults import Fault
     from projector.core.message_shape import Slots
     from projector.core.sse import SseMessage
+    from projector.providers.error_shapes import ReportedError
     from projector.providers.recording_shape import RecordingShape
 
 
@@ -50,6 +51,42 @@ class ProviderStage(Protocol):
             texts: the deltas.
             numbers: their sequence numbers, which rise; empty if the API has none.
         """
+
+
+class BodyReader(Protocol):
+    """Turns the bytes of a response that is no event stream into one."""
+
+    def feed(self, data: bytes, /) -> bytes:
+        """Return the bytes of the event stream that some bytes complete; raise `FramingError` if they are damaged."""
+
+
+class FramingError(ValueError):
+    """A response is not in the format that its content type names."""
+
+
+def bearer(key: str | None, _profile: Any) -> dict[str, str]:
+    """Return the headers of a key as a bearer token, which most APIs expect."""
+    return {} if key is None else {"Authorization": f"Bearer {key}"}
+
+
+class Outgoing(NamedTuple):
+    """What is sent for a request."""
+
+    path: str
+    """Path below the base URL of the upstream. The key of the upstream is never part of it."""
+    body: Mapping[str, object]
+    query: Mapping[str, str] = {}
+
+
+class ModelLists(NamedTuple):
+    """The lists of models of an API."""
+
+    path: str
+    """Path below the base URL of the upstream."""
+    query: Mapping[str, str] = {}
+    entries: Callable[[object], Iterable[object]] | None = None
+    """Returns the models of a list as objects with `id`, `created` and `owned_by`, from its JSON; None: they have this
+    form. The objects are checked later."""
 
 
 def _copy(body: Mapping[str, Any], _profile: Any) -> dict[str, Any]:
@@ -86,6 +123,7 @@ class InputTables:
     """The provider's reason for the end of a response -> status of the response."""
 
 
+_SHARED_ERRORS: Final = lazy("projector.providers.error_shapes:members_of")
 _GENERIC_RECORDING: Final = lazy("projector.providers.recording_shape:RecordingShape")
 
 
@@ -100,24 +138,42 @@ class Provider:
         telemetry_name: value of `gen_ai.provider.name` in traces and metrics.
         upstream: `"module:Class"` of the upstream (`projector.server.upstream.protocol.Upstream`), which is created
             from its settings and timeouts; only the server imports it.
-        request_path: path of a request below the upstream's base URL.
-        models_path: path of the list of models below the base URL, if there is one.
+        base_url: base URL of the provider's own servers.
+        headers: returns the headers of every request, from the key of the upstream, if it has one, and a profile.
+        request_path: path of a request below the base URL.
+        outgoing: returns what is sent for a body, from a profile; None: the body, with `stream`, to `request_path`.
+        body_readers: media type of a response that is no event stream -> returns what reads one.
+        models: the lists of models, if there are any.
+        errors: returns the members of an error response, from its JSON, which is an object or a list.
         passthrough: the route of the provider's own API, if the server offers it.
         profile: `"module:Class"` of the pydantic model of what differs between upstreams; None: they are all alike.
         message_fields: SSE fields outside the standard that carry a message (`projector.core.sse`, 5).
         recording: returns how a stream becomes the lines of a recording.
         tables: returns which members of its messages are read.
+        demo: topic of a message -> the example in `examples_ndjson` that the demo upstream plays.
     """
 
     title: str
     stage: Callable[[Any], ProviderStage]
     request_writer: Callable[[ModelRequest, Any], dict[str, Any]]
     telemetry_name: str
-    upstream: str
+    upstream: str = "projector.server.upstream.http_upstream:HTTPUpstream"
+    base_url: str | None = None
+    headers: Callable[[str | None, Any], Mapping[str, str]] = bearer
     request_path: str = ""
-    models_path: str | None = None
+    outgoing: Callable[[Mapping[str, object], Any], Outgoing] | None = None
+    body_readers: Mapping[str, Callable[[], BodyReader]] = field(default_factory=dict)
+    models: ModelLists | None = None
+    errors: Callable[[object], ReportedError] = _SHARED_ERRORS
     passthrough: PassthroughRoute | None = None
     profile: str | None = None
     message_fields: tuple[str, ...] = ()
     recording: Callable[[], RecordingShape] = _GENERIC_RECORDING
     tables: Callable[[], InputTables] = InputTables
+    demo: Mapping[str, str] = field(default_factory=dict)
+
+    def request(self, body: Mapping[str, object], profile: Any) -> Outgoing:
+        """Return what is sent for the body of a request."""
+        if self.outgoing is not None:
+            return self.outgoing(body, profile)
+        return Outgoing(self.request_path, {**body, "stream": True})

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from projector import build_pipeline
+from projector.providers import PROVIDERS
 from projector.server.upstream.demo import APIS, SCENARIOS, DemoUpstream
 from projector.server.upstream.protocol import ProviderRequest
 
@@ -47,9 +48,9 @@ def test_the_page_lists_the_words() -> None:
 
 @pytest.mark.parametrize("api", APIS)
 def test_every_scenario_has_its_example(api: str) -> None:
-    examples = DemoUpstream().examples[api]
-    assert all(examples[row.examples[api]] for row in SCENARIOS if api in row.examples)
-    assert api in SCENARIOS[-1].examples
+    examples, named = DemoUpstream().examples[api], PROVIDERS[api].demo
+    assert all(examples[name] for name in named.values())
+    assert {"text"} <= named.keys() <= {row.topic for row in SCENARIOS}
 
 
 @pytest.mark.parametrize(

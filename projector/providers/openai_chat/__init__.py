@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from projector._registry import lazy
-from projector.providers.descriptor import PassthroughRoute, Provider
+from projector.providers.descriptor import ModelLists, PassthroughRoute, Provider
 
 PROVIDER: Final = Provider(
     title="Chat Completions",
@@ -21,9 +21,9 @@ PROVIDER: Final = Provider(
     tables=lazy("projector.providers.openai_chat.chunk_fields:input_tables"),
     message_fields=("error",),
     telemetry_name="openai",
-    upstream="projector.server.upstream.http_upstream:HTTPUpstream",
+    base_url="https://api.openai.com/v1",
     request_path="/chat/completions",
-    models_path="/models",
+    models=ModelLists("/models"),
     passthrough=PassthroughRoute(
         "chat_completions",
         "/v1/chat/completions",
@@ -33,4 +33,13 @@ PROVIDER: Final = Provider(
         lazy("projector.providers.openai_chat.forwarded_body:forwarded_body"),
         lazy("projector.providers.openai_chat.chat_request:read_request"),
     ),
+    demo={
+        "search": "chat-completions-annotations",
+        "secret": "chat-completions-secret-arguments",
+        "tool": "chat-completions-weather-run",
+        "refusal": "chat-completions-refusal",
+        "reasoning": "chat-completions-reasoning-content",
+        "failure": "chat-completions-error-chunk",
+        "text": "chat-completions-text",
+    },
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from projector._registry import lazy
-from projector.providers.descriptor import PassthroughRoute, Provider
+from projector.providers.descriptor import ModelLists, PassthroughRoute, Provider
 
 PROVIDER: Final = Provider(
     title="OpenAI Responses",
@@ -14,9 +14,9 @@ PROVIDER: Final = Provider(
     request_writer=lazy("projector.providers.openai_responses.responses_request:write_request"),
     recording=lazy("projector.providers.openai_responses.responses_recording:recording_shape"),
     telemetry_name="openai",
-    upstream="projector.server.upstream.http_upstream:HTTPUpstream",
+    base_url="https://api.openai.com/v1",
     request_path="/responses",
-    models_path="/models",
+    models=ModelLists("/models"),
     passthrough=PassthroughRoute(
         "responses",
         "/v1/responses",
@@ -25,4 +25,18 @@ PROVIDER: Final = Provider(
         "responses",
         request_reader=lazy("projector.providers.openai_responses.responses_request:read_request"),
     ),
+    demo={
+        "search": "chat-web-search",
+        "file": "chat-file-search",
+        "code": "chat-code-interpreter",
+        "image": "chat-image-generation-partials",
+        "approval": "chat-mcp-approval",
+        "mcp": "chat-mcp-tool",
+        "secret": "chat-split-secrets",
+        "tool": "chat-function-tool",
+        "refusal": "chat-refusal",
+        "reasoning": "chat-reasoning-summary",
+        "failure": "chat-provider-error",
+        "text": "chat-text-citations",
+    },
 )

@@ -22,7 +22,7 @@ from pydantic import (
     model_validator,
 )
 
-from projector.providers import DEFAULT_PROVIDER, profile_of
+from projector.providers import DEFAULT_PROVIDER, PROVIDERS, profile_of
 from projector.server.config.agent_settings import PASSTHROUGH_APIS, AgentSettings, Passthrough, WorkflowSettings
 from projector.server.config.caller_settings import CallerName, CallerSettings
 from projector.server.config.config_base import DEFAULT, Api, ApiUrl, BaseUrl, Name, Table, has_valid_host, matching
@@ -222,9 +222,9 @@ class UpstreamSettings(Table):
     api: Api = DEFAULT_PROVIDER
     """API of the provider, by its name in `projector.providers`."""
     base_url: ApiUrl = "https://api.openai.com/v1"
-    """Base URL of the API."""
+    """Base URL of the API; by default that of the provider whose `api` it is."""
     api_key: ApiKey | None = None
-    """API key; without one no `Authorization` header is sent."""
+    """API key, which is sent as `api` expects it: as a bearer token, or in a header of its own."""
     api_key_file: Path | None = None
     """File with the API key."""
     proxy: SecretStr | None = None
@@ -243,6 +243,15 @@ class UpstreamSettings(Table):
     provider's IDs. Without it every model is accepted, and `/v1/models` lists those of the provider."""
     profile: dict[str, JsonValue] = {}
     """Differences from other upstreams with the same API; fields of its profile in `projector.providers`."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _set_base_url(cls, table: object) -> object:
+        """Set the base URL of the provider's own servers: a key must not be sent to those of another one."""
+        if isinstance(table, dict) and "base_url" not in table and table.get("api") in PROVIDERS:
+            own = PROVIDERS[table["api"]].base_url
+            return table if own is None else {**table, "base_url": own}
+        return table
 
     @field_validator("proxy")
     @classmethod

@@ -15,9 +15,10 @@ from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from projector.contracts import codec
+from projector.providers import DEFAULT_PROVIDER
 from projector.server.catalog import Catalog
 from projector.server.http.problems import problem
-from projector.server.upstream.demo import RESPONSES, DemoUpstream
+from projector.server.upstream.demo import DemoUpstream
 from projector.server.upstream.protocol import ProviderRequest
 
 FILES: Final = Path(__file__).parent.parent / "demo_page"
@@ -72,7 +73,7 @@ class ProviderSide:
         return StreamingResponse(self._chunks(value), headers=headers, media_type="text/event-stream")
 
     async def _chunks(self, given: str | list[object]) -> AsyncIterator[bytes]:
-        async with self._upstream.open(ProviderRequest(RESPONSES, {"input": given})) as chunks:
+        async with self._upstream.open(ProviderRequest(DEFAULT_PROVIDER, {"input": given})) as chunks:
             async for chunk in chunks:
                 yield chunk
 

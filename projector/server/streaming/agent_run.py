@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol, runtime_checkable
 
 from projector.core.canonical import CanonicalEvent
 from projector.core.faults import FAULTS
+from projector.providers import DEFAULT_PROVIDER
 from projector.providers.agents_sdk import RunStage, encode
 from projector.providers.agents_sdk.failures import RUN_FAULTS
 from projector.server.streaming.host_source import upstream_error
@@ -35,7 +36,7 @@ class StreamedRun(Protocol):
 class AgentRun:
     """The bytes of what `Runner.run_streamed` returned; a run that is not read to its end is cancelled."""
 
-    provider: Final = "openai_responses"
+    provider: Final = DEFAULT_PROVIDER
     """Provider name of a run's events for all models, because the SDK translates them."""
 
     def __init__(self, result: StreamedRun) -> None:

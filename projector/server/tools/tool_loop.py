@@ -87,7 +87,7 @@ class ToolLoop:
         for name in sorted(tools.keys() & set(client_tools)):
             raise UsageError(f"`client_tools`: `{name}` is also in `tools`")
         self._ask = ask
-        self._provider = PROVIDERS[provider]
+        self._provider = provider
         self._profile = profile_of(provider, profile or {})
         self._runner = ToolRunner(tools, timeout_s=tool_timeout_s, max_parallel=max_parallel)
         self._client_tools = frozenset(client_tools)
@@ -113,9 +113,9 @@ class ToolLoop:
         await self._bytes.aclose()
 
     async def _run(self) -> AsyncGenerator[bytes, None]:
-        turn = Turn(1, self._items, self._items, None)
+        turn = self._turn(1, self._items, None)
         while True:
-            reader = TurnReader(self._provider, self._profile)
+            reader = TurnReader(PROVIDERS[self._provider], self._profile)
             async with closing_stack() as stack:
                 chunks = self._read(turn, reader)
                 stack.push_async_callback(chunks.aclose)
@@ -137,7 +137,10 @@ class ToolLoop:
             self._items = [*self._items, *outputs]
             if len(calls) < len(reader.calls) or reader.asks_for_approval:
                 return
-            turn = Turn(turn.number + 1, self._items, outputs, reader.response_id)
+            turn = self._turn(turn.number + 1, outputs, reader.response_id)
+
+    def _turn(self, number: int, new_items: Sequence[Item], previous_response_id: str | None) -> Turn:
+        return Turn(number, self._items, new_items, previous_response_id, self._provider, self._profile)
 
     async def _read(self, turn: Turn, reader: TurnReader) -> AsyncGenerator[bytes, None]:
         """Yield the response of a turn; raise `UpstreamError` if it did not end."""

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeAlias
 
+from projector._errors import UsageError
 from projector.conversation.call_pairs import OUTPUT_TYPES
+from projector.conversation.entries import Entry, Message, Opaque, Reasoning, ToolCall
 from projector.conversation.given_members import Given
+from projector.conversation.model_request import ModelRequest
 from projector.core import canonical as read
 from projector.core.canonical import CanonicalEvent
 from projector.core.faults import Fault
 from projector.core.intake import HOST_PREFIX
 from projector.core.sse import SseDecoder, SseMessage
+from projector.providers import DEFAULT_PROVIDER, PROVIDERS
 from projector.providers.descriptor import Provider
-from projector.providers.openai_chat.chat_messages import messages_of
 from projector.providers.openai_responses.response_input import read_input
 from projector.server.tools.running import Call
 
 Item: TypeAlias = Mapping[str, Any]
+
 
 ENDS: Final[Mapping[str, Literal["completed", "unfinished"]]] = {
     "response.completed": "completed",
@@ -48,11 +52,41 @@ class Turn:
     """What follows `previous_response_id`: the outputs of the last calls; all items in the first turn."""
     previous_response_id: str | None
     """ID of the last response of this loop, if the provider sent one."""
+    provider: str = DEFAULT_PROVIDER
+    """API of the loop."""
+    profile: Any = None
+
+    def request(self, model: str, **members: Any) -> dict[str, Any]:
+        """Return a body of the API of the loop with the whole conversation.
+
+        Args:
+            model: name of the model.
+            members: further members of `projector.conversation.model_request.ModelRequest`, such as `instructions`.
+
+        Raises:
+            UnsupportedRequestError: the API cannot express the conversation.
+        """
+        entries = [_with_opaque(entry, item, self.provider) for entry, item in self._entries()]
+        request = ModelRequest(model=model, input=entries, **members)
+        return PROVIDERS[self.provider].request_writer(request, self.profile)
+
+    def _entries(self) -> Iterable[tuple[Entry, Item]]:
+        return zip(read_input(Given({"input": list(self.items)})), self.items, strict=True)
 
     @property
     def messages(self) -> list[dict[str, Any]]:
-        """The whole conversation, as `messages` of Chat Completions."""
-        return messages_of(read_input(Given({"input": list(self.items)})))
+        """The whole conversation, as `messages` of the API of the loop; raise `UsageError` if it has none."""
+        messages: list[dict[str, Any]] | None = self.request("").get("messages")
+        if messages is None:
+            raise UsageError(f"the API `{self.provider}` has no `messages`; use `items`")
+        return messages
+
+
+def _with_opaque(entry: Entry, item: Item, provider: str) -> Entry:
+    """Return an entry with what the provider wants back with its item."""
+    if "opaque" not in item or not isinstance(entry, Message | Reasoning | ToolCall):
+        return entry
+    return replace(entry, opaque=Opaque(provider, item["opaque"]))
 
 
 class TurnReader:

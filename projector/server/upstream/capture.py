@@ -11,6 +11,7 @@ from anyio.lowlevel import checkpoint
 
 from projector import build_pipeline
 from projector.core.faults import Fault
+from projector.providers import DEFAULT_PROVIDER
 from projector.recording import Recording, record
 from projector.redaction.policy import Policy
 from projector.redaction.spans import Finder
@@ -106,7 +107,7 @@ def _reason(error: UpstreamError, settings: Settings) -> str:
     shown = policy.model_copy(
         update={"error_messages": "provider", "registered": (*policy.registered, *secrets_of(settings))}
     )
-    pipeline = build_pipeline(provider="openai_responses", dialect=DEFAULT_DIALECT, policy=shown)
+    pipeline = build_pipeline(provider=DEFAULT_PROVIDER, dialect=DEFAULT_DIALECT, policy=shown)
     failure = report_failure(pipeline, error)
     if failure is not None and failure.message is not None:
         return f"{ours}: {failure.message}"

@@ -11,45 +11,40 @@ import anyio
 from projector._resources import resource
 from projector.contracts import codec
 from projector.core.sse import encode_sse
+from projector.providers import PROVIDERS
 from projector.server.upstream.protocol import Model, ProviderRequest
 
 PACE_S: Final = 0.03
 """Delay between two events: about the speed of a model."""
 
 
-RESPONSES: Final = "openai_responses"
-CHAT: Final = "openai_chat"
-APIS: Final = (RESPONSES, CHAT)
-"""The APIs, which are folders of `examples_ndjson`."""
+APIS: Final = tuple(name for name, row in PROVIDERS.items() if row.demo)
+"""The APIs, which are folders of `examples_ndjson`. Their descriptors name the example of each topic, if they have one.
+"""
 
 
 class Scenario(NamedTuple):
-    """Words of a message, and the example that they play in each API."""
+    """A topic, and the words of a message that choose it."""
 
+    topic: str
     words: tuple[str, ...]
-    examples: Mapping[str, str]
-    """Chat Completions has no hosted tools."""
 
 
-TOOL: Final = Scenario(
-    ("tool", "function", "time"), {RESPONSES: "chat-function-tool", CHAT: "chat-completions-weather-run"}
-)
-APPROVAL: Final = Scenario(("approve", "approval"), {RESPONSES: "chat-mcp-approval"})
+TOOL: Final = Scenario("tool", ("tool", "function", "time"))
+APPROVAL: Final = Scenario("approval", ("approve", "approval"))
 SCENARIOS: Final = (
-    Scenario(("search", "news", "weather"), {RESPONSES: "chat-web-search", CHAT: "chat-completions-annotations"}),
-    Scenario(("file", "document"), {RESPONSES: "chat-file-search"}),
-    Scenario(("code", "plot", "calculate"), {RESPONSES: "chat-code-interpreter"}),
-    Scenario(("image", "draw", "picture"), {RESPONSES: "chat-image-generation-partials"}),
+    Scenario("search", ("search", "news", "weather")),
+    Scenario("file", ("file", "document")),
+    Scenario("code", ("code", "plot", "calculate")),
+    Scenario("image", ("image", "draw", "picture")),
     APPROVAL,
-    Scenario(("mcp",), {RESPONSES: "chat-mcp-tool"}),
-    Scenario(("secret", "password"), {RESPONSES: "chat-split-secrets", CHAT: "chat-completions-secret-arguments"}),
+    Scenario("mcp", ("mcp",)),
+    Scenario("secret", ("secret", "password")),
     TOOL,
-    Scenario(("refuse", "forbidden"), {RESPONSES: "chat-refusal", CHAT: "chat-completions-refusal"}),
-    Scenario(
-        ("think", "reason", "why"), {RESPONSES: "chat-reasoning-summary", CHAT: "chat-completions-reasoning-content"}
-    ),
-    Scenario(("fail", "error", "break"), {RESPONSES: "chat-provider-error", CHAT: "chat-completions-error-chunk"}),
-    Scenario(("",), {RESPONSES: "chat-text-citations", CHAT: "chat-completions-text"}),
+    Scenario("refusal", ("refuse", "forbidden")),
+    Scenario("reasoning", ("think", "reason", "why")),
+    Scenario("failure", ("fail", "error", "break")),
+    Scenario("text", ("",)),
 )
 """The first row with a word of the message and an example in the API counts."""
 
@@ -64,11 +59,11 @@ The call is played also if it was declined."""
 HOST_EVENT: Final = b'{"type":"projector.'
 """Begin of an event of the host."""
 FIRST_EVENT: Final = b'{"type":"response.created"'
-"""Begin of the first event of a response of the Responses API. In Chat Completions an event of the host is between."""
+"""Begin of the first event of a response of the Responses API. In other APIs an event of the host is between."""
 
 
 class DemoUpstream:
-    """An upstream that plays recorded examples of both APIs.
+    """An upstream that plays recorded examples of each API that has some.
 
     An agent's request plays a whole example, with the tools that its host runs. A request with functions of the caller,
     or for a call that needs an approval, plays the first response. One that ends with outputs or an approval plays the
@@ -111,11 +106,11 @@ class DemoUpstream:
 
     def _events(self, api: str, body: Mapping[str, Any]) -> list[bytes]:
         last = _last_message(body)
-        answered = _answered(last)
-        if answered is not None and api in answered.examples:
-            return _responses_of(self.examples[api][answered.examples[api]])[-1]
-        name = _scenario(api, last)
-        waits = _has_functions(body) or name == APPROVAL.examples.get(api)
+        answered, named = _answered(last), PROVIDERS[api].demo
+        if answered is not None and answered.topic in named:
+            return _responses_of(self.examples[api][named[answered.topic]])[-1]
+        name = _scenario(named, last)
+        waits = _has_functions(body) or name == named.get(APPROVAL.topic)
         events = self.examples[api][name]
         return _responses_of(events)[0] if waits else events
 
@@ -137,19 +132,19 @@ def _has_functions(body: Mapping[str, Any]) -> bool:
     return isinstance(tools, list) and any(isinstance(tool, dict) and tool.get("type") == "function" for tool in tools)
 
 
-def _scenario(api: str, message: object) -> str:
+def _scenario(named: Mapping[str, str], message: object) -> str:
     text = message if isinstance(message, str) else codec.dumps(message).decode()
-    rows = (row for row in SCENARIOS if api in row.examples)
-    return next(row.examples[api] for row in rows if any(word in text.lower() for word in row.words))
+    rows = (row for row in SCENARIOS if row.topic in named)
+    return next(named[row.topic] for row in rows if any(word in text.lower() for word in row.words))
 
 
 def _responses_of(events: list[bytes]) -> list[list[bytes]]:
     """Return the events of each response, without those of the host, which also come within a response."""
     found: list[list[bytes]] = [[]]
-    is_chat = not events[0].startswith(FIRST_EVENT)
+    is_split_by_host = not events[0].startswith(FIRST_EVENT)
     for event in events:
         is_host = event.startswith(HOST_EVENT)
-        if found[-1] and (is_host if is_chat else event.startswith(FIRST_EVENT)):
+        if found[-1] and (is_host if is_split_by_host else event.startswith(FIRST_EVENT)):
             found.append([])
         if not is_host:
             found[-1].append(event)

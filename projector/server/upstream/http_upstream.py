@@ -12,7 +12,7 @@ import contextlib
 import errno
 import io
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from typing import Final
 
@@ -22,7 +22,8 @@ import anyio
 from projector import __version__
 from projector.contracts import codec
 from projector.core.faults import FAULTS, http_status_fault
-from projector.providers import PROVIDERS
+from projector.providers import PROVIDERS, profile_of
+from projector.providers.descriptor import BodyReader, FramingError, Provider
 from projector.server.config.http_fields import plain
 from projector.server.config.settings import UpstreamSettings, UpstreamTimeouts
 from projector.server.upstream.connection_pool import CleanConnector
@@ -74,46 +75,57 @@ _NAME: Final = "projector.server.upstream.http_upstream:HTTPUpstream"
 
 
 class HTTPUpstream:
-    """An upstream with an HTTP API; the descriptor of the provider has the path of the requests."""
+    """An upstream with an HTTP API; the descriptor of the provider says how it is asked."""
 
     is_recording = False
 
     def __init__(self, settings: UpstreamSettings, timeouts: UpstreamTimeouts) -> None:
         self._base_url = settings.base_url.rstrip("/")
         self._proxy = settings.proxy.get_secret_value() if settings.proxy else None
-        self._models_path = PROVIDERS[settings.api].models_path
+        self._api = settings.api
+        self._profile = profile_of(settings.api, settings.profile)
         self._timeout = aiohttp.ClientTimeout(total=None, connect=timeouts.connect_s)  # the others: `deadlines`
         self._ssl = _ssl(settings)
         self._headers = _headers(settings)
         self._query = {name: plain(value) for name, value in settings.query.items()}
         self._session: aiohttp.ClientSession | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self.providers = frozenset(name for name, provider in PROVIDERS.items() if provider.upstream == _NAME)
+        self.providers = frozenset(_same_server(PROVIDERS[settings.api]))
 
     def open(self, request: ProviderRequest, /) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """Return the bytes of the response; see `Upstream`."""
-        path = PROVIDERS[request.provider].request_path
-        content = [codec.dumps_exact({**request.body, "stream": True})]
-        return self._response("POST", path, request.headers, content)
+        provider = PROVIDERS[request.provider]
+        profile = self._profile if request.provider == self._api else profile_of(request.provider, {})
+        path, body, query = provider.request(request.body, profile)
+        return self._response(provider, "POST", path, query, request.headers, [codec.dumps_exact(body)])
 
     async def models(self) -> Sequence[Model]:
         """Return the models that the provider lists; raise `UpstreamError` if it fails."""
-        if self._models_path is None:
+        provider = PROVIDERS[self._api]
+        if provider.models is None:
             return ()
+        path, query, entries = provider.models
         body = bytearray()
-        async with self._response("GET", self._models_path, {"Accept": "application/json"}) as chunks:
+        async with self._response(provider, "GET", path, query, {"Accept": "application/json"}) as chunks:
             async for chunk in chunks:
                 body += chunk
                 if len(body) > MODELS_MAX_BYTES:
                     raise UpstreamError(FAULTS["upstream_malformed"])
         try:
-            return read_models(codec.loads(bytes(body)))
+            listed = codec.loads(bytes(body))
+            return read_models(listed if entries is None else [*entries(listed)])
         except codec.CodecError:
             raise UpstreamError(FAULTS["upstream_malformed"]) from None
 
     @asynccontextmanager
     async def _response(
-        self, method: str, path: str, headers: Mapping[str, str], content: list[bytes] | None = None
+        self,
+        provider: Provider,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        headers: Mapping[str, str],
+        content: list[bytes] | None = None,
     ) -> AsyncGenerator[AsyncIterator[bytes], None]:
         """Send a request and return the bytes of the response; raise `UpstreamError` for another status than 200.
 
@@ -123,7 +135,7 @@ class HTTPUpstream:
             response = await self._open_session().request(
                 method,
                 self._base_url + path,
-                params=self._query,
+                params={**query, **self._query},
                 data=_payload(content.pop()) if content else None,
                 headers=headers,
                 allow_redirects=False,
@@ -132,8 +144,8 @@ class HTTPUpstream:
             raise _failed(error) from error
         try:
             if response.status != _OK:
-                raise await _refused(response)
-            async with aclosing(_read(response)) as chunks:
+                raise await _refused(response, provider)
+            async with aclosing(_read(response, provider)) as chunks:
                 yield chunks
                 if not response.content.at_eof():
                     await _read_out(chunks)
@@ -178,22 +190,47 @@ def _ssl(settings: UpstreamSettings) -> ssl.SSLContext | bool:
     return client_context(settings.tls)
 
 
+def _same_server(provider: Provider) -> Iterator[str]:
+    """Yield the names of the APIs that a server with one of them may have."""
+    for name, row in PROVIDERS.items():
+        if row is provider or (
+            row.upstream == _NAME and row.base_url is not None and row.base_url == provider.base_url
+        ):
+            yield name
+
+
 def _headers(settings: UpstreamSettings) -> Mapping[str, str]:
     """Return the headers of every request."""
+    key = settings.api_key.get_secret_value() if settings.api_key is not None else None
     headers = {
         "Accept": "text/event-stream",
         "Accept-Encoding": "identity",
         "Content-Type": "application/json",
         "User-Agent": f"public-stream-projector/{__version__}",
+        **PROVIDERS[settings.api].headers(key, profile_of(settings.api, settings.profile)),
     }
-    if settings.api_key is not None:
-        headers["Authorization"] = f"Bearer {settings.api_key.get_secret_value()}"
     given = {name.lower() for name in settings.headers}
     own = {name: value for name, value in headers.items() if name.lower() not in given}
     return own | {name: plain(value) for name, value in settings.headers.items()}
 
 
-async def _read(response: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
+def _read(response: aiohttp.ClientResponse, provider: Provider) -> AsyncGenerator[bytes, None]:
+    """Return the bytes of a response, as an event stream if the provider has a reader for its media type."""
+    chunks = _read_raw(response)
+    make_reader = provider.body_readers.get(response.content_type)
+    return chunks if make_reader is None else _read_body(chunks, make_reader())
+
+
+async def _read_body(chunks: AsyncGenerator[bytes, None], reader: BodyReader) -> AsyncGenerator[bytes, None]:
+    async with aclosing(chunks):
+        async for chunk in chunks:
+            try:
+                yield reader.feed(chunk)
+            except FramingError:
+                raise UpstreamError(FAULTS["upstream_malformed"]) from None
+
+
+async def _read_raw(response: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
     content, inflater = response.content, inflater_of(response.headers)
     try:
         while chunk := await content.read(CHUNK_MAX_BYTES):
@@ -239,7 +276,7 @@ def _failed(error: Exception) -> UpstreamError:
     return UpstreamError(FAULTS[code], reason=reason)
 
 
-async def _refused(response: aiohttp.ClientResponse) -> UpstreamError:
+async def _refused(response: aiohttp.ClientResponse, provider: Provider) -> UpstreamError:
     """Return the error for a failed response; of its body a limited part is read, for a limited time."""
     body = bytearray()
     with anyio.move_on_after(ERROR_BODY_S):
@@ -255,6 +292,6 @@ async def _refused(response: aiohttp.ClientResponse) -> UpstreamError:
     return UpstreamError(
         http_status_fault(response.status),
         retry_after_s(response.headers),
-        failure=provider_failure(response.status, received),
+        failure=provider_failure(response.status, received, provider.errors),
         should_retry=should_retry(response.headers),
     )

@@ -6,7 +6,7 @@ import email.utils
 import math
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from projector.contracts import codec
@@ -18,13 +18,21 @@ _SECONDS: Final = re.compile(r"0*([0-9]{1,9})[0-9]*(?:\.([0-9]*))?")
 _SHOULD_RETRY: Final[Mapping[str, bool]] = {"true": True, "false": False}
 
 
-def provider_failure(status: int, body: bytes) -> ProviderFailure:
-    """Return an error response; a body that is not JSON, such as the HTML page of a proxy, has no message."""
+def provider_failure(
+    status: int, body: bytes, errors: Callable[[object], ReportedError] = members_of
+) -> ProviderFailure:
+    """Return an error response; a body that is not JSON, such as the HTML page of a proxy, has no message.
+
+    Args:
+        status: the HTTP status.
+        body: the beginning of the body.
+        errors: the reader of the provider.
+    """
     try:
         value: object = codec.loads(body)
     except codec.CodecError:
         return ProviderFailure(status)
-    error = members_of(value) if isinstance(value, dict | list) else ReportedError()
+    error = errors(value) if isinstance(value, dict | list) else ReportedError()
     return ProviderFailure(status, error.message, type=error.type, code=error.code, param=error.param)
 
 
