@@ -48,6 +48,8 @@ SAMPLED: Final = {
     "unit/test_redaction_formats.py::test_its_anchor_is_long_enough": 8,
     "unit/test_redaction_formats.py::test_no_class_takes_what_the_next_piece_needs": 8,
     "unit/test_redaction_formats.py::test_nothing_of_the_example_but_a_context_is_said": 8,
+    "unit/test_redaction_formats.py::test_the_counter_example_passes": 8,
+    "unit/test_redaction_formats.py::test_the_example_is_found_by_its_own_row": 8,
     "unit/test_redaction_formats.py::test_what_is_said_of_a_beginning_stays_true": 8,
     "unit/test_text_redaction.py::test_every_split_of_a_sample_into_two": 48,
     "unit/test_text_redaction.py::test_every_split_of_a_sample_into_three": 400,
