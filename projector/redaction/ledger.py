@@ -144,7 +144,8 @@ class Ledger:
                 (self._shown if is_shown else self._withheld)[names[0]] += 1
             else:
                 self._others = True
-        return [*((count, None if is_shown else "") for count, _ in steps[:rest]), *steps[rest:]]
+        shown = [(count, None if each is None or is_reported(each) else "") for count, each in steps[:rest]]
+        return [*shown, *steps[rest:]]
 
     def _flush(self, found: list[Step]) -> None:
         """Add the steps over the value whose end is known."""

@@ -118,3 +118,9 @@ def test_the_rest_of_a_reported_value_is_shown_where_another_text_came_between()
     shown = [first.feed("Y").value, second.feed("-----BEGIN OpenVPN Static-").value, first.feed("<").value]
     shown += [first.close().value, second.close().value]
     assert "".join(shown) == "Y<-----BEGIN OpenVPN Static-"
+
+
+def test_what_follows_a_registered_value_inside_a_reported_one_is_shown() -> None:
+    redactor = Redactor(Policy.load({"text": REPORTS, "registered": [{"value": "quiet-Heron-7741-vault"}]}))
+    texts = ["-", "----BEGIN ", "OpenVPN Static quiet-Hero", "n-7741-vault2"]
+    assert joined(redactor, texts, *"mmmm")[3] == "2"
