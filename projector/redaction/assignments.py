@@ -697,23 +697,28 @@ def after_key(cursor: Cursor, before: str, keys: KeyRules) -> Take | None:
 # strings of a list
 
 _ENTRY: Final = re.compile(r"[\s\S]{0,512}+")
-_ENTRY_KEY: Final = re.compile(r"\s*(-{0,2})([\w.-]{1,64})\s*([=:]?)\s*")
+_ENTRY_KEY: Final = re.compile(
+    r"(?:[\s\S]*\s(?=-)|(?P<login>[\s\S]*(?<![A-Za-z])(?:login|account)[ \t]+\S+\s))?"
+    r"\s*(?P<dashes>-{0,2})(?P<key>[\w.-]{1,64})\s*(?P<link>[=:]?)\s*"
+)
+"""A key, the last option of a command, or the last key of a line of netrc."""
 
 
 def announces(text: str, keys: KeyRules) -> bool:
     """Return whether a string of a list is a sensitive key or option, whose value may be the next string."""
     match = _ENTRY_KEY.fullmatch(plain_letters(text)) if len(text) <= shapes.ANNOUNCE_CHARS else None
-    return match is not None and keys.verdict(match[2]) is Verdict.SENSITIVE
+    return match is not None and keys.verdict(match["key"]) is Verdict.SENSITIVE
 
 
 def entry_end(cursor: Cursor, key: str, keys: KeyRules) -> End | None:
     """Return the end of a string of a list after one that is a sensitive key; None if it is no secret."""
     content = cursor.run(_ENTRY)
     match = _ENTRY_KEY.fullmatch(plain_letters(key))
-    if match is None or (content.startswith("-") and match[1]):
+    if match is None or (content.startswith("-") and match["dashes"]):
         return None
-    place = Place("", match[2], keys)
-    is_any = bool(match[1] or match[3]) or _HEADERS.search(match[2]) is not None or is_field(match[2], content)
+    place = Place("", match["key"], keys)
+    is_any = bool(match["login"] or match["dashes"] or match["link"])
+    is_any = is_any or _HEADERS.search(place.key) is not None or is_field(place.key, content)
     is_secret = is_secret_string(content, place, is_any=is_any) or (
         shapes.is_entry(content) and not shapes.is_key_name(content, keys)
     )

@@ -12,7 +12,7 @@ from projector.contracts.kinds import REDACTED
 from projector.redaction.clean import REDACTED_HERE, Notice, bounded, counted_notice
 from projector.redaction.policy import CREDENTIALS
 from projector.redaction.spellings import PLAIN, Step, as_read
-from projector.redaction.value_ends import Continued, Registered, Reported
+from projector.redaction.value_ends import Continued, Registered, is_reported
 
 
 class BlockedError(Exception):
@@ -101,7 +101,7 @@ class Ledger:
                 continue
             if mark:
                 self._count(mark)
-            found.append((count, None if isinstance(mark, Reported) else mark))
+            found.append((count, None if mark is None or is_reported(mark) else mark))
         self._raw = raw[at:]
         if at_end or (self._mark is not None and self._class_of(self._mark) != CREDENTIALS):
             self._flush(found)
@@ -133,18 +133,19 @@ class Ledger:
         if not rest or isinstance(mark, Registered):
             return steps
         begun = mark.begun if isinstance(mark, Continued) else ()
-        is_reported = mark.is_reported if isinstance(mark, Continued) else isinstance(mark, Reported)
+        is_shown = mark is not None and is_reported(mark)
         names = [CREDENTIALS if not begun else self._class_of(each) for each in begun or ("",)]
         blocked = next((name for name in names if self._actions.get(name) == "block"), None)
-        if blocked is not None and not is_reported:
+        if blocked is not None and not is_shown:
             raise BlockedError(blocked)
         if not self._has_rest:
             self._has_rest = True
             if names[0] in self._actions:
-                (self._shown if is_reported else self._withheld)[names[0]] += 1
+                (self._shown if is_shown else self._withheld)[names[0]] += 1
             else:
                 self._others = True
-        return [*((count, None if is_reported else "") for count, _ in steps[:rest]), *steps[rest:]]
+        shown = [(count, None if each is None or is_reported(each) else "") for count, each in steps[:rest]]
+        return [*shown, *steps[rest:]]
 
     def _flush(self, found: list[Step]) -> None:
         """Add the steps over the value whose end is known."""

@@ -160,12 +160,13 @@ def _compiled(own: Rules, add: tuple[str, ...], remove: tuple[str, ...], off: fr
 DISGUISES: Final[dict[int, str | int]] = {
     **LOOKALIKES,
     **dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u2060\ufeff"), "_"),
+    **dict.fromkeys(map(ord, "\u2010\u2011"), "-"),
 }
 _DISGUISE: Final = re.compile(f"[{''.join(map(chr, DISGUISES))}{INVISIBLE}]")
 
 
 def undisguised(text: str) -> str:
-    """Return a text of the same length in which sensitive words have ASCII letters, and `_` for what is invisible."""
+    """Return a text of the same length in which words have ASCII letters and hyphens, and `_` for what is invisible."""
     return text if text.isascii() or _DISGUISE.search(text) is None else text.translate(DISGUISES)
 
 

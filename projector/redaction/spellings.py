@@ -40,11 +40,11 @@ def _spelled(code: str, controls: str) -> re.Pattern[str]:
         rf"|(?<!\\)\\{{1,64}}+(?:{_PAIR}|u(?![dD][89a-fA-F]){_HEX}{{4}}|x{_HEX}{{2}}"  # any number of levels of strings
         rf"|[{controls}_*.@~+#()-])"  # control characters of strings, and the escapes of Markdown
         rf"|&(?:\#[0-9]{{1,7}}|\#[xX]{_HEX}{{1,6}}|[A-Za-z]{{2,8}});"
-        rf"|%(?:25{code}|(?!25[2-7]?\Z){code}|{_UTF8})"  # in addresses, which redirects encode twice
+        rf"|%(?:25{code}|(?!25[02-7]?\Z){code}|{_UTF8})"  # in addresses, which redirects encode twice
     )
 
 
-SPELLED: Final = _spelled(f"[2-7]{_HEX}", "bfnrtv")
+SPELLED: Final = _spelled(f"(?:[2-7]{_HEX}|0[9ADad])", "bfnrtv")
 """All spellings."""
 SPELLED_IN_SECRETS: Final = _spelled(_CODE, "")
 """Those in keys and secrets. Blanks, quotes, brackets and `&` would end one, so they stay as they are written."""
@@ -52,7 +52,7 @@ MAY_BE_SPELLED: Final = re.compile(rf"[\\&%\x1b{INVISIBLE}]")
 """First characters of all spellings; most texts have none."""
 UNFINISHED: Final = re.compile(
     rf"(?:\x1b(?:\[[0-9;:?]{{0,24}})?|(?<!\\)\\{{1,64}}+(?:{_PAIR_BEGINS}|u{_HEX}{{0,3}}|x{_HEX}?)?"
-    rf"|&(?:\#[0-9]{{0,7}}|\#[xX]{_HEX}{{0,6}}|[A-Za-z]{{0,8}})|%(?:25?[2-7]?|[3-7]|{_UTF8_BEGINS})?)\Z"
+    rf"|&(?:\#[0-9]{{0,7}}|\#[xX]{_HEX}{{0,6}}|[A-Za-z]{{0,8}})|%(?:25?[02-7]?|[03-7]|{_UTF8_BEGINS})?)\Z"
 )
 UNFINISHED_MAX_CHARS: Final = 144
 _ALL_INVISIBLE: Final = re.compile(f"[{INVISIBLE}]*")

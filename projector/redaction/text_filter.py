@@ -20,7 +20,7 @@ from typing import Final, Protocol
 from projector.redaction.scanners import BEFORE_CHARS, Scanner, scanners_of
 from projector.redaction.search import Search
 from projector.redaction.spellings import MAY_BE_SPELLED, SPELLED, SPELLED_IN_SECRETS, Decoder, Step, unfinished_from
-from projector.redaction.value_ends import Continued, Cursor, End, Reported
+from projector.redaction.value_ends import Continued, Cursor, End, is_reported
 
 PIECE_CHARS: Final = 4_096
 """Maximum length of a piece. It bounds the time to search the rest of a piece again after a find."""
@@ -144,7 +144,7 @@ def _next(groups: Sequence[Sequence[Queue]], *, is_after_value: bool) -> Step | 
         of_group = [mark for queue in group if (mark := queue.steps[0][1]) is not None]
         if of_group:
             marks.append(_strictest(of_group))
-            if not _is_reported(marks[-1]) and not (is_after_value and all(marks)):
+            if not is_reported(marks[-1]) and not (is_after_value and all(marks)):
                 break
     if not count:
         return None
@@ -153,14 +153,10 @@ def _next(groups: Sequence[Sequence[Queue]], *, is_after_value: bool) -> Step | 
 
 def _strictest(marks: list[str]) -> str:
     """Return the first mark that is no report, if there is one; without its name if a value goes on."""
-    strict = [mark for mark in marks if not _is_reported(mark)] or marks
+    strict = [mark for mark in marks if not is_reported(mark)] or marks
     if any(type(mark) is Continued for mark in strict):
         return Continued.of(mark for mark in strict if mark or type(mark) is Continued)
     return strict[0] if all(strict) else type(strict[0])()
-
-
-def _is_reported(mark: str) -> bool:
-    return type(mark) is Reported or (type(mark) is Continued and mark.is_reported)
 
 
 class Reading:

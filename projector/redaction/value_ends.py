@@ -465,10 +465,10 @@ class Continued(str):
         mark.begun = tuple(dict.fromkeys(each for one in marks for each in (one.begun if type(one) is cls else (one,))))
         return mark
 
-    @property
-    def is_reported(self) -> bool:
-        """Whether the policy only reports the value."""
-        return all(isinstance(mark, Reported) for mark in self.begun)
+
+def is_reported(mark: str) -> bool:
+    """Return whether the policy only reports what a mark stands for."""
+    return isinstance(mark, Reported) or (type(mark) is Continued and all(map(is_reported, mark.begun)))
 
 
 class Found(NamedTuple):

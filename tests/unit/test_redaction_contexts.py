@@ -269,6 +269,9 @@ LISTS = {
         ["machine db.example", "  login joe", "  password hunter", ""],
         ["machine db.example", "  login joe", "  password <redacted>", ""],
     ),
+    "a login whose password is the next string": (["login gh password", "hunter"], ["login gh password", "<redacted>"]),
+    "an option at the end of a string": (["tool -v --token", "abc"], ["tool -v --token", "<redacted>"]),
+    "a sentence that ends in a word": (["the user has no password", "next"], ["the user has no password", "next"]),
     "words behind a login": (["login me", "and the rest", "password it"], ["login me", "and the rest", "password it"]),
     "an entity at the end of a string": (
         ["<p>?a=1&amp;", "Signature=" + SECRET * 3 + " x"],

@@ -109,3 +109,18 @@ def test_a_value_that_only_the_next_text_makes_one_is_blocked() -> None:
     redactor = Redactor(Policy.load({"text": {"credentials": "mask", "ip_address": "block"}}))
     with pytest.raises(BlockedError, match="ip_address"):
         joined(redactor, ["::ffff:3.0", ".1.7c"], "m", "m")
+
+
+def test_the_rest_of_a_reported_value_is_shown_where_another_text_came_between() -> None:
+    redactor = Redactor(Policy.load({"text": REPORTS}))
+    seam = Seam()
+    first, second = (redactor.message_stream(seam, "m") for _ in range(2))
+    shown = [first.feed("Y").value, second.feed("-----BEGIN OpenVPN Static-").value, first.feed("<").value]
+    shown += [first.close().value, second.close().value]
+    assert "".join(shown) == "Y<-----BEGIN OpenVPN Static-"
+
+
+def test_what_follows_a_registered_value_inside_a_reported_one_is_shown() -> None:
+    redactor = Redactor(Policy.load({"text": REPORTS, "registered": [{"value": "quiet-Heron-7741-vault"}]}))
+    texts = ["-", "----BEGIN ", "OpenVPN Static quiet-Hero", "n-7741-vault2"]
+    assert joined(redactor, texts, *"mmmm")[3] == "2"

@@ -55,6 +55,7 @@ ROWS: Final[dict[str, tuple[str, str]]] = {
     "a percentage": ("50%, 5%25 and 100 % of 7%2", "50%, 5%25 and 100 % of 7%2"),
     "an escape in a key": (GITHUB.replace("_", r"\u005f") + " x", "<redacted> x"),
     "an invisible character in a key": (GITHUB.replace("_", "\u200b_") + " x", "<redacted> x"),
+    "hyphens that do not break": (f"use glpat\u2011{MIXED[:20]} x", "use <redacted> x"),
     "a password in prose": ("my password: hunter2", "my password: hunter2"),
     "a password in prose that looks random": ("my password: xK8s9Qz2LmN4pR7t", "my password: xK8s9Qz2LmN4pR7t"),
     "a random password in code": ('```\npassword = "xK8s9Qz2LmN4pR7t"\n```', '```\npassword = "<redacted>"\n```'),
@@ -98,6 +99,10 @@ CLASS_ROWS: Final[dict[str, tuple[str, str]]] = {
     ),
     "percent-encoded": ("https://x.org/?m=jane%40example.com&y", "https://x.org/?m=<redacted:email>&y"),
     "encoded twice": ("u=jane%2540example.com x", "u=<redacted:email> x"),
+    **{
+        f"behind {blank}": (f"a{blank}203.0.113.77 x", f"a{blank}<redacted:ip_address> x")
+        for blank in ("%0A", "%09", "%0d%0a", "%250A", "%20", r"\n", "&#10;", "%C2%A0", "%E2%80%89")
+    },
     "entities": ("<a>jane&commat;example&period;com</a>", "<a><redacted:email></a>"),
     "escapes": (r"jane\u0040example.com x", "<redacted:email> x"),
     "invisible characters": ("4111\u200b1111\u200b1111\u200b1111 x", "<redacted:payment_card> x"),
