@@ -100,18 +100,14 @@ REST: Final = {
     "property/test_sse_properties.py::test_cost_is_linear": "the same",
     "unit/test_provider_messages.py::test_hostile_text_takes_linear_time": "the same",
     "unit/test_stream_rules.py::test_cost_is_linear": "the same",
-<<<<<<< HEAD
-    "unit/test_harmless_sources.py": "1,200 files",
-    "unit/test_redaction_bounds.py::test_the_budget_holds_and_notices_name_places": "a million characters",
-    "unit/test_text_redaction.py::test_long_texts_are_the_same_at_every_cut": "thousands of cuts",
-=======
     "unit/test_harmless_sources.py::test_sources_stay": "1,200 files",
     "unit/test_personal_data.py::test_many_values_are_withheld_at_every_cut": "every cut of long texts",
     "unit/test_phone_numbers.py::test_cuts_do_not_matter": "the same",
     "unit/test_redaction_arguments.py::test_arguments_without_end_are_not_kept_for_ever": "megabytes of JSON",
     "property/test_redaction_streams.py::test_scraps_are_cleaned_the_same_for_every_cut": "every cut of long texts",
     "unit/test_text_redaction.py::test_long_texts_are_the_same_at_every_cut": "a text of all samples, in five ways",
->>>>>>> redaction
+    "unit/test_harmless_sources.py": "1,200 files",
+    "unit/test_redaction_bounds.py::test_the_budget_holds_and_notices_name_places": "a million characters",
     "unit/test_ag_ui.py::test_large_trees_are_truncated_with_a_notice": "megabytes of JSON",
     "unit/test_pipeline.py::test_an_ended_stream_keeps_nothing_of_what_it_said": "searches all objects of the process",
 }
