@@ -55,8 +55,7 @@ class OpaqueCollector:
         """Add a finished item; `call_id` is None unless it is a call, `value` None without an opaque value."""
         if call_id is not None:
             before, self._before = tuple(self._before), []
-            if before or value is not None:
-                self._keep(call_id, value, before)
+            self._keep(call_id, value, before)
         elif item_type == "reasoning" and value is not None:
             self._before.append(value)
 

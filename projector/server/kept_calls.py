@@ -59,7 +59,12 @@ class CallKeeper:
         self._writing: asyncio.Task[None] | None = None
 
     def keep(self, caller: str, call_id: str, place: Place, own: Any, before: tuple[Any, ...]) -> None:
-        """Keep what belongs to a call. It may be called in any thread, and is written to the store by `write`."""
+        """Keep what belongs to a call; nothing, if it has the ID of an earlier one, takes the place of what that had.
+
+        It may be called in any thread, and is written to the store by `write`.
+        """
+        if own is None and not before and _key(caller, call_id) not in self._values:
+            return
         key, value = _key(caller, call_id), codec.dumps([place, self._clock(), own, before])
         if len(value) > VALUE_MAX_BYTES:
             return
@@ -82,7 +87,7 @@ class CallKeeper:
             found |= {one: value for (one, _), value in zip(missing, stored, strict=True) if value is not None}
         calls = {one: _read(value) for one, value in found.items()}
         oldest = self._clock() - self.ttl_s
-        return {one: call for one, call in calls.items() if call.at >= oldest}
+        return {one: call for one, call in calls.items() if call.at >= oldest and (call.own is not None or call.before)}
 
     def write(self) -> None:
         """Write what is new to the store, in the background."""
