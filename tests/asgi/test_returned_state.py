@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pytest
@@ -21,22 +22,24 @@ SECRET: Final = "sk-proj-" + "a1B2c3D4" * 6
 REASONING: Final = f"The key is {SECRET}."
 SIGNATURE: Final = "CiQB0e2Kb5kq3d9sSIGNATURE=="
 IMAGE: Final = "data:image/png;base64,iVBORw0KGgo="
+PAGE: Final = Path(__file__).parents[2] / "docs" / "providers.md"
 FAILED: Final = "It failed."
 
 
 class Row(NamedTuple):
     """A provider: what it says, and what it wants back of each message with calls."""
 
+    title: str
     reasoning: dict[str, str]
     extra: dict[str, Any]
 
 
 EXTRA: Final = {"google": {"thought_signature": SIGNATURE}}
 PROVIDERS: Final[dict[str, Row]] = {
-    "plain": Row({}, {}),
-    "deepseek": Row({"reasoning_content": REASONING}, {}),
-    "gemini": Row({}, {"extra_content": EXTRA}),
-    "unreturned": Row({"reasoning": REASONING}, {}),
+    "plain": Row("Chat Completions", {}, {}),
+    "deepseek": Row("DeepSeek: `reasoning_content`", {"reasoning_content": REASONING}, {}),
+    "gemini": Row("Gemini's compatible endpoint: `extra_content`", {}, {"extra_content": EXTRA}),
+    "unreturned": Row("Groq and others: `reasoning`, not sent back", {"reasoning": REASONING}, {}),
 }
 WANTED: Final = {"deepseek": {"reasoning_content": REASONING}}
 """Provider -> members of a message with calls; all others are a 400."""
@@ -229,6 +232,36 @@ async def test_a_conversation_of_three_turns(
     bodies = [(await scripted.peers.get()).body for _ in STEPS]
     assert [mistakes(provider, body["messages"]) for body in bodies] == [[]] * len(STEPS)
     assert IMAGE in json.dumps(bodies[-1])
+
+
+@pytest.mark.parametrize("provider", ["deepseek", "gemini"])
+async def test_a_conversation_stays_at_the_target_that_its_state_is_from(
+    serve: Any, upstream: Any, upstream_port: int, provider: str
+) -> None:
+    scripted = await upstream(strict(provider))
+    given = settings(f"http://localhost:{upstream_port}/a")
+    given["upstreams"]["two"] = {"api": "openai_chat", "base_url": f"http://localhost:{upstream_port}/b"}
+    targets = [{"upstream": name, "model": "m"} for name in ("one", "two")]
+    given["agents"]["balanced"] = {"targets": targets, "balance": "weight"}
+    site = serve(**given)
+    for begun in range(2):
+        steps: list[Step] = []
+        places = set()
+        for more in STEPS[:-1]:
+            steps += more
+            answer = await site.ask(body={"agent": "balanced", "input": as_items(steps)})
+            assert (await answer.frames())[-1]["kind"] == "final"
+            places.add((await scripted.peers.get()).head.split()[1][:2])
+        assert len(places) == 1, begun
+
+
+def test_the_page_has_the_pairs() -> None:
+    lines = [
+        "| client | " + " | ".join(row.title for row in PROVIDERS.values()) + " |",
+        "|---" * (len(PROVIDERS) + 1) + "|",
+        *(f"| `{row.path}` |" + " three turns |" * len(PROVIDERS) for row in CLIENTS.values()),
+    ]
+    assert "\n".join(lines) in PAGE.read_text(encoding="utf-8")
 
 
 async def test_the_calls_of_another_caller_are_unknown() -> None:
