@@ -22,6 +22,10 @@ ENVIRON: Final = {
     "OPENAI_API_KEY": "sk-a-test-key",
     "AZURE_OPENAI_API_KEY": "sk-a-test-key",
     "AZURE_WEST_API_KEY": "sk-a-test-key",
+    "ANTHROPIC_API_KEY": "sk-a-test-key",
+    "AWS_BEARER_TOKEN_BEDROCK": "sk-a-test-key",
+    "GATEWAY_API_KEY": "sk-a-test-key",
+    "VERTEX_ACCESS_TOKEN": "sk-a-test-key",
     "FRONTEND_KEY_SHA256": HASHES[0],
     "PAGE_KEY_SHA256": HASHES[1],
     "STAFF_KEY_SHA256": HASHES[2],
@@ -49,7 +53,8 @@ def test_without_a_case_they_are_listed(capsys: pytest.CaptureFixture[str]) -> N
     assert main(["init"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == list(CASES)
-    assert {"one-upstream", "azure", "agents", "nextjs", "replicas"} == CASES.keys()
+    claude = {"anthropic", "claude-cloud", "claude-server"}
+    assert claude | {"one-upstream", "azure", "agents", "nextjs", "replicas"} == CASES.keys()
     assert list(Path().iterdir()) == []
 
 

@@ -23,6 +23,7 @@ from projector.redaction.spans import Finder
 from projector.server.app import create_app
 from projector.server.config.settings import Settings
 from projector.server.telemetry import spans
+from projector.server.tools.turns import Turn
 from tests.asgi.in_process import post
 
 DESCRIPTOR: Final = """
@@ -72,6 +73,13 @@ class ToyStage:
         self._member = profile.member
         self._message = Message("msg_0", 0)
         self._has_begun = False
+        self._number = 0
+
+    def slots(self, message, name):
+        return None
+
+    def skip(self, texts, numbers):
+        return ()
 
     def feed(self, message):
         line = codec.loads(message.data)
@@ -81,7 +89,8 @@ class ToyStage:
             response = {"id": "toy_1", "status": "in_progress", "output": []}
             events = [{"type": "response.created", "response": response}, self._message.added()]
         if self._member in line:
-            return [*events, self._message.text(line[self._member])]
+            self._number += 1
+            return [*events, {**self._message.text(line[self._member]), "sequence_number": self._number}]
         self.dropped["line"] += 1
         return events
 
@@ -145,6 +154,31 @@ def test_the_command_line_projects_it(toy: Path, capfdbinary: pytest.CaptureFixt
     written = capfdbinary.readouterr().out.decode()
     assert texts(written) == "The vault holds a quiet heron."
     assert json.loads(written.splitlines()[-1])["final"]["status"] == "completed"
+
+
+@pytest.mark.parametrize("is_live", [True, False])
+def test_many_deltas_have_their_numbers(is_live: bool) -> None:  # noqa: FBT001 - a row
+    data = b"".join(b'data: {"say": "word %d, "}\n\n' % at for at in range(40))
+    pipeline = build_pipeline(provider="toy", dialect="public_sse_v1", output_format="ndjson")
+    size = 7 if is_live else len(data)
+    said = b"".join(pipeline.feed(data[at : at + size]) for at in range(0, len(data), size)) + pipeline.close()
+    assert texts(said.decode()) == "".join(f"word {at}, " for at in range(40))
+    deltas = [frame for line in said.splitlines() if (frame := json.loads(line))["kind"] == "message.delta"]
+    assert [frame["provider_sequence_number"] for frame in deltas] == [*range(1, 41)]
+
+
+def test_its_turns_are_written_by_its_request_writer() -> None:
+    items = [{"role": "user", "content": "Who?"}, {"role": "user", "content": "Why?"}]
+    turn = Turn(1, items, items, None, "toy", profile_of("toy", {}))
+    assert turn.request("bear", parameters={"mood": 1}) == {"toy_model": "bear", "ask": "Why?", "mood": 1}
+    with pytest.raises(UsageError, match="the API `toy` has no `messages`"):
+        _ = turn.messages
+
+
+def test_it_is_sent_as_its_descriptor_says() -> None:
+    sent = PROVIDERS["toy"].request({"ask": "Who?"}, None)
+    assert sent == ("", {"ask": "Who?", "stream": True}, {})
+    assert PROVIDERS["toy"].headers("k", None) == {"Authorization": "Bearer k"}
 
 
 def test_the_command_line_explains_it(capfdbinary: pytest.CaptureFixture[bytes]) -> None:

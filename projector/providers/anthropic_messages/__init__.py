@@ -1,0 +1,29 @@
+"""Anthropic Messages: the provider's own API, Vertex, Bedrock, and compatible servers.
+
+`messages_stage` reads events, `output_blocks` turns blocks into items, `block_fields` lists their members.
+`messages_request` writes requests, with `message_turns`; `aws_frames` reads the binary frames of Bedrock.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from projector._registry import lazy
+from projector.providers.descriptor import ModelLists, Provider
+
+PROVIDER: Final = Provider(
+    title="Anthropic Messages",
+    stage=lazy("projector.providers.anthropic_messages.messages_stage:AnthropicMessagesStage"),
+    profile="projector.providers.anthropic_messages.messages_profile:MessagesProfile",
+    request_writer=lazy("projector.providers.anthropic_messages.messages_request:write_request"),
+    tables=lazy("projector.providers.anthropic_messages.block_fields:input_tables"),
+    telemetry_name="anthropic",
+    base_url="https://api.anthropic.com/v1",
+    headers=lazy("projector.providers.anthropic_messages.messages_http:headers"),
+    request_path="/messages",
+    outgoing=lazy("projector.providers.anthropic_messages.messages_http:outgoing"),
+    body_readers={
+        "application/vnd.amazon.eventstream": lazy("projector.providers.anthropic_messages.aws_frames:AwsFrames")
+    },
+    models=ModelLists("/models", {"limit": "1000"}),
+)

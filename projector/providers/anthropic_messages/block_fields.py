@@ -1,0 +1,220 @@
+"""The members of events and blocks: what is read, what is not and why, and how each becomes part of canonical items."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+from projector.contracts import codec
+from projector.core import canonical as read
+from projector.providers.descriptor import InputTables
+
+WEB: Final = "web_search_call"
+CODE: Final = "code_interpreter_call"
+MCP: Final = "mcp_call"
+
+ENDS: Final[Mapping[str, tuple[str, str | None]]] = {
+    "end_turn": ("completed", None),
+    "stop_sequence": ("completed", None),
+    "tool_use": ("completed", None),
+    "refusal": ("completed", None),
+    "max_tokens": ("incomplete", "max_output_tokens"),
+    "model_context_window_exceeded": ("incomplete", "model_context_window_exceeded"),
+    "pause_turn": ("incomplete", "pause_turn"),
+    "compaction": ("incomplete", "compaction"),
+}
+"""`stop_reason` -> status and reason of the response; any other is a normal end. A refusal after visible text is
+incomplete, with `content_filter`."""
+
+SERVER_TOOLS: Final[Mapping[str, str]] = {
+    "web_search": WEB,
+    "web_fetch": WEB,
+    "code_execution": CODE,
+    "bash_code_execution": CODE,
+    "text_editor_code_execution": CODE,
+    "tool_search_tool_regex": "tool_search_call",
+    "tool_search_tool_bm25": "tool_search_call",
+    "advisor": "advisor_call",
+}
+"""Name of a tool of the server -> type of its item. Unknown tools are `server_tool_call`."""
+
+RESULTS: Final[Mapping[str, str]] = {
+    "web_search_tool_result": WEB,
+    "web_fetch_tool_result": WEB,
+    "code_execution_tool_result": CODE,
+    "bash_code_execution_tool_result": CODE,
+    "text_editor_code_execution_tool_result": CODE,
+    "tool_search_tool_result": "tool_search_call",
+    "advisor_tool_result": "advisor_call",
+    "mcp_tool_result": MCP,
+}
+"""Block with a result -> type of the item of its call."""
+
+UNSHOWN: Final[Mapping[str, str]] = {
+    "compaction": "its content is the whole conversation",
+    "container_upload": "the file has no public type",
+    "mcp_tool_listing": "the tool list of a server is configuration",
+}
+"""Block that becomes an item of its type without content -> why."""
+
+READ: Final[Mapping[str, Mapping[str, str]]] = {
+    "event": {
+        "message_start": "`response.created`, and blocks that it contains",
+        "content_block_start": "an item, or a part of one",
+        "content_block_delta": "a delta of text, reasoning or arguments",
+        "content_block_stop": "the end of an item",
+        "message_delta": "status and usage of the response",
+        "message_stop": "the end of the response",
+        "error": "the error",
+    },
+    "block": {
+        "text": "text of a message",
+        "thinking": "a reasoning item",
+        "redacted_thinking": "a reasoning item without text",
+        "tool_use": "a function call",
+        "server_tool_use": "a call of a hosted tool",
+        "mcp_tool_use": "a call of an MCP tool",
+        "fallback": "the model of the response",
+        **dict.fromkeys(RESULTS, "the result of its call"),
+        **dict.fromkeys(UNSHOWN, "an item without content"),
+    },
+}
+DROPPED: Final[Mapping[str, Mapping[str, str]]] = {
+    "event": {"ping": "only keeps the connection open"},
+    "delta": {"compaction_delta": "its content is the whole conversation"},
+    "citation": {
+        "cited_text": "text of a source",
+        "encrypted_index": "opaque to everyone but the provider",
+    },
+    "result": {
+        "encrypted_content": "opaque to everyone but the provider",
+        "page_age": "not part of the contract",
+    },
+    "stop_details": {"fallback_credit_token": "a credential"},
+}
+
+
+def input_tables() -> InputTables:
+    """Return the tables of this module, for `projector explain` and docs/mapping.md."""
+    return InputTables(
+        read=READ, dropped=DROPPED, finish_reasons={reason: status for reason, (status, _) in ENDS.items()}
+    )
+
+
+# citations
+
+
+def citation_of(raw: Mapping[str, object], start: int, end: int) -> dict[str, object] | None:
+    """Return the annotation of a citation of the text from `start` to `end`, None if it names no source."""
+    kind = raw.get("type")
+    place = {"start_index": start, "end_index": end}
+    if kind in {"web_search_result_location", "search_result_location"}:
+        url = read.text_or_none(raw, "url" if kind == "web_search_result_location" else "source") or ""
+        if url.startswith(("https://", "http://")):
+            return {"type": "url_citation", "url": url, "title": read.text_or_none(raw, "title") or "", **place}
+        return None
+    if kind in {"char_location", "page_location", "content_block_location"}:
+        number = read.count_or_none(raw, "document_index") or 0
+        return {
+            "type": "file_citation",
+            "file_id": read.text_or_none(raw, "file_id") or f"document_{number}",
+            "filename": read.text_or_none(raw, "document_title") or "",
+            "index": end,
+        }
+    return None
+
+
+# usage
+
+
+def responses_usage(usage: Mapping[str, object]) -> dict[str, object]:
+    """Return counts in the shape of a Responses `usage`: its input includes what caches had."""
+    cached = read.count_or_none(usage, "cache_read_input_tokens")
+    inputs = [
+        read.count_or_none(usage, "input_tokens"),
+        read.count_or_none(usage, "cache_creation_input_tokens"),
+        cached,
+    ]
+    output = read.count_or_none(usage, "output_tokens")
+    thinking = read.count_or_none(read.mapping_or_empty(usage, "output_tokens_details"), "thinking_tokens")
+    known: dict[str, object] = {}
+    total = 0
+    if inputs[0] is not None:
+        known["input_tokens"] = total = sum(count or 0 for count in inputs)
+    if output is not None:
+        known["output_tokens"] = output
+        total += output
+    if len(known) > 1:
+        known["total_tokens"] = total
+    if cached is not None and known:
+        known["input_tokens_details"] = {"cached_tokens": cached}
+    if thinking is not None and known:
+        known["output_tokens_details"] = {"reasoning_tokens": thinking}
+    return known
+
+
+# hosted tools
+
+
+class Outcome(NamedTuple):
+    """What a result adds to the item of its call."""
+
+    members: dict[str, Any]
+    has_failed: bool = False
+    file_ids: tuple[str, ...] = ()
+
+
+def outcome_of(block: Mapping[str, object], item_type: str) -> Outcome:
+    """Return the outcome in a result block."""
+    return OUTCOMES.get(item_type, _no_outcome)(block)
+
+
+def _no_outcome(block: Mapping[str, object]) -> Outcome:
+    return Outcome({}, _is_error(block))
+
+
+def _is_error(block: Mapping[str, object]) -> bool:
+    return "error_code" in read.mapping_or_empty(block, "content")
+
+
+def _web(block: Mapping[str, object]) -> Outcome:
+    urls = [url for result in read.mappings(block, "content") if (url := read.text_or_none(result, "url"))]
+    return Outcome({"sources": [{"type": "url", "url": url} for url in urls]}, _is_error(block))
+
+
+def _code(block: Mapping[str, object]) -> Outcome:
+    content = read.mapping_or_empty(block, "content")
+    if "content" in content and isinstance(content["content"], str):
+        logs = content["content"]  # a file that was viewed
+    else:
+        logs = "".join(read.text_or_none(content, name) or "" for name in ("stdout", "stderr"))
+    if _is_error(block):
+        logs = read.text_or_none(content, "error_message") or str(content["error_code"])
+    files = tuple(one for file in read.mappings(content, "content") if (one := read.text_or_none(file, "file_id")))
+    has_failed = _is_error(block) or bool(read.count_or_none(content, "return_code"))
+    return Outcome({"outputs": [{"type": "logs", "logs": logs}] if logs else []}, has_failed, files)
+
+
+def _mcp(block: Mapping[str, object]) -> Outcome:
+    content = block.get("content")
+    text = content if isinstance(content, str) else ""
+    text = text or "\n".join(read.text_or_none(part, "text") or "" for part in read.mappings(block, "content"))
+    has_failed = block.get("is_error") is True
+    return Outcome({"error" if has_failed else "output": text}, has_failed)
+
+
+OUTCOMES: Final[Mapping[str, Callable[[Mapping[str, object]], Outcome]]] = {WEB: _web, CODE: _code, MCP: _mcp}
+"""Type of an item -> what reads its result."""
+
+
+def action_of(name: str, given: Mapping[str, object]) -> dict[str, Any]:
+    """Return the action of a web search or fetch, from its input."""
+    if name == "web_fetch":
+        return {"type": "open_page", "url": read.text_or_none(given, "url") or ""}
+    return {"type": "search", "query": read.text_or_none(given, "query") or ""}
+
+
+def code_of(given: Mapping[str, object]) -> str:
+    """Return what ran in the container, from the input of its call."""
+    texts = (read.text_or_none(given, name) for name in ("code", "command") if set(given) <= {name, "restart"})
+    return next((text for text in texts if text), "") or (codec.dumps(dict(given)).decode() if given else "")

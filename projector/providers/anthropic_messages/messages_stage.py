@@ -1,0 +1,289 @@
+"""Messages events as canonical events: identity, end, errors and usage. Blocks are read in `output_blocks`."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from projector.contracts import codec
+from projector.core import canonical as read
+from projector.core.canonical import CanonicalEvent
+from projector.core.faults import FAULTS, Fault
+from projector.core.message_shape import Slots
+from projector.core.sse import COMMENT, DONE, SseMessage, is_comment
+from projector.providers.anthropic_messages import block_fields as fields
+from projector.providers.anthropic_messages.messages_profile import MessagesProfile
+from projector.providers.anthropic_messages.output_blocks import Block, Output
+from projector.providers.canonical_items import Event
+from projector.providers.error_shapes import error_of, members_of
+
+DEFAULT: Final = MessagesProfile()
+
+NAMES_MAX: Final = 64
+NAME_MAX_CHARS: Final = 80
+
+_FULL_THINKING: Final = "dev-full-thinking"
+"""Begin of the beta with which thinking is the full text."""
+_SUMMARISING: Final = re.compile(r"(?:^|[./])claude-(?!v?[0-3](?:\D|$)|instant)")
+"""Name of a model whose thinking is a summary: from 4 on."""
+
+
+class AnthropicMessagesStage:
+    """Translates one response. The last item is a fault if a payload is not JSON, or another response begins."""
+
+    def __init__(self, profile: MessagesProfile = DEFAULT) -> None:
+        self.dropped: Counter[str] = Counter()
+        """Input that was not read, by kind and name."""
+        self._profile = profile
+        self._output = Output(self._note)
+        self._blocks: dict[int, Block | None] = {}
+        """Open blocks by index; None for one of an unknown type."""
+        self._response: dict[str, Any] = {}
+        self._usage: dict[str, object] = {}
+        self._stop: str | None = None
+        self._details: Mapping[str, object] = {}
+        self._is_over = False
+        self._sequence = 0
+
+    def feed(self, message: SseMessage, /) -> list[CanonicalEvent | Fault]:
+        """Return the events of a message."""
+        try:
+            event = codec.loads(message.data)
+        except codec.TooDeepError:
+            return self._drop("(too deep)")
+        except codec.CodecError:
+            return self._read_text(message.data)
+        if self._is_over:
+            return self._drop("(after the end)")
+        name = (read.text_or_none(event, "type") or message.event) if isinstance(event, dict) else "(no object)"
+        handle = EVENTS.get(name)
+        if handle is not None:
+            return handle(self, event)
+        error = error_of(event, has_begun=bool(self._response))
+        return self._drop(f"event.{name}") if error is None else self._end_with([error.event()])
+
+    def close(self) -> list[CanonicalEvent | Fault]:
+        """Return the end of the response, if there was a stop reason; else the stream was truncated."""
+        if self._is_over or self._stop is None:
+            return []
+        return self._end()
+
+    def slots(self, _event: Mapping[str, Any], _name: str, /) -> Slots | None:
+        """Return None: each message is read."""
+        return None
+
+    def skip(self, _texts: Sequence[str], _numbers: Sequence[int], /) -> Sequence[int]:
+        """Return nothing."""
+        return ()
+
+    def on_start(self, event: Mapping[str, Any]) -> list[CanonicalEvent | Fault]:
+        """Begin the response; a repeated start is ignored, and one of another response is a fault."""
+        return self._begin(read.mapping_or_empty(event, "message"))
+
+    def on_message(self, event: Mapping[str, Any]) -> list[CanonicalEvent | Fault]:
+        """Read a whole response."""
+        return self._begin(event)
+
+    def on_block_start(self, event: Mapping[str, Any]) -> list[CanonicalEvent | Fault]:
+        """Begin a block. Some servers leave out the start of the message."""
+        events = [] if self._response else self._identify({})
+        given = read.mapping_or_empty(event, "content_block")
+        index = read.index_or_none(event, "index") or 0
+        return self._numbered(events + self._start_block(index, given))
+
+    def on_delta(self, event: Mapping[str, Any]) -> list[CanonicalEvent | Fault]:
+        """Add a delta, by its own type: some servers put thinking into blocks of text."""
+        index = read.index_or_none(event, "index") or 0
+        delta = read.mapping_or_empty(event, "delta")
+        kind = read.text_or_none(delta, "type") or ""
+        block = self._blocks.get(index)
+        if block is None:
+            return self._drop("delta of an unknown block" if index in self._blocks else "delta of a closed block")
+        add = DELTAS.get(kind)
+        return self._drop(f"delta.{kind}") if add is None else self._numbered(add(self._output, block, delta))
+
+    def on_block_stop(self, event: Mapping[str, Any]) -> list[CanonicalEvent | Fault]:
+        """End a block."""
+        index = read.index_or_none(event, "index") or 0
+        if index not in self._blocks:
+            return self._drop("stop of a closed block")
+        block = self._blocks.pop(index)
+        return [] if block is None else self._numbered(self._output.stop(block))
+
+    def on_message_delta(self, event: Mapping[str, Any]) -> list[CanonicalEvent | Fault]:
+        """Note stop reason, container and usage, which replaces what was known."""
+        delta = read.mapping_or_empty(event, "delta")
+        self._note_end(delta)
+        self._note_usage(event)
+        return []
+
+    def on_message_stop(self, event: Mapping[str, Any]) -> list[CanonicalEvent | Fault]:
+        """End the response."""
+        self._note_usage(event)
+        if not self._response:
+            return self._drop("stop of no message")
+        return self._end()
+
+    def on_error(self, event: Mapping[str, Any]) -> list[CanonicalEvent | Fault]:
+        """End the stream with an error."""
+        error = members_of(event)
+        return self._end_with([error._replace(code=error.code or error.type).event()])
+
+    def on_ping(self, _event: Mapping[str, Any]) -> list[CanonicalEvent | Fault]:
+        """Ignore a ping."""
+        return []
+
+    def _begin(self, message: Mapping[str, Any]) -> list[CanonicalEvent | Fault]:
+        known, response_id = self._response.get("id"), read.text_or_none(message, "id")
+        if self._response:
+            if known is None or response_id in {None, known}:
+                return self._drop("repeated start")
+            self._is_over = True
+            return [FAULTS["upstream_truncated"]]
+        events = self._identify(message)
+        self._note_usage(message)
+        for at, given in enumerate(read.mappings(message, "content")):
+            events += self._start_block(at, given)
+            block = self._blocks.pop(at, None)
+            events += self._output.stop(block) if block is not None else []
+        self._note_end(message)
+        return self._numbered(events)
+
+    def _identify(self, message: Mapping[str, Any]) -> list[Event]:
+        response_id, model = read.text_or_none(message, "id"), read.text_or_none(message, "model")
+        self._response = {
+            "object": "response",
+            **({"id": response_id} if response_id else {}),
+            **({"model": model} if model else {}),
+        }
+        self._output.response_id = response_id or ""
+        self._output.is_summary = self._thinks_in_summaries(model or "")
+        return [{"type": "response.created", "response": {**self._response, "status": "in_progress", "output": []}}]
+
+    def _thinks_in_summaries(self, model: str) -> bool:
+        if self._profile.thinking != "auto":
+            return self._profile.thinking == "summary"
+        is_full = any(beta.startswith(_FULL_THINKING) for beta in self._profile.betas)
+        return not is_full and _SUMMARISING.search(model) is not None
+
+    def _start_block(self, index: int, given: Mapping[str, object]) -> list[Event]:
+        events: list[Event] = []
+        if (before := self._blocks.pop(index, None)) is not None:
+            events = self._output.stop(before)
+        kind = read.text_or_none(given, "type") or ""
+        if kind == "fallback":
+            model = read.text_or_none(read.mapping_or_empty(given, "to"), "model")
+            self._response |= {"model": model} if model else {}
+        self._blocks[index], started = self._output.start(kind, given)
+        return events + started
+
+    def _note_end(self, source: Mapping[str, object]) -> None:
+        self._stop = read.text_or_none(source, "stop_reason") or self._stop
+        self._details = read.mapping_or_empty(source, "stop_details") or self._details
+        container = read.text_or_none(read.mapping_or_empty(source, "container"), "id")
+        self._output.container_id = container or self._output.container_id
+
+    def _note_usage(self, source: Mapping[str, object]) -> None:
+        usage = read.mapping_or_empty(source, "usage")
+        if read.has_counts(usage) or not self._usage:
+            self._usage |= {name: value for name, value in usage.items() if value is not None}
+
+    def _end(self) -> list[CanonicalEvent | Fault]:
+        stop = self._stop or "end_turn"
+        if stop not in fields.ENDS:
+            self._note(f"stop_reason.{stop}")
+        status, reason = fields.ENDS.get(stop, ("completed", None))
+        events: list[Event] = []
+        if stop == "refusal" and self._output.has_text:
+            status, reason = "incomplete", "content_filter"
+        open_blocks = [block for block in self._blocks.values() if block is not None]
+        if stop == "refusal" and not self._output.has_text:
+            for block in open_blocks:
+                events += self._output.stop(block)
+            open_blocks = []
+            events += self._output.refuse(read.text_or_none(self._details, "explanation"))
+        events += self._output.end(status, open_blocks, is_cut=stop == "max_tokens")
+        response = {**self._response, "status": status, "output": []}  # the items had their own events
+        if reason is not None:
+            response["incomplete_details"] = {"reason": reason}
+        if usage := fields.responses_usage(self._usage):
+            response["usage"] = usage
+        return self._end_with([*events, {"type": f"response.{status}", "response": response}])
+
+    def _end_with(self, events: list[Any]) -> list[CanonicalEvent | Fault]:
+        self._is_over = True
+        self._blocks.clear()
+        return self._numbered(events)
+
+    def _read_text(self, data: bytes) -> list[CanonicalEvent | Fault]:
+        """Read a payload that is not JSON: a comment, an end mark of another API, or a broken stream."""
+        if is_comment(data):
+            return self._drop(COMMENT)
+        if data.strip() == DONE:
+            return self.close()
+        if self._is_over or self._stop is not None:
+            return self._drop("(after the end)")
+        self._is_over = True
+        return [FAULTS["upstream_malformed"]]
+
+    def _numbered(self, events: list[Event]) -> list[CanonicalEvent | Fault]:
+        for event in events:
+            event["sequence_number"] = self._sequence
+            self._sequence += 1
+        return list(events)
+
+    def _note(self, name: str) -> None:
+        name = name[:NAME_MAX_CHARS]
+        self.dropped[name if name in self.dropped or len(self.dropped) < NAMES_MAX else "(other)"] += 1
+
+    def _drop(self, name: str) -> list[CanonicalEvent | Fault]:
+        self._note(name)
+        return []
+
+
+EVENTS: Final[Mapping[str, Callable[[AnthropicMessagesStage, Mapping[str, Any]], list[CanonicalEvent | Fault]]]] = {
+    "message_start": AnthropicMessagesStage.on_start,
+    "message": AnthropicMessagesStage.on_message,
+    "content_block_start": AnthropicMessagesStage.on_block_start,
+    "content_block_delta": AnthropicMessagesStage.on_delta,
+    "content_block_stop": AnthropicMessagesStage.on_block_stop,
+    "message_delta": AnthropicMessagesStage.on_message_delta,
+    "message_stop": AnthropicMessagesStage.on_message_stop,
+    "ping": AnthropicMessagesStage.on_ping,
+    "error": AnthropicMessagesStage.on_error,
+}
+"""Type of an event -> what reads it."""
+
+
+def _text(output: Output, block: Block, delta: Mapping[str, object]) -> list[Event]:
+    return output.text(block, read.text_or_none(delta, "text") or "")
+
+
+def _thinking(output: Output, block: Block, delta: Mapping[str, object]) -> list[Event]:
+    return output.thinking(block, read.text_or_none(delta, "thinking") or "")
+
+
+def _input(output: Output, block: Block, delta: Mapping[str, object]) -> list[Event]:
+    return output.input(block, read.text_or_none(delta, "partial_json") or "")
+
+
+def _signature(_output: Output, block: Block, delta: Mapping[str, object]) -> list[Event]:
+    block.signature = read.text_or_none(delta, "signature") or block.signature
+    return []
+
+
+def _citation(_output: Output, block: Block, delta: Mapping[str, object]) -> list[Event]:
+    block.citations.append(read.mapping_or_empty(delta, "citation"))
+    return []
+
+
+DELTAS: Final[Mapping[str, Callable[[Output, Block, Mapping[str, object]], list[Event]]]] = {
+    "text_delta": _text,
+    "thinking_delta": _thinking,
+    "input_json_delta": _input,
+    "signature_delta": _signature,
+    "citations_delta": _citation,
+}
+"""Type of a delta -> what adds it."""

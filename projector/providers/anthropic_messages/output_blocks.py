@@ -1,0 +1,342 @@
+"""The output of a response: which item each block belongs to, and when items open and close."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from projector.contracts import codec
+from projector.core import canonical as read
+from projector.providers.anthropic_messages import block_fields as fields
+from projector.providers.canonical_items import CALL_SHAPES, Annotation, Call, Event, Message, Reasoning
+from projector.redaction.clean import Gathered
+
+ID_KEPT_CHARS: Final = 200
+"""Maximum characters of the ID of the response in IDs of items."""
+
+REFUSED: Final = "The model refused to answer."
+
+
+@dataclass(slots=True, eq=False)
+class HostedCall:
+    """A call of a tool of the server, until its result is known."""
+
+    id: str
+    item_type: str
+    name: str
+    output_index: int
+    members: dict[str, Any] = field(default_factory=dict)
+
+    def event(self, change: str, status: str) -> Event:
+        """Return the event that announces or ends the item."""
+        item = {"type": self.item_type, "id": self.id, "status": status, **self.members}
+        return {"type": f"response.output_item.{change}", "output_index": self.output_index, "item": item}
+
+    def progress(self, event_type: str, **members: object) -> Event:
+        """Return an event of the call."""
+        return {"type": event_type, "item_id": self.id, "output_index": self.output_index, **members}
+
+
+@dataclass(slots=True, eq=False)
+class Block:
+    """An open block."""
+
+    kind: str
+    given: Mapping[str, object]
+    """Its `content_block`."""
+    call: Call | None = None
+    hosted: HostedCall | None = None
+    reasoning: Reasoning | None = None
+    signature: str = ""
+    text_start: int = 0
+    citations: list[Mapping[str, object]] = field(default_factory=list)
+    inputs: Gathered[str] = field(default_factory=Gathered)
+
+    def input(self) -> str:
+        """Return the input of a call: its fragments, or what its start has."""
+        given = self.given.get("input")
+        return self.inputs.text or codec.dumps(given if isinstance(given, dict) else {}).decode()
+
+
+class Output:
+    """The output items of one response. Methods return the events that some input causes."""
+
+    def __init__(self, note: Callable[[str], None]) -> None:
+        self.response_id = ""
+        self.container_id: str | None = None
+        self.is_summary = True
+        """Whether thinking is a summary."""
+        self.has_text = False
+        """Whether text of a message was visible."""
+        self._note = note
+        self._count = 0
+        self._message: Message | None = None
+        self._chars = 0
+        self._hosted: dict[str, HostedCall] = {}
+        self._unfinished: list[Call] = []
+        """Calls whose input is no JSON object: the end of the response decides about them."""
+        self._files: list[str] = []
+
+    def start(self, kind: str, given: Mapping[str, object]) -> tuple[Block | None, list[Event]]:
+        """Begin a block; None if its type is unknown."""
+        begin = STARTS.get(kind)
+        if begin is None:
+            self._note(f"block.{kind}")
+            return None, []
+        block = Block(kind, given)
+        if kind == "text":
+            block.text_start = self._chars if self._message is not None else 0
+            return block, self.text(block, read.text_or_none(given, "text") or "") + self._start_citations(block)
+        events = self.end_message("completed")
+        return block, events + begin(self, block)
+
+    def _start_citations(self, block: Block) -> list[Event]:
+        block.citations += read.mappings(block.given, "citations")
+        return []
+
+    def text(self, block: Block, delta: str) -> list[Event]:
+        """Add text, whatever the type of its block."""
+        if not delta:
+            return []
+        events = self._end_reasoning(block)
+        message = self._message
+        if message is None:
+            message = self._message = Message(*self._next("msg"))
+            self._chars = block.text_start = 0
+            events.append(message.added())
+        self._chars += len(delta)
+        self.has_text = self.has_text or bool(delta.strip())
+        return [*events, message.text(delta)]
+
+    def thinking(self, block: Block, delta: str) -> list[Event]:
+        """Add thinking, whatever the type of its block."""
+        if not delta:
+            return []
+        events: list[Event] = []
+        item = block.reasoning
+        if item is None:
+            events = self.end_message("completed")
+            item, opened = self._begin_reasoning(block)
+            events += opened
+        return [*events, item.summary(delta) if self.is_summary else item.text(delta)]
+
+    def input(self, block: Block, delta: str) -> list[Event]:
+        """Add a fragment of the input of a call."""
+        if not delta:
+            return []
+        if block.call is None and block.hosted is None:
+            self._note("input of no call")
+            return []
+        block.inputs.add(delta)
+        if block.call is not None:
+            return block.call.input(delta)
+        hosted = block.hosted
+        if hosted is not None and hosted.item_type == fields.MCP:
+            return [hosted.progress("response.mcp_call_arguments.delta", delta=delta)]
+        return []
+
+    def stop(self, block: Block) -> list[Event]:
+        """End a block."""
+        events = self._end_reasoning(block)
+        if block.call is not None:
+            return events + self._end_call(block, block.call)
+        if block.hosted is not None:
+            return events + self._end_input(block, block.hosted)
+        return events + self._cite(block)
+
+    def refuse(self, explanation: str | None) -> list[Event]:
+        """Add a message with a refusal."""
+        message = self._message
+        events: list[Event] = []
+        if message is None:
+            message = self._message = Message(*self._next("msg"))
+            events.append(message.added())
+        return [*events, message.refusal(explanation or REFUSED)]
+
+    def end(self, status: str, open_blocks: list[Block], *, is_cut: bool) -> list[Event]:
+        """Close all items; `is_cut` says that the limit of tokens ended the last one."""
+        events: list[Event] = []
+        for block in open_blocks:
+            if block.call is not None and status != "completed":
+                events += block.call.flush()
+            else:
+                events += self.stop(block)
+        for call in self._unfinished:
+            events += call.done("incomplete" if is_cut else "completed")
+        events += self.end_message("completed" if status == "completed" else "incomplete")
+        events += [call.event("done", "incomplete") for call in self._hosted.values()]
+        for _ in self._files:
+            self._note("files without a message")
+        self._hosted.clear()
+        return events
+
+    def end_message(self, status: str) -> list[Event]:
+        """Close the message, because another item begins."""
+        message, self._message = self._message, None
+        self._chars = 0
+        return [] if message is None else message.done(status)
+
+    # blocks
+
+    def begin_thinking(self, block: Block) -> list[Event]:
+        """Begin a block of thinking; it is announced without text too."""
+        block.signature = read.text_or_none(block.given, "signature") or ""
+        _, events = self._begin_reasoning(block)
+        return events + self.thinking(block, read.text_or_none(block.given, "thinking") or "")
+
+    def redacted_thinking(self, block: Block) -> list[Event]:
+        """Add thinking that only the provider can read."""
+        item, events = self._begin_reasoning(block)
+        block.reasoning = None
+        done = item.done("completed")
+        data = read.text_or_none(block.given, "data")
+        if data is not None:
+            done[-1]["item"]["opaque"] = {"data": data}
+        return events + done
+
+    def tool_use(self, block: Block) -> list[Event]:
+        """Begin a call of a function."""
+        item_id, index = self._next("fc")
+        block.call = Call(read.text_or_none(block.given, "id") or item_id, CALL_SHAPES["function"])
+        block.call.name = read.text_or_none(block.given, "name") or ""
+        return block.call.added(item_id, index)
+
+    def server_tool_use(self, block: Block) -> list[Event]:
+        """Begin a call of a hosted tool."""
+        name = read.text_or_none(block.given, "name") or ""
+        return self._begin_hosted(block, fields.SERVER_TOOLS.get(name, "server_tool_call"), name)
+
+    def mcp_tool_use(self, block: Block) -> list[Event]:
+        """Begin a call of an MCP tool."""
+        name = read.text_or_none(block.given, "name") or ""
+        members = {"server_label": read.text_or_none(block.given, "server_name") or "", "name": name, "arguments": ""}
+        return self._begin_hosted(block, fields.MCP, name, members)
+
+    def result(self, block: Block) -> list[Event]:
+        """Add the result of a call, which may be one of an earlier message."""
+        call_id = read.text_or_none(block.given, "tool_use_id") or ""
+        item_type = fields.RESULTS[block.kind]
+        call = self._hosted.pop(call_id, None)
+        events: list[Event] = []
+        if call is None:
+            item_id, index = self._next("ht")
+            call = HostedCall(call_id or item_id, item_type, "", index)
+            if item_type == fields.MCP:
+                call.members |= {"server_label": "", "name": "", "arguments": ""}
+            events.append(call.event("added", "in_progress"))
+        members, has_failed, files = fields.outcome_of(block.given, item_type)
+        if sources := members.pop("sources", None):
+            members["action"] = {"type": "search", **call.members.get("action", {}), "sources": sources}
+        call.members |= members
+        self._files += files
+        return [*events, call.event("done", "failed" if has_failed else "completed")]
+
+    def unshown(self, block: Block) -> list[Event]:
+        """Add an item without content."""
+        item_id, index = self._next("it")
+        call = HostedCall(item_id, block.kind, "", index)
+        return [call.event("added", "in_progress"), call.event("done", "completed")]
+
+    def fallback(self, _block: Block) -> list[Event]:
+        """Add nothing: another model goes on."""
+        return []
+
+    # parts
+
+    def _begin_hosted(
+        self, block: Block, item_type: str, name: str, members: dict[str, Any] | None = None
+    ) -> list[Event]:
+        item_id, index = self._next("ht")
+        call_id = read.text_or_none(block.given, "id") or item_id
+        block.hosted = self._hosted[call_id] = HostedCall(call_id, item_type, name, index, members or {})
+        return [block.hosted.event("added", "in_progress")]
+
+    def _begin_reasoning(self, block: Block) -> tuple[Reasoning, list[Event]]:
+        item = block.reasoning = Reasoning(*self._next("rs"))
+        return item, [item.added()]
+
+    def _end_reasoning(self, block: Block) -> list[Event]:
+        item, block.reasoning = block.reasoning, None
+        if item is None:
+            return []
+        events = item.done("completed")
+        if block.signature:
+            done = events[-1]["item"]
+            texts = done["summary"] or done.get("content") or [{"text": ""}]
+            done["opaque"] = {"thinking": texts[0]["text"], "signature": block.signature}
+        return events
+
+    def _end_call(self, block: Block, call: Call) -> list[Event]:
+        text = block.input()
+        events = [] if block.inputs else call.input(text)
+        if _is_object(text):
+            return events + call.done("completed")
+        self._unfinished.append(call)
+        return events + call.flush()
+
+    def _end_input(self, block: Block, hosted: HostedCall) -> list[Event]:
+        text = block.input()
+        given = codec.loads(text.encode("utf-8", "replace")) if _is_object(text) else {}
+        if hosted.item_type == fields.MCP:
+            hosted.members["arguments"] = text
+            return [hosted.progress("response.mcp_call_arguments.done", arguments=text)]
+        if hosted.item_type == fields.WEB:
+            hosted.members["action"] = fields.action_of(hosted.name, given)
+            return [hosted.progress("response.web_search_call.searching")]
+        if hosted.item_type == fields.CODE:
+            code = hosted.members["code"] = fields.code_of(given)
+            if self.container_id is not None:
+                hosted.members["container_id"] = self.container_id
+            return [
+                hosted.progress("response.code_interpreter_call_code.done", code=code),
+                hosted.progress("response.code_interpreter_call.interpreting"),
+            ]
+        return []
+
+    def _cite(self, block: Block) -> list[Event]:
+        """Return the citations of a block, whose text is known now, and files that were made before it."""
+        message = self._message
+        if message is None or not message.has_text:
+            for _ in block.citations:
+                self._note("citation without a text")
+            return []
+        annotations: list[Annotation] = []
+        for raw in block.citations:
+            annotation = fields.citation_of(raw, block.text_start, self._chars)
+            if annotation is None:
+                self._note(f"citation.{raw.get('type')}")
+            else:
+                annotations.append(annotation)
+        if self.container_id is not None:
+            place = {"start_index": self._chars, "end_index": self._chars}
+            about = {"type": "container_file_citation", "container_id": self.container_id, "filename": ""}
+            annotations += [{**about, "file_id": file_id, **place} for file_id in self._files]
+            self._files.clear()
+        return [message.annotation(one) for one in annotations]
+
+    def _next(self, kind: str) -> tuple[str, int]:
+        index = self._count
+        self._count += 1
+        return f"{kind}_{self.response_id[:ID_KEPT_CHARS]}_{index}" if self.response_id else f"{kind}_{index}", index
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(codec.loads(text.encode("utf-8", "replace")), dict)
+    except codec.CodecError:
+        return False
+
+
+STARTS: Final[Mapping[str, Callable[[Output, Block], list[Event]]]] = {
+    "text": lambda _output, _block: [],
+    "thinking": Output.begin_thinking,
+    "redacted_thinking": Output.redacted_thinking,
+    "tool_use": Output.tool_use,
+    "server_tool_use": Output.server_tool_use,
+    "mcp_tool_use": Output.mcp_tool_use,
+    "fallback": Output.fallback,
+    **dict.fromkeys(fields.RESULTS, Output.result),
+    **dict.fromkeys(fields.UNSHOWN, Output.unshown),
+}
+"""Type of a block -> what begins it."""

@@ -1,0 +1,307 @@
+"""The provider `anthropic_messages`: requests, how they are sent, the frames of Bedrock, and what the stage keeps."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+from zlib import crc32
+
+import pytest
+
+from projector.conversation.entries import (
+    Approval,
+    Entry,
+    File,
+    Image,
+    Message,
+    Opaque,
+    Reasoning,
+    ServerCall,
+    Text,
+    ToolCall,
+    ToolOutput,
+)
+from projector.conversation.model_request import ModelRequest, UnsupportedRequestError
+from projector.core.pipeline import build_pipeline
+from projector.core.sse import SseMessage, encode_sse
+from projector.providers import PROVIDERS, profile_of
+from projector.providers.anthropic_messages.aws_frames import AwsFrames
+from projector.providers.anthropic_messages.messages_stage import AnthropicMessagesStage
+from projector.providers.descriptor import FramingError
+
+ROW: Final = PROVIDERS["anthropic_messages"]
+GOLDENS: Final = sorted((Path(__file__).parents[2] / "examples_ndjson" / "anthropic_messages").glob("*.ndjson"))
+
+
+def written(profile: Mapping[str, object] | None = None, **members: Any) -> dict[str, Any]:
+    request = ModelRequest(model="claude-x", **{"input": "Hi", **members})
+    return dict(ROW.request_writer(request, profile_of("anthropic_messages", profile or {})))
+
+
+def kept(value: object, provider: str = "anthropic_messages") -> Reasoning:
+    return Reasoning("rs_1", opaque=Opaque(provider, value))
+
+
+CALL: Final = {"type": "tool_use", "id": "t1", "name": "f", "input": {"a": 1}}
+TURNS: Final[dict[str, tuple[list[Entry], list[Any]]]] = {
+    "roles are joined": (
+        [Message("user", "A"), Message("user", "B"), Message("assistant", "C")],
+        [("user", ["A", "B"]), ("assistant", ["C"])],
+    ),
+    "empty texts are left out": ([Message("user", "A"), Message("assistant", " ")], [("user", ["A"])]),
+    "results come first": (
+        [
+            Message("user", "A"),
+            ToolCall("t1", "f", '{"a":1}'),
+            ToolCall("t2", "f", "no object"),
+            ToolOutput("t1", "one"),
+            Message("user", "and"),
+            ToolOutput("t2", (Text("two"),)),
+        ],
+        [
+            ("user", ["A"]),
+            ("assistant", [CALL, {"type": "tool_use", "id": "t2", "name": "f", "input": {"input": "no object"}}]),
+            (
+                "user",
+                [
+                    {"type": "tool_result", "tool_use_id": "t1", "content": "one"},
+                    {"type": "tool_result", "tool_use_id": "t2", "content": [{"type": "text", "text": "two"}]},
+                    "and",
+                ],
+            ),
+        ],
+    ),
+    "thinking goes back as it came": (
+        [
+            Message("user", "A"),
+            kept({"thinking": "T", "signature": "s"}),
+            kept({"data": "d"}),
+            Message("assistant", "B"),
+        ],
+        [
+            ("user", ["A"]),
+            (
+                "assistant",
+                [
+                    {"type": "thinking", "thinking": "T", "signature": "s"},
+                    {"type": "redacted_thinking", "data": "d"},
+                    "B",
+                ],
+            ),
+        ],
+    ),
+    "thinking of others does not": ([Message("user", "A"), kept({"data": "d"}, "other")], [("user", ["A"])]),
+    "calls of servers": (
+        [Message("user", "A"), ServerCall("t1", "s", "f", '{"a":1}', "out")],
+        [
+            ("user", ["A"]),
+            ("assistant", [CALL]),
+            ("user", [{"type": "tool_result", "tool_use_id": "t1", "content": "out"}]),
+        ],
+    ),
+    "images and files": (
+        [Message("user", (Image("data:image/png;base64,AA=="), Image("https://a.example/b"), File(file_id="file_1")))],
+        [
+            (
+                "user",
+                [
+                    {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA=="}},
+                    {"type": "image", "source": {"type": "url", "url": "https://a.example/b"}},
+                    {"type": "document", "source": {"type": "file", "file_id": "file_1"}},
+                ],
+            )
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TURNS)
+def test_a_conversation(name: str) -> None:
+    entries, expected = TURNS[name]
+
+    def block(one: Any) -> Any:
+        return {"type": "text", "text": one} if isinstance(one, str) else one
+
+    assert written(input=entries)["messages"] == [
+        {"role": role, "content": [block(one) for one in blocks]} for role, blocks in expected
+    ]
+
+
+FUNCTION: Final = {
+    "type": "function",
+    "name": "f",
+    "description": "d",
+    "parameters": {"type": "object"},
+    "strict": True,
+}
+MEMBERS: Final[list[tuple[dict[str, Any], dict[str, Any]]]] = [
+    ({}, {"max_tokens": 8192}),
+    ({"instructions": "Be brief."}, {"system": [{"type": "text", "text": "Be brief."}]}),
+    (
+        {"client_tools": [FUNCTION], "parameters": {"parallel_tool_calls": False}},
+        {
+            "tools": [{"name": "f", "description": "d", "input_schema": {"type": "object"}}],
+            "tool_choice": {"type": "auto", "disable_parallel_tool_use": True},
+        },
+    ),
+    ({"parameters": {"tool_choice": "required"}}, {"tool_choice": {"type": "any"}}),
+    (
+        {"parameters": {"tool_choice": {"type": "function", "name": "f"}}},
+        {"tool_choice": {"type": "tool", "name": "f"}},
+    ),
+    ({"parameters": {"stop": "END", "max_output_tokens": 5}}, {"stop_sequences": ["END"], "max_tokens": 5}),
+    ({"parameters": {"reasoning_effort": "low"}}, {"output_config": {"effort": "low"}}),
+    (
+        {"profile": {"effort": "budget"}, "parameters": {"reasoning_effort": "low"}},
+        {"thinking": {"type": "enabled", "budget_tokens": 1024}, "max_tokens": 9216},
+    ),
+    (
+        {"parameters": {"format": {"type": "json_schema", "name": "n", "schema": {}}}},
+        {"output_config": {"format": {"type": "json_schema", "schema": {}}}},
+    ),
+]
+
+
+@pytest.mark.parametrize(("given", "expected"), MEMBERS, ids=str)
+def test_members_of_a_request(given: dict[str, Any], expected: dict[str, Any]) -> None:
+    body = written(**given)
+    assert {name: body[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "param"),
+    [
+        ({"parameters": {"seed": 1}}, "seed"),
+        ({"parameters": {"format": {"type": "json_object"}}}, "text.format"),
+        ({"parameters": {"reasoning_effort": "?"}}, "reasoning_effort"),
+        ({"client_tools": [{"type": "web_search"}]}, "tools[0].type"),
+        ({"previous_response_id": "r"}, "previous_response_id"),
+        ({"input": [Approval("a", is_approved=True)]}, None),
+    ],
+)
+def test_what_cannot_be_expressed(given: dict[str, Any], param: str | None) -> None:
+    with pytest.raises(UnsupportedRequestError) as raised:
+        written(**given)
+    assert raised.value.param == param
+
+
+@pytest.mark.parametrize(
+    ("profile", "path", "members", "headers"),
+    [
+        ({}, "/messages", {"model", "stream"}, {"anthropic-version": "2023-06-01", "x-api-key": "k"}),
+        (
+            {"authentication": "bearer", "betas": ["b1", "b2"]},
+            "/messages",
+            {"model", "stream"},
+            {"anthropic-version": "2023-06-01", "anthropic-beta": "b1,b2", "Authorization": "Bearer k"},
+        ),
+        (
+            {"platform": "vertex"},
+            "/publishers/anthropic/models/claude-x@1:streamRawPredict",
+            {"anthropic_version", "stream"},
+            {"Authorization": "Bearer k"},
+        ),
+        (
+            {"platform": "bedrock", "betas": ["b1"]},
+            "/claude-x@1/invoke-with-response-stream",
+            {"anthropic_version", "anthropic_beta"},
+            {"Authorization": "Bearer k"},
+        ),
+    ],
+)
+def test_how_it_is_sent(profile: dict[str, Any], path: str, members: set[str], headers: dict[str, str]) -> None:
+    read = profile_of("anthropic_messages", profile)
+    sent = ROW.request({"model": "claude-x@1", "messages": []}, read)
+    assert (sent.path, set(sent.body) - {"messages"}) == (path, members)
+    assert ROW.headers("k", read) == headers
+
+
+# frames of Bedrock
+
+
+def frame(payload: bytes, **headers: str) -> bytes:
+    head = b"".join(
+        bytes([len(name) + 1]) + b":" + name.replace("_", "-").encode() + b"\7" + len(value).to_bytes(2, "big")
+        + value.encode()
+        for name, value in headers.items()
+    )  # fmt: skip
+    prelude = (16 + len(head) + len(payload)).to_bytes(4, "big") + len(head).to_bytes(4, "big")
+    body = prelude + crc32(prelude).to_bytes(4, "big") + head + payload
+    return body + crc32(body).to_bytes(4, "big")
+
+
+EVENT: Final = b'{"type":"ping"}'
+CHUNK: Final = frame(
+    json.dumps({"bytes": base64.b64encode(EVENT).decode(), "p": "abc"}).encode(),
+    message_type="event",
+    event_type="chunk",
+)
+FAILURE: Final = frame(b'{"message":"Slow down"}', message_type="exception", exception_type="throttlingException")
+AS_SSE: Final = encode_sse(EVENT) + encode_sse(
+    b'{"type":"error","error":{"type":"rate_limit_error","message":"Slow down"}}', "error"
+)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 64, 10_000])
+def test_frames_are_read_wherever_they_are_cut(size: int) -> None:
+    reader, data = AwsFrames(), CHUNK + FAILURE
+    assert b"".join(reader.feed(data[at : at + size]) for at in range(0, len(data), size)) == AS_SSE
+
+
+DAMAGES: Final[dict[str, Callable[[bytes], bytes]]] = {
+    **{
+        f"byte {at}": lambda data, at=at: data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :] for at in range(len(CHUNK))
+    },  # type: ignore[misc]  # a default binds it
+    "a length without end": lambda _: (size := b"\x7f\xff\xff\xff\0\0\0\0") + crc32(size).to_bytes(4, "big"),
+    "a length of nothing": lambda _: (size := bytes(8)) + crc32(size).to_bytes(4, "big"),
+    "no JSON": lambda _: frame(b"{"),
+    "no base64": lambda _: frame(b'{"bytes":"?"}'),
+}
+
+
+def test_damaged_frames_are_refused() -> None:
+    assert [name for name, damage in DAMAGES.items() if not _is_refused(damage(CHUNK))] == []
+
+
+def _is_refused(data: bytes) -> bool:
+    try:
+        AwsFrames().feed(data)
+    except FramingError:
+        return True
+    return False
+
+
+# the stage
+
+
+def items(name: str) -> list[Any]:
+    stage = AnthropicMessagesStage()
+    path = next(path for path in GOLDENS if path.stem == name)
+    events = [event for line in path.read_bytes().splitlines() for event in stage.feed(SseMessage(line))]
+    return [event["item"] for event in events if isinstance(event, dict) and event["type"].endswith("item.done")]
+
+
+def test_what_the_provider_wants_back() -> None:
+    thinking, redacted, _ = items("messages-thinking")
+    assert thinking["opaque"] == {"thinking": "The user wants a number; I add.", "signature": "c2lnbmVk"}
+    assert redacted["opaque"] == {"data": "b3BhcXVl"}
+    assert [item.get("opaque", {}).get("signature") for item in items("messages-thinking-full")] == [
+        "c2ln",
+        "c2lnMg==",
+        None,
+    ]
+
+
+@pytest.mark.parametrize("path", GOLDENS, ids=lambda path: path.stem)
+def test_cuts_do_not_matter(path: Path) -> None:
+    data = b"".join(map(encode_sse, path.read_bytes().splitlines()))
+
+    def project(size: int) -> bytes:
+        pipeline = build_pipeline(provider="anthropic_messages", dialect="responses", clock=lambda: 0)
+        return b"".join(pipeline.feed(data[at : at + size]) for at in range(0, len(data), size)) + pipeline.close()
+
+    outputs = [project(size).partition(b"stream_")[0] for size in (7, 61, len(data) + 1)]
+    assert outputs[0] == outputs[1] == outputs[2]
