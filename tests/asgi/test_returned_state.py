@@ -10,7 +10,11 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-from projector.conversation.opaque import Place
+from projector.conversation.entries import ToolCall, ToolOutput, user_text
+from projector.conversation.model_request import ModelRequest
+from projector.conversation.opaque import KeptCall, OpaqueCollector, Place, with_opaque
+from projector.providers import PROVIDERS as PROVIDER_ROWS
+from projector.providers import profile_of
 from projector.server.http.problems import Problem
 from projector.server.kept_calls import CallKeeper
 from projector.store.memory import MemoryStore
@@ -304,3 +308,20 @@ async def test_a_store_that_is_away_is_an_error() -> None:
 
     with pytest.raises(Problem):
         await CallKeeper(Away(StoreLimits()), 50).load({"call_id": "call_0"}, "alice")
+
+
+def test_thinking_goes_back_with_the_call_that_followed_it() -> None:
+    place = Place("anthropic_messages", "one", "m")
+    kept: dict[str, KeptCall] = {}
+    collector = OpaqueCollector(
+        lambda call_id, own, before: kept.update({call_id: KeptCall(place, 0, own, before)}),
+    )
+    thinking = {"thinking": REASONING, "signature": SIGNATURE}
+    collector.add("reasoning", None, thinking)
+    collector.add("function_call", "toolu_1", None)
+    asked = [user_text("Hi"), ToolCall("toolu_1", "look", "{}"), ToolOutput("toolu_1", "1")]
+    request = ModelRequest(model="m", input=with_opaque(asked, kept, place))
+    profile = profile_of("anthropic_messages", {})
+    messages = PROVIDER_ROWS["anthropic_messages"].request_writer(request, profile)["messages"]
+    assert messages[1]["content"][0] == {"type": "thinking", **thinking}
+    assert with_opaque(asked, kept, place._replace(upstream="two")) == asked
