@@ -161,6 +161,13 @@ class Pipeline:
         """Start another upstream of the same run; decoder and provider stage start anew."""
         return self._main.next_response()
 
+    def keep_opaque(self, keep: Callable[[str, str | None, object], None]) -> None:
+        """Call a function with type, call ID (None unless it is a call) and opaque value of each finished item.
+
+        The opaque value is what the provider wants back with the item, None without one. No dialect contains it.
+        """
+        self._projector.main.run.keep_opaque = keep
+
     def use_stage(self, make_stage: MakeStage) -> None:
         """Read the next response with another stage of the same provider; no byte of it may have been fed."""
         self._main.use_stage(make_stage)

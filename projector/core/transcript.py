@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -187,6 +187,8 @@ class RunRecord:
     conversation_id: CleanText | None = None
     errors: list[ProviderError] = field(default_factory=list)
     """Errors that providers reported, for the operator's log."""
+    keep_opaque: Callable[[str, str | None, object], None] | None = None
+    """Called with type, call ID and opaque value of each finished item: what the provider wants back (D53)."""
     _joints: dict[str, Seam] = field(default_factory=dict)
     _texts: dict[str, tuple[int, dict[int, Cleaned[CleanText]]]] = field(default_factory=dict)
     """Name of a text -> the last stage that has it, and the text of each branch of that stage."""
@@ -204,6 +206,7 @@ class RunRecord:
         self._joints.clear()
         self._texts.clear()
         self.attachments.clear()
+        self.keep_opaque = None
         self.ends.pop(0, None)
 
     def add_error(self, error: ProviderError) -> None:

@@ -169,6 +169,8 @@ class Call(_Item):
         super().__init__("", -1)
         self.call_id = call_id
         self.name = ""
+        self.opaque: dict[str, object] = {}
+        """What the provider wants back with the call."""
         self._shape = shape
         self._objects = WholeObjects() if shape.member == "arguments" else None
         self._inputs: Gathered[str] = Gathered()
@@ -212,7 +214,10 @@ class Call(_Item):
         flushed = self.flush()
         text = _joined(self._inputs)
         done = self._event(f"{self._shape.events}.done", **{self._shape.member: text})
-        return [*flushed, done, self._item_event("done", self._item(status, text))]
+        item = self._item(status, text)
+        if self.opaque:
+            item["opaque"] = self.opaque
+        return [*flushed, done, self._item_event("done", item)]
 
     def _passed(self, delta: str) -> str:
         return delta if self._objects is None else self._objects.feed(delta)

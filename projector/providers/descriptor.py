@@ -109,6 +109,8 @@ class PassthroughRoute(NamedTuple):
     """Returns the body to forward, from the caller's body and a profile."""
     request_reader: Callable[[Mapping[str, Any]], ModelRequest] | None = None
     """Returns the request in neutral terms, for an upstream with another API; None: the route only forwards."""
+    state_writer: Callable[[dict[str, Any], Mapping[str, Any]], dict[str, Any]] | None = None
+    """Returns a body to forward with what the provider wants back of calls, by their IDs; None: nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)

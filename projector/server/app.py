@@ -30,6 +30,7 @@ from projector.server.http.model_routes import NotServed
 from projector.server.http.problems import Problem
 from projector.server.http.routes import routes
 from projector.server.http.stream_route import Site
+from projector.server.kept_calls import CallKeeper
 from projector.server.ownership import Ownership
 from projector.server.stored import make_store
 from projector.server.streaming.local_logs import make_logs
@@ -90,9 +91,11 @@ def create_app(
     observer = Observer(metrics, on_terminal, response_status)
     if budgets is None:
         budgets = store.budgets if settings.store.kind == "memory" else FallbackBudgets(store.budgets, logs)
+    outlasting = None if settings.store.kind == "memory" else store
     shared = Shared(
         streams,
-        Ownership(None if settings.store.kind == "memory" else store),
+        Ownership(outlasting),
+        CallKeeper(outlasting, settings.store.calls_s),
         Authenticator(settings.auth),
         Rights(settings.callers),
         _limiter(settings, budgets),
@@ -122,6 +125,7 @@ class Shared:
 
     streams: Streams
     ownership: Ownership
+    call_keeper: CallKeeper
     authenticator: Authenticator
     rights: Rights
     limiter: RateLimiter
@@ -145,6 +149,7 @@ class Shared:
         for catalog in self.catalogs:
             await catalog.aclose()
         await self.ownership.aclose()
+        await self.call_keeper.aclose()
         await self.logs.aclose()
 
 
@@ -156,6 +161,7 @@ def _build(settings: Settings, shared: Shared, *, is_first: bool) -> Starlette:
         settings,
         shared.streams,
         shared.ownership,
+        shared.call_keeper,
         shared.authenticator,
         shared.rights,
         shared.limiter,

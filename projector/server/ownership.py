@@ -64,7 +64,7 @@ class Ownership:
         """Load the owners of everything that a request may refer to by its ID."""
         if self._store is None:
             return
-        ids = list(dict.fromkeys(_ids(body)))[:_LOADED_MAX]
+        ids = list(dict.fromkeys(ids_of(body)))[:_LOADED_MAX]
         if not ids:
             return
         try:
@@ -225,7 +225,7 @@ def _read(value: bytes) -> _Owner:
     return _Owner(*codec.loads(value))
 
 
-def _ids(value: object, name: str = "") -> Iterator[str]:
+def ids_of(value: object, name: str = "") -> Iterator[str]:
     """Yield the values of all members that are named like IDs, also without the prefix of an interrupt."""
     waiting = [(name, value)]
     while waiting:

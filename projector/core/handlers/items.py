@@ -111,6 +111,8 @@ def on_done(state: StreamState, event: CanonicalEvent) -> list[Frame]:
 def finish(state: StreamState, item: Item, raw: Mapping[str, object]) -> list[Frame]:
     """Emit content that only the finished item contains, and close it with its status."""
     finisher = FINISHERS.get(item.type)
+    if state.run.keep_opaque is not None:
+        state.run.keep_opaque(item.type, item.call.call_id if item.call is not None else None, raw.get("opaque"))
     output = item_members.emit(state, item, raw)
     if item.phase is None and (phase := phase_of(raw)) is not None:
         output += _emit_phase(item, phase)

@@ -32,6 +32,7 @@ PROVIDER: Final = Provider(
         "chat_completions",
         lazy("projector.providers.openai_chat.forwarded_body:forwarded_body"),
         lazy("projector.providers.openai_chat.chat_request:read_request"),
+        lazy("projector.providers.openai_chat.returned_state:with_state"),
     ),
     demo={
         "search": "chat-completions-annotations",

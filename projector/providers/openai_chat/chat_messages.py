@@ -28,6 +28,10 @@ from projector.conversation.entries import (
     text_of,
 )
 from projector.conversation.model_request import Body, UnsupportedRequestError
+from projector.providers.openai_chat.returned_state import add_state
+
+PROVIDER: Final = "openai_chat"
+"""Row of `PROVIDERS`."""
 
 CALLS: Final[Mapping[str, tuple[str, str]]] = {"function": ("function", "arguments"), "custom": ("custom", "input")}
 """Kind of a call -> type of the message's call, which is also the member that describes it, and that of its input."""
@@ -81,6 +85,8 @@ class _Messages:
         member, text = CALLS[entry.kind]
         call = {"id": entry.id, "type": member, member: {"name": entry.name, text: entry.input}}
         self._caller.setdefault("tool_calls", []).append(call)
+        if entry.opaque is not None and entry.opaque.provider == PROVIDER:
+            add_state(self._caller, call, entry.opaque.value)
         self._waiting += 1
 
     def output(self, entry: ToolOutput) -> None:

@@ -26,5 +26,9 @@ class ChatProfile(BaseModel):
     think_tags: tuple[tuple[NonEmpty, NonEmpty], ...] = ()
     """Pairs of an opening and a closing tag that are read besides the built-in ones."""
 
+    returned_reasoning: tuple[NonEmpty, ...] = ("reasoning_content",)
+    """Members with reasoning text that the upstream wants back in the message with the calls that followed it. Others
+    are not sent back."""
+
     takes_stream_options: bool = True
     """Whether the upstream accepts `stream_options.include_usage` in a request. A few reject unknown members."""

@@ -15,6 +15,7 @@ from projector.providers.openai_chat import chunk_fields
 from projector.providers.openai_chat.chat_profile import ChatProfile
 from projector.providers.openai_chat.chunk_fields import Drops
 from projector.providers.openai_chat.output import LEGACY_INDEX, ChatOutput, index_of
+from projector.providers.openai_chat.returned_state import EXTRA
 from projector.providers.think import LONE_TAG, Operation, ThinkSplitter
 
 SUMMARY: Final = "reasoning.summary"
@@ -102,6 +103,7 @@ class DeltaReader:
         self._citations = citations
         self._dropped = dropped
         self._reasoning_fields = profile.reasoning_fields
+        self._returned = frozenset(profile.returned_reasoning)
         self._reasoning_field: str | None = None
         """The first that was seen; servers repeat the same text under several (D33)."""
         self._known = chunk_fields.DELTA_KNOWN | set(profile.reasoning_fields)
@@ -183,6 +185,8 @@ class DeltaReader:
             text = delta.get(name)
             if not text:
                 continue
+            if type(text) is str and name in self._returned:
+                self._output.keep_reasoning(name, text)
             if type(text) is str and text not in repeated and self._reasoning_field in {None, name}:
                 self._reasoning_field = name
                 events += self._output.reasoning(text)
@@ -250,13 +254,16 @@ class DeltaReader:
     def _read_call(self, index: int | None, fragment: Mapping[str, object]) -> list[Event]:
         kind = "custom" if "custom" in fragment else "function"
         body = read.mapping_or_empty(fragment, kind)
-        return self._output.call(
+        events = self._output.call(
             index,
             read.text_or_none(fragment, "id") or "",
             read.text_or_none(body, "name") or "",
             kind,
             self._input(body.get(CALL_SHAPES[kind].member)),
         )
+        if extra := read.mapping_or_empty(fragment, EXTRA):
+            self._output.keep_extra(extra)
+        return events
 
     def _input(self, value: object) -> str:
         """Return a call's input as text. Some servers send complete arguments as an object."""

@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeAlias
 
+from projector.contracts import codec
 from projector.core import canonical as read
 from projector.providers.canonical_items import CALL_SHAPES, Annotation, Call, Event, Message, Reasoning
 from projector.providers.openai_chat.chunk_fields import Drops
+from projector.providers.openai_chat.returned_state import EXTRA
 
 Item: TypeAlias = Message | Reasoning | Call
 
@@ -44,7 +46,7 @@ class Calls:
 
     def __init__(self) -> None:
         self.all: list[Call] = []
-        self._latest: Call | None = None
+        self.latest: Call | None = None
         self._latest_at: dict[int, Call] = {}
         self._by_key: dict[tuple[int | None, str], Call] = {}
 
@@ -62,7 +64,7 @@ class Calls:
         call.call_id = call.call_id or call_id
         if not call.is_announced and len(call.name) < NAME_MAX_CHARS:
             call.name = name if name.startswith(call.name) else call.name + name
-        self._latest = call
+        self.latest = call
         if index is not None:
             self._latest_at[index] = call
         if call_id:
@@ -71,11 +73,11 @@ class Calls:
         return call
 
     def _known(self, index: int | None, call_id: str, name: str, *, has_input: bool) -> Call | None:
-        latest = self._latest if index is None else self._latest_at.get(index)
+        latest = self.latest if index is None else self._latest_at.get(index)
         if call_id and (known := self._by_key.get((index, call_id))) is not None:
             return known
         if not call_id and not name:
-            return latest or self._latest
+            return latest or self.latest
         if latest is None:
             return None
         if call_id:
@@ -110,6 +112,8 @@ class ChatOutput:
         self._blank_text: list[str] = []
         self._blank_reasoning: list[str] = []
         self._waiting_citations: list[Annotation] = []
+        self._returned: dict[str, list[str]] = {}
+        """Member of a message -> reasoning that goes back in it."""
 
     @property
     def is_empty(self) -> bool:
@@ -197,6 +201,15 @@ class ChatOutput:
         self._current = call
         return [*events, *self.end_reasoning(), *call.input(delta)]
 
+    def keep_extra(self, extra: Mapping[str, object]) -> None:
+        """Keep what the provider wants back with the call that was continued last."""
+        if self._calls.latest is not None:
+            self._calls.latest.opaque[EXTRA] = extra
+
+    def keep_reasoning(self, name: str, text: str) -> None:
+        """Keep reasoning that the provider wants back with the calls of this response."""
+        self._returned.setdefault(name, []).append(text)
+
     def image(self, image_format: str, data: str) -> list[Event]:
         """Add an image of the answer, which is complete at once."""
         events = self._announce_named() + self.end_reasoning()
@@ -219,6 +232,9 @@ class ChatOutput:
         self._drop_blanks()
         if self._waiting_citations:
             self._dropped.note("citations without a text", len(self._waiting_citations))
+        first = next((call for call in self._calls.all if call.is_announced), None)
+        if first is not None:
+            first.opaque |= {name: codec.scrub("".join(texts)) for name, texts in self._returned.items()}
         cut_off = self._current if status != "completed" else None
         for item in self._open.values():
             if item is not cut_off:

@@ -41,6 +41,8 @@ class StoreSettings(Table):
     """Seconds that a stream is kept after its end."""
     unread_s: float = Field(300, gt=0, le=86_400)
     """Seconds that a stream goes on without any reader, if `on_disconnect` is `continue`."""
+    calls_s: float = Field(604_800, gt=0, le=2_592_000)
+    """Seconds that what a provider wants back with a call is kept, such as a thought signature."""
     max_stream_bytes: int = Field(8 * 2**20, gt=0)
     """Size of one stream. The first events of a longer one are dropped: a client that needs them gets 410."""
     max_caller_bytes: int = Field(_DEFAULTS.owner_bytes, gt=0)

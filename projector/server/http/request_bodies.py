@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final, Protocol, TypeAlias
 
 from projector.conversation.call_pairs import check_calls
 from projector.conversation.client_history import ClientPart, ConversationSettings, InputRefusedError
 from projector.conversation.entries import Approval
 from projector.conversation.model_request import ModelRequest, UnsupportedRequestError
+from projector.conversation.opaque import NOTHING_KEPT, KeptCalls, with_opaque
 from projector.providers import PROVIDERS, profile_of
 from projector.providers.descriptor import PassthroughRoute
 from projector.server.catalog import AgentBinding
@@ -25,7 +27,9 @@ _MODEL_MEMBERS: Final = frozenset({"model", "models", "fallbacks", "fallback_mod
 """Members that name models. Routers in front of providers accept lists of models to try."""
 
 
-def agent_body(request: ChatRequest, binding: AgentBinding, target: Target | None = None) -> Body:
+def agent_body(
+    request: ChatRequest, binding: AgentBinding, target: Target | None = None, *, kept: KeptCalls = NOTHING_KEPT
+) -> Body:
     """Return the body for a target of the agent, by default the first.
 
     Raises:
@@ -39,6 +43,7 @@ def agent_body(request: ChatRequest, binding: AgentBinding, target: Target | Non
     body = _write(
         binding,
         target,
+        kept=kept,
         input=entries if request.message is None else request.message,
         parameters=request.parameters.given(),
         previous_response_id=request.previous_response_id,
@@ -84,6 +89,8 @@ def conversation_body(
     binding: AgentBinding,
     previous_response_id: str | None = None,
     target: Target | None = None,
+    *,
+    kept: KeptCalls = NOTHING_KEPT,
 ) -> Body:
     """Return the body for a conversation that the client holds.
 
@@ -104,6 +111,7 @@ def conversation_body(
     return _write(
         binding,
         target,
+        kept=kept,
         input=client.entries,
         client_tools=client.tools,
         previous_response_id=previous_response_id,
@@ -134,7 +142,9 @@ def passthrough_body(
     return sent | {"model": target.model or models.get(sent["model"], sent["model"])}
 
 
-def target_body(body: Mapping[str, Any], route: PassthroughRoute, target: Target, api: str) -> Body:
+def target_body(
+    body: Mapping[str, Any], route: PassthroughRoute, target: Target, api: str, kept: KeptCalls = NOTHING_KEPT
+) -> Body:
     """Return a caller's body for a target, which may have another API than the route, `api`.
 
     Raises:
@@ -146,8 +156,13 @@ def target_body(body: Mapping[str, Any], route: PassthroughRoute, target: Target
         raise problem("invalid_request", "This model is not offered on this route.", param="model")
     try:
         if route.request_reader is None or provider.api == api:
-            return route.body_writer(body, profile)
-        return PROVIDERS[provider.api].request_writer(route.request_reader(body), profile)
+            sent, write = route.body_writer(body, profile), route.state_writer
+            states = {one: call.own for one, call in kept.items() if call.place == target.place}
+            return sent if write is None or not states else write(sent, states)
+        request = route.request_reader(body)
+        if kept and not isinstance(request.input, str):
+            request = replace(request, input=with_opaque(request.input, kept, target.place))
+        return PROVIDERS[provider.api].request_writer(request, profile)
     except UnsupportedRequestError as error:
         raise problem("invalid_request", str(error), param=error.param) from None
 
@@ -189,10 +204,12 @@ def references(body: Mapping[str, Any]) -> Iterator[object]:
             yield item.get("id")
 
 
-def _write(binding: AgentBinding, target: Target | None, **members: Any) -> Body:
+def _write(binding: AgentBinding, target: Target | None, *, kept: KeptCalls, **members: Any) -> Body:
     """Return the body of a request with the agent's part and the caller's `members`."""
     target = target or binding.targets.targets[0]
     agent, provider = binding.settings, target.provider
+    if kept and not isinstance(members["input"], str):
+        members["input"] = with_opaque(members["input"], kept, target.place)
     request = ModelRequest(
         model=target.model or "", instructions=agent.instructions, tools=agent.tools, body=agent.parameters, **members
     )

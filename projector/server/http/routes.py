@@ -141,13 +141,13 @@ class StreamRoutes:
         """Open a response of an agent."""
         request = parse(ChatRequest, received.body)
         binding = self._catalog.agent(request.agent, received.grant.allows_agent)
-        body_of = partial(agent_body, request, binding)
+        body_of = partial(agent_body, request, binding, kept=received.kept)
         call = ProviderCall(binding, body_of, request.agent, request.conversation_id, request.metadata or {})
         return provider_session(self._site, received, call)
 
     def workflow(self, received: Received) -> StreamSession:
         """Open a run of a workflow."""
-        scope, body, caller, account, grant = received
+        scope, body, caller, account, grant, _ = received
         binding = self._catalog.workflows.get(scope["path_params"]["workflow_key"])
         if binding is None or not grant.allows_workflow(binding.name, binding.agents):
             raise problem("unknown_workflow")
@@ -195,7 +195,13 @@ class StreamRoutes:
         except InputRefusedError as error:
             raise problem("invalid_request", str(error)) from None
         previous = self._approval_response(binding, approved, received.caller, "resume")
-        body_of = partial(conversation_body, partial(ag_ui_conversation.conversation, run), binding, previous)
+        body_of = partial(
+            conversation_body,
+            partial(ag_ui_conversation.conversation, run),
+            binding,
+            previous,
+            kept=received.kept,
+        )
         call = ProviderCall(binding, body_of, name, run.thread_id, options=ag_ui_conversation.dialect_options(run))
         return provider_session(self._site, received, call)
 
@@ -211,7 +217,13 @@ class StreamRoutes:
             raise problem("invalid_request", str(error)) from None
         approved = ai_sdk_conversation.approvals(chat)
         previous = self._approval_response(binding, approved, received.caller, "messages")
-        body_of = partial(conversation_body, partial(ai_sdk_conversation.conversation, chat), binding, previous)
+        body_of = partial(
+            conversation_body,
+            partial(ai_sdk_conversation.conversation, chat),
+            binding,
+            previous,
+            kept=received.kept,
+        )
         call = ProviderCall(binding, body_of, name, chat.id, options=ai_sdk_conversation.dialect_options(chat))
         return provider_session(self._site, received, call)
 
@@ -251,7 +263,7 @@ class StreamRoutes:
 
         def body_of(target: Target) -> Mapping[str, object]:
             sent = passthrough_body(received.body, binding, required=route.required, target=target)
-            return target_body(sent, route, target, passthrough.api)
+            return target_body(sent, route, target, passthrough.api, received.kept)
 
         call = ProviderCall(binding, body_of, conversation_id=conversation_id, is_stream=is_stream, options=options)
         return provider_session(self._site, received, call)

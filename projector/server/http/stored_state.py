@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from projector.conversation.opaque import KeptCalls
 from projector.server.http.problems import problem
 from projector.server.http.request_bodies import references
 from projector.server.ownership import Ownership
@@ -43,6 +44,14 @@ def home_targets(
     if not found:
         raise problem("unknown_response", "The response is stored at an upstream that is not used here.")
     return found[:1]
+
+
+def kept_targets(kept: KeptCalls, targets: Sequence[Target]) -> Sequence[Target]:
+    """Return the target where what is kept of the latest call is valid; all of them if it is none of these."""
+    if not kept:
+        return targets
+    place = max(kept.values(), key=lambda call: call.at).place
+    return [target for target in targets if target.place == place] or targets
 
 
 def conversation_of(body: Mapping[str, Any]) -> object:

@@ -17,6 +17,7 @@ from starlette.datastructures import QueryParams
 from starlette.types import Receive, Scope, Send
 
 from projector import StreamContext
+from projector.conversation.opaque import NOTHING_KEPT, KeptCalls, OpaqueCollector, Place
 from projector.dialects import DIALECTS
 from projector.dialects.descriptor import DialectOptions
 from projector.server.catalog import AgentBinding, chosen_dialect
@@ -29,9 +30,10 @@ from projector.server.http.idempotency import Claim, key_of
 from projector.server.http.problems import problem
 from projector.server.http.requests import ClientLeftError, dialect_options, read_json
 from projector.server.http.response_routes import RESPONSES
-from projector.server.http.stored_state import conversation_of, home_targets
+from projector.server.http.stored_state import conversation_of, home_targets, kept_targets
 from projector.server.http.stored_streams import location, respond_with_log, run_headers
 from projector.server.http.stream_names import StreamName, name_stream, response_name
+from projector.server.kept_calls import CallKeeper
 from projector.server.ownership import Ownership
 from projector.server.streaming.memory import Account
 from projector.server.streaming.registry import Streams
@@ -55,6 +57,7 @@ class Site:
     settings: Settings
     streams: Streams
     ownership: Ownership
+    call_keeper: CallKeeper
     authenticator: Authenticator
     rights: Rights
     limiter: RateLimiter
@@ -81,6 +84,8 @@ class Received(NamedTuple):
     caller: str
     account: Account
     grant: Grant
+    kept: KeptCalls = NOTHING_KEPT
+    """What providers want back of the calls in the body."""
 
     @property
     def dialect(self) -> str | None:
@@ -127,7 +132,8 @@ class SessionRoute:
             except ClientLeftError:
                 return
             await site.ownership.load(body)
-            received = Received(scope, body, caller, account, grant)
+            kept = await site.call_keeper.load(body, caller)
+            received = Received(scope, body, caller, account, grant, kept)
             session = self._open_session(received)
             await site.ownership.confirm(session.stats.conversation_id, caller)
             try:
@@ -139,13 +145,14 @@ class SessionRoute:
                     await self._run(session, scope, admission, receive, send)
             finally:
                 site.ownership.write()
+                site.call_keeper.write()
 
     async def _run_held(
         self, session: StreamSession, received: Received, admission: Admission, receive: Receive, send: Send
     ) -> None:
         """Run a stream that a later request finds by its idempotency key."""
         site, stream_id = self._site, session.stats.stream_id
-        scope, body, caller, account, _ = received
+        scope, body, caller, account, *_ = received
         key = key_of(scope)
         async with AsyncExitStack() as stack:
             if self._is_stored(session):
@@ -214,19 +221,24 @@ def provider_session(site: Site, received: Received, call: ProviderCall) -> Stre
     ordered, body_of = binding.targets.in_order(), _once(call.body_of)
     body = body_of(ordered[0])
     _check_ownership(ownership, body, call.conversation_id, caller)
-    targets = home_targets(body, ordered, binding.targets.targets, ownership)
+    targets = kept_targets(received.kept, home_targets(body, ordered, binding.targets.targets, ownership))
     stats = binding.stats(dialect, caller, body, call.conversation_id, call.metadata)
     _record_ownership(ownership, stats, body, caller)
     options = received.options(call.options)
     context = StreamContext(stats.stream_id, call.conversation_id, call.agent)
     stats.meter = TokenMeter([binding.name] if binding.name is not None else [], body)
     pipeline = binding.pipeline(
-        binding.redactor.for_request(body, secrets.token_bytes(16), host_adds=binding.name is not None),
+        # the caller did not send what is kept of calls, so nothing of that may pass
+        binding.redactor.for_request(
+            received.body if received.kept else body, secrets.token_bytes(16), host_adds=binding.name is not None
+        ),
         stats,
         context,
         options=replace(options, include_usage=True) if is_json else options,
         output_format="ndjson" if is_json else "sse",
     )
+    if binding.settings.store == "default":
+        pipeline.keep_opaque(OpaqueCollector(_keeping(site.call_keeper, caller, stats)).add)
     return StreamSession(
         stats,
         binding.source(pipeline, body_of, stats, account, targets),
@@ -247,6 +259,15 @@ def provider_session(site: Site, received: Received, call: ProviderCall) -> Stre
             ),
         ),
     )
+
+
+def _keeping(keeper: CallKeeper, caller: str, stats: StreamStats) -> Callable[[str, Any, tuple[Any, ...]], None]:
+    """Return a function that keeps what belongs to a call, for the target that the response is from."""
+
+    def keep(call_id: str, own: Any, before: tuple[Any, ...]) -> None:
+        keeper.keep(caller, call_id, Place(stats.api, stats.upstream, stats.target_model), own, before)
+
+    return keep
 
 
 def _once(body_of: BodyOf) -> BodyOf:

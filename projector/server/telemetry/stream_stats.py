@@ -65,6 +65,8 @@ class StreamStats:
     upstream: str = ""
     """Name of the upstream; empty if there are several."""
     api: str = ""
+    target_model: str = ""
+    """The upstream's name of the model, if the configuration has one."""
     server_address: str = ""
     server_port: int = 0
     model: str = ""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
+from projector.conversation.opaque import Place
 from projector.core.intake import MakeStage
 from projector.providers import PROVIDERS, profile_of
 from projector.server.config.settings import Retries, Timeouts
@@ -48,10 +49,15 @@ class Target:
         provider = self.provider
         return partial(PROVIDERS[provider.api].stage, profile_of(provider.api, provider.profile))
 
+    @property
+    def place(self) -> Place:
+        """Where what the target wants back is valid."""
+        return Place(self.provider.api, self.provider.name, self.model or "")
+
     def report_to(self, stats: StreamStats) -> None:
         """Make this the target of a stream in its reports."""
         provider = self.provider
-        stats.upstream, stats.api = provider.name, provider.api
+        stats.upstream, stats.api, stats.target_model = provider.name, provider.api, self.model or ""
         stats.server_address, stats.server_port = provider.address
         if self.model is not None:
             stats.model = self.model

@@ -1,0 +1,51 @@
+"""What servers with the Chat Completions API want back with calls: an object for each call that has any.
+
+reasoning_content   reasoning before the calls, back in the message that has them (DeepSeek, and others)
+extra_content       the member of the call, with a thought signature (Gemini's compatible endpoint)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+EXTRA: Final = "extra_content"
+"""Member of a call that goes back as it came. All others of the object are members of the message."""
+
+
+def add_state(message: dict[str, Any], call: dict[str, Any], state: object) -> None:
+    """Add what belongs to a call, and to the message that has it."""
+    for name, value in state.items() if isinstance(state, dict) else ():
+        if name == EXTRA:
+            call[name] = value
+        else:
+            message.setdefault(name, value)
+
+
+def with_state(body: dict[str, Any], states: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a caller's body with what belongs to its calls, by their IDs, in place of the caller's own."""
+    messages = body.get("messages")
+    if not states or not isinstance(messages, list):
+        return body
+    return {**body, "messages": [_restored(message, states) for message in messages]}
+
+
+def _restored(message: object, states: Mapping[str, Any]) -> object:
+    """Return a message with what belongs to its calls; members that the server keeps are not the client's to change."""
+    calls = message.get("tool_calls") if isinstance(message, dict) else None
+    if not isinstance(message, dict) or not isinstance(calls, list):
+        return message
+    given = [call if isinstance(call, dict) else {} for call in calls]
+    known = [state for call in given if isinstance(state := states.get(str(call.get("id"))), dict)]
+    if not known:
+        return message
+    kept = {name for state in known for name in state}
+    restored = {name: value for name, value in message.items() if name not in kept}
+    restored["tool_calls"] = [
+        {name: value for name, value in call.items() if name not in kept} if call else one
+        for call, one in zip(given, calls, strict=True)
+    ]
+    for call in restored["tool_calls"]:
+        if isinstance(call, dict):
+            add_state(restored, call, states.get(str(call.get("id"))))
+    return restored

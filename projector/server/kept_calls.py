@@ -1,0 +1,128 @@
+"""What providers want back with calls, kept between the requests of a caller: see `projector.conversation.opaque`.
+
+It is kept in the memory of this process, and in a store that outlasts it. Its key has the caller, so that the ID of
+another caller's call finds nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from projector.contracts import codec
+from projector.conversation.opaque import KeptCall, KeptCalls, Place
+from projector.server.http.problems import problem
+from projector.server.ownership import ids_of
+from projector.store.protocol import Store, StoreUnavailableError
+
+KIND: Final = "opaque"
+MEMORY_MAX_BYTES: Final = 64 * 2**20
+"""Size of what one process keeps in memory; the oldest values go first."""
+VALUE_MAX_BYTES: Final = 2**20
+"""A larger value is not kept: the reasoning before one call takes a few dozen KB."""
+_LOADED_MAX: Final = 1_000
+"""IDs of one request that are looked up."""
+_RETRY_S: Final = 1.0
+_LAST_S: Final = 2.0
+"""Seconds for the last values at shutdown."""
+
+
+class CallKeeper:
+    """Keeps what belongs to the calls of all callers.
+
+    Args:
+        store: where values are kept besides this process; None: nowhere.
+        ttl_s: seconds for which a value is kept.
+        max_bytes: size of the values in this process.
+        clock: returns seconds since 1970-01-01 UTC.
+    """
+
+    def __init__(
+        self,
+        store: Store | None,
+        ttl_s: float,
+        *,
+        max_bytes: int = MEMORY_MAX_BYTES,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._store = store
+        self.ttl_s = ttl_s
+        self._max_bytes = max_bytes
+        self._clock = clock
+        self._values: OrderedDict[str, bytes] = OrderedDict()
+        self._bytes = 0
+        self._unwritten: dict[str, bytes] = {}
+        self._writing: asyncio.Task[None] | None = None
+
+    def keep(self, caller: str, call_id: str, place: Place, own: Any, before: tuple[Any, ...]) -> None:
+        """Keep what belongs to a call; nothing, if it has the ID of an earlier one, takes the place of what that had.
+
+        It may be called in any thread, and is written to the store by `write`.
+        """
+        if own is None and not before and _key(caller, call_id) not in self._values:
+            return
+        key, value = _key(caller, call_id), codec.dumps([place, self._clock(), own, before])
+        if len(value) > VALUE_MAX_BYTES:
+            return
+        self._add(key, value)
+        if self._store is not None:
+            self._unwritten[key] = value
+
+    async def load(self, body: Mapping[str, Any], caller: str) -> KeptCalls:
+        """Return what is kept of the calls that a request names; raise `Problem` if the store is away."""
+        ids = list(dict.fromkeys(ids_of(body)))[:_LOADED_MAX]
+        keys = [_key(caller, one) for one in ids]
+        found = {one: value for one, key in zip(ids, keys, strict=True) if (value := self._values.get(key)) is not None}
+        missing = [(one, key) for one, key in zip(ids, keys, strict=True) if one not in found]
+        if missing and self._store is not None:
+            self.write()
+            try:
+                stored = await self._store.get_many(KIND, [key for _, key in missing])
+            except StoreUnavailableError:
+                raise problem("store_unavailable") from None
+            found |= {one: value for (one, _), value in zip(missing, stored, strict=True) if value is not None}
+        calls = {one: _read(value) for one, value in found.items()}
+        oldest = self._clock() - self.ttl_s
+        return {one: call for one, call in calls.items() if call.at >= oldest and (call.own is not None or call.before)}
+
+    def write(self) -> None:
+        """Write what is new to the store, in the background."""
+        if self._unwritten and (self._writing is None or self._writing.done()):
+            self._writing = asyncio.create_task(self._write())
+
+    async def aclose(self) -> None:
+        """Write what is new, for a moment."""
+        self.write()
+        if self._writing is not None:
+            await asyncio.wait([self._writing], timeout=_LAST_S)
+            self._writing.cancel()
+
+    async def _write(self) -> None:
+        while self._unwritten and self._store is not None:
+            batch, self._unwritten = self._unwritten, {}
+            try:
+                await asyncio.gather(*(self._store.put(KIND, *pair, self.ttl_s) for pair in batch.items()))
+            except StoreUnavailableError:
+                kept = {key: value for key, value in batch.items() if key in self._values}  # the others were too many
+                self._unwritten = {**kept, **self._unwritten}
+                await asyncio.sleep(_RETRY_S)
+
+    def _add(self, key: str, value: bytes) -> None:
+        self._bytes += len(value) - len(self._values.pop(key, b""))
+        self._values[key] = value
+        while self._bytes > self._max_bytes and self._values:
+            _, oldest = self._values.popitem(last=False)
+            self._bytes -= len(oldest)
+
+
+def _key(caller: str, call_id: str) -> str:
+    return hashlib.sha256(codec.dumps([caller, call_id])).hexdigest()
+
+
+def _read(value: bytes) -> KeptCall:
+    place, at, own, before = codec.loads(value)
+    return KeptCall(Place(*place), at, own, tuple(before))
