@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import socket
 import subprocess
 import time
@@ -49,6 +50,16 @@ class RedisServer:
             self._process.kill()
             self._process.wait()
             self._process = None
+
+    def pause(self) -> None:
+        """Stop answering, and keep all connections and data."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Go on after `pause`."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGCONT)
 
     def _answers(self, port: int) -> bool:
         while self._process is not None and self._process.poll() is None:

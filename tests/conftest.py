@@ -80,6 +80,7 @@ REST: Final = {
     "asgi/test_init_command.py::test_a_case_serves": "processes",
     "asgi/test_interpreter.py": "processes, and collections of all objects",
     "asgi/test_openwop_calls.py": "the protocol's client",
+    "asgi/test_outages.py": "servers whose store is away for seconds",
     "asgi/test_process.py": "processes and signals",
     "asgi/test_replicas.py": "servers that share Redis, in processes",
     "asgi/test_signals.py": "the same",
@@ -166,13 +167,14 @@ def _missing(need: str, reason: str) -> None:
 def redis_server(program: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A Redis server with an empty database, which is never too slow for servers in this process."""
     from bench.redis_server import RedisServer  # noqa: PLC0415 - it imports the client of Redis
-    from projector.store import redis_connection  # noqa: PLC0415 - the same
+    from projector.store import redis_connection, redis_store  # noqa: PLC0415 - the same
 
     with (
         pytest.MonkeyPatch.context() as patch,
         RedisServer(program("redis-server"), tmp_path_factory.mktemp("redis")) as server,
     ):
         patch.setattr(redis_connection, "COMMAND_S", 60.0)
+        patch.setattr(redis_store, "PRESENT_S", 0.0)  # time passes by shortening leases
         yield server
 
 

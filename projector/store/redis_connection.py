@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from math import inf
 from typing import Any, Final, TypeAlias
 
 from redis.asyncio import BlockingConnectionPool, Redis
@@ -33,8 +34,10 @@ _TOGETHER_MAX: Final = 1_000
 """Commands of a round trip; more would let the first wait."""
 _POOL: Final = 8
 """Connections for transactions and senders."""
+_GAP_S: Final = BLOCK_MS / 1_000 + 1.5
+"""Seconds without an answer after which it is not known whether Redis was there. Blocking reads get one a second."""
 _BACKOFF_S: Final = 0.1
-_BACKOFF_MAX_S: Final = 2.0
+_BACKOFF_MAX_S: Final = 0.5
 """After failures no connection is tried for this time, doubled with each: calls fail at once."""
 
 
@@ -72,6 +75,13 @@ class Connection:
         self._transactions = asyncio.Semaphore(_POOL - _SENDERS)
         self._backoff_s = _BACKOFF_S
         self._down_until_s = 0.0
+        self._present_since_s = self._answered_s = -inf
+
+    @property
+    def present_s(self) -> float:
+        """Seconds for which Redis is known to have answered; 0 if it is away, or was not asked for a while."""
+        now_s = time.monotonic()
+        return now_s - self._present_since_s if now_s - self._answered_s <= _GAP_S else 0.0
 
     async def run(self, *command: Any) -> Any:
         """Send one command; return its answer.
@@ -178,11 +188,16 @@ class Connection:
         except ResponseError as error:
             raise StoreUnavailableError(f"Redis refused a command: {_code(error)}") from error
         except (RedisError, OSError, TimeoutError, RuntimeError) as error:  # uvloop raises the last one if it is closed
+            self._answered_s = -inf
             self._down_until_s = time.monotonic() + self._backoff_s
             self._backoff_s = min(2 * self._backoff_s, _BACKOFF_MAX_S)
             raise StoreUnavailableError(f"Redis does not answer: {type(error).__name__}") from error
         else:
             self._backoff_s = _BACKOFF_S
+            now_s = time.monotonic()
+            if now_s - self._answered_s > _GAP_S:
+                self._present_since_s = now_s
+            self._answered_s = now_s
 
 
 def _without_failure(answers: list[Any]) -> list[Any]:

@@ -50,6 +50,8 @@ _ENTRIES_MIN: Final = 4
 _ENTRIES_MAX: Final = 512
 """Entries of one read. How many fit into a page is estimated from those of the last reads."""
 _LEASE_MS: Final = int(1_000 * LEASE_S)
+PRESENT_S: Final = 3.0
+"""Seconds for which Redis must have been there before a lapsed lease counts: after an outage producers renew theirs."""
 
 
 class RedisStore(RedisValues):
@@ -181,7 +183,7 @@ class RedisStore(RedisValues):
     async def read(self, stream_id: str, after: int, max_bytes: int) -> Page:
         """See `Store`."""
         page, is_leased = await self._page(stream_id, after, max_bytes)
-        if is_leased:
+        if is_leased or self._connection.present_s < PRESENT_S:
             return page
         await self.seal(stream_id, reason=INTERRUPTED)
         page, _ = await self._page(stream_id, after, max_bytes)
@@ -213,7 +215,7 @@ class RedisStore(RedisValues):
     async def find(self, stream_id: str) -> StreamStatus | None:
         """See `Store`."""
         found = await self._find(stream_id)
-        if found is not None and found.seal is None and not found.is_leased:
+        if found is not None and found.seal is None and not found.is_leased and self._connection.present_s >= PRESENT_S:
             await self.seal(stream_id, reason=INTERRUPTED)
             found = await self._find(stream_id)
         return found
@@ -308,6 +310,7 @@ class RedisStore(RedisValues):
     async def ping(self) -> None:
         """See `Store`."""
         await self._connection.run("PING")
+        self._readers.start()  # from now on it is known whether Redis is there
 
     async def aclose(self) -> None:
         """See `Store`."""
@@ -348,6 +351,9 @@ class RedisStore(RedisValues):
         return owner.decode(), producer.decode()
 
     def _unread_ms(self, read: bytes | None) -> int:
+        """Return the time since a reader was seen; 0 soon after an outage, in which none could be seen."""
+        if self._connection.present_s < PRESENT_S:
+            return 0
         return max(0, self._now_ms() - int(read or self._now_ms()))
 
     def _now_ms(self) -> int:

@@ -45,12 +45,12 @@ class SqliteStore:
     Args:
         path: of the file; it is created if it does not exist.
         limits: what is kept.
-        clock: returns seconds since 1970-01-01 UTC.
+        clock: returns seconds since 1970-01-01 UTC; by default one that is not adjusted while the process runs.
     """
 
-    def __init__(self, path: Path, limits: StoreLimits | None = None, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, path: Path, limits: StoreLimits | None = None, clock: Callable[[], float] | None = None) -> None:
         self._limits = limits or StoreLimits()
-        self._clock = clock
+        clock = self._clock = clock or _steady_clock()
         self._threads = Threads(path, self._limits, clock)
         self._live: dict[str, _Live] = {}
         self._budgets = SharedBudgets(self, clock)
@@ -228,6 +228,12 @@ class SqliteStore:
         live = self._live.pop(stream_id, None)
         if live is not None:
             _wake(live)
+
+
+def _steady_clock() -> Callable[[], float]:
+    """Return a clock that shows the time of now, and goes on like `time.monotonic`: leases must not see a jump."""
+    ahead_s = time.time() - time.monotonic()
+    return lambda: ahead_s + time.monotonic()
 
 
 def _wake(live: _Live) -> None:

@@ -8,6 +8,7 @@ import re
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from random import Random
@@ -44,6 +45,16 @@ async def test_what_was_written_survives_a_restart(path: Path) -> None:
     page = await store.read("open", 3, 1_000)
     assert page.seal is not None
     assert page.seal.reason == INTERRUPTED
+    await store.aclose()
+
+
+async def test_a_clock_that_is_set_ends_no_stream(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, now_s = SqliteStore(path), time.time()
+    assert await store.open(head())
+    for ahead_s in (3_600, 100_800, -100_800):
+        monkeypatch.setattr(time, "time", lambda ahead_s=ahead_s: now_s + ahead_s)
+        assert (await store.read("s", 0, 1_000)).seal is None
+    assert await store.seal("s", first=1, frames=frames(1, 1))
     await store.aclose()
 
 

@@ -45,7 +45,7 @@ PAGE_BYTES: Final = 131_072
 """Frames that are read at once; a page takes a few milliseconds to write."""
 BEHIND_S: Final = LEASE_S + 2.0
 """Seconds for a log to receive an event that its reader has, while its store was away; or to be sealed."""
-AWAY_S: Final = 10.0
+AWAY_S: Final = 45.0
 """Seconds that a reader waits for a store that is away."""
 _RETRY_S: Final = 0.25
 
@@ -106,7 +106,7 @@ class LogSession:
                     break
                 if time.monotonic() - since > BEHIND_S:
                     raise problem("unknown_event")
-                await self._store.wait(self.stats.stream_id, self._read, BEHIND_S)
+                await self._wait(BEHIND_S)
         if self._replay.ended and self._replay.position < self._after:
             raise problem("events_gone" if is_interrupted else "unknown_event")
         return bool(self._first) or not self._replay.ended
@@ -154,7 +154,7 @@ class LogSession:
                 if data:
                     await writer.write(data)
                 elif not page.frames and not self._replay.ended:
-                    await self._store.wait(self.stats.stream_id, self._read, self._heartbeat_s)
+                    await self._wait(self._heartbeat_s)
             await writer.end(b"")
         except Problem as error:
             if self._state.apply(Signal.FAIL) and not self._state.is_committed:
@@ -177,6 +177,12 @@ class LogSession:
                 if time.monotonic() - since > AWAY_S or not self._state.is_committed:
                     raise
                 await anyio.sleep(_RETRY_S)
+
+    async def _wait(self, timeout_s: float) -> None:
+        try:
+            await self._store.wait(self.stats.stream_id, self._read, timeout_s)
+        except StoreUnavailableError:  # so is the next page, which has its own time limit
+            await anyio.sleep(_RETRY_S)
 
     def _write(self, page: Page) -> bytes:
         """Return the bytes of a page, and of the end of a stream whose producer has stopped."""

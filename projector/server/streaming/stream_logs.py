@@ -42,7 +42,7 @@ STREAM_WAITING_MAX_BYTES: Final = 8_388_608
 """Frames of one stream that may wait for the store."""
 BEHIND_MAX_BYTES: Final = 262_144
 """Frames of a stream without a client that may wait before it waits for the store."""
-_RETRY_S: Final = (0.25, 0.5, 1.0, 2.0)
+_RETRY_S: Final = (0.25, 0.5)
 """Pauses between attempts to reach a store that is away; the last one is repeated."""
 _LAST_FLUSH_S: Final = 2.0
 """Seconds that the last frames may take to reach the store at shutdown."""
