@@ -71,7 +71,7 @@ class _CaseFile(pytest.File):
 
     def collect(self) -> Iterable[pytest.Item]:
         case = _cases(self.config, self.path.parent.parent)[self.path.stem]
-        return [_GoldenItem.from_parent(self, name=dialect, case=case) for dialect in projector.DIALECTS]
+        return [_GoldenItem.from_parent(self, name=dialect, case=case) for dialect in case.dialects]
 
 
 class _OrphanFile(pytest.File):

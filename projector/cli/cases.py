@@ -1,52 +1,106 @@
-"""Commands on a folder of cases: record a new one, replay all of them."""
+"""Commands on a folder of cases: record a new one, record stored ones again, replay all of them."""
 
 from __future__ import annotations
 
 import argparse
 import shlex
 import time
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from projector import recording
 from projector._errors import UsageError
 from projector.cli.servers import load_settings, server_module
 from projector.cli.terminal import Progress, opened, paint_diff, print_error
 from projector.contracts import codec
 from projector.core.faults import Fault
-from projector.dialects import DIALECTS
+from projector.core.handlers import unexpected_drops
 from projector.providers import DEFAULT_PROVIDER
-from projector.recording import replay
+from projector.recording import Recording, cases, replay
+from projector.recording.drift import drift
 
 
 def record_case(arguments: argparse.Namespace) -> int:
-    """Send one request to an upstream and save its stream as a case."""
+    """Send one request to an upstream and save its stream as a case; with `--again`, compare stored cases."""
     settings = load_settings(arguments.config)
     if arguments.upstream is None and server_module("config.preflight").lacks_key(settings):
         raise UsageError("no upstream: set OPENAI_API_KEY (and OPENAI_BASE_URL), or name a configuration with --config")
+    if arguments.again != (arguments.request is None):
+        raise UsageError("expected a request, or `--again`, which sends those in the folder of cases")
+    if arguments.again:
+        return _record_again(arguments, settings)
     upstream, folder = arguments.upstream or _only_upstream(settings), Path(arguments.dir)
     name = arguments.name or f"{upstream}-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}"
-    recording.check_name(folder, name)
+    cases.check_name(folder, name, is_replacing=arguments.force)
     request = _request(arguments.request)
-    known = settings.upstreams.get(upstream)
-    _check_api(DEFAULT_PROVIDER if known is None else known.api, request)
-    if arguments.raw:
-        print_error("--raw saves the stream unredacted: do not commit it, it may contain secrets")
-    answer = server_module("upstream.capture").record_response(settings, upstream, request, is_raw=arguments.raw)
+    answer = _sent(settings, upstream, request, is_raw=arguments.raw)
     if isinstance(answer, Fault):
         print_error(f"{answer.code}: {answer.message}")
         return 1
-    source = recording.write(folder, name, answer)
+    old = cases.stored_input(folder, name)
+    before = None if old is None else old.read_bytes()
+    source = cases.write(folder, name, answer, is_replacing=arguments.force)
     print(f"{source}: {answer.events} events, {answer.withheld} values redacted")
+    if before is not None:
+        print("\n".join(drift(before, answer.data)) or "Kinds, members and order are those of the case before.")
     if close := answer.settings.get("close"):
         print(f"The stream was cut off, and the case ends the same way: {close}")
     elif answer.end not in {"", "completed"}:
         print(f"The stream did not complete, and the case ends the same way: {answer.end}")
+    if arguments.keep_request:
+        kept = cases.write_request(folder, upstream, name, request)
+        print(f"{kept}: the request, as it was sent; `projector record --again` sends it")
     if not arguments.raw:
         print("Next: review the case, write its golden files, and commit both:")
         print(f"  projector replay {shlex.quote(str(folder))} --update")
     return 0
+
+
+def _record_again(arguments: argparse.Namespace, settings: Any) -> int:
+    """Send the stored requests, and print how each stream differs from its case; with `--force`, replace the cases."""
+    folder = Path(arguments.dir)
+    requests = cases.stored_requests(folder, arguments.name)
+    changed = 0
+    for case, upstream, path in requests:
+        stored = cases.stored_input(folder, case)
+        answer = _sent(settings, arguments.upstream or upstream, _request(str(path)), is_raw=arguments.raw)
+        if isinstance(answer, Fault):
+            found = [f"no stream: {answer.code}: {answer.message}"]
+        elif stored is None:
+            found = ["a new case" if arguments.force else "expected a recording; `--force` writes it"]
+        else:
+            found = _changes(folder, stored, case, answer)
+        if arguments.force and not isinstance(answer, Fault):
+            cases.write(folder, case, answer, is_replacing=True)
+        changed += bool(found)
+        for change in found:
+            print(f"{case}: {change}")
+    counted = "1 case" if len(requests) == 1 else f"{len(requests)} cases"
+    print(f"{counted} recorded again, {changed} changed")
+    return 1 if changed else 0
+
+
+def _changes(folder: Path, stored: Path, case: str, answer: Recording) -> list[str]:
+    """Return how a stream differs from its case: its provider, its kinds, members and order, and how it was cut off."""
+    if stored.parent.name != answer.provider:
+        raise UsageError(f'`{case}`: expected an upstream with `api = "{stored.parent.name}"`, as that of the case')
+    found = drift(stored.read_bytes(), answer.data)
+    settings = replay.load_settings(folder / replay.CASES_FILE)
+    before, now = settings.get(case, settings[""]).close, answer.settings.get("close")
+    return [*found, f"end: {now or 'not cut off'} (before: {before or 'not cut off'})"] if before != now else found
+
+
+def _sent(settings: Any, upstream: str, request: Mapping[str, object], *, is_raw: bool) -> Recording | Fault:
+    """Send a request to an upstream, and return the recording of its stream."""
+    known = settings.upstreams.get(upstream)
+    _check_api(DEFAULT_PROVIDER if known is None else known.api, request)
+    if is_raw:
+        print_error("--raw saves the stream unredacted: do not commit it, it may contain secrets")
+    answer: Recording | Fault = server_module("upstream.capture").record_response(
+        settings, upstream, request, is_raw=is_raw
+    )
+    return answer
 
 
 def _check_api(api: str, request: Mapping[str, object]) -> None:
@@ -57,27 +111,35 @@ def _check_api(api: str, request: Mapping[str, object]) -> None:
 
 
 def replay_cases(arguments: argparse.Namespace) -> int:
-    """Compare each case with its golden files and print the differences."""
+    """Compare each case with its golden files; print the differences, and what was dropped."""
     folder = Path(arguments.folder)
-    cases = replay.load_cases(folder)
+    loaded = replay.load_cases(folder)
     differences: list[replay.Difference] = []
-    with Progress("cases", len(cases) * len(DIALECTS)) as progress:
-        for case in cases:
-            for dialect in DIALECTS:
+    drops: list[str] = []
+    with Progress("cases", sum(len(case.dialects) for case in loaded)) as progress:
+        for case in loaded:
+            for dialect in case.dialects:
                 difference = replay.compare(folder, case, dialect, update=arguments.update)
                 differences += [difference] if difference is not None else []
                 progress.advance(1)
-    differences += replay.orphans(folder, cases, update=arguments.update)
+            dropped: Counter[str] = Counter()
+            replay.play(case, case.dialects[0], dropped=dropped)
+            if names := unexpected_drops(dropped, case.settings.dropped):
+                drops.append(f"{case.provider}/{case.name}.ndjson: dropped: {names}")
+    differences += replay.orphans(folder, loaded, update=arguments.update)
     for difference in differences:
         print(f"{difference.dialect}/{difference.case}.ndjson: {difference.what}")
         if difference.diff:
             print(paint_diff(difference.diff))
+    for line in drops:
+        print(line)
     if any(difference.what == "golden is missing" for difference in differences):
         print(f"To write golden files: projector replay {shlex.quote(arguments.folder)} --update")
     done, found = ("written", "") if arguments.update else ("replayed", f", {len(differences)} differ")
-    counted = "1 case" if len(cases) == 1 else f"{len(cases)} cases"
-    print(f"{counted} {done} in {len(DIALECTS)} dialects{found}")
-    return 1 if differences else 0
+    counted = "1 case" if len(loaded) == 1 else f"{len(loaded)} cases"
+    chosen = {dialect for case in loaded for dialect in case.dialects}
+    print(f"{counted} {done} in {len(chosen)} dialect{'s' * (len(chosen) != 1)}{found}")
+    return 1 if differences or (drops and arguments.fail_on_dropped) else 0
 
 
 def _only_upstream(settings: Any) -> str:

@@ -59,6 +59,10 @@ _POLICY_PATH: Final = _value(
 )
 _PROVIDERS: Final = "projector.providers:PROVIDERS"
 
+_FAIL_ON_DROPPED: Final = _flag(
+    "--fail-on-dropped", "exit 1 if input was dropped without a reason in the tables, such as an unknown event"
+)
+
 COMMANDS: Final = (
     Command(
         "demo",
@@ -138,6 +142,7 @@ COMMANDS: Final = (
             _value("--clock", "ISO8601", "timestamp of every event (default: the current time)"),
             _flag("--run", "join consecutive responses into one run", dest="is_run"),
             _flag("--host-events", "accept `projector.*` lines as events of the host"),
+            _FAIL_ON_DROPPED,
             _value("file", "FILE|-", "provider stream; - is standard input" + _DEFAULT, nargs="?", default="-"),
         ),
     ),
@@ -164,20 +169,30 @@ COMMANDS: Final = (
         (
             _value("folder", "DIR", "folder of cases" + _DEFAULT, nargs="?", default=EXAMPLES),
             _flag("--update", "write the golden files instead of comparing them"),
+            _FAIL_ON_DROPPED,
         ),
     ),
     Command(
         "record",
         "Send one request to an upstream and save its stream as a case for `replay`.",
         "cases:record_case",
-        ("projector record --upstream openai --name hello request.json",),
+        (
+            "projector record --upstream openai --name hello request.json",
+            "projector record --dir tests/streams --again",
+        ),
         (
             _value("--upstream", "NAME", "configured upstream (default: the only one)"),
             _CONFIG_OPTION,
             _value("--dir", "DIR", "folder of cases" + _DEFAULT, default="recordings"),
             _value("--name", "CASE", "name of the new case (default: upstream name and timestamp)"),
             _flag("--raw", "save the stream unredacted, including any secrets"),
-            _value("request", "REQUEST.json|-", "request body for the upstream's API; - is standard input"),
+            _flag("--force", "replace the case if it exists, and print what changed"),
+            _flag("--keep-request", "save the request too, unredacted, for `--again`"),
+            _flag(
+                "--again",
+                "send the saved requests of the folder, or of the case `--name`, and compare; exit 1 on a change",
+            ),
+            _value("request", "REQUEST.json|-", "request body for the upstream's API; - is standard input", nargs="?"),
         ),
     ),
     Command(

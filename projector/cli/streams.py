@@ -12,6 +12,7 @@ from projector._errors import UsageError
 from projector.cli import EXIT_INTERRUPTED
 from projector.cli.terminal import Progress, opened, paint, print_error, size_of
 from projector.core.context import StreamContext, parse_time
+from projector.core.handlers import unexpected_drops
 from projector.core.intake import HOST_PREFIX
 from projector.core.pipeline import build_pipeline
 from projector.dialects import DIALECTS
@@ -58,9 +59,12 @@ def project(arguments: argparse.Namespace) -> int:
         _write(pipeline.close())
     if not has_events:
         hint_at_provider(head, arguments.provider, arguments.input_format)
+    names = unexpected_drops(pipeline.dropped)
+    if names:
+        print_error(f"dropped: {names}")
     if not arguments.host_events and any(name.startswith(HOST_PREFIX) for name in pipeline.dropped):
         print_error(f"`{HOST_PREFIX}*` lines were dropped; `--host-events` reads them as events of the host")
-    return 0
+    return 1 if names and arguments.fail_on_dropped else 0
 
 
 def validate(arguments: argparse.Namespace) -> int:

@@ -57,6 +57,7 @@ class PrivateKind(StrEnum):
 TERMINAL_KINDS: Final = frozenset({Kind.ERROR, Kind.FINAL})
 
 LifecycleStatus: TypeAlias = Literal["queued", "in_progress", "completed", "failed", "incomplete", "cancelled"]
+ItemStatus: TypeAlias = Literal["in_progress", "completed", "incomplete", "failed"]
 FinalStatus: TypeAlias = Literal["completed", "failed", "incomplete", "refused", "cancelled"]
 ErrorSource: TypeAlias = Literal["provider", "server"]
 NoticeType: TypeAlias = Literal["redacted", "truncated"]

@@ -84,8 +84,8 @@ class OutputItem(ItemEvent):
     """The provider's item type: `message`, `reasoning`, `function_call`, ..."""
     role: Maybe[str] = None
     """Role of a message: `assistant`."""
-    status: Maybe[str] = None
-    """Status of the item: `in_progress`, `completed`, `incomplete`, `failed`."""
+    status: Maybe[kinds.ItemStatus] = None
+    """Status of the item."""
 
 
 class OutputItemAdded(OutputItem):

@@ -3,6 +3,7 @@
     lines          bytes -> the data of each message, as one JSON value
     withholding    values -> values without secrets
     cases          values -> files of a case
+    drift          two recordings -> what changed between them
     replay         cases -> output, compared with goldens
 
 Nothing here waits or makes an ID; `cases` and `replay` write files.

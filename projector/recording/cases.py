@@ -20,6 +20,9 @@ from projector.redaction.spans import Finder
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
+_CLOSE: Final = re.compile(r"\s*close\s*=")
+REQUESTS: Final = "requests"
+"""Folder of the requests, each at `<upstream>/<case>.json`."""
 _PRIVATE_MODE: Final = 0o600
 """File mode: only the owner can read a recording, because it contains a conversation."""
 
@@ -36,6 +39,14 @@ class Recording(NamedTuple):
     """Settings of the case that differ from the defaults of `projector.recording.replay.CaseSettings`."""
     end: str = ""
     """Status of the terminal `final`, or code of the terminal `error`; empty if it is not known."""
+
+
+class StoredRequest(NamedTuple):
+    """The request of a case."""
+
+    case: str
+    upstream: str
+    path: Path
 
 
 def record(
@@ -70,38 +81,94 @@ def record(
     return Recording(provider, data, len(kept.values), kept.changed, set_only)
 
 
-def write(folder: Path, name: str, recording: Recording) -> Path:
-    """Write a recording as a new case, and return the path of its input. A failed write leaves no input.
+def write(folder: Path, name: str, recording: Recording, *, is_replacing: bool = False) -> Path:
+    """Write a recording as a case, and return the path of its input. A failed write leaves the folder as it was.
+
+    A case that is replaced keeps its table in the settings, except how the stream was cut off.
 
     Raises:
         UsageError: as `check_name`.
         OSError: the files cannot be written.
     """
-    check_name(folder, name)
+    check_name(folder, name, is_replacing=is_replacing)
     source = folder / recording.provider / f"{name}.ndjson"
+    old = stored_input(folder, name)
+    if old is not None and old != source:
+        raise UsageError(f"`{name}`: expected a stream of `{old.parent.name}` like that of the case; remove it first")
+    settings = recording.settings
+    if name in load_settings(folder / CASES_FILE):
+        _replace_close(folder / CASES_FILE, name, settings.get("close"))
+        settings = {}
     source.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = source.with_suffix(".part")
-    try:
-        with open(unfinished, "wb", opener=_private) as file:
-            file.write(recording.data)
-        unfinished.replace(source)
-    except OSError:
-        unfinished.unlink(missing_ok=True)
-        raise
-    if recording.settings:
+    _write_private(source, recording.data)
+    if settings:
         # one write at the end of the file: several servers may record into one folder
         with open(folder / CASES_FILE, "ab", buffering=0, opener=_private) as file:
-            file.write(_section(name, recording.settings).encode())
+            file.write(_section(name, settings).encode())
     return source
 
 
-def check_name(folder: Path, name: str) -> None:
-    """Raise `UsageError` if a new case cannot have this name, or the folder's settings cannot be read."""
+def check_name(folder: Path, name: str, *, is_replacing: bool = False) -> None:
+    """Raise `UsageError` if a case cannot have this name, or the folder's settings cannot be read.
+
+    Only a case that is replaced may have the name of one in the folder.
+    """
     if not _NAME.fullmatch(name):
         raise UsageError("name of a case: expected a letter or digit, then up to 127 letters, digits, `.`, `_`, `-`")
-    taken = [provider for provider in PROVIDERS if (folder / provider / f"{name}.ndjson").exists()]
-    if taken or name in load_settings(folder / CASES_FILE):
-        raise UsageError(f"`{name}`: expected a new name; `{folder}` has a case with this name")
+    settings = load_settings(folder / CASES_FILE)
+    if not is_replacing and (stored_input(folder, name) is not None or name in settings):
+        raise UsageError(
+            f"`{name}`: expected a new name; `{folder}` has a case with this name (`--force` records it again)"
+        )
+
+
+def stored_input(folder: Path, name: str) -> Path | None:
+    """Return the path of the input of a case, None if there is no such case."""
+    paths = (folder / provider / f"{name}.ndjson" for provider in PROVIDERS)
+    return next((path for path in paths if path.exists()), None)
+
+
+def write_request(folder: Path, upstream: str, name: str, request: Mapping[str, object]) -> Path:
+    """Write the request of a case, with which the case can be recorded again, and return its path."""
+    path = folder / REQUESTS / upstream / f"{name}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _write_private(path, codec.dumps(request) + b"\n")
+    return path
+
+
+def stored_requests(folder: Path, name: str | None = None) -> list[StoredRequest]:
+    """Return the requests of a folder, or the one of a case; raise `UsageError` if there is none."""
+    paths = sorted((folder / REQUESTS).glob(f"*/{name or '*'}.json"))
+    if not paths:
+        where = folder / REQUESTS / "<upstream>" / f"{name or '<case>'}.json"
+        raise UsageError(f"expected requests at `{where}`, as `projector record --keep-request` writes them")
+    return [StoredRequest(path.stem, path.parent.name, path) for path in paths]
+
+
+def _write_private(path: Path, data: bytes) -> None:
+    unfinished = path.with_suffix(".part")
+    try:
+        with open(unfinished, "wb", opener=_private) as file:
+            file.write(data)
+        unfinished.replace(path)
+    except OSError:
+        unfinished.unlink(missing_ok=True)
+        raise
+
+
+def _replace_close(path: Path, name: str, close: object) -> None:
+    """Write how a case is cut off into its table; the other lines of the file stay."""
+    keys = {f"[cases.{name}]", f'[cases."{name}"]'}
+    lines = path.read_text("utf-8").splitlines(keepends=True)
+    begin = next((at for at, line in enumerate(lines) if line.strip() in keys), None)
+    if begin is None:
+        raise UsageError(f"{path.name}: `{name}`: expected its settings as a table `[cases.{name}]`")
+    end = next((at for at in range(begin + 1, len(lines)) if lines[at].startswith("[")), len(lines))
+    kept = [line for line in lines[begin + 1 : end] if not _CLOSE.match(line)]
+    new = [f'close = "{close}"\n'] if close else []
+    text = "".join([*lines[: begin + 1], *new, *kept, *lines[end:]])
+    if text != "".join(lines):
+        _write_private(path, text.encode())
 
 
 def _private(path: str, flags: int) -> int:

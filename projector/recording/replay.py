@@ -13,6 +13,7 @@ import contextlib
 import difflib
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Final, Literal, NamedTuple, TypeAlias
@@ -42,6 +43,7 @@ def _time(text: str) -> str:
 
 Clock: TypeAlias = Annotated[str, AfterValidator(_time)]
 FaultCode: TypeAlias = Annotated[str, AfterValidator(lambda code: known_name("fault", code, FAULTS))]
+DialectName: TypeAlias = Annotated[str, AfterValidator(lambda name: known_name("dialect", name, DIALECTS))]
 
 
 class CaseContext(BaseModel):
@@ -68,6 +70,10 @@ class CaseSettings(BaseModel):
     context: CaseContext = CaseContext()
     policy: str | Mapping[str, object] = {}
     profile: Mapping[str, object] = {}
+    dialects: tuple[DialectName, ...] = ()
+    """Dialects with a golden file; empty: all."""
+    dropped: tuple[str, ...] = ()
+    """Names of input that is dropped as expected; see `projector.core.handlers.unexpected_drops`."""
 
 
 class Case(NamedTuple):
@@ -78,13 +84,18 @@ class Case(NamedTuple):
     source: Path
     settings: CaseSettings
 
+    @property
+    def dialects(self) -> tuple[str, ...]:
+        """Return the dialects that have a golden file."""
+        return self.settings.dialects or tuple(DIALECTS)
+
 
 class Difference(NamedTuple):
     """A case that differs from its golden."""
 
     case: str
     dialect: str
-    what: Literal["differs", "golden is missing", "input is missing"]
+    what: Literal["differs", "golden is missing", "input is missing", "dialect is not chosen"]
     diff: str = ""
 
 
@@ -121,8 +132,15 @@ def load_cases(folder: Path) -> list[Case]:
     return list(cases.values())
 
 
-def play(case: Case, dialect: str, on_output: OnOutput | None = None) -> bytes:
-    """Return the output of a case in a dialect, as NDJSON; `on_output` is that of `build_pipeline`."""
+def play(case: Case, dialect: str, on_output: OnOutput | None = None, *, dropped: Counter[str] | None = None) -> bytes:
+    """Return the output of a case in a dialect, as NDJSON.
+
+    Args:
+        case: the case.
+        dialect: a name of `DIALECTS`.
+        on_output: that of `build_pipeline`.
+        dropped: gets the counts of input that was not emitted.
+    """
     settings, close = case.settings, case.settings.close
     now = parse_time(settings.clock)
     pipeline = build_pipeline(
@@ -139,7 +157,10 @@ def play(case: Case, dialect: str, on_output: OnOutput | None = None) -> bytes:
         on_output=on_output,
     )
     lines = case.source.read_bytes().splitlines(keepends=True)
-    return b"".join([*map(pipeline.feed, lines), pipeline.close(FAULTS[close] if close else None)])
+    output = b"".join([*map(pipeline.feed, lines), pipeline.close(FAULTS[close] if close else None)])
+    if dropped is not None:
+        dropped.update(pipeline.dropped)
+    return output
 
 
 def compare(folder: Path, case: Case, dialect: str, *, update: bool) -> Difference | None:
@@ -159,15 +180,17 @@ def compare(folder: Path, case: Case, dialect: str, *, update: bool) -> Differen
 
 
 def orphans(folder: Path, cases: list[Case], *, update: bool) -> list[Difference]:
-    """Return the goldens without an input; with `update`, delete them instead."""
-    names = {case.name for case in cases}
+    """Return the goldens without an input, or in a dialect that is not chosen; with `update`, delete them instead."""
+    chosen = {case.name: case.dialects for case in cases}
     found: list[Difference] = []
     for dialect in DIALECTS:
         for golden in sorted((folder / dialect).glob("*.ndjson")):
-            if golden.stem in names:
+            if dialect in chosen.get(golden.stem, ()):
                 continue
             if update:
                 golden.unlink()
+            elif golden.stem in chosen:
+                found.append(Difference(golden.stem, dialect, "dialect is not chosen"))
             else:
                 found.append(Difference(golden.stem, dialect, "input is missing"))
     return found

@@ -71,7 +71,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
     async def run_one(*arguments: str, request: object = None) -> Done:
         if request is not None:
             await anyio.Path("request.json").write_text(json.dumps(request))
-        line = ["record", "--config", "projector.toml", *arguments, "--", "request.json"]
+        named = [] if "--again" in arguments else ["--", "request.json"]
+        line = ["record", "--config", "projector.toml", *arguments, *named]
         status = await anyio.to_thread.run_sync(cli.main, line)
         return Done(status, *capfd.readouterr())
 
@@ -264,3 +265,44 @@ async def test_without_an_upstream_its_settings_are_named(run: Run, monkeypatch:
     assert (done.status, done.out) == (2, "")
     assert "OPENAI_API_KEY" in done.err
     assert "--config" in done.err
+
+
+async def test_a_case_is_recorded_again(run: Run, upstream: Any) -> None:
+    again, events = ("--again", "--name", "hello"), [*EVENTS]
+
+    async def script(peer: Peer) -> None:
+        await sends(*events)(peer)
+
+    await upstream(script)
+    assert (await run("--upstream", "one", "--name", "hello", "--keep-request")).status == 0
+    assert json.loads(await anyio.Path("recordings/requests/one/hello.json").read_text()) == REQUEST
+    done = await run(*again)
+    assert (done.status, done.out) == (0, "1 case recorded again, 0 changed\n")
+    events[:] = [EVENTS[0], {"type": "response.odd"}, {**EVENTS[-1], "surprise": 7}]
+    done = await run(*again)
+    assert done.status == 1
+    assert done.out.splitlines() == [
+        "hello: kinds: new `response.odd`",
+        "hello: kinds: no `response.output_text.delta`",
+        "hello: members of `response.completed`: new `surprise` (number)",
+        "1 case recorded again, 1 changed",
+    ]
+    assert len(kept_lines("openai_responses/hello")) == len(EVENTS)
+    assert (await run(*again, "--force")).status == 1
+    assert len(kept_lines("openai_responses/hello")) == 3
+    assert (await run(*again)).status == 0
+
+
+async def test_force_replaces_a_case_and_keeps_its_table(run: Run, upstream: Any) -> None:
+    arguments, ends = ("--upstream", "one", "--name", "hello"), iter(["reset", "end"])
+
+    async def script(peer: Peer) -> None:
+        await sends(*EVENTS, end=next(ends))(peer)
+
+    await upstream(script)
+    assert (await run(*arguments)).status == 0
+    assert (await run(*arguments)).status == 2
+    done = await run(*arguments, "--force")
+    assert (done.status, "Kinds, members and order are those of the case before." in done.out) == (0, True)
+    (case,) = replay.load_cases(Path("recordings"))
+    assert (case.settings.close, case.settings.about) == (None, "Recorded from the upstream `one`.")

@@ -377,6 +377,29 @@ def test_replay_without_a_folder_takes_the_examples(run: Run, monkeypatch: pytes
     assert run("replay").status == 0
 
 
+def test_dropped_input_is_listed_and_fails_on_request(run: Run, folder: Path) -> None:
+    odd = b'{"type":"response.odd"}\n'
+    (folder / "openai_responses" / "mine.ndjson").write_bytes(CREATED + odd + HI + ENDED)
+    assert run("replay", str(folder), "--update").status == 0
+    done = run("replay", str(folder))
+    assert (done.status, b"openai_responses/mine.ndjson: dropped: response.odd (1)\n" in done.out) == (0, True)
+    assert run("replay", str(folder), "--fail-on-dropped").status == 1
+    (folder / "cases.toml").write_text('[defaults]\ndropped = ["response.odd"]\n')
+    assert run("replay", str(folder), "--fail-on-dropped").status == 0
+    done = run("project", given=CREATED + odd + HI + ENDED)
+    assert (done.status, b"dropped: response.odd (1)" in done.err) == (0, True)
+    assert run("project", "--fail-on-dropped", given=CREATED + odd + HI + ENDED).status == 1
+
+
+def test_a_folder_chooses_its_dialects(run: Run, folder: Path) -> None:
+    assert run("replay", str(folder), "--update").status == 0
+    (folder / "cases.toml").write_text('[defaults]\ndialects = ["public_sse_v1"]\n')
+    done = run("replay", str(folder))
+    assert (done.status, done.out.count(b"dialect is not chosen")) == (1, len(DIALECTS) - 1)
+    assert run("replay", str(folder), "--update").out == b"1 case written in 1 dialect\n"
+    assert [path.name for path in folder.glob("*/mine.ndjson") if path.parent.name in DIALECTS] == ["mine.ndjson"]
+
+
 # explain
 
 

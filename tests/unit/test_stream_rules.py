@@ -177,7 +177,6 @@ TOO_LONG: Final = [
     ("error", edit("error", 0, error={"code": LONG})),
     ("image", retyped(1, LONG)),
     ("text", edit("output_item.added", 1, role=LONG)),
-    ("text", edit("output_item.done", 1, status=LONG)),
     ("mcp", edit("tool.status", 1, tool={"tool_name": LONG})),
     ("mcp", edit("tool.status", 1, tool={"server_label": LONG})),
     ("mcp", edit("tool.arguments.done", 0, tool_name=LONG)),
@@ -434,6 +433,12 @@ def test_a_line_that_is_no_object(line: bytes) -> None:
     lines = written(sealed(STREAMS["text"]))
     found = check_stream([*lines[:3], line, *lines[3:]])
     assert [(violation.rule, violation.line, violation.event_id) for violation in found] == [("json", 4, None)]
+
+
+def test_a_status_of_an_item_is_one_of_the_enumeration() -> None:
+    assert "shape" in {
+        found.rule for found in broken(Row("shape", "text", edit("output_item.added", 0, status="done")))
+    }
 
 
 def test_every_rule_is_broken_by_a_row() -> None:

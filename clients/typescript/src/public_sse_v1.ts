@@ -299,8 +299,8 @@ export interface OutputItem extends ItemEvent {
   item_type: string;
   /** Role of a message: `assistant`. */
   role?: string;
-  /** Status of the item: `in_progress`, `completed`, `incomplete`, `failed`. */
-  status?: string;
+  /** Status of the item. */
+  status?: "in_progress" | "completed" | "incomplete" | "failed";
 }
 
 /** An output item starts. */

@@ -6,7 +6,7 @@ union. `SIGNALS` lists the events that affect the lifecycle. `docs/mapping.md` i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Final, TypeAlias
 
 from projector.core.canonical import CanonicalEvent, Frame
@@ -137,3 +137,9 @@ EMITS: Final[Mapping[Handler, tuple[str, ...]]] = {
     host_events.on_context: (),
 }
 """The public kinds that each handler may emit, for documentation; the goldens check it."""
+
+
+def unexpected_drops(dropped: Mapping[str, int], expected: Collection[str] = ()) -> str:
+    """Return names and counts of dropped input that is not in `DROPPED` or `expected`; empty if there is none."""
+    found = sorted(name for name in dropped if name not in DROPPED and name not in expected)
+    return ", ".join(f"{name} ({dropped[name]})" for name in found)

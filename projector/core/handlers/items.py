@@ -6,9 +6,9 @@ An item closes once: by its own `done`, by the end of its response, or by the en
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias, get_args
 
-from projector.contracts.kinds import Kind
+from projector.contracts.kinds import ItemStatus, Kind
 from projector.core import canonical as read
 from projector.core import frames
 from projector.core.canonical import CanonicalEvent, Frame
@@ -67,7 +67,7 @@ CHANNELS: Final[Mapping[str, tuple[TextChannel, ...]]] = {
 ITEM_TYPE_MAX_CHARS: Final = 80
 """Maximum characters of an unknown item type in the counts."""
 
-STATUSES: Final = frozenset({"in_progress", "completed", "incomplete", "failed"})
+STATUSES: Final[frozenset[str]] = frozenset(get_args(ItemStatus))
 """Statuses of items; hosted tools report their progress in `tool.status` instead."""
 
 
@@ -142,7 +142,7 @@ def close(state: StreamState, item: Item, raw: Mapping[str, object], default: st
         output += tool_outputs.cite(state)
     item.open = False
     status = read.text_or_none(raw, "status")
-    if status not in STATUSES or status == "in_progress":
+    if status is None or status not in STATUSES or status == "in_progress":
         status = default or "incomplete"
     output.append(
         frames.output_item(
@@ -183,7 +183,7 @@ def _open(state: StreamState, described: ItemDescription) -> tuple[Item, list[Fr
         index=described.output_index,
         provider_id=described.provider_id,
         role=read.text_or_none(described.raw, "role"),
-        status=status if status in STATUSES else "in_progress",
+        status=status if status is not None and status in STATUSES else "in_progress",
     )
     if (phase := phase_of(described.raw)) is not None:
         output = _emit_phase(item, phase) + output  # the announcement of some dialects contains it
