@@ -24,8 +24,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from copy import copy
 from typing import Final, NamedTuple, Self
+
+from projector.redaction.steps import twin_of
 
 
 class More(Exception):  # noqa: N818  # a question, not an error
@@ -107,7 +108,7 @@ class End:
 
     def fork(self) -> Self:
         """Return an end in the same state."""
-        return copy(self)
+        return twin_of(self)
 
 
 _SLASHES: Final = re.compile(r"\\*+")
@@ -220,7 +221,7 @@ class Balanced(End):
 
     def fork(self) -> Self:
         """Return an end in the same state."""
-        twin = copy(self)
+        twin = twin_of(self)
         twin._inner = None if self._inner is None else self._inner.fork()
         return twin
 
@@ -301,7 +302,7 @@ class Header(End):
 
     def fork(self) -> Self:
         """Return an end in the same state."""
-        twin = copy(self)
+        twin = twin_of(self)
         twin._quoted = self._quoted.fork()
         return twin
 
@@ -434,7 +435,7 @@ class Value(End):
 
     def fork(self) -> Self:
         """Return an end in the same state."""
-        twin = copy(self)
+        twin = twin_of(self)
         twin._end = self._end.fork()
         return twin
 
