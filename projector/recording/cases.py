@@ -14,7 +14,7 @@ from projector.core.faults import Fault
 from projector.core.input_formats import InputFormat
 from projector.providers import PROVIDERS
 from projector.recording.lines import encode_line, read_lines
-from projector.recording.replay import CASES_FILE, load_settings
+from projector.recording.replay import CASES_FILE, inputs_of, load_settings
 from projector.recording.withholding import Withheld, withhold
 from projector.redaction.spans import Finder
 
@@ -78,7 +78,7 @@ def write(folder: Path, name: str, recording: Recording) -> Path:
         OSError: the files cannot be written.
     """
     check_name(folder, name)
-    source = folder / recording.provider / f"{name}.ndjson"
+    source = folder / inputs_of(recording.provider) / f"{name}.ndjson"
     source.parent.mkdir(parents=True, exist_ok=True)
     unfinished = source.with_suffix(".part")
     try:
@@ -99,7 +99,7 @@ def check_name(folder: Path, name: str) -> None:
     """Raise `UsageError` if a new case cannot have this name, or the folder's settings cannot be read."""
     if not _NAME.fullmatch(name):
         raise UsageError("name of a case: expected a letter or digit, then up to 127 letters, digits, `.`, `_`, `-`")
-    taken = [provider for provider in PROVIDERS if (folder / provider / f"{name}.ndjson").exists()]
+    taken = [provider for provider in PROVIDERS if (folder / inputs_of(provider) / f"{name}.ndjson").exists()]
     if taken or name in load_settings(folder / CASES_FILE):
         raise UsageError(f"`{name}`: expected a new name; `{folder}` has a case with this name")
 
