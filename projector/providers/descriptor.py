@@ -109,6 +109,8 @@ class PassthroughRoute(NamedTuple):
     """Returns the body to forward, from the caller's body and a profile."""
     request_reader: Callable[[Mapping[str, Any]], ModelRequest] | None = None
     """Returns the request in neutral terms, for an upstream with another API; None: the route only forwards."""
+    headers: tuple[str, ...] = ()
+    """Headers of the caller, in lower case, that go on unchanged to an upstream of this provider."""
 
 
 @dataclass(frozen=True, kw_only=True)

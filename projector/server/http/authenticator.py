@@ -1,4 +1,4 @@
-"""Authentication of callers: an API key or a signed token in `Authorization: Bearer`."""
+"""Authentication of callers: an API key or a signed token in `Authorization: Bearer`, or in `x-api-key`."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ class Authenticator:
         if not self._hashes and self._tokens is None:
             client = scope.get("client")
             return f"address:{client[0]}" if client else "address:"
-        kind, _, credential = Headers(scope=scope).get("authorization", "").partition(" ")
+        headers = Headers(scope=scope)
+        kind, _, credential = headers.get("authorization", f"bearer {headers.get('x-api-key', '')}").partition(" ")
         if kind.lower() != "bearer" or not credential:
             raise problem("unauthenticated")
         name = self._name_of_key(credential)
