@@ -1,10 +1,10 @@
-"""Authentication of callers: an API key or a signed token in `Authorization: Bearer`."""
+"""Authentication of callers: an API key or a signed token as bearer, on `/v1/messages` also in `x-api-key`."""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from starlette.datastructures import Headers
 from starlette.types import Scope
@@ -15,6 +15,9 @@ from projector.server.telemetry.request_facts import facts_of
 
 if TYPE_CHECKING:
     from projector.server.http.token_verifier import TokenVerifier
+
+ANTHROPIC_PREFIX: Final = "/v1/messages"
+"""Start of the paths whose clients send a key as `x-api-key`."""
 
 
 class Authenticator:
@@ -42,7 +45,10 @@ class Authenticator:
         if not self._hashes and self._tokens is None:
             client = scope.get("client")
             return f"address:{client[0]}" if client else "address:"
-        kind, _, credential = Headers(scope=scope).get("authorization", "").partition(" ")
+        headers = Headers(scope=scope)
+        is_anthropic = scope["path"].removeprefix(scope.get("root_path", "")).startswith(ANTHROPIC_PREFIX)
+        own = f"bearer {headers.get('x-api-key', '')}" if is_anthropic else ""
+        kind, _, credential = headers.get("authorization", own).partition(" ")
         if kind.lower() != "bearer" or not credential:
             raise problem("unauthenticated")
         name = self._name_of_key(credential)
