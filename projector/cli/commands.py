@@ -111,6 +111,16 @@ COMMANDS: Final = (
         ),
     ),
     Command(
+        "keys",
+        "Make API keys for callers: hashes for `auth.api_keys` on standard output, the keys on standard error.",
+        "servers:make_keys",
+        ("projector keys frontend", "projector keys ann ben --out keys.txt >> projector.toml"),
+        (
+            _value("names", "NAME", "name of a caller", nargs="+"),
+            _value("--out", "FILE", "new file for the names and keys, which only you can read"),
+        ),
+    ),
+    Command(
         "config",
         "Check or print the configuration of `serve`.",
         "",
