@@ -24,7 +24,11 @@ class Authenticator:
     """Identifies the caller of a request. If no callers are configured, everyone has access."""
 
     def __init__(self, auth: Auth) -> None:
-        self._hashes = {name: bytes.fromhex(text.removeprefix("sha256:")) for name, text in auth.api_keys.items()}
+        self._hashes = [
+            (name, bytes.fromhex(one.removeprefix("sha256:")))
+            for name, hashes in auth.api_keys.items()
+            for one in hashes.split()
+        ]
         self._tokens: TokenVerifier | None = None
         if auth.jwt is not None:
             from projector.server.http.token_verifier import TokenVerifier  # noqa: PLC0415 - a start without it is faster
@@ -62,5 +66,5 @@ class Authenticator:
     def _name_of_key(self, key: str) -> str | None:
         """Return the name of the caller with a key, in constant time."""
         digest = hashlib.sha256(key.encode()).digest()
-        names = [name for name, known in self._hashes.items() if hmac.compare_digest(digest, known)]
+        names = [name for name, known in self._hashes if hmac.compare_digest(digest, known)]
         return names[0] if names else None
