@@ -45,7 +45,7 @@ def hashed(key: str) -> str:
 
 def scope(authorization: str | None) -> dict[str, Any]:
     headers = [(b"authorization", authorization.encode())] if authorization is not None else []
-    return {"type": "http", "headers": headers, "client": ("127.0.0.1", 1)}
+    return {"type": "http", "path": "/", "headers": headers, "client": ("127.0.0.1", 1)}
 
 
 def authenticator(**token: object) -> Authenticator:
@@ -166,7 +166,7 @@ def unsigned(header: object) -> str:
     ],
 )
 async def test_malformed_tokens(authorization: str) -> None:
-    request = {"type": "http", "headers": [(b"authorization", authorization.encode("latin-1"))]}
+    request = {"type": "http", "path": "/", "headers": [(b"authorization", authorization.encode("latin-1"))]}
     with pytest.raises(Problem) as caught:
         await authenticator().caller(request)
     assert caught.value.code == "unauthenticated"
