@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, NoReturn
 
 from projector.contracts.limits import ID_MAX_CHARS
+from projector.conversation.entries import Content, Part
 from projector.conversation.model_request import UnsupportedRequestError
 
 NOT_SUPPORTED: Final = "is not supported by the model that serves this request."
@@ -62,3 +63,16 @@ class Given:
     def unsupported(self, name: str) -> NoReturn:
         """Raise the error about the value of a member that has none in the other API."""
         self.refuse(name, f"has a value that {NOT_SUPPORTED}")
+
+
+def content_of(given: Given, name: str, readers: Mapping[str, Callable[[Given], Part]]) -> Content:
+    """Return a member that is a text, or a list of parts; the readers of these are by their type."""
+    if isinstance(given.members.get(name), str):
+        return given.text(name)
+    return tuple(part_of(part, readers) for part in given.objects(name))
+
+
+def part_of(part: Given, readers: Mapping[str, Callable[[Given], Part]]) -> Part:
+    """Return a part; raise the error about its type if it has no reader."""
+    read = readers.get(part.text("type"))
+    return part.unsupported("type") if read is None else read(part)

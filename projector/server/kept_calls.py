@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from projector.contracts import codec
 from projector.conversation.opaque import KeptCall, KeptCalls, Place
+from projector.server.background_writes import BackgroundWrites
 from projector.server.http.problems import problem
 from projector.server.ownership import ids_of
 from projector.store.protocol import Store, StoreUnavailableError
@@ -26,9 +27,6 @@ VALUE_MAX_BYTES: Final = 2**20
 """A larger value is not kept: the reasoning before one call takes a few dozen KB."""
 _LOADED_MAX: Final = 1_000
 """IDs of one request that are looked up."""
-_RETRY_S: Final = 1.0
-_LAST_S: Final = 2.0
-"""Seconds for the last values at shutdown."""
 
 
 class CallKeeper:
@@ -55,8 +53,8 @@ class CallKeeper:
         self._clock = clock
         self._values: OrderedDict[str, bytes] = OrderedDict()
         self._bytes = 0
-        self._unwritten: dict[str, bytes] = {}
-        self._writing: asyncio.Task[None] | None = None
+        # a value that is not in memory any more was one too many
+        self._unwritten = BackgroundWrites[str, bytes](self._put, self._values.__contains__)
 
     def keep(self, caller: str, call_id: str, place: Place, own: Any, before: tuple[Any, ...]) -> None:
         """Keep what belongs to a call; nothing, if it has the ID of an earlier one, takes the place of what that had.
@@ -70,7 +68,7 @@ class CallKeeper:
             return
         self._add(key, value)
         if self._store is not None:
-            self._unwritten[key] = value
+            self._unwritten.waiting[key] = value
 
     async def load(self, body: Mapping[str, Any], caller: str) -> KeptCalls:
         """Return what is kept of the calls that a request names; raise `Problem` if the store is away."""
@@ -91,25 +89,15 @@ class CallKeeper:
 
     def write(self) -> None:
         """Write what is new to the store, in the background."""
-        if self._unwritten and (self._writing is None or self._writing.done()):
-            self._writing = asyncio.create_task(self._write())
+        self._unwritten.start()
 
     async def aclose(self) -> None:
         """Write what is new, for a moment."""
-        self.write()
-        if self._writing is not None:
-            await asyncio.wait([self._writing], timeout=_LAST_S)
-            self._writing.cancel()
+        await self._unwritten.aclose()
 
-    async def _write(self) -> None:
-        while self._unwritten and self._store is not None:
-            batch, self._unwritten = self._unwritten, {}
-            try:
-                await asyncio.gather(*(self._store.put(KIND, *pair, self.ttl_s) for pair in batch.items()))
-            except StoreUnavailableError:
-                kept = {key: value for key, value in batch.items() if key in self._values}  # the others were too many
-                self._unwritten = {**kept, **self._unwritten}
-                await asyncio.sleep(_RETRY_S)
+    async def _put(self, batch: dict[str, bytes]) -> None:
+        if self._store is not None:
+            await asyncio.gather(*(self._store.put(KIND, *pair, self.ttl_s) for pair in batch.items()))
 
     def _add(self, key: str, value: bytes) -> None:
         self._bytes += len(value) - len(self._values.pop(key, b""))

@@ -16,6 +16,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from projector.contracts import codec
 from projector.contracts.limits import ID_MAX_CHARS
 from projector.dialects.ag_ui.tool_writer import INTERRUPT_PREFIX
+from projector.server.background_writes import BackgroundWrites
 from projector.server.http.problems import problem
 from projector.store.protocol import Store, StoreUnavailableError
 
@@ -27,9 +28,6 @@ _LOADED_MAX: Final = 1_000
 """IDs of one request that are looked up in the store."""
 _LATE_S: Final = (0.05, 0.2)
 """Pauses before a response is looked up again: it may have ended at another server a moment ago."""
-_RETRY_S: Final = 1.0
-_LAST_S: Final = 2.0
-"""Seconds for the last entries at shutdown."""
 
 Kind: TypeAlias = Literal["response", "item", "conversation", "place", "approval"]
 _LOADED: Final[Sequence[Kind]] = ("response", "item", "conversation", "place", "approval")
@@ -55,8 +53,7 @@ class Ownership:
         self._kept_max = kept_max
         # a dict takes linear time to find its first key
         self._kept: Mapping[Kind, OrderedDict[str, _Owner]] = {kind: OrderedDict() for kind in _LOADED}
-        self._unwritten: dict[tuple[Kind, str], _Owner] = {}
-        self._writing: asyncio.Task[None] | None = None
+        self._unwritten = BackgroundWrites[tuple[Kind, str], _Owner](self._put)
 
     # the store
 
@@ -93,15 +90,11 @@ class Ownership:
 
     def write(self) -> None:
         """Write what is new to the store, in the background. Entries are added in threads too, so they only wait."""
-        if self._unwritten and (self._writing is None or self._writing.done()):
-            self._writing = asyncio.create_task(self._write())
+        self._unwritten.start()
 
     async def aclose(self) -> None:
         """Write what is new, for a moment."""
-        self.write()
-        if self._writing is not None:
-            await asyncio.wait([self._writing], timeout=_LAST_S)
-            self._writing.cancel()
+        await self._unwritten.aclose()
 
     async def _load(self, ids: Sequence[str]) -> None:
         if self._store is None:
@@ -119,20 +112,16 @@ class Ownership:
             if value is not None:
                 self._keep("response", key, _read(value), is_loaded=True)
 
-    async def _write(self) -> None:
-        """Write what is new, until nothing is. The first owner of an ID keeps it, but of an approval the newest."""
-        while self._unwritten and self._store is not None:
-            batch, self._unwritten = self._unwritten, {}
-            try:
-                for kind in _LOADED:
-                    values = {key: _written(owner) for (one, key), owner in batch.items() if one == kind}
-                    if kind == "approval":
-                        await asyncio.gather(*(self._store.put(kind, *pair, _KEPT_S) for pair in values.items()))
-                    elif values:
-                        await self._store.claim_many(kind, values, _KEPT_S)
-            except StoreUnavailableError:
-                self._unwritten = {**batch, **self._unwritten}
-                await asyncio.sleep(_RETRY_S)
+    async def _put(self, batch: dict[tuple[Kind, str], _Owner]) -> None:
+        """Write a batch. The first owner of an ID keeps it, but of an approval the newest."""
+        if self._store is None:
+            return
+        for kind in _LOADED:
+            values = {key: _written(owner) for (one, key), owner in batch.items() if one == kind}
+            if kind == "approval":
+                await asyncio.gather(*(self._store.put(kind, *pair, _KEPT_S) for pair in values.items()))
+            elif values:
+                await self._store.claim_many(kind, values, _KEPT_S)
 
     # responses, items, approvals, conversations
 
@@ -208,9 +197,9 @@ class Ownership:
         if len(kept) > self._kept_max:
             kept.popitem(last=False)
         if self._store is not None and not is_loaded:
-            self._unwritten[kind, key] = owner
-            if len(self._unwritten) > self._kept_max:  # the store has been away for long
-                del self._unwritten[next(iter(self._unwritten))]
+            self._unwritten.waiting[kind, key] = owner
+            if len(self._unwritten.waiting) > self._kept_max:  # the store has been away for long
+                del self._unwritten.waiting[next(iter(self._unwritten.waiting))]
 
     def _upstream(self, kind: Kind, key: object) -> str | None:
         owner = self._kept[kind].get(key) if isinstance(key, str) else None

@@ -10,7 +10,6 @@ from projector.contracts.kinds import VENDOR
 from projector.conversation.entries import (
     ASSISTANT,
     USER,
-    Content,
     Entry,
     File,
     Image,
@@ -22,7 +21,7 @@ from projector.conversation.entries import (
     ToolCall,
     ToolOutput,
 )
-from projector.conversation.given_members import Given
+from projector.conversation.given_members import Given, content_of, part_of
 from projector.conversation.model_request import Body, Item, ModelRequest
 
 SIGNATURE: Final = f"{VENDOR}."
@@ -108,7 +107,7 @@ def read_request(body: Mapping[str, Any]) -> ModelRequest:
 
 
 def _system(given: Given) -> Iterator[Entry]:
-    content = _content(given, "system") if "system" in given.members else ""
+    content = content_of(given, "system", PARTS) if "system" in given.members else ""
     if content:
         yield Message("system", content)
 
@@ -140,7 +139,7 @@ def _entries(message: Given) -> Iterator[Entry]:
     for block in message.objects("content"):
         read = ENTRIES.get(block.text("type"))
         if read is None:
-            parts.append(_part(block))
+            parts.append(part_of(block, PARTS))
             continue
         if parts:
             yield Message(role, tuple(parts))
@@ -156,7 +155,7 @@ def _call(block: Given) -> Iterator[Entry]:
 
 
 def _result(block: Given) -> Iterator[Entry]:
-    content = _content(block, "content") if "content" in block.members else ""
+    content = content_of(block, "content", PARTS) if "content" in block.members else ""
     yield ToolOutput(block.text("tool_use_id"), content)
 
 
@@ -178,17 +177,6 @@ ENTRIES: Final[Mapping[str, Callable[[Given], Iterator[Entry]]]] = {
     "redacted_thinking": _nothing,
 }
 """Type of a block that is no part of a message -> what reads it."""
-
-
-def _content(given: Given, name: str) -> Content:
-    if isinstance(given.members.get(name), str):
-        return given.text(name)
-    return tuple(_part(block) for block in given.objects(name))
-
-
-def _part(block: Given) -> Part:
-    read = PARTS.get(block.text("type"))
-    return block.unsupported("type") if read is None else read(block)
 
 
 def _url(block: Given) -> str:

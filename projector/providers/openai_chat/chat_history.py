@@ -21,7 +21,7 @@ from projector.conversation.entries import (
     ToolCall,
     ToolOutput,
 )
-from projector.conversation.given_members import Given
+from projector.conversation.given_members import Given, content_of
 from projector.providers.openai_chat.chat_messages import CALLS
 
 IGNORED: Final[Mapping[str, str]] = {
@@ -93,16 +93,9 @@ READERS: Final[Mapping[str, Callable[[Given, Mapping[str, CallKind]], Iterator[E
 
 
 def _content(message: Given, name: str) -> Content:
-    if isinstance(message.members.get(name), str):
-        return message.text(name)
     if name not in message.members:
         message.text(name)  # which is missing
-    return tuple(_part(part) for part in message.objects(name))
-
-
-def _part(part: Given) -> Part:
-    read = PARTS.get(part.text("type"))
-    return part.unsupported("type") if read is None else read(part)
+    return content_of(message, name, PARTS)
 
 
 def _image(part: Given) -> Image:

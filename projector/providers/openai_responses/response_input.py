@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import Final, cast
 
 from projector.conversation.entries import (
-    Content,
     Conversation,
     Entry,
     File,
@@ -22,7 +21,7 @@ from projector.conversation.entries import (
     ToolOutput,
     user_text,
 )
-from projector.conversation.given_members import Given
+from projector.conversation.given_members import Given, content_of
 
 ROLES: Final = frozenset({"user", "assistant", "system", "developer"})
 
@@ -44,18 +43,7 @@ def _message(item: Given) -> Message:
     role = item.text("role")
     if role not in ROLES:
         item.unsupported("role")
-    return Message(cast("Role", role), _content(item, "content"), item.text_or_none("phase"))
-
-
-def _content(item: Given, name: str) -> Content:
-    if isinstance(item.members.get(name), str):
-        return item.text(name)
-    return tuple(_part(part) for part in item.objects(name))
-
-
-def _part(part: Given) -> Part:
-    read = PARTS.get(part.text("type"))
-    return part.unsupported("type") if read is None else read(part)
+    return Message(cast("Role", role), content_of(item, "content", PARTS), item.text_or_none("phase"))
 
 
 def _image(part: Given) -> Image:
@@ -91,9 +79,11 @@ PARTS: Final[Mapping[str, Callable[[Given], Part]]] = {
 READERS: Final[Mapping[str, Callable[[Given], Entry]]] = {
     "message": _message,
     "function_call": lambda item: ToolCall(item.text("call_id"), item.text("name"), item.text("arguments")),
-    "function_call_output": lambda item: ToolOutput(item.text("call_id"), _content(item, "output")),
+    "function_call_output": lambda item: ToolOutput(item.text("call_id"), content_of(item, "output", PARTS)),
     "custom_tool_call": lambda item: ToolCall(item.text("call_id"), item.text("name"), item.text("input"), "custom"),
-    "custom_tool_call_output": lambda item: ToolOutput(item.text("call_id"), _content(item, "output"), "custom"),
+    "custom_tool_call_output": lambda item: ToolOutput(
+        item.text("call_id"), content_of(item, "output", PARTS), "custom"
+    ),
     "mcp_call": _server_call,
     "reasoning": _reasoning,
 }
