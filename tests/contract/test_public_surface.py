@@ -16,7 +16,8 @@ import pytest
 
 import projector
 import projector.server
-from projector import Pipeline, PublicStreamProjector, StreamContext, build_pipeline, cli
+from projector import Pipeline, PublicStreamProjector, StreamContext, build_pipeline, cli, providers
+from projector.cli import commands
 from projector.cli.commands import COMMANDS, Command, build_parser
 from projector.dialects import DIALECTS
 from projector.providers import PROVIDERS
@@ -169,6 +170,10 @@ def test_every_command_has_a_function_and_an_example(command: Command) -> None:
     for example in command.examples:
         words = shlex.split(re.search(r"projector ([^|>)]*)", example)[1].rstrip('"'))  # type: ignore[index]  # else no example
         build_parser().parse_args(words)
+
+
+def test_the_default_provider_is_that_of_the_library() -> None:
+    assert commands.DEFAULT_PROVIDER == providers.DEFAULT_PROVIDER
 
 
 def test_the_configuration_has_two_commands() -> None:

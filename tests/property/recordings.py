@@ -71,10 +71,11 @@ def _unescaped(match: re.Match[str]) -> str:
     return chr(int(match[1], 16)) if match[1] else {"n": "\n", "r": "\r", "t": "\t"}.get(match[2], match[2])
 
 
-def essence(said: bytes, finder: Finder = FINDER) -> tuple[list[object], dict[object, str]]:
+def essence(said: bytes, finder: Finder = FINDER, *, is_cut: bool = False) -> tuple[list[object], dict[object, str]]:
     """Return the content of a public stream without the cuts of its deltas: all other events, and the joined texts.
 
-    What a recording withholds is withheld here, too; notices are left out, for the mark of a recording has none.
+    What a recording withholds is withheld here, too; notices are left out, for the mark of a recording has none. In a
+    stream that is cut off, a value at the end is held back, but its mark in a recording is not.
     """
     texts: dict[object, str] = defaultdict(str)
     others: list[object] = []
@@ -84,9 +85,8 @@ def essence(said: bytes, finder: Finder = FINDER) -> tuple[list[object], dict[ob
             texts[tuple(sorted((name, str(frame.get(name))) for name in ("kind", *_PLACES)))] += frame["delta"]
         else:
             others.append(clean(frame, finder))
-    # what the end of a stream cuts off is held back, and the mark of a recording in its place is not
-    cleaned = {place: without(text, finder.spans(text)) for place, text in texts.items()}
-    return others, {place: text.removesuffix('"<redacted>"') for place, text in cleaned.items()}
+    mark = '"<redacted>"' if is_cut else ""
+    return others, {place: without(text, finder.spans(text)).removesuffix(mark) for place, text in texts.items()}
 
 
 def clean(value: object, finder: Finder) -> object:

@@ -44,10 +44,11 @@ COMPARISONS: Final = 2_000 * EFFORT if EFFORT > 1 else 8_000
 """Comparisons of `make test-all`, which are the same in every run, or of `make fuzz`."""
 _GROUPS: Final = 16
 OPEN: Final = {
-    66: "`block`: a zone that machines read, over three parts, blocks a part later in a pipeline",
-    234: "a backslash more is withheld where an escape is cut off at the end of a text",
+    66: "not as the redactor | pipeline | ('block', 'openai_responses parts public_sse_v1', (('74081',), ",
+    234: "more withheld | texts | ('report+values', 'parts closed at once', ",
 }
-"""Seed -> a difference that is known and not mended yet."""
+"""Seed -> the beginning of a difference that is known and not mended yet: a zone that machines read, over three parts,
+blocks a part later; a backslash more is withheld where an escape is cut off at the end of a text."""
 _MOST_FAILURES: Final = int(os.environ.get("PROJECTOR_TESTS_FAILURES", "5"))
 _FEW: Final = 24
 
@@ -466,6 +467,6 @@ def test_cuts_change_nothing(group: int) -> None:
     while count < COMPARISONS // _GROUPS and len(found) < _MOST_FAILURES:
         compared, failures = run(seed)
         count += compared
-        found += failures if seed not in OPEN else []
+        found += [one for one in failures if seed not in OPEN or not one.startswith(OPEN[seed])]
         seed += _GROUPS
     assert found == [], "\n".join([f"{count} comparisons", *found])

@@ -60,7 +60,8 @@ def test_a_recording_replays_as_its_stream_without_secrets(case: replay.Case, tm
     copy, withheld = recording_of(case, tmp_path)
     for dialect in DIALECTS if not withheld else ("public_sse_v1",):
         before, now = replay.play(case, dialect), replay.play(copy, dialect)
-        assert now == before if not withheld else essence(now) == essence(before)
+        is_cut = b'"code":"upstream_truncated"' in before
+        assert now == before if not withheld else essence(now, is_cut=is_cut) == essence(before, is_cut=is_cut)
 
 
 @each_case
