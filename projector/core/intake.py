@@ -58,6 +58,8 @@ _RELEASED: Final = _Released()
 
 RUN_MIN: Final = 3
 """Deltas that continue a text before their shape is read; beginning a run costs as much as two of them."""
+READ_MIN: Final = 2
+"""Messages of a read for which a run pays: one by itself, as a model sends it, costs less when it is read as usual."""
 VAIN_MAX: Final = 8
 """Runs in a row that may be too short: messages with varying members have no shape."""
 
@@ -153,20 +155,21 @@ class PipelineBranch:
                 return output
         messages = self._decoder.feed(data)
         output += self.pass_on(messages)
-        text = self._projector.open_text
-        if text is not None and text.count >= RUN_MIN and self._vain < VAIN_MAX:
-            self._begin_run(text, messages[-1:])
+        if len(messages) >= READ_MIN and self._vain < VAIN_MAX:
+            self._begin_run(messages[-1])
         return output
 
-    def _begin_run(self, text: OpenText, last: list[SseMessage | Fault]) -> None:
+    def _begin_run(self, last: SseMessage | Fault) -> None:
         """Read the next messages by the shape of the last one, if it continued a text and nothing else."""
-        decoder, stage = self._decoder, self._stage
+        decoder, stage, text = self._decoder, self._stage, self._projector.open_text
+        if text is None or text.count < RUN_MIN:
+            return
         if not isinstance(stage, ShapedStage):
             self._vain = VAIN_MAX
             return
-        if not last or isinstance(last[0], Fault) or not isinstance(decoder, SseDecoder):
+        if isinstance(last, Fault) or not isinstance(decoder, SseDecoder):
             return
-        shape = _shape_of(last[0], stage) if decoder.most_bytes >= MESSAGE_MAX_BYTES else None
+        shape = _shape_of(last, stage) if decoder.most_bytes >= MESSAGE_MAX_BYTES else None
         if shape is None:
             self._vain += 1
             return
@@ -178,7 +181,7 @@ class PipelineBranch:
             decoder.feed(unfinished)  # completes no message: it did not before
 
     def _read_run(self, run: Run, data: bytes) -> tuple[list[Output], bytes]:
-        """Read messages by their shape; return the bytes of others behind them, which end the run."""
+        """Read messages by their shape; return the bytes that are left when the run ends."""
         text, shape, stage = run
         if self._projector.open_text is not text:
             return [], self._end_run() + data
@@ -187,9 +190,9 @@ class PipelineBranch:
         if deltas.texts:
             numbers = stage.skip(deltas.texts, deltas.numbers)
             output = self._projector.repeat(text, deltas._replace(numbers=numbers) if numbers else deltas)
-        if deltas.rest:
-            self._end_run()
-        return output, deltas.rest
+        if deltas.rest or len(deltas.texts) < READ_MIN:
+            return output, self._end_run() + deltas.rest
+        return output, b""
 
     def _end_run(self) -> bytes:
         """Return the bytes that were read for the next message of a run."""

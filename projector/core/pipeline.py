@@ -225,7 +225,6 @@ class Pipeline:
         if self._projector.ended:
             return b""
         self._projector.tick(self._timestamps.write(self._clock()))
-        self._projector.mark_sent()
         try:
             output = self._encode(step(*arguments))
         except Exception:  # noqa: BLE001 - after any failure the client gets a terminal
