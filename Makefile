@@ -45,6 +45,7 @@ bench: .venv/dev            # cost per event and of start-up, as ratios
 	$(BIN)/python bench/run.py
 	$(BIN)/python bench/linear.py
 	$(BIN)/python bench/startup.py
+	$(BIN)/python -m bench.instructions
 
 bench-store: .venv/dev      # the cost of storing and reading an event, in each store
 	$(BIN)/python -m bench.store

@@ -35,7 +35,7 @@ class EnvelopeWriter:
     """Adds the envelope to the frames of one stream.
 
     It also tracks `output_item.added` and `output_item.done`: these items can be closed even if no other state can be
-    trusted. `mark_sent` and `roll_back` undo frames that could not be sent.
+    trusted. `roll_back` undoes the frames of a step that could not be sent.
 
     Args:
         stream_id: ID of the stream.
@@ -53,11 +53,14 @@ class EnvelopeWriter:
         self._branch = 0
         self._open: dict[object, Announced] = {}
         self._unsent: list[tuple[object, Announced | None]] = []
-        """The state of each item before each change since the last `mark_sent`."""
+        """The state of each item before each change since the last `tick`."""
 
-    def set_time(self, timestamp: str) -> None:
-        """Set the timestamp of the following frames."""
+    def tick(self, timestamp: str) -> None:
+        """Begin a step: record that all frames so far were sent, and set the timestamp of the following ones."""
         self._envelope["server_timestamp"] = timestamp
+        self._sent_id = self._event_id
+        if self._unsent:
+            self._unsent.clear()
 
     def wrap(self, output: list[Frame], context: Mapping[str, object], event: CanonicalEvent) -> list[Frame]:
         """Add the envelope to frames; only public ones have an event id of their own (D1).
@@ -157,14 +160,8 @@ class EnvelopeWriter:
         entered = [] if branch == self._branch else [frames.branch(branch)]
         return self.wrap([*entered, frame], context, NO_EVENT)
 
-    def mark_sent(self) -> None:
-        """Record that all frames so far were sent."""
-        self._sent_id = self._event_id
-        if self._unsent:
-            self._unsent.clear()
-
     def roll_back(self) -> None:
-        """Undo all frames since the last `mark_sent`: ids are used again, items are open or unknown as before."""
+        """Undo all frames since the last `tick`: ids are used again, items are open or unknown as before."""
         self._event_id = self._sent_id
         for item_id, before in reversed(self._unsent):
             self._set_item(item_id, before)

@@ -17,7 +17,7 @@ from projector.core.delta_frames import Output
 from projector.core.faults import FAULTS, Fault, check_fault
 from projector.core.handlers.messages import OpenText
 from projector.core.input_formats import MakeDecoder
-from projector.core.message_shape import MESSAGE_MAX_BYTES, MessageShape, shape_of
+from projector.core.message_shape import MESSAGE_MAX_BYTES, MessageShape, ShapedStage, shape_of
 from projector.core.projector import PublicStreamProjector
 from projector.core.sse import SseDecoder, SseMessage
 from projector.core.state import StreamState
@@ -53,21 +53,17 @@ class _Released:
     def close(self) -> list[Any]:
         return []
 
-    def slots(self, _message: object, _name: str, /) -> None:
-        return None
-
-    def skip(self, _texts: object, _numbers: object, /) -> tuple[()]:
-        return ()
-
 
 _RELEASED: Final = _Released()
 
 RUN_MIN: Final = 3
 """Deltas that continue a text before their shape is read; beginning a run costs as much as two of them."""
+READ_MIN: Final = 2
+"""Messages of a read for which a run pays: one by itself, as a model sends it, costs less when it is read as usual."""
 VAIN_MAX: Final = 8
 """Runs in a row that may be too short: messages with varying members have no shape."""
 
-Run: TypeAlias = tuple[OpenText, MessageShape]
+Run: TypeAlias = tuple[OpenText, MessageShape, ShapedStage]
 
 
 @dataclass(eq=False)
@@ -159,54 +155,50 @@ class PipelineBranch:
                 return output
         messages = self._decoder.feed(data)
         output += self.pass_on(messages)
-        text = self._projector.open_text
-        if text is not None and text.count >= RUN_MIN and self._vain < VAIN_MAX:
-            self._begin_run(text, messages[-1:])
+        if len(messages) >= READ_MIN and self._vain < VAIN_MAX:
+            self._begin_run(messages[-1])
         return output
 
-    def _begin_run(self, text: OpenText, last: list[SseMessage | Fault]) -> None:
+    def _begin_run(self, last: SseMessage | Fault) -> None:
         """Read the next messages by the shape of the last one, if it continued a text and nothing else."""
-        decoder = self._decoder
-        if not last or isinstance(last[0], Fault) or not isinstance(decoder, SseDecoder):
+        decoder, stage, text = self._decoder, self._stage, self._projector.open_text
+        if text is None or text.count < RUN_MIN:
             return
-        shape = self._shape_of(last[0]) if decoder.most_bytes >= MESSAGE_MAX_BYTES else None
+        if not isinstance(stage, ShapedStage):
+            self._vain = VAIN_MAX
+            return
+        if isinstance(last, Fault) or not isinstance(decoder, SseDecoder):
+            return
+        shape = _shape_of(last, stage) if decoder.most_bytes >= MESSAGE_MAX_BYTES else None
         if shape is None:
             self._vain += 1
             return
         unfinished = decoder.take_unfinished()
         if shape.may_begin(unfinished):
             shape.unfinished = unfinished
-            self._run_of = text, shape
+            self._run_of = text, shape, stage
         else:
             decoder.feed(unfinished)  # completes no message: it did not before
 
-    def _shape_of(self, message: SseMessage) -> MessageShape | None:
-        try:
-            tree = codec.loads(message.data)
-        except codec.CodecError:
-            return None  # a message that nobody reads
-        slots = self._stage.slots(tree, message.event) if type(tree) is dict else None
-        return shape_of(message, tree, slots) if slots is not None else None
-
     def _read_run(self, run: Run, data: bytes) -> tuple[list[Output], bytes]:
-        """Read messages by their shape; return the bytes of others behind them, which end the run."""
-        text, shape = run
+        """Read messages by their shape; return the bytes that are left when the run ends."""
+        text, shape, stage = run
         if self._projector.open_text is not text:
             return [], self._end_run() + data
         deltas = shape.read(data)
         output: list[Output] = []
         if deltas.texts:
-            numbers = self._stage.skip(deltas.texts, deltas.numbers)
+            numbers = stage.skip(deltas.texts, deltas.numbers)
             output = self._projector.repeat(text, deltas._replace(numbers=numbers) if numbers else deltas)
-        if deltas.rest:
-            self._end_run()
-        return output, deltas.rest
+        if deltas.rest or len(deltas.texts) < READ_MIN:
+            return output, self._end_run() + deltas.rest
+        return output, b""
 
     def _end_run(self) -> bytes:
         """Return the bytes that were read for the next message of a run."""
         if self._run_of is None:
             return b""
-        _, shape = self._run_of
+        _, shape, _ = self._run_of
         self._run_of = None
         self._vain = 0 if shape.count >= RUN_MIN else self._vain + 1
         return shape.unfinished
@@ -337,6 +329,15 @@ class RecordedBranches(PipelineBranch):
     def _select(self, branch: PipelineBranch) -> list[Frame]:
         self._current = branch
         return branch.enter()
+
+
+def _shape_of(message: SseMessage, stage: ShapedStage) -> MessageShape | None:
+    try:
+        tree = codec.loads(message.data)
+    except codec.CodecError:
+        return None  # a message that nobody reads
+    slots = stage.slots(tree, message.event) if type(tree) is dict else None
+    return shape_of(message, tree, slots) if slots is not None else None
 
 
 def _is_expensive(data: bytes) -> bool:

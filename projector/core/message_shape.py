@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from operator import itemgetter
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from projector.contracts import codec
 from projector.core.delta_frames import TEXT_MAX_CHARS
@@ -47,6 +47,29 @@ class Slots(NamedTuple):
     """A text that nobody reads. A message need not have it."""
     stops: str = ""
     """Characters that the delta does not contain."""
+
+
+@runtime_checkable
+class ShapedStage(Protocol):
+    """A provider stage that may be passed over for deltas of a text; any other one is fed each message."""
+
+    def slots(self, message: Mapping[str, Any], name: str, /) -> Slots | None:
+        """Return what may differ in further messages with a delta of the text that the last message continued.
+
+        None if it was no such message, or these may mean more than their text.
+
+        Args:
+            message: the JSON of the last message.
+            name: its event name.
+        """
+
+    def skip(self, texts: Sequence[str], numbers: Sequence[int], /) -> Sequence[int]:
+        """Record deltas that were read without this stage; return their sequence numbers if the API has none.
+
+        Args:
+            texts: the deltas.
+            numbers: their sequence numbers, which rise; empty if the API has none.
+        """
 
 
 class Deltas(NamedTuple):

@@ -225,7 +225,6 @@ class Pipeline:
         if self._projector.ended:
             return b""
         self._projector.tick(self._timestamps.write(self._clock()))
-        self._projector.mark_sent()
         try:
             output = self._encode(step(*arguments))
         except Exception:  # noqa: BLE001 - after any failure the client gets a terminal
@@ -257,8 +256,9 @@ class Pipeline:
                 sent += [data for _, data in events] if self._sends_frames else [None] * len(one.texts)
             else:
                 events = self._write(one)
-                is_delta = self._sends_frames and events and "delta" in one  # others may have been truncated for it
-                sent.append(codec.to_keep(events[0][1]) if is_delta and self.on_output is not None else None)
+                keeps = self.on_output is not None and self._sends_frames and events
+                # the JSON of deltas only: other frames may have been truncated for it
+                sent.append(codec.to_keep(events[0][1]) if keeps and "delta" in one else None)
             wire += events
         if output and self.on_output is not None:
             self.on_output(output, sent)

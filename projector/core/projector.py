@@ -80,8 +80,11 @@ class PublicStreamProjector:
         return self._open_text
 
     def tick(self, timestamp: str) -> None:
-        """Set the timestamp of the following frames; the clock is read once per call of the pipeline (D2)."""
-        self._envelopes.set_time(timestamp)
+        """Begin a step, with the timestamp of its frames; the clock is read once per call of the pipeline (D2).
+
+        All frames so far were sent, for `fail_closed`.
+        """
+        self._envelopes.tick(timestamp)
 
     @property
     def dropped(self) -> Counter[str]:
@@ -266,10 +269,6 @@ class PublicStreamProjector:
         """End the bytes of this branch."""
         return self._signal(Signal.EOF)
 
-    def mark_sent(self) -> None:
-        """Record that all frames so far were sent, for `fail_closed`."""
-        self._envelopes.mark_sent()
-
     def release(self) -> None:
         """Release the content of an ended stream, because the caller may keep the object."""
         self._open_text = None
@@ -285,7 +284,7 @@ class PublicStreamProjector:
 
         Args:
             fault: the fault of the terminal event.
-            is_unsent: whether the frames since the last `mark_sent` could not be sent; they are undone.
+            is_unsent: whether the frames since the last `tick` could not be sent; they are undone.
         """
         self._end()
         if is_unsent:

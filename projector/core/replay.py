@@ -97,5 +97,5 @@ class StreamReplay:
         if self.ended:
             return b""
         envelopes = self._envelopes or EnvelopeWriter(stream_id, frozenset())
-        envelopes.set_time(Timestamps().write(at_s))
+        envelopes.tick(Timestamps().write(at_s))
         return self.feed(envelopes.close(endings.own_error(FAULTS["stream_interrupted"])))

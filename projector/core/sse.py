@@ -155,18 +155,13 @@ class SseDecoder:
         """
         if self._is_over:
             return []
-        messages = self._decode(data)
+        most = self._event_bytes + len(self._lines.rest) + len(data)
+        lines = self._lines.feed(data)
+        messages = self._read(lines) if most <= self.most_bytes else self._read_near_limit(lines)
         if not self._is_over:
             return messages
         end = next(at for at, message in enumerate(messages) if isinstance(message, Fault))
         return messages[: end + 1]
-
-    def _decode(self, data: bytes) -> list[SseMessage | Fault]:
-        most = self._event_bytes + len(self._lines.rest) + len(data)
-        lines = self._lines.feed(data)
-        if most > self.most_bytes:
-            return self._read_near_limit(lines)
-        return self._read(lines)
 
     def close(self) -> list[SseMessage | Fault]:
         """End the input; return the unfinished last event if its data is whole (1).

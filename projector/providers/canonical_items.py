@@ -40,15 +40,12 @@ class Message(_Item):
 
     def __init__(self, item_id: str, output_index: int) -> None:
         super().__init__(item_id, output_index)
+        self.has_text = False
+        """Whether there is a text that a citation can belong to."""
         self._texts: Gathered[str] = Gathered()
         self._refusals: Gathered[str] = Gathered()
         self._annotations: list[Annotation] = []
         self._indexes: dict[str, int] = {}
-
-    @property
-    def has_text(self) -> bool:
-        """Whether there is a text that a citation can belong to."""
-        return bool(self._texts)
 
     def added(self) -> Event:
         """Return the event that announces the message."""
@@ -56,6 +53,7 @@ class Message(_Item):
 
     def text(self, delta: str) -> Event:
         """Return a delta of the text."""
+        self.has_text = True
         self._texts.add(delta)
         return {  # nearly every event of a stream: one literal, no call
             "type": "response.output_text.delta",

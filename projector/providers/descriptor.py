@@ -6,7 +6,7 @@ Rows are `lazy`: a module is imported when its function is called, so that readi
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
@@ -16,14 +16,17 @@ if TYPE_CHECKING:  # a descriptor is read by commands that must start without py
     from projector.conversation.model_request import ModelRequest
     from projector.core.canonical import CanonicalEvent
     from projector.core.faults import Fault
-    from projector.core.message_shape import Slots
     from projector.core.sse import SseMessage
     from projector.providers.error_shapes import ReportedError
     from projector.providers.recording_shape import RecordingShape
 
 
 class ProviderStage(Protocol):
-    """Translates the messages of one response into canonical events."""
+    """Translates the messages of one response into canonical events.
+
+    Nothing else is needed. A stage that may be passed over for deltas is a `projector.core.message_shape.ShapedStage`,
+    too.
+    """
 
     dropped: Counter[str]
     """Input that was not translated, by name or reason."""
@@ -33,24 +36,6 @@ class ProviderStage(Protocol):
 
     def close(self) -> list[CanonicalEvent | Fault]:
         """Return the events that the end of input causes."""
-
-    def slots(self, message: Mapping[str, Any], name: str, /) -> Slots | None:
-        """Return what may differ in further messages with a delta of the text that the last message continued.
-
-        None if it was no such message, or these may mean more than their text.
-
-        Args:
-            message: the JSON of the last message.
-            name: its event name.
-        """
-
-    def skip(self, texts: Sequence[str], numbers: Sequence[int], /) -> Sequence[int]:
-        """Record deltas that were read without this stage; return their sequence numbers if the API has none.
-
-        Args:
-            texts: the deltas.
-            numbers: their sequence numbers, which rise; empty if the API has none.
-        """
 
 
 class BodyReader(Protocol):

@@ -75,12 +75,6 @@ class ToyStage:
         self._has_begun = False
         self._number = 0
 
-    def slots(self, message, name):
-        return None
-
-    def skip(self, texts, numbers):
-        return ()
-
     def feed(self, message):
         line = codec.loads(message.data)
         events = []

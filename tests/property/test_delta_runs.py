@@ -189,6 +189,11 @@ def as_lines(messages: Sequence[dict[str, Any]], style: Style) -> list[bytes]:
     return [line.encode("utf-8", "surrogatepass") for line in lines]
 
 
+def as_reads(blocks: Sequence[bytes]) -> list[bytes]:
+    """Return reads of several messages: one by itself is read as usual."""
+    return [b"".join(blocks[at : at + RUN_MIN]) for at in range(0, len(blocks), RUN_MIN)]
+
+
 @cache
 def redactor_of(policy: str) -> Redactor:
     return Redactor(Policy.load(POLICIES[policy]))
@@ -272,7 +277,7 @@ def test_shapes_change_nothing(api: Api, data: st.DataObject) -> None:
     policy = data.draw(st.sampled_from(["off", "off", *POLICIES]))
     options = {name: data.draw(st.booleans()) for name in ("hooks", "runs")}
     options["profile"] = data.draw(st.sampled_from(PROFILES))
-    reads = cut(b"".join(as_sse(messages, noise, style)), data.draw(st.lists(PLACES, min_size=8, max_size=40)))
+    reads = cut(b"".join(as_sse(messages, noise, style)), data.draw(st.lists(PLACES, min_size=3, max_size=40)))
     played, plain = (start(api, policy, dialect, way, **options) for way in ("sse", "ndjson"))
     said = b"".join([*map(played.pipeline.feed, reads), played.pipeline.close()])
     expected = b"".join([*map(plain.pipeline.feed, as_lines(messages, style)), plain.pipeline.close()])
@@ -289,24 +294,29 @@ HOST_CALLS: Final = st.one_of(CALLS, st.just(("host", {"type": "projector.contex
 def test_a_host_may_act_within_a_run(api: Api, data: st.DataObject) -> None:
     messages, _ = data.draw(streams(api))
     style = data.draw(STYLES)
-    calls = data.draw(st.dictionaries(st.integers(0, len(messages)), HOST_CALLS, max_size=3))
+    calls = data.draw(st.dictionaries(st.integers(0, len(messages) // RUN_MIN), HOST_CALLS, max_size=3))
     is_run = data.draw(st.booleans())
     outputs = []
     for input_format, blocks in (("sse", as_sse(messages, {}, style)), ("ndjson", as_lines(messages, style))):
         played = start(api, "credentials", PUBLIC, input_format, run=is_run)
         said = b""
-        for number, block in enumerate(blocks):
+        for number, read in enumerate(as_reads(blocks)):
             if (call := calls.get(number)) is not None:
                 name, *given_arguments = call
                 said += getattr(played.pipeline, name)(*given_arguments)
-            said += played.pipeline.feed(block)
+            said += played.pipeline.feed(read)
         outputs.append((said + played.pipeline.close(), result(played)))
     assert outputs[0] == outputs[1]
 
 
 @pytest.mark.parametrize("api", APIS.values(), ids=APIS)
-@pytest.mark.parametrize("size", [1, 7, 64, 1_400, 1 << 20])
-def test_a_long_text_is_one_run(api: Api, size: int, runs: list[int]) -> None:
+@pytest.mark.parametrize(("size", "is_run"), [(1, False), (64, False), (200, False), (1_400, True), (1 << 20, True)])
+def test_a_long_text_is_one_run_unless_its_messages_come_alone(
+    api: Api,
+    size: int,
+    is_run: bool,  # noqa: FBT001 - a row
+    runs: list[int],
+) -> None:
     style = Style((",", ":"), is_ascii=False, padding=-1, line="\n", is_named=True)
     texts = [f" word{number % 7}" for number in range(300)]
     messages = [*api.beginning, *(api.delta(number, text) for number, text in enumerate(texts)), *api.end]
@@ -315,18 +325,19 @@ def test_a_long_text_is_one_run(api: Api, size: int, runs: list[int]) -> None:
     reads = [whole[:before], *(whole[at : at + size] for at in range(before, len(whole), size))]
     played = start(api, "credentials", PUBLIC, "sse")
     b"".join([*map(played.pipeline.feed, reads), played.pipeline.close()])
-    assert max(runs) >= len(texts) - 3 * RUN_MIN
+    assert max(runs) >= len(texts) - 3 * RUN_MIN if is_run else max(runs) <= 1
     assert "".join(frame["delta"] for frame in played.frames if "delta" in frame) == "".join(texts)
 
 
 def test_a_host_event_within_a_run_is_seen_by_the_next_delta() -> None:
     played = start(RESPONSES, "off", PUBLIC, "sse")
-    for number in range(20):
-        if number == 10:
+    messages = [b"data: %b\n\n" % json.dumps(_delta(number, " word")).encode() for number in range(24)]
+    for number, read in enumerate(as_reads(messages)):
+        if number == 4:
             played.pipeline.host({"type": "projector.context", "agent": "writer"})
-        played.pipeline.feed(b"data: %b\n\n" % json.dumps(_delta(number, " word")).encode())
+        played.pipeline.feed(read)
     agents = [frame.get("agent") for frame in played.frames if "delta" in frame]
-    assert agents == [None] * 10 + ["writer"] * 10
+    assert agents == [None] * 12 + ["writer"] * 12
 
 
 class Meaning(NamedTuple):
@@ -360,8 +371,8 @@ def test_what_means_more_than_text_has_no_shape(meaning: Meaning) -> None:
     messages = [*api.beginning, *middle, *api.end]
     style = Style((",", ":"), is_ascii=False, padding=0, line="\n", is_named=True)
     sse, ndjson = (start(api, "off", PUBLIC, way, profile=profile) for way in ("sse", "ndjson"))
-    said = [*map(sse.pipeline.feed, as_sse(messages, {}, style)), sse.pipeline.close()]
-    assert said == [*map(ndjson.pipeline.feed, as_lines(messages, style)), ndjson.pipeline.close()]
+    said = [*map(sse.pipeline.feed, as_reads(as_sse(messages, {}, style))), sse.pipeline.close()]
+    assert said == [*map(ndjson.pipeline.feed, as_reads(as_lines(messages, style))), ndjson.pipeline.close()]
     assert result(sse) == result(ndjson)
 
 
@@ -386,7 +397,8 @@ def test_a_strange_message_within_a_run_is_read_as_usual(message: bytes) -> None
     strange = message.replace(b"}", PLACE + b"}") % b'"delta":" s"'
     lines = [plain % number for number in range(1, 8)] + [strange] + [plain % number for number in range(9, 16)]
     sse, ndjson = (start(RESPONSES, "off", PUBLIC, way) for way in ("sse", "ndjson"))
-    for line in lines:
-        assert sse.pipeline.feed(b"data: " + line + b"\n\n") == ndjson.pipeline.feed(line + b"\n")
+    messages, lines = ([pattern % line for line in lines] for pattern in (b"data: %b\n\n", b"%b\n"))
+    for read, same in zip(as_reads(messages), as_reads(lines), strict=True):
+        assert sse.pipeline.feed(read) == ndjson.pipeline.feed(same)
     assert sse.pipeline.close() == ndjson.pipeline.close()
     assert result(sse) == result(ndjson)

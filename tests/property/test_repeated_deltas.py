@@ -54,7 +54,7 @@ class DrawnFrames:
         self.random = random
         self.frames: list[Frame] = []
         self._envelopes = EnvelopeWriter("stream_1", set())
-        self._envelopes.set_time(TIMES[0])
+        self._envelopes.tick(TIMES[0])
         self._context: dict[str, object] = {"response_id": "resp %s"}
         self._sequence = 0
         self._slots = 0
@@ -186,7 +186,7 @@ class DrawnFrames:
 
     def _add(self, frame: Frame) -> None:
         if self.random.random() < 0.1:
-            self._envelopes.set_time(self.random.choice(TIMES))
+            self._envelopes.tick(self.random.choice(TIMES))
         self._sequence += self.random.choice((1, 1, 1, 7))
         event = {"sequence_number": self._sequence} if self.random.random() < 0.99 else {}
         self.frames += self._envelopes.wrap([frame], self._context, event)

@@ -475,8 +475,8 @@ def on_deltas_fails(_deltas: DeltaFrames) -> None:
 )
 def test_d12_a_listener_that_fails_ends_the_stream(hooks: dict[str, Any]) -> None:
     pipeline = build_pipeline(provider="openai_responses", dialect="public_sse_v1", output_format="ndjson", **hooks)
-    events = ({**HI, "content_index": 0, "sequence_number": number} for number in range(8))
-    said = b"".join([pipeline.feed(sse(event)) for event in (CREATED, *events, COMPLETED)])
+    events = [{**HI, "content_index": 0, "sequence_number": number} for number in range(8)]
+    said = b"".join([pipeline.feed(sse(*read)) for read in ([CREATED, *events[:5]], events[5:], [COMPLETED])])
     assert pipeline.ended
     assert read(said)[-1]["error"] == FAULTS["internal_error"]._asdict()
     assert check_stream(said.splitlines()) == []

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from projector.contracts import codec
 from projector.core import canonical as read
 from projector.core.canonical import CanonicalEvent
 from projector.core.faults import FAULTS, Fault
-from projector.core.message_shape import Slots
 from projector.core.sse import COMMENT, DONE, SseMessage, is_comment
 from projector.providers.anthropic_messages import block_fields as fields
 from projector.providers.anthropic_messages.messages_profile import MessagesProfile
@@ -69,14 +68,6 @@ class AnthropicMessagesStage:
         if self._is_over or self._stop is None:
             return []
         return self._end()
-
-    def slots(self, _event: Mapping[str, Any], _name: str, /) -> Slots | None:
-        """Return None: each message is read."""
-        return None
-
-    def skip(self, _texts: Sequence[str], _numbers: Sequence[int], /) -> Sequence[int]:
-        """Return nothing."""
-        return ()
 
     def on_start(self, event: Mapping[str, Any]) -> list[CanonicalEvent | Fault]:
         """Begin the response; a repeated start is ignored, and one of another response is a fault."""
