@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import re
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -20,7 +19,7 @@ from projector.store.memory import MemoryStore
 from projector.store.protocol import StoreUnavailableError, StreamHead
 from tests.asgi.chaos import R_ONE, events_of
 from tests.asgi.faulty_provider import END, HEAD
-from tests.asgi.killed_servers import CONFIG, Case, fetch, messages_of
+from tests.asgi.killed_servers import CONFIG, Case, fetch, messages_of, unnumbered
 from tests.asgi.process import TWO_APIS, Process, running, serve_with
 
 OUTAGES_S: Final = (2, 9, 12)
@@ -41,7 +40,7 @@ async def provider(lasting_s: float) -> AsyncIterator[int]:
             await reader.readuntil(b"\r\n\r\n")
             events = events_of(R_ONE)
             first = next(one for one in events if b"output_text.delta" in one)
-            delta = re.sub(rb'"sequence_number":\d+,?', b"", first)  # it would be a repetition
+            delta = unnumbered(first)
             at, end = events.index(first), time.monotonic() + lasting_s
             writer.write(HEAD)
             for event in events[:at]:
