@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+import tomllib
+from typing import Any, Final
 
 REPEATED: Final = "it is already written above"
 """What is wrong with a table or a setting that a TOML file has twice."""
@@ -31,6 +32,20 @@ _TOML_HINTS: Final[tuple[tuple[str, str, str], ...]] = (
     ("invalid hex value", r"", "a text with backslashes needs single quotes: `'...'`"),
 )
 """What a TOML parser reports, what the file has there, and how to write it; the first row that fits is used."""
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """Parse TOML; raise `tomllib.TOMLDecodeError`, also where the parser itself raises something else."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        raise
+    except RecursionError:
+        raise tomllib.TOMLDecodeError("Lists and tables are nested too deeply") from None
+    except ValueError:
+        digits = re.search(r"[\d_]{4300}", text)  # the most that Python converts
+        line = text.count("\n", 0, digits.start()) + 1 if digits else 1
+        raise tomllib.TOMLDecodeError(f"A number has too many digits (at line {line}, column 1)") from None
 
 
 def toml_problem(error: ValueError, text: str = "") -> str:

@@ -15,6 +15,9 @@ EXIT_INTERRUPTED = 130  # 128 + SIGINT, the shell convention
 def main(argv: list[str] | None = None) -> int:
     """Run one command and return its exit status."""
     words = sys.argv[1:] if argv is None else argv
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the shell: `>&-`
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115 - open until the end
     try:
         try:
             arguments, unknown = build_parser(words[0] if words else "").parse_known_args(words)

@@ -22,7 +22,7 @@ from typing import Annotated, Final, Literal, NamedTuple, TypeAlias
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from projector._errors import UsageError, known_name
-from projector._file_problems import file_problem
+from projector._file_problems import file_problem, parse_toml
 from projector._validation import describe
 from projector.core.context import StreamContext, parse_time
 from projector.core.faults import FAULTS
@@ -227,7 +227,7 @@ def load_settings(path: Path) -> dict[str, CaseSettings]:
     text = ""
     try:
         text = path.read_text("utf-8")
-        table = tomllib.loads(text)
+        table = parse_toml(text)
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"{path.name}: {file_problem(error, text)}") from None
     for name in table:

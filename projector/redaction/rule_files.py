@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, Literal, Self, TypeAlias, TypeVar
 
 from pydantic import AfterValidator, BaseModel, Field, ValidationError, field_validator, model_validator
 
-from projector._file_problems import file_problem
+from projector._file_problems import file_problem, parse_toml
 from projector._resources import resource
 from projector._validation import FIELDS_MAX, describe, nearest
 from projector.contracts import codec
@@ -415,7 +415,7 @@ def _toml(path: Path) -> dict[str, Any]:
     text = ""
     try:
         text = path.read_text(encoding="utf-8")
-        return tomllib.loads(text)
+        return parse_toml(text)
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         shown = path if isinstance(error, OSError) else path.name
         raise RuleFileError(f"{shown}: {file_problem(error, text)}") from None

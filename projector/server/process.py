@@ -23,9 +23,9 @@ from projector.server.config.settings import Settings
 from projector.server.generations import Generations, ReadSettings
 from projector.server.http.connection import GuardedProtocol
 from projector.server.http.connections import Connections
-from projector.server.http.tls_listener import TlsListener
+from projector.server.http.listener import Listener
 from projector.server.interpreter import Collector, settle_interpreter
-from projector.server.listening import BACKLOG, limit_stalls, listen, listen_admin, raise_file_limit, url_of
+from projector.server.listening import limit_stalls, listen, listen_admin, raise_file_limit, url_of
 from projector.server.signals import RELOAD, ReceivedSignals
 from projector.server.telemetry.logs import configure_logs, log
 from projector.server.telemetry.metrics import Metrics
@@ -180,19 +180,18 @@ class DrainingServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Accept connections. uvicorn would serve the same application on all sockets."""
         await self.lifespan.startup()
-        self.servers = [await self._accept(listener, self._public) for listener in sockets or ()]
+        self.servers = [self._accept(listener, self._public) for listener in sockets or ()]
         if self.admin_listener is not None:
-            self.servers.append(await self._accept(self.admin_listener, self._admin))
+            self.servers.append(self._accept(self.admin_listener, self._admin))
         self.started = True
 
-    async def _accept(self, listener: socket.socket, served: _Listener) -> asyncio.Server:
+    def _accept(self, listener: socket.socket, served: _Listener) -> asyncio.Server:
         def protocol() -> GuardedProtocol:
             made: GuardedProtocol = served.protocol(served.config, self.server_state, self.lifespan.state)
             return made
 
-        if self._tls is not None and served is self._public:
-            return TlsListener(listener, protocol, self._tls.context, self._handshake_s)  # type: ignore[return-value] # all that uvicorn uses
-        return await asyncio.get_running_loop().create_server(protocol, sock=listener, backlog=BACKLOG)
+        context = self._tls.context if self._tls is not None and served is self._public else None
+        return Listener(listener, protocol, context, self._handshake_s)  # type: ignore[return-value] # all that uvicorn uses
 
     async def on_tick(self, counter: int) -> bool:
         """Handle the other signals; return whether the server should exit."""

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from projector.store import sqlite_tables as tables
 from projector.store.budgets import Budgets
@@ -19,11 +20,14 @@ from projector.store.protocol import (
     Refusal,
     Renewal,
     StoreLimits,
+    StoreUnavailableError,
     StreamHead,
     StreamStatus,
 )
 from projector.store.shared_budgets import SharedBudgets
 from projector.store.sqlite_threads import Threads
+
+_PROBE_BYTES: Final = 65_536
 
 
 @dataclass(slots=True, eq=False)
@@ -91,7 +95,11 @@ class SqliteStore:
     async def read(self, stream_id: str, after: int, max_bytes: int) -> Page:
         """See `Store`."""
         page = await self._page(stream_id, after, max_bytes)
-        if page.seal is not None or page.frames or self._is_leased(stream_id):
+        if page.seal is not None or page.frames:
+            return page
+        if self._threads.failure:  # what would follow may never be written
+            raise StoreUnavailableError(self._threads.failure)
+        if self._is_leased(stream_id):
             return page
         await self.seal(stream_id, reason=INTERRUPTED)
         return await self._page(stream_id, after, max_bytes)
@@ -212,7 +220,11 @@ class SqliteStore:
 
     async def ping(self) -> None:
         """See `Store`."""
-        await self._threads.write(lambda writing: writing.sweep())
+        if not self._threads.failure:
+            await self._threads.write(lambda writing: writing.sweep())
+            return
+        await self.put("probe", "probe", bytes(_PROBE_BYTES), LEASE_S)  # nothing else shows that there is room again
+        await self.drop("probe", "probe")
 
     async def aclose(self) -> None:
         """See `Store`."""

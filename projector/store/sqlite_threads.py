@@ -71,6 +71,8 @@ class Threads:
         self._is_open = False
         """Whether the writer has the file: it creates, checks and locks it before it is read."""
         self._is_closed = False
+        self.failure = ""
+        """Why the last transaction that was to change something failed; empty if it did not."""
 
     async def write(self, run: Callable[[Writing], T]) -> T:
         """Run a step in the next transaction; return its result when that is committed.
@@ -134,9 +136,14 @@ class Threads:
             try:
                 writing = writing or self._open()
                 self._is_open = True
-                _report(asked, _transaction(writing, asked))
+                before = writing.connection.total_changes
+                results = _transaction(writing, asked)
+                if writing.connection.total_changes != before:
+                    self.failure = ""
+                _report(asked, results)
             except (sqlite3.Error, OSError) as error:
                 failed = unavailable(self._path, error)
+                self.failure = str(failed)
                 _report(asked, [failed] * len(asked))
                 writing = _roll_back(writing)
                 self._is_open = writing is not None

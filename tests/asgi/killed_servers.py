@@ -51,6 +51,11 @@ dialects = ["public_sse_v1", "ag_ui", "ai_sdk"]
 """
 
 
+def unnumbered(event: bytes) -> bytes:
+    """Return an event without its number, so that it can be sent again: with it, it would be a repetition."""
+    return re.sub(rb'"sequence_number":\d+,?', b"", event)
+
+
 @dataclass
 class Case:
     """A stream, and what its readers got."""
@@ -118,7 +123,11 @@ async def provide(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
         chosen = random.Random()
         await asyncio.sleep(chosen.uniform(0, 0.1))
         writer.write(HEAD)
-        for event in [*events[:at], *[delta] * 60, *(one for one in events[at:] if b"output_text.delta" not in one)]:
+        for event in [
+            *events[:at],
+            *[unnumbered(delta)] * 60,
+            *(one for one in events[at:] if b"output_text.delta" not in one),
+        ]:
             writer.write(b"%x\r\n%b\r\n" % (len(event), event))
             await writer.drain()
             if chosen.random() < 0.7:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import socket
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -13,6 +14,7 @@ from structlog.testing import capture_logs
 
 from projector.server.config.settings import Limits
 from projector.server.http.connections import Connections
+from projector.server.http.listener import Listener
 from projector.server.telemetry import joined_lines
 from projector.server.telemetry.joined_lines import JoinedLines
 
@@ -102,6 +104,28 @@ async def test_lines_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:
             await asyncio.sleep(0.01)
         joined.add("a")
     assert found() == [("info", "a", 1), ("warning", "b", 1), ("info", "a", 99), ("info", "a", 1)]
+
+
+async def test_new_connections_do_not_wait_for_a_turn_each() -> None:
+    made: list[asyncio.Protocol] = []
+
+    class Made(asyncio.Protocol):
+        is_admitted, transport = False, None
+
+        def connection_made(self, transport: Any) -> None:
+            self.transport = transport
+            made.append(self)
+
+    waiting = socket.create_server(("127.0.0.1", 0), backlog=200)
+    clients = [socket.create_connection(waiting.getsockname()) for _ in range(150)]
+    listener = Listener(waiting, Made)  # type: ignore[arg-type] # all that it uses without limits
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert len(made) == len(clients)
+    listener.close()
+    await listener.wait_closed()
+    for one in clients:
+        one.close()
 
 
 async def test_every_refused_connection_is_counted() -> None:

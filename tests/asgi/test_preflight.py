@@ -18,6 +18,7 @@ from projector.server.listening import listen
 SERVED = '[passthrough]\nresponses = "a"\n[upstreams.a]\n'
 CALLERS = '[auth.jwt]\nissuer = "https://a.example"\naudience = "b"\njwks_file = "keys.json"\n'
 AGENT = '[upstreams.one]\n[agents.helper]\nupstream = "one"\nmodel = "m"\nrecord.folder = "{folder}"\n'
+KEY = f"sha256:{64 * '0'}"
 
 Check = Callable[[str], str]
 
@@ -91,12 +92,59 @@ def test_a_file_of_streams_below_a_file(check: Check, tmp_path: Path) -> None:
         ('kind = "redis"\n', '`kind = "redis"` requires `url`'),
         ('path = "a"\n', '`path` requires `kind = "sqlite"`'),
         ('kind = "redis"\nurl = "http://a"\n', "expected redis:// or rediss://, and a host"),
+        ('kind = "redis"\nurl = "redis://h:99999"\n', "a port is a number from 1 to 65535"),
+        ('kind = "redis"\nurl = "redis://h:abc/0"\n', "a port is a number from 1 to 65535"),
+        ('kind = "redis"\nurl = "redis://h:1/abc"\n', "redis://HOST:PORT/NUMBER"),
         ('encryption_keys = ["c2hvcnQ="]\n', "expected 32 bytes in base64"),
         ('encryption_keys = ["?"]\n', "expected 32 bytes in base64"),
     ],
 )
 def test_an_invalid_store(check: Check, text: str, message: str) -> None:
     assert message in check(f"[store]\n{text}")
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda path: path.mkdir(), "is not a file"),
+        (os.mkfifo, "is not a file"),
+        (lambda path: path.write_bytes(b"no database" * 99), "is not a database"),
+    ],
+    ids=["folder", "fifo", "foreign"],
+)
+def test_a_file_of_streams_that_is_none(
+    check: Check, tmp_path: Path, make: Callable[[Path], object], message: str
+) -> None:
+    path = tmp_path / "store.db"
+    make(path)
+    found = check(f'[store]\nkind = "sqlite"\npath = "{path.as_posix()}"\n')
+    assert f"`store.path`: {path} {message}" in found
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (f"a = {'[' * 500}{']' * 500}\n", "lists and tables are nested too deeply"),
+        (f"a = {'{b = ' * 500}1{'}' * 500}\n", "lists and tables are nested too deeply"),
+        (f"\nport = {'1' * 5_000}\n", "line 2, column 1: a number has too many digits"),
+        (f"[limits]\nmax_streams = {'1' * 400}\n", "`limits.max_streams` must be at most 9007199254740991"),
+        (f"[store]\nmax_caller_streams = {'1' * 400}\n", "`store.max_caller_streams` must be at most"),
+        ("port = true\n", "`port` must be a whole number"),
+        ("[timeouts]\nidle_s = true\n", "`timeouts.idle_s` must be a number"),
+        ('[store]\nkind = "sqlite"\npath = "a\\u0000b"\n', "`store.path`: a text must not have a NUL character"),
+        ('[upstreams.a]\napi_key_file = "\\u0000"\n', "`upstreams.a.api_key_file`: a text must not have"),
+        (f'[auth.api_keys]\na = "{KEY}"\nb = "{KEY}"\n', "`a` and `b` have the same key"),
+    ],
+)
+def test_values_that_would_only_fail_later(check: Check, text: str, message: str) -> None:
+    assert message in check(text)
+
+
+@pytest.mark.parametrize("name", ["stdout", "stderr"])
+def test_a_closed_output(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr(sys, name, None)
+    assert main(["config", "print"]) == 0
+    getattr(sys, name).close()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc")

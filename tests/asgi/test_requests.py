@@ -11,6 +11,7 @@ from projector.server.config.settings import Settings
 from projector.server.http import requests
 from projector.server.http.input_items import MEMBERS_MAX
 from projector.server.http.problems import Problem
+from projector.server.http.requests import LEVELS_MAX
 from projector.server.streaming.memory import Account, Memory
 
 UNSUPPORTED = (
@@ -203,6 +204,34 @@ async def test_malformed_json_has_a_place(text: bytes, place: str) -> None:
     with pytest.raises(Problem) as caught:
         await _read(text, max_bytes=len(text) + 1)
     assert (caught.value.code, caught.value.detail) == ("malformed_json", f"The request body is not valid JSON{place}")
+
+
+LEVELS = {"message": "a", "model": "m", "input": "a", "messages": [], "workflowId": "conformance-noop"}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/v1/chat/stream",
+        "/api/v1/ag-ui/default",
+        "/api/v1/ai-sdk/default",
+        "/v1/responses",
+        "/v1/chat/completions",
+        "/v1/runs",
+    ],
+)
+async def test_a_body_that_is_nested_too_deeply(serve: Any, path: str) -> None:
+    body = json.dumps(LEVELS)[:-1].encode() + b', "inputs": {"message": "a", "deep": %b}}'
+    answer = await serve(openwop={"conformance": True}).ask(path, body % (b"[" * 300 + b"]" * 300))
+    assert answer.status == 400
+
+
+async def test_a_body_with_as_many_levels_as_are_allowed() -> None:
+    for levels, opens in ((LEVELS_MAX - 1, b"["), (LEVELS_MAX - 1, b'{"a":')):
+        closes = (b"]" if opens == b"[" else b"}") * levels
+        assert await _read(b'{"a":%b1%b}' % (opens * levels, closes), max_bytes=10_000)
+        with pytest.raises(Problem, match="200 levels"):
+            await _read(b'{"a":%b1%b}' % (opens * (levels + 1), closes + closes[:1]), max_bytes=10_000)
 
 
 async def test_a_body_in_pieces() -> None:

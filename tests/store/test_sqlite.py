@@ -189,9 +189,30 @@ async def test_a_full_disk(path: Path) -> None:
     assert "the disk is full" in results[-1]
     with pytest.raises(StoreUnavailableError):
         await store.append([batch(4, 4), batch(5, 3_000_000 // 40, size=40)])
-    assert await read_all(store, max_bytes=10**6) == frames(1, 3), "all of a call, or nothing"
+    assert (await store.read("s", 0, 10**6)).frames == frames(1, 3), "all of a call, or nothing"
     await store.drop("k", "0")
     assert await store.append([batch(4, 4)]) == {}
+    await store.aclose()
+
+
+async def test_a_disk_stays_full_until_something_is_written(path: Path) -> None:
+    store = SqliteStore(path, StoreLimits(total_bytes=1_000_000, values=10**9))
+    assert await store.open(head())
+    await store.append([batch(1, 3)])
+    for size in (2**20, 2**14, 2**10):
+        while not await _result(store.put("k", os.urandom(8).hex(), bytes(size), 60)):
+            pass
+    for _ in range(2):
+        assert (await store.renew(["s"]))["s"].lost is None, "nothing was written"
+        assert (await store.read("s", 0, 10**6)).frames == frames(1, 3)
+        for use in (store.ping(), store.read("s", 3, 10**6)):
+            assert "the disk is full" in await _result(use)
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("DELETE FROM stored")
+    connection.close()
+    await store.ping()
+    assert not (await store.read("s", 3, 10**6)).frames
+    assert await store.get_many("probe", ["probe"]) == [None]
     await store.aclose()
 
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from ipaddress import ip_address
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias, get_args
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic_core import PydanticKnownError
 
 from projector._errors import known_name
 from projector.dialects import DIALECTS
 from projector.providers import PROVIDERS
 
+NUMBER_MAX: Final = 2**53 - 1
+"""Larger numbers are mistakes, and not exact as floats."""
 DEFAULT_DIALECT: Final = "public_sse_v1"
 DEFAULT: Final = "default"
 """Name of the agent for requests that name none, and of the agent and upstream of the shorthand settings."""
@@ -34,6 +37,29 @@ class Table(BaseModel):
     """One table of the configuration."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _is_no_boolean(cls, value: object, info: ValidationInfo) -> object:
+        if isinstance(value, bool):  # pydantic reads it as 0 or 1
+            types = {*_types_in(cls.model_fields[str(info.field_name)].annotation)}
+            if types & {int, float} and not types & {bool, Any}:
+                raise PydanticKnownError("int_type" if int in types else "float_type")
+        return value
+
+    @field_validator("*", mode="after")
+    @classmethod
+    def _is_no_huge_number(cls, value: object) -> object:
+        if isinstance(value, int) and abs(value) > NUMBER_MAX:
+            raise PydanticKnownError("less_than_equal", {"le": NUMBER_MAX})
+        return value
+
+
+def _types_in(annotation: object) -> Iterator[object]:
+    """Yield the types in an annotation."""
+    yield annotation
+    for part in get_args(annotation):
+        yield from _types_in(part)
 
 
 def matching(pattern: str, expected: str) -> AfterValidator:

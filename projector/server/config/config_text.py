@@ -66,6 +66,14 @@ def placeholders(values: Mapping[str, Any], text: str) -> list[Placeholder]:
     return found
 
 
+def path_with_nul(node: object, path: FieldPath = ()) -> FieldPath | None:
+    """Return the path of the first text with a NUL character, which no system accepts in the name of a file."""
+    if isinstance(node, str):
+        return path if "\0" in node else None
+    steps = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
+    return next((found for key, value in steps if (found := path_with_nul(value, (*path, key))) is not None), None)
+
+
 def _words(node: object, path: FieldPath) -> Iterator[tuple[FieldPath, str]]:
     """Yield the path and the first placeholder of each setting that has one."""
     if isinstance(node, str):

@@ -20,11 +20,11 @@ from typing import Any, Final, NamedTuple
 from pydantic import SecretStr, ValidationError
 
 from projector._errors import UsageError
-from projector._file_problems import REPEATED, file_problem, toml_problem
+from projector._file_problems import REPEATED, file_problem, parse_toml, toml_problem
 from projector._validation import OURS, FieldPath, invalid_fields, path_name
 from projector.contracts import codec
 from projector.redaction.policy import REFERENCE, with_rules_in
-from projector.server.config.config_text import Placeholder, placeholders, repeated_name
+from projector.server.config.config_text import Placeholder, path_with_nul, placeholders, repeated_name
 from projector.server.config.http_fields import is_credential
 from projector.server.config.meant_settings import with_hints
 from projector.server.config.setting_names import (
@@ -165,7 +165,7 @@ def _is_below(path: FieldPath, others: Iterable[FieldPath]) -> bool:
 
 def _parse(config: Path, text: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(text)
+        values = parse_toml(text)
     except tomllib.TOMLDecodeError as error:
         problem = toml_problem(error, text)
         line = re.search(r"line (\d+)", problem)  # without one it is the end of the text
@@ -173,6 +173,9 @@ def _parse(config: Path, text: str) -> dict[str, Any]:
         if problem.endswith(REPEATED) and (repeated := repeated_name(text, number)):
             problem = problem.removesuffix(REPEATED) + repeated
         raise SettingsError(f"{config}: {problem}") from None
+    if (path := path_with_nul(values)) is not None:
+        raise SettingsError(f"{config}: `{path_name(path)}`: a text must not have a NUL character")
+    return values
 
 
 def _report_placeholders(

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
+from projector._file_problems import file_problem
 from projector._validation import FIELDS_MAX
 from projector.redaction.policy import Policy
 from projector.redaction.registered import SECRET_MIN_CHARS
@@ -42,6 +43,7 @@ def _checks(settings: Settings) -> Iterator[Callable[[], object]]:
     yield partial(check_addresses, settings)
     if settings.store.path is not None:
         yield partial(_check_folder, "store.path", settings.store.path.parent)
+        yield partial(_check_database, "store.path", settings.store.path)
     for name, agent in settings.agents.items():
         if agent.record is not None:
             yield partial(_check_folder, f"agents.{name}.record.folder", agent.record.folder)
@@ -53,6 +55,8 @@ def _checks(settings: Settings) -> Iterator[Callable[[], object]]:
         yield partial(context_of, tls, path)
 
 
+_SQLITE: Final = b"SQLite format 3\0"
+"""How a database of SQLite begins."""
 _KEYED_HOSTS: Final = ("api.openai.com", ".openai.azure.com")
 """Ends of the names of hosts that refuse every request without a key."""
 
@@ -170,3 +174,18 @@ def _check_folder(name: str, folder: Path) -> None:
             pass
     except OSError:
         raise SettingsError(f"`{name}`: {nearest} is not writable") from None
+
+
+def _check_database(name: str, file: Path) -> None:
+    """Raise `SettingsError` if there is something else than a file of SQLite, or an empty one."""
+    if not file.exists():
+        return
+    if not file.is_file():  # reading from a FIFO would wait
+        raise SettingsError(f"`{name}`: {file} is not a file")
+    try:
+        with file.open("rb") as opened:
+            head = opened.read(len(_SQLITE))
+    except OSError as error:
+        raise SettingsError(f"`{name}`: {file}: {file_problem(error)}") from None
+    if head not in {b"", _SQLITE}:
+        raise SettingsError(f"`{name}`: {file} is not a database: move it away to start with an empty store")

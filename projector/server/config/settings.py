@@ -169,6 +169,16 @@ class Auth(Table):
     """Name of a caller -> hash of its key; while a key is replaced, those of the old and the new one."""
     jwt: Jwt | None = None
 
+    @field_validator("api_keys")
+    @classmethod
+    def _check_keys(cls, api_keys: dict[str, str]) -> dict[str, str]:
+        callers: dict[str, str] = {}
+        for name, hashes in api_keys.items():
+            for key in hashes.split():
+                if callers.setdefault(key, name) != name:
+                    raise ValueError(f"`{callers[key]}` and `{name}` have the same key: it would always be one of them")
+        return api_keys
+
     @property
     def is_on(self) -> bool:
         """Whether requests must be authenticated."""

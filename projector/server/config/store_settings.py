@@ -6,10 +6,11 @@ import base64
 import re
 from pathlib import Path
 from typing import Final, Literal
+from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
-from projector.server.config.config_base import Table
+from projector.server.config.config_base import Table, has_valid_host
 from projector.store.protocol import StoreLimits
 
 KEY_BYTES: Final = 32
@@ -65,8 +66,11 @@ class StoreSettings(Table):
     @field_validator("url")
     @classmethod
     def _check_url(cls, url: SecretStr | None) -> SecretStr | None:
-        if url is not None and not re.fullmatch(r"rediss?://[^\s]+", url.get_secret_value()):
-            raise ValueError("expected redis:// or rediss://, and a host")
+        text = "" if url is None else url.get_secret_value()
+        if url is not None and not (re.match(r"rediss?://", text) and has_valid_host(text)):
+            raise ValueError("expected redis:// or rediss://, and a host; a port is a number from 1 to 65535")
+        if not re.fullmatch(r"/?\d*", urlsplit(text).path):
+            raise ValueError("expected the number of a database after the host: redis://HOST:PORT/NUMBER")
         return url
 
     @model_validator(mode="after")

@@ -26,6 +26,8 @@ _TOKENS_MAX: Final = 10_000_000
 """More than any model generates, and a number that every provider can parse."""
 VALUES_MAX: Final = 100_000
 """JSON values in a request: a conversation of thousands of messages has tens of thousands."""
+LEVELS_MAX: Final = 200
+"""Levels of a request body: JSON of more than 254 cannot be written again, and a request of a provider adds some."""
 _VALUE_BYTES: Final = 100
 """Approximate memory of a value: an empty object takes 64 bytes, a short string 60, its slot in a list 8."""
 _COPIES: Final = 2
@@ -185,10 +187,28 @@ def _parsed_bytes(text: bytes) -> int:
 
 def _parsed(text: bytes) -> Any:
     try:
-        return codec.loads(text)
+        value = codec.loads(text)
     except codec.CodecError as error:
         place = "" if error.place is None else ": line {}, column {}".format(*error.place)
         raise problem("malformed_json", f"The request body is not valid JSON{place}.") from None
+    if text.count(b"[") + text.count(b"{") > LEVELS_MAX and not has_levels(value, LEVELS_MAX):
+        raise problem("malformed_json", f"The request body must have at most {LEVELS_MAX} levels.")
+    return value
+
+
+def has_levels(value: object, most: int) -> bool:
+    """Return whether the lists and objects of a tree are nested at most so deeply."""
+    level = [value]
+    for _ in range(most):
+        level = [
+            child
+            for one in level
+            for child in (one.values() if isinstance(one, dict) else one if isinstance(one, list) else ())
+            if isinstance(child, dict | list)
+        ]
+        if not level:
+            return True
+    return False
 
 
 def parse(model: type[_Body], body: Mapping[str, Any]) -> _Body:

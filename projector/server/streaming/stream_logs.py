@@ -266,12 +266,17 @@ class StreamLogs:
             self._wake.clear()
             await self._reaching(self._flush)
 
-    async def _reaching(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Do work with the store; if it is away, report that once, and try again until it is back."""
+    async def _reaching(self, work: Callable[[], Awaitable[None]], *, is_flush: bool = True) -> None:
+        """Do work with the store; if it is away, report that once, and try again until it is back.
+
+        While frames wait, only a flush shows that it is back: on a full disk, leases are renewed all the same.
+        """
         attempt = 0
         while True:
             try:
                 await work()
+                if not (is_flush or self.is_available or not self._changed):
+                    return
                 if not self.is_available:
                     await self.store.ping()  # there may have been nothing to do
             except StoreUnavailableError as error:
@@ -379,7 +384,7 @@ class StreamLogs:
     async def _renew_forever(self) -> None:
         while True:
             await asyncio.sleep(RENEWAL_S)
-            await self._reaching(self._renew)
+            await self._reaching(self._renew, is_flush=False)
 
     async def _renew(self) -> None:
         opened = self._renewable()
