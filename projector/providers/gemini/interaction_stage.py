@@ -42,6 +42,8 @@ class Step:
     hosted: HostedCall | None = None
     arguments: Mapping[str, object] = field(default_factory=dict)
     """Arguments of a call of a tool of the provider."""
+    names: Mapping[str, object] = field(default_factory=dict)
+    """What has the names of an MCP tool and its server."""
     has_arguments: bool = False
     """Whether a delta of the arguments of a function has come."""
     result: Mapping[str, object] = field(default_factory=dict)
@@ -189,17 +191,12 @@ class InteractionStage:
         )
 
     def begin_tool(self, step: Step) -> list[Event]:
-        """Begin a call of a tool of the provider, whose arguments follow; code begins with its code."""
+        """Begin a call of a tool of the provider, whose arguments follow; some are announced with their arguments."""
         item_type = CALLS[step.kind]
-        step.arguments = read.mapping_or_empty(step.given, "arguments")
-        if item_type == fields.CODE:
+        step.arguments, step.names = read.mapping_or_empty(step.given, "arguments"), step.given
+        if item_type in {fields.CODE, fields.MCP}:
             return []
-        members: dict[str, Any] = {}
-        if item_type == fields.MCP:
-            names = {"server_label": "server_name", "name": "name"}
-            members = {name: read.text_or_none(step.given, source) or "" for name, source in names.items()}
-            members["arguments"] = ""
-        step.hosted = self._output.hosted(item_type, read.text_or_none(step.given, "id"), members)
+        step.hosted = self._output.hosted(item_type, read.text_or_none(step.given, "id"))
         return self._output.begin(step.hosted)
 
     def end_thought(self, _step: Step) -> list[Event]:
@@ -222,11 +219,10 @@ class InteractionStage:
         """Emit the arguments of a call of a tool of the provider; the result is a step of its own."""
         arguments, call_id = step.arguments, read.text_or_none(step.given, "id")
         call = step.hosted
+        if call is None and CALLS[step.kind] == fields.MCP:
+            return self._mcp_call(step, codec.dumps(arguments).decode(), call_id)
         if call is None:
             return self._output.code(read.text_or_none(arguments, "code") or "", call_id)
-        if call.item_type == fields.MCP:
-            text = call.members["arguments"] = codec.dumps(arguments).decode()
-            return [call.progress("response.mcp_call_arguments.done", arguments=text)]
         if call.item_type == fields.FILES:
             call.members["queries"] = read.texts(arguments, "queries")
             return []
@@ -235,6 +231,15 @@ class InteractionStage:
         is_page = step.kind == "url_context_call"
         call.members["action"] = {"type": "open_page", "url": urls[0] if urls else ""} if is_page else search
         return [call.progress("response.web_search_call.searching")]
+
+    def _mcp_call(self, step: Step, arguments: str, call_id: str | None) -> list[Event]:
+        members = {
+            "server_label": read.text_or_none(step.names, "server_name") or "",
+            "name": read.text_or_none(step.names, "name") or "",
+            "arguments": arguments,
+        }
+        call = self._output.hosted(fields.MCP, call_id, members)
+        return [*self._output.begin(call), call.progress("response.mcp_call_arguments.done", arguments=arguments)]
 
     def end_result(self, step: Step) -> list[Event]:
         """End the call that a result belongs to."""
@@ -290,9 +295,7 @@ class InteractionStage:
     def on_tool_arguments(self, step: Step, delta: Mapping[str, object]) -> list[Event]:
         """Keep the arguments of a call of a tool of the provider."""
         step.arguments = read.mapping_or_empty(delta, "arguments") or step.arguments
-        if step.hosted is not None and step.hosted.item_type == fields.MCP:
-            for name, source in (("server_label", "server_name"), ("name", "name")):
-                step.hosted.members[name] = step.hosted.members[name] or read.text_or_none(delta, source) or ""
+        step.names = delta if "name" in delta else step.names
         return []
 
     def on_result(self, step: Step, delta: Mapping[str, object]) -> list[Event]:
