@@ -18,6 +18,7 @@ PROVIDER: Final = Provider(
     profile="projector.providers.gemini.gemini_profile:GeminiProfile",
     request_writer=lazy("projector.providers.gemini.gemini_request:write_request"),
     tables=lazy("projector.providers.gemini.gemini_fields:input_tables"),
+    recording=lazy("projector.providers.gemini.gemini_fields:recording_shape"),
     telemetry_name="gcp.gemini",
     base_url="https://generativelanguage.googleapis.com/v1beta",
     headers=lazy("projector.providers.gemini.gemini_http:headers"),

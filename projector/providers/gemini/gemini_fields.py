@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from projector.core import canonical as read
 from projector.providers.descriptor import InputTables
 from projector.providers.error_shapes import ReportedError, members_of
+from projector.providers.recording_shape import RecordingShape
 
 WEB: Final = "web_search_call"
 FILES: Final = "file_search_call"
@@ -106,6 +107,14 @@ def _usage(
     if outputs[1] is not None:
         known["output_tokens_details"] = {"reasoning_tokens": outputs[1]}
     return known
+
+
+_COUNTS: Final = frozenset({("usageMetadata",), ("usage",), ("interaction", "usage"), ("metadata", "total_usage")})
+
+
+def recording_shape() -> RecordingShape:
+    """Return how streams are recorded."""
+    return RecordingShape(counts=_COUNTS)
 
 
 # errors
