@@ -58,11 +58,12 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     folder, kind = file_path.parent.parent, file_path.parent.name
     if file_path.suffix != ".ndjson" or folder not in parent.config.stash[_FOLDERS]:
         return None
-    if kind in projector.PROVIDERS:
+    from projector.recording import replay  # noqa: PLC0415 - see the module docstring
+
+    inputs = [replay.inputs_of(provider) for provider in projector.PROVIDERS]
+    if kind in inputs:
         return _CaseFile.from_parent(parent, path=file_path)
-    is_orphan = kind in projector.DIALECTS and not any(
-        (folder / name / file_path.name).exists() for name in projector.PROVIDERS
-    )
+    is_orphan = kind in projector.DIALECTS and not any((folder / name / file_path.name).exists() for name in inputs)
     return _OrphanFile.from_parent(parent, path=file_path) if is_orphan else None
 
 

@@ -9,6 +9,7 @@ from projector.contracts.stream_rules.table import Checker
 from projector.dialects import DIALECTS
 from tests.protocols.ag_ui.checker import AgUiChecker
 from tests.protocols.ai_sdk.checker import AiSdkChecker
+from tests.protocols.anthropic_messages.checker import AnthropicMessagesChecker
 from tests.protocols.chat_completions.checker import ChatCompletionsChecker
 from tests.protocols.openresponses.checker import OpenResponsesChecker
 from tests.protocols.responses.checker import ResponsesChecker
@@ -16,6 +17,7 @@ from tests.protocols.responses.checker import ResponsesChecker
 CHECKERS: Final[Mapping[str, Callable[[], Checker]]] = {
     "ag_ui": AgUiChecker,
     "ai_sdk": AiSdkChecker,
+    "anthropic_messages": AnthropicMessagesChecker,
     "chat_completions": ChatCompletionsChecker,
     "openresponses": OpenResponsesChecker,
     "responses": ResponsesChecker,

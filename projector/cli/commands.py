@@ -7,7 +7,6 @@ import importlib
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from projector import __version__
-from projector.providers import DEFAULT_PROVIDER
 
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001 - it has no public name
 
@@ -58,6 +57,8 @@ _POLICY_PATH: Final = _value(
     "--policy", "PATH", "policy of the configuration, if it has several: `agents.NAME`, `workflows.NAME`, `passthrough`"
 )
 _PROVIDERS: Final = "projector.providers:PROVIDERS"
+DEFAULT_PROVIDER: Final = "openai_responses"
+"""That of `projector.providers`, whose import would slow each help down."""
 
 _FAIL_ON_DROPPED: Final = _flag(
     "--fail-on-dropped", "exit 1 if input was dropped without a reason in the tables, such as an unknown event"
@@ -108,6 +109,16 @@ COMMANDS: Final = (
             ),
             _value("--out", "FILE", "the same", default="projector.toml"),
             _flag("--force", "replace the file if it exists"),
+        ),
+    ),
+    Command(
+        "keys",
+        "Make API keys for callers: hashes for `auth.api_keys` on standard output, the keys on standard error.",
+        "servers:make_keys",
+        ("projector keys frontend", "projector keys ann ben --out keys.txt >> projector.toml"),
+        (
+            _value("names", "NAME", "name of a caller", nargs="+"),
+            _value("--out", "FILE", "new file for the names and keys, which only you can read"),
         ),
     ),
     Command(

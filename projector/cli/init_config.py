@@ -14,13 +14,7 @@ from projector.cli.terminal import STDIN
 _FOLDER: Final = Path(__file__).parent / "init_cases"
 CASES: Final = {file.stem: file for file in sorted(_FOLDER.glob("*.toml"))}
 _VARIABLE: Final = re.compile(r"^[^#\n]*\$\{(\w+)\}", re.MULTILINE)
-
-NEW_KEY: Final = (
-    'python -c "import hashlib, secrets; key = secrets.token_urlsafe(32);'
-    " print(key, 'sha256:' + hashlib.sha256(key.encode()).hexdigest())\""
-)
-"""Command that prints a new key of a caller and its hash, as in docs/operations.md."""
-_ABOUT_KEY: Final = "# once for each caller: prints the key that it sends, and the hash for its variable"
+_CALLER: Final = re.compile(r'^([\w-]+) *= *"\$\{\w+_SHA256\}"', re.MULTILINE)
 
 
 def write_config(arguments: argparse.Namespace) -> int:
@@ -55,9 +49,13 @@ def _is_hash(variable: str) -> bool:
 
 def _next_commands(text: str, file: Path) -> list[str]:
     """Return the commands after `init`: the variables that the configuration reads, its check, the start."""
-    variables = dict.fromkeys(_VARIABLE.findall(text))
+    variables, callers = dict.fromkeys(_VARIABLE.findall(text)), _CALLER.findall(text)
     return [
-        *([_ABOUT_KEY, NEW_KEY] if any(map(_is_hash, variables)) else ()),
+        *(
+            [f"projector keys {' '.join(callers)}    # for each caller its key, and the hash for its variable"]
+            if callers
+            else ()
+        ),
         *(f"export {name}={'sha256:' if _is_hash(name) else ''}..." for name in variables),
         f"projector config check {file}",
         f"projector serve --config {file}",

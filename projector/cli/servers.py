@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import importlib
 import os
+import secrets
 import sys
 from collections.abc import Mapping
 from functools import partial
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from http.client import HTTPConnection
 
 _PORTS: Final = {"http": 80, "https": 443}
+_KEY_BYTES: Final = 32
+_OWNER_ONLY: Final = 0o600
 _HEALTH_PATH: Final = "/livez"
 _HEALTH_TIMEOUT_S: Final = 2.0
 """Seconds to wait for a response; a server that takes longer cannot serve streams either."""
@@ -62,6 +66,23 @@ def print_config(arguments: argparse.Namespace) -> int:
     """Print the settings in effect."""
     loaded = server_module("config.loading").read(os.environ, config=_path(arguments.file))
     print(server_module("config.config_dump").to_toml(loaded), end="")
+    return 0
+
+
+def make_keys(arguments: argparse.Namespace) -> int:
+    """Make a key for each caller: the hashes are a table for the configuration, the keys are written apart from it."""
+    check = server_module("config.config_base").NAME.func
+    keys = {check(name): secrets.token_urlsafe(_KEY_BYTES) for name in arguments.names}
+    hand_out = "".join(f"{name} {key}\n" for name, key in keys.items())
+    if arguments.out is None:
+        print(hand_out, end="", file=sys.stderr)
+    else:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        with open(os.open(arguments.out, flags, _OWNER_ONLY), "w", encoding="utf-8") as file:  # noqa: PTH123 - `Path.open` has no mode of a new file
+            file.write(hand_out)
+    print("[auth.api_keys]")
+    for name, key in keys.items():
+        print(f'{name} = "sha256:{hashlib.sha256(key.encode()).hexdigest()}"')
     return 0
 
 

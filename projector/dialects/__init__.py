@@ -15,6 +15,7 @@ DIALECTS: Final[Registry[Dialect]] = Registry(
         "responses": "projector.dialects.responses:DIALECT",
         "openresponses": "projector.dialects.openresponses:DIALECT",
         "chat_completions": "projector.dialects.chat_completions:DIALECT",
+        "anthropic_messages": "projector.dialects.anthropic_messages:DIALECT",
         "openwop": "projector.openwop:DIALECT",
     }
 )

@@ -39,6 +39,7 @@ class DialectOptions:
         provider: name of the model provider (`openwop`).
         streams_reasoning: whether reasoning is written as deltas or once at its end (`openwop`).
         include_usage: whether the client requests usage (`chat_completions`).
+        input_tokens: an estimate of the tokens of the request, until the provider reports them (`anthropic_messages`).
         is_run: whether the host may execute calls, as in a run; set by the pipeline (`chat_completions`).
         message_id: ID of the client's message that the stream continues (`ai_sdk`).
         level: major version of the AI SDK that reads the stream, one of `AI_SDK_LEVELS` (`ai_sdk`).
@@ -55,6 +56,7 @@ class DialectOptions:
     provider: str | None = None
     streams_reasoning: bool = True
     include_usage: bool = True
+    input_tokens: int = 0
     is_run: bool = False
     extensions: bool = False
     message_id: str | None = None

@@ -111,6 +111,8 @@ class PassthroughRoute(NamedTuple):
     """Returns the request in neutral terms, for an upstream with another API; None: the route only forwards."""
     state_writer: Callable[[dict[str, Any], Mapping[str, Any]], dict[str, Any]] | None = None
     """Returns a body to forward with what the provider wants back of calls, by their IDs; None: nothing."""
+    headers: tuple[str, ...] = ()
+    """Headers of the caller, in lower case, that go on unchanged to an upstream of this provider."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ from projector.core.faults import Fault
 from projector.core.input_formats import InputFormat
 from projector.providers import PROVIDERS
 from projector.recording.lines import encode_line, read_lines
-from projector.recording.replay import CASES_FILE, load_settings
+from projector.recording.replay import CASES_FILE, inputs_of, load_settings
 from projector.recording.withholding import Withheld, withhold
 from projector.redaction.spans import Finder
 
@@ -91,7 +91,7 @@ def write(folder: Path, name: str, recording: Recording, *, is_replacing: bool =
         OSError: the files cannot be written.
     """
     check_name(folder, name, is_replacing=is_replacing)
-    source = folder / recording.provider / f"{name}.ndjson"
+    source = folder / inputs_of(recording.provider) / f"{name}.ndjson"
     old = stored_input(folder, name)
     if old is not None and old != source:
         raise UsageError(f"`{name}`: expected a stream of `{old.parent.name}` like that of the case; remove it first")
@@ -124,7 +124,7 @@ def check_name(folder: Path, name: str, *, is_replacing: bool = False) -> None:
 
 def stored_input(folder: Path, name: str) -> Path | None:
     """Return the path of the input of a case, None if there is no such case."""
-    paths = (folder / provider / f"{name}.ndjson" for provider in PROVIDERS)
+    paths = (folder / inputs_of(provider) / f"{name}.ndjson" for provider in PROVIDERS)
     return next((path for path in paths if path.exists()), None)
 
 

@@ -1,7 +1,8 @@
 """Golden replay: recorded inputs are projected to each dialect, and compared with golden files byte for byte.
 
     DIR/cases.toml                    settings of the cases (optional)
-    DIR/<provider>/<case>.ndjson      input: one provider event per line; `projector.*` lines are host events
+    DIR/<provider>/<case>.ndjson      input: one provider event per line; `projector.*` lines are host events; the
+                                      folder is `<provider>_input` if a dialect has the provider's name
     DIR/<dialect>/<case>.ndjson       golden: written by `projector replay --update`, never by hand
 
 Clock and IDs are injected, so goldens need no scrubbing.
@@ -99,6 +100,11 @@ class Difference(NamedTuple):
     diff: str = ""
 
 
+def inputs_of(provider: str) -> str:
+    """Return the name of the folder that has the inputs of a provider. The folder of a dialect has its goldens."""
+    return f"{provider}_input" if provider in DIALECTS else provider
+
+
 def load_cases(folder: Path) -> list[Case]:
     """Load the cases of a folder, sorted by provider and name.
 
@@ -109,13 +115,13 @@ def load_cases(folder: Path) -> list[Case]:
     if not folder.is_dir():
         what = "" if folder.exists() else "not found; "
         raise UsageError(f"{folder}: {what}expected a folder of cases: `projector replay FOLDER`")
-    if folder.absolute().name in PROVIDERS:
+    if folder.absolute().name in map(inputs_of, PROVIDERS):
         raise UsageError(f"{folder}: expected the folder above: `{folder.absolute().parent}`")
     _check_paths(folder)
     settings = load_settings(folder / CASES_FILE)
     cases: dict[str, Case] = {}
     for provider in PROVIDERS:
-        for source in sorted((folder / provider).glob("*.ndjson")):
+        for source in sorted((folder / inputs_of(provider)).glob("*.ndjson")):
             name = source.stem
             if name in cases:
                 raise UsageError(f"`{name}`: two providers have a case with this name; expected unique names")
@@ -199,9 +205,10 @@ def orphans(folder: Path, cases: list[Case], *, update: bool) -> list[Difference
 def _check_paths(folder: Path) -> None:
     """Reject files that no case would use: outside a folder, or in a folder with an unknown name."""
     for path in sorted(folder.glob("*.ndjson")):
-        raise UsageError(f"`{path}`: expected inputs in the folder of a provider: {', '.join(PROVIDERS)}")
+        folders = ", ".join(map(inputs_of, PROVIDERS))
+        raise UsageError(f"`{path}`: expected inputs in the folder of a provider: {folders}")
     for path in sorted(folder.glob("*/*.ndjson")):
-        known_name(f"folder in `{folder}`:", path.parent.name, [*PROVIDERS, *DIALECTS])
+        known_name(f"folder in `{folder}`:", path.parent.name, [*map(inputs_of, PROVIDERS), *DIALECTS])
 
 
 @contextlib.contextmanager

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from copy import copy
 from typing import ClassVar, Final, Self, TypeAlias
 
 from projector.contracts.kinds import REDACTED
@@ -17,6 +16,7 @@ from projector.redaction.policy import CREDENTIALS
 from projector.redaction.rules import TextClass, Verdict
 from projector.redaction.search import Find, Search
 from projector.redaction.spellings import PLAIN, SPELLED, SPELLED_IN_SECRETS, Step
+from projector.redaction.steps import twin_of
 from projector.redaction.text_search import ASSIGNED, FENCE, Candidate, search_of
 from projector.redaction.value_ends import Cursor, End, Found, More, Reported
 from projector.redaction.value_shapes import is_hex_key, is_random
@@ -112,7 +112,7 @@ class Scanner:
 
     def fork(self) -> Self:
         """Return a scanner in the same state."""
-        twin = copy(self)
+        twin = twin_of(self)
         twin._end = None if self._end is None else self._end.fork()
         return twin
 

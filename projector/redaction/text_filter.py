@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from copy import copy
 from typing import Final, Protocol
 
 from projector.redaction.scanners import BEFORE_CHARS, Scanner, scanners_of
 from projector.redaction.search import Search
 from projector.redaction.spellings import MAY_BE_SPELLED, SPELLED, SPELLED_IN_SECRETS, Decoder, Step, unfinished_from
+from projector.redaction.steps import twin_of
 from projector.redaction.value_ends import Continued, Cursor, End, is_reported
 
 PIECE_CHARS: Final = 4_096
@@ -199,7 +199,7 @@ class Reading:
 
     def fork(self) -> Reading:
         """Return a reading in the same state."""
-        twin = copy(self)
+        twin = twin_of(self)
         twin.scanner = self.scanner.fork()
         twin.decoder = None if self.decoder is None else self.decoder.fork()
         twin.queue = self.queue.fork()
@@ -289,7 +289,7 @@ class Readings:
 
     def fork(self) -> Readings:
         """Return readings in the same state."""
-        twin = copy(self)
+        twin = twin_of(self)
         twin.rows = [row.fork() for row in self.rows]
         return twin
 
@@ -469,7 +469,7 @@ class TextFilter:
 
     def fork(self) -> TextFilter:
         """Return a filter in the same state."""
-        twin = copy(self)
+        twin = twin_of(self)
         twin._readings = None if self._readings is None else self._readings.fork()
         return twin
 

@@ -24,8 +24,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from copy import copy
 from typing import Final, NamedTuple, Self
+
+from projector.redaction.steps import twin_of
 
 
 class More(Exception):  # noqa: N818  # a question, not an error
@@ -107,7 +108,7 @@ class End:
 
     def fork(self) -> Self:
         """Return an end in the same state."""
-        return copy(self)
+        return twin_of(self)
 
 
 _SLASHES: Final = re.compile(r"\\*+")
@@ -220,7 +221,7 @@ class Balanced(End):
 
     def fork(self) -> Self:
         """Return an end in the same state."""
-        twin = copy(self)
+        twin = twin_of(self)
         twin._inner = None if self._inner is None else self._inner.fork()
         return twin
 
@@ -301,7 +302,7 @@ class Header(End):
 
     def fork(self) -> Self:
         """Return an end in the same state."""
-        twin = copy(self)
+        twin = twin_of(self)
         twin._quoted = self._quoted.fork()
         return twin
 
@@ -388,11 +389,33 @@ _BEGIN_OF_KEY: Final = re.compile(
 _ANYTHING: Final = re.compile(r"[\s\S]*+")
 
 
-class Value(End):
-    """Another end, and that of a private key that begins in the value: its further lines belong to the value too."""
+class AtLeast(End):
+    """A number of characters, and the run after them."""
 
-    def __init__(self, end: End) -> None:
+    def __init__(self, count: int, run: re.Pattern[str] | None) -> None:
+        self._count = count
+        self._tail = Tail(run) if run is not None else None
+
+    def feed(self, text: str, /) -> tuple[int, bool]:
+        """Return how many characters belong to the value for certain, and whether the value ends after them."""
+        count = min(self._count, len(text))
+        self._count -= count
+        if self._count or self._tail is None:
+            return count, not self._count
+        more, is_end = self._tail.feed(text[count:])
+        return count + more, is_end
+
+
+class Value(End):
+    """Another end, and that of what begins in the value and goes on after it.
+
+    That is a private key with further lines, or a credential: the value has at least `least` characters then, and
+    those of `run` after them.
+    """
+
+    def __init__(self, end: End, least: int = 0, run: re.Pattern[str] | None = None) -> None:
         self._end = end
+        self._least, self._run_after = least, run
         self.run = end.run
         self._key: End | None = None  # that of the lines of a private key; None if none begins, or if it has ended
         self._recent = ""
@@ -406,6 +429,11 @@ class Value(End):
         """Return how many characters belong to the value for certain, and whether the value ends after them."""
         count, is_end = self._end.feed(text)
         self._watch(text[:count])
+        self._least -= count
+        if is_end and self._least > 0:
+            self._end, self._least = AtLeast(self._least, self._run_after), 0
+            more, is_end = self._end.feed(text[count:])
+            count += more
         if is_end and self._key is not None:
             self._end, self._key, self._recent = self._key, None, ""
             more, is_end = self._end.feed(text[count:])
@@ -414,7 +442,7 @@ class Value(End):
 
     def finish(self, rest: str, /) -> int:
         """Return how many of the characters that `feed` left belong to the value if no text follows them."""
-        return self._end.finish(rest)
+        return max(self._end.finish(rest), min(self._least, len(rest)))
 
     def goes_on(self, rest: str, /) -> bool:
         """Return whether a text that follows belongs to the value."""
@@ -434,7 +462,7 @@ class Value(End):
 
     def fork(self) -> Self:
         """Return an end in the same state."""
-        twin = copy(self)
+        twin = twin_of(self)
         twin._end = self._end.fork()
         return twin
 

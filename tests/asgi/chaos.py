@@ -208,9 +208,10 @@ async def ask_run(server: Process, body: bytes) -> Outcome:
 
 
 async def get(server: Process, path: str, accept: str) -> bytes:
-    """Return a whole response, which is not in chunks."""
-    head = f"GET {path} HTTP/1.0\r\nhost: a\r\naccept: {accept}\r\nconnection: close\r\n\r\n"
-    return await (await server.connect(head)).read()
+    """Return a whole response, without its frames of chunks."""
+    head = f"GET {path} HTTP/1.1\r\nhost: a\r\naccept: {accept}\r\nconnection: close\r\n\r\n"
+    said, _, body = (await (await server.connect(head)).read()).partition(b"\r\n\r\n")
+    return said + b"\r\n\r\n" + (re.sub(rb"(?:\A|\r\n)[0-9a-f]+\r\n", b"", body) if b"chunked" in said else body)
 
 
 async def exchange(server: Process, case: Case, request: bytes) -> Outcome:

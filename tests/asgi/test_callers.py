@@ -9,6 +9,7 @@ import hmac
 import json
 import ssl
 import time
+import tomllib
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -20,11 +21,13 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from jwt.algorithms import RSAAlgorithm
 from structlog.testing import capture_logs
 
+from projector.cli import main
 from projector.server.config.loading import SettingsError, load
 from projector.server.config.settings import Auth
 from projector.server.http.authenticator import Authenticator
 from projector.server.http.problems import Problem
 from projector.server.ownership import Ownership
+from tests.asgi.callers import Server
 from tests.asgi.certificates import Authority
 
 KEYS = {name: rsa.generate_private_key(public_exponent=65537, key_size=2048) for name in ("one", "two")}
@@ -42,7 +45,7 @@ def hashed(key: str) -> str:
 
 def scope(authorization: str | None) -> dict[str, Any]:
     headers = [(b"authorization", authorization.encode())] if authorization is not None else []
-    return {"type": "http", "headers": headers, "client": ("127.0.0.1", 1)}
+    return {"type": "http", "path": "/", "headers": headers, "client": ("127.0.0.1", 1)}
 
 
 def authenticator(**token: object) -> Authenticator:
@@ -66,6 +69,45 @@ def token(name: str = "one", **claims: object) -> str:
 )
 async def test_valid_credentials(authorization: str, caller: str) -> None:
     assert await authenticator().caller(scope(authorization)) == caller
+
+
+async def test_made_keys_are_accepted_beside_older_ones(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The hashes are a table of a configuration; a caller has two while its key is replaced."""
+    assert main(["keys", "ann", "ben"]) == 0
+    table, hand_out = capsys.readouterr()
+    made = dict(line.split() for line in hand_out.splitlines())
+    assert made.keys() == {"ann", "ben"}
+    assert not any(key in table for key in made.values())
+    file = tmp_path / "keys.txt"
+    assert main(["keys", "ann", "--out", str(file)]) == 0
+    later, nothing = capsys.readouterr()
+    name, new = file.read_text().split()
+    assert (nothing, name, file.stat().st_mode & 0o777) == ("", "ann", 0o600)
+    hashes = tomllib.loads(table)["auth"]["api_keys"]
+    hashes["ann"] += " " + tomllib.loads(later)["auth"]["api_keys"]["ann"]
+    site = Server({"model": "m", "auth": {"api_keys": hashes}})
+    answers = {key: (await site.ask(key=key)).status for key in (*made.values(), new, f"{new}x", "ann")}
+    assert [*answers.values()] == [200, 200, 200, 401, 401]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [(["Ann"], "expected a name of at most 64"), (["ann", "--out", "keys.txt"], "keys.txt: file exists")],
+)
+def test_no_key_is_made(
+    arguments: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("keys.txt").write_text("kept")
+    assert main(["keys", *arguments]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert message in printed.err
+    assert Path("keys.txt").read_text() == "kept"
 
 
 async def test_clock_skew_is_tolerated() -> None:
@@ -124,7 +166,7 @@ def unsigned(header: object) -> str:
     ],
 )
 async def test_malformed_tokens(authorization: str) -> None:
-    request = {"type": "http", "headers": [(b"authorization", authorization.encode("latin-1"))]}
+    request = {"type": "http", "path": "/", "headers": [(b"authorization", authorization.encode("latin-1"))]}
     with pytest.raises(Problem) as caught:
         await authenticator().caller(request)
     assert caught.value.code == "unauthenticated"

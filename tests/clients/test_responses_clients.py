@@ -158,7 +158,7 @@ def test_the_ai_sdk_streams(npm: dict[str, dict[str, Any]], name: str, client: s
             texts[part] = texts.get(part, "") + event["delta"]
     assert read["errors"] == []
     assert read["text"] == "".join(text for _, text in sorted(texts.items()))
-    hosted = {"shell", "local_shell", "apply_patch"}  # its own names for items that are no function calls
+    hosted = {"shell", "local_shell", "apply_patch", "computer"}  # its own names for items that are no function calls
     assert [call for call in read["calls"] if call[1] not in hosted] == calls_of(name)
     reason = (last["incomplete_details"] or {}).get("reason")
     ordinary = "tool-calls" if read["calls"] else "content-filter" if public(name).refusal else "stop"
@@ -173,7 +173,11 @@ def test_the_ai_sdk_reads_the_answer_without_a_stream(npm: dict[str, dict[str, A
     if error is not None:
         assert (read["error"], read["status"]) == (error["message"], status_of(error["code"], error["error"]["type"]))
         return
-    parts = [part for item in events_of(name)[-1]["response"]["output"] for part in item.get("content", [])]
+    output = events_of(name)[-1]["response"]["output"]
+    if client == "ai-sdk-6" and any(item["type"] == "compaction" for item in output):
+        assert read["error"] == "Invalid JSON response"  # it does not know this item, whoever sends it
+        return
+    parts = [part for item in output for part in item.get("content", [])]
     assert read["error"] is None
     assert read["text"] == "".join(
         part.get("refusal", part.get("text")) for part in parts if "annotations" in part or "refusal" in part

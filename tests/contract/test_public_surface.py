@@ -167,7 +167,7 @@ def test_every_command_has_a_function_and_an_example(command: Command) -> None:
         module, _, function = command.run.partition(":")
         assert callable(getattr(importlib.import_module(f"projector.cli.{module}"), function))
     for example in command.examples:
-        words = shlex.split(re.search(r"projector ([^|)]*)", example)[1].rstrip('"'))  # type: ignore[index]  # else no example
+        words = shlex.split(re.search(r"projector ([^|>)]*)", example)[1].rstrip('"'))  # type: ignore[index]  # else no example
         build_parser().parse_args(words)
 
 

@@ -12,6 +12,7 @@ import pytest
 from projector import cli
 from projector.cli.commands import build_parser
 from projector.contracts import limits, stream_rules
+from projector.providers.anthropic_messages.messages_profile import MessagesProfile
 from projector.providers.openai_chat.chat_profile import ChatProfile
 
 ROOT: Final = Path(__file__).parents[2]
@@ -56,9 +57,12 @@ def test_the_event_that_is_explained_is_known(capsys: pytest.CaptureFixture[str]
 def test_the_page_of_providers_tells_the_profile() -> None:
     [example] = re.findall(r"^```python\n(.*?)^```", PROVIDERS, re.MULTILINE | re.DOTALL)
     exec(compile(example, "docs/providers.md", "exec"), {})  # noqa: S102 - the page's own words
-    rows = dict(re.findall(r"^\| `(\w+)` \| `(.+?)` \|", PROVIDERS, re.MULTILINE))
-    told = {name: json.loads(text) if text.startswith("[") or text == "true" else text for name, text in rows.items()}
-    assert told == ChatProfile().model_dump(mode="json")
+    for provider, model in (("openai_chat", ChatProfile), ("anthropic_messages", MessagesProfile)):
+        section = PROVIDERS.partition(f"## {provider}\n")[2].partition("\n## ")[0]
+        rows = dict(re.findall(r"^\| `(\w+)` \| `(.+?)` \|", section, re.MULTILINE))
+        is_json = ("[", "true", *"0123456789")
+        told = {n: json.loads(t) if t.startswith(is_json) and "-" not in t else t for n, t in rows.items()}
+        assert told == model().model_dump(mode="json")
 
 
 def test_the_limit_of_a_frame() -> None:

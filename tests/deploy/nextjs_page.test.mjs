@@ -60,17 +60,20 @@ test("Markdown is safe, and citations are in place", async () => {
   const at = text.indexOf(" ended");
   const annotation = { type: "url_citation", start_index: at - 8, end_index: at, title: "Strike over", url: "https://northquay.example/news" };
   call.event({ type: "response.output_text.annotation.added", item_id: "msg_1", output_index: 0, content_index: 0, annotation_index: 0, annotation });
+  const earlier = { ...annotation, start_index: 2, end_index: 6, title: "All news", url: "https://northquay.example/all" }; // arrives later
+  call.event({ type: "response.output_text.annotation.added", item_id: "msg_1", output_index: 0, content_index: 0, annotation_index: 1, annotation: earlier });
   call.end();
   await complete();
   await answer().locator("code", { hasText: "alert(1)" }).waitFor(); // a text takes some frames to appear, its end last
   const html = await answer().innerHTML();
-  assert.match(html, /<strong>strike<sup class="cite"><a [^>]*href="https:\/\/northquay.example\/news"[^>]*>1<\/a><\/sup><\/strong>|<strong>strike<\/strong><sup class="cite">/);
+  assert.match(html, /<strong>strike<sup class="cite"><a [^>]*href="https:\/\/northquay.example\/news"[^>]*>2<\/a><\/sup><\/strong>|<strong>strike<\/strong><sup class="cite">/);
   assert.match(html, /<mark>withheld<\/mark>/);
   assert.match(html, /<table>/);
   assert.deepEqual(await answer().locator("img, script, b").count(), 0);
   const links = await answer().locator(".markdown a").evaluateAll((all) => all.map((one) => [one.getAttribute("href"), one.rel, one.target]));
   const safe = ["noopener noreferrer nofollow", "_blank"];
-  const hrefs = ["https://northquay.example/news", "https://example.com/a", "https://tracker.example/p.png", "https://northquay.example/news"];
+  const [all, news] = ["https://northquay.example/all", "https://northquay.example/news"];
+  const hrefs = [all, news, "https://example.com/a", "https://tracker.example/p.png", all, news];
   assert.deepEqual(links, hrefs.map((href) => [href, ...safe]));
   assert.deepEqual(complaints, []);
 });

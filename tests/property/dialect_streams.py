@@ -27,6 +27,7 @@ from tests.dialect_checks import violations_of
 from tests.property.cost import assert_linear
 from tests.property.mutations import Lines
 from tests.property.soundness import OURS
+from tests.protocols.anthropic_messages.events import MESSAGE_ADAPTER
 from tests.sdk_models import faults_of
 
 Event: TypeAlias = dict[str, Any]
@@ -138,6 +139,15 @@ def _check_completion(said: bytes) -> None:
         assert completion["choices"][0]["finish_reason"] == answer.body["choices"][0]["finish_reason"]
 
 
+def _check_messages(said: bytes) -> None:
+    """Check the JSON answer, and that only a message that did not fail has an end."""
+    answer = json_answers.assemble(said.splitlines(), "anthropic_messages")
+    last = events_of(said)[-1]["type"]
+    assert (answer.status == 200) == (answer.body["type"] == "message") == (last == "message_stop")
+    if answer.status == 200:
+        MESSAGE_ADAPTER.validate_python(answer.body)
+
+
 def _check_open_responses(said: bytes) -> None:
     answer = json_answers.assemble(said.splitlines(), "openresponses")
     assert (answer.status == 200) == (answer.body.get("object") == "response")
@@ -158,6 +168,7 @@ def _check_responses(said: bytes) -> None:
 CHECKS: Final[Mapping[str, Callable[[bytes], None]]] = {
     "ag_ui": _check_ag_ui,
     "ai_sdk": _check_ai_sdk,
+    "anthropic_messages": _check_messages,
     "chat_completions": _check_completion,
     "openresponses": _check_open_responses,
     "responses": _check_responses,
@@ -205,8 +216,16 @@ def _chat_deltas(event: Event) -> Iterator[Event]:
     yield from ({"kind": name, "item_id": item, "delta": text} for name, item, text in texts)
 
 
+def _block_deltas(event: Event) -> Iterator[Event]:
+    place = {"kind": event["type"], "item_id": str(event.get("index", ""))}
+    texts = [text for name, text in event.get("delta", {}).items() if name != "type" and isinstance(text, str)]
+    yield {**place, "event": event}
+    yield from ({**place, "delta": text} for text in texts)
+
+
 SHOWN: Final[Mapping[str, Callable[[Event], Iterator[Event]]]] = {
     "ag_ui": _ag_ui_deltas,
+    "anthropic_messages": _block_deltas,
     "chat_completions": _chat_deltas,
 }
 """Dialect whose deltas are not in members of that name -> its events, with their deltas as the search joins them."""

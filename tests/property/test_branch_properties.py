@@ -14,6 +14,7 @@ from projector import Pipeline, Policy, StreamContext, build_pipeline
 from projector.core.context import BranchContext
 from projector.core.faults import FAULTS
 from projector.dialects import DIALECTS
+from projector.providers import PROVIDERS
 from projector.redaction.redactor import Redactor
 from tests.dialect_checks import violations_of
 from tests.property.dialect_streams import CHECKS
@@ -198,5 +199,5 @@ def test_whenever_the_host_ends_it_there_is_one_end(branches: list[Any], order: 
 
 def test_the_cases_are_many() -> None:
     assert len(PLAIN) > 40
-    assert {case.provider for case in PLAIN} == {"openai_responses", "openai_chat"}
+    assert {case.provider for case in PLAIN} == {*PROVIDERS}
     assert json.loads(lines_of(PLAIN[0])[0])

@@ -93,7 +93,7 @@ def output(value: Callable[[int], object], count: int) -> Input:
 
 
 def hosted_output(count: int) -> Input:
-    value = {"rows": [["a"] * 1_000] * count}
+    value = {"rows": [["a"] * 200] * count}
     answer = {"type": "projector.tool_output", "call_id": "c", "output": value}
     return Input(cut(wire([added(0, "function_call", id="fc", call_id="c")])), hosted=(answer,))
 

@@ -33,7 +33,7 @@ from projector.providers.anthropic_messages.messages_stage import AnthropicMessa
 from projector.providers.descriptor import FramingError
 
 ROW: Final = PROVIDERS["anthropic_messages"]
-GOLDENS: Final = sorted((Path(__file__).parents[2] / "examples_ndjson" / "anthropic_messages").glob("*.ndjson"))
+GOLDENS: Final = sorted((Path(__file__).parents[2] / "examples_ndjson" / "anthropic_messages_input").glob("*.ndjson"))
 
 
 def written(profile: Mapping[str, object] | None = None, **members: Any) -> dict[str, Any]:

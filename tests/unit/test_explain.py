@@ -85,7 +85,14 @@ def test_everything_is_explained_once() -> None:
     lines = [line for line in explain.everything() if not line.startswith("  ")]
     heads = [line.split(":")[0].removesuffix(" (item)") for line in lines]
     assert sorted(heads[: len(NAMES)]) == sorted(NAMES)
-    chat = [f"{place}.{name}" for tables in (CHAT_READ, CHAT_DROPPED) for place in tables for name in tables[place]]
+    tables = [provider.tables() for provider in PROVIDERS.values()]
+    chat = [
+        f"{place}.{name}"
+        for each in tables
+        for rows in (each.read, each.dropped)
+        for place in rows
+        for name in rows[place]
+    ]
     assert heads[len(NAMES) : len(NAMES) + len(chat)] == chat
     assert lines[len(NAMES) + len(chat) :] == explain.explain("rules")
     assert all(line.strip().rstrip(".") for line in explain.everything())

@@ -46,4 +46,5 @@ def test_each_route_answers_in_the_dialect_of_its_api() -> None:
     assert {path: route.dialect for path, route in routes.items()} == {
         "/v1/responses": "responses",
         "/v1/chat/completions": "chat_completions",
+        "/v1/messages": "anthropic_messages",
     }

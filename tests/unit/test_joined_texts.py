@@ -114,6 +114,7 @@ JOINED: Final[dict[str, Callable[[list[Event]], str]]] = {
     "openresponses": lambda said: deltas(said, "response.output_text.delta", "delta") + "|" + sdk_text(said),
     "chat_completions": chat_content,
     "openwop": lambda said: deltas(said, "output.chunk", "payload", "chunk"),
+    "anthropic_messages": lambda said: deltas(said, "content_block_delta", "delta", "text"),
 }
 
 OF_THE_PAGE: Final = {"the second part first"}

@@ -442,3 +442,23 @@ _CALLS: Final = (
 @pytest.mark.parametrize("opening", [*_LETTERS, *(f"{call}(" for call in _CALLS)])
 def test_what_stands_before_the_quote_of_a_secret(opening: str) -> None:
     assert SECRET not in streamed(f'password = {opening}"a, b {SECRET}"')
+
+
+VALUES_OF_TWO_PARTS: Final = (
+    "1/1234567890123456:0123456789abcdef0123456789abcdef",
+    "0123456789abcdef01234567:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
+    "1234567890123456|0123456789abcdef0123456789abcdef",
+    "00Da1B2c3D4e5F6!a1B2c3D4e5F6g7H8i9J0ka1B2c3D4e5F6g7H8i9J0ka1B2c3D4e5F6g7H8i9J0ka1B2c3D4e5F6g7H8i9J0ka1B2c3D4e5F6",
+)
+"""Credentials with a character in their middle that ends a value in an address: Asana, Ghost, Meta, Salesforce."""
+
+
+@pytest.mark.parametrize("value", VALUES_OF_TWO_PARTS)
+@pytest.mark.parametrize("before", ["https://example.org/?token=", "?password=", "token=", "password: "])
+def test_a_credential_is_withheld_whole_where_a_word_announces_it(before: str, value: str) -> None:
+    for size in (1, 7, len(before + value) + 10):
+        stream, text = REDACTOR.code_stream(), f"{before}{value}\nand on"
+        shown = "".join(stream.feed(text[at : at + size]).value for at in range(0, len(text), size))
+        shown += stream.close().value
+        assert value[-8:] not in shown
+        assert shown.endswith("\nand on")

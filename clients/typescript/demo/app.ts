@@ -1,10 +1,11 @@
 /** The demo page: asks, and shows both sides of the answer and the answer itself. */
 
-import { initialState, openStream, reduce, responseText, sseParser, StreamError, type EventStream, type StreamState, type ToolItem } from "../src/index.js";
+import { initialState, openStream, reduce, sseParser, StreamError, type EventStream, type StreamState, type ToolItem } from "../src/index.js";
 import { recall, remember } from "../src/storage.js";
 import { byId, h } from "./dom.js";
 import { atFrame, followEnd, toEnd } from "./frames.js";
 import { Answer } from "./show.js";
+import { spoken } from "./spoken.js";
 import { describePublic, isRecord, parsed, ProviderSide, Wire } from "./wires.js";
 
 const KINDS: readonly [string, string][] = [
@@ -29,7 +30,6 @@ const DIALECTS: Record<string, string> = {
   openresponses: "Open Responses clients",
 };
 const STORED = "projector-demo";
-const SAID_CHARS = 1_000; // a screen reader reads the rest on the page
 
 type Body = { message: string } | { input: unknown[]; previous_response_id?: string };
 
@@ -56,6 +56,9 @@ let run: Run | undefined;
 
 const headers = (): Record<string, string> => (key.value === "" ? {} : { authorization: `Bearer ${key.value}` });
 const problemOf = (error: unknown): string => (error instanceof StreamError ? error.message : "The server cannot be reached.");
+
+/** Announces something to a person who does not see the page. */
+const say = (text: string): void => void (said.textContent = text);
 
 function begin(body: Body, question: string | undefined, resumed?: string): void {
   run?.controller.abort();
@@ -118,6 +121,7 @@ async function* dataOf(body: ReadableStream<Uint8Array>): AsyncGenerator<string>
 /** Reads the answer with the client, and resumes it where its connection was dropped. */
 async function readPublic(body: Body, answer: Answer, page: Wire, provider: ProviderSide, current: Run, resumed?: string): Promise<void> {
   let state: StreamState = initialState;
+  let isLost = false;
   const request = { url: `api/v1/chat/stream?dialect=${PUBLIC}`, body, headers, ...(resumed !== undefined && { resume: { location: resumed } }) };
   const { signal } = current.controller;
   current.stream = openStream(request, {
@@ -129,10 +133,14 @@ async function readPublic(body: Body, answer: Answer, page: Wire, provider: Prov
     },
     onOpen({ location }) {
       answer.forgetRemark();
+      if (isLost) say("Connected again.");
+      isLost = false;
       remember(STORED, location);
     },
     onRetry({ delayMs }) {
       const after = state.lastEventId;
+      isLost = true;
+      say("Connection lost. Trying again.");
       page.remark(`Connection lost after event ${after}. The client asks again for what follows.`);
       answer.remark(`Connection lost. Trying again in ${(delayMs / 1000).toFixed(1)} s.`);
     },
@@ -148,19 +156,15 @@ async function readPublic(body: Body, answer: Answer, page: Wire, provider: Prov
       atFrame(answer, () => answer.show(state));
     }
     answer.show(state);
-    said.textContent = state.end?.kind === "final" ? `${state.status}. ${responseText(state).slice(0, SAID_CHARS)}` : "The answer failed.";
+    say(spoken(state));
   } catch (error) {
-    if (signal.aborted) {
-      answer.remark("Stopped by this page.");
-      return;
-    }
+    if (signal.aborted) return stopped(answer, current);
     if (resumed !== undefined && state.streamId === undefined) {
       answer.element.remove(); // the stream of the last visit is gone
       return;
     }
     if (state.streamId !== undefined) page.remark(`Connection lost after event ${state.lastEventId}. This stream cannot be resumed.`);
-    refused(error);
-    answer.remark(problemOf(error), true);
+    failed(answer, error);
   } finally {
     remember(STORED, undefined);
   }
@@ -187,11 +191,23 @@ async function readOther(body: Body, answer: Answer, page: Wire, current: Run): 
       const { type, preview } = describePublic(parsed(data), data);
       page.add(type, data, { preview });
     }
+    say("Complete. Its events are in the second pane.");
   } catch (error) {
-    if (current.controller.signal.aborted) return answer.remark("Stopped by this page.");
-    refused(error);
-    answer.remark(problemOf(error), true);
+    if (current.controller.signal.aborted) return stopped(answer, current);
+    failed(answer, error);
   }
+}
+
+/** Shows that a person or the next question stopped an answer; the next question says what comes then. */
+function stopped(answer: Answer, { controller }: Run): void {
+  answer.remark("Stopped by this page.");
+  if (run?.controller === controller) say("Stopped.");
+}
+
+function failed(answer: Answer, error: unknown): void {
+  refused(error);
+  answer.remark(problemOf(error), true);
+  say(problemOf(error));
 }
 
 /** Asks for a key if the server requires one. */

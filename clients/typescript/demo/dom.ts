@@ -28,6 +28,21 @@ export function marked(text: string): Node[] {
     .flatMap((piece, n): Node[] => [...(n > 0 ? [h("mark", { title: "withheld" }, "withheld")] : []), document.createTextNode(piece)]);
 }
 
+/** A block that scrolls can be reached with the keyboard; one without an overflow is no stop. */
+const overflow = new ResizeObserver((entries) => {
+  for (const { target } of entries) {
+    if (target.scrollHeight > target.clientHeight) target.setAttribute("tabindex", "0");
+    else target.removeAttribute("tabindex");
+  }
+});
+
+/** Returns a text with its line breaks, in a named block. */
+export function block(label: string, text: string): HTMLElement {
+  const element = h("pre", { role: "group", "aria-label": label }, ...marked(text));
+  overflow.observe(element);
+  return element;
+}
+
 /** Returns a text in which some ranges are marked. */
 export function withRanges(text: string, ranges: readonly (readonly [number, number])[]): Node[] {
   const nodes: Node[] = [];

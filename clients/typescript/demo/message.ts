@@ -13,6 +13,10 @@ const BREAK = /\n{2,}/;
 /** A link in Markdown, which its citation replaces. */
 const LINK = /^\(?\[.*\]\(.*\)\)?$/;
 
+/** Returns whether a piece is only the link of its citation. */
+export const isLink = ({ text, citations }: { text: string; citations: readonly Citation[] }): boolean =>
+  LINK.test(text) && citations.some((one) => one.type === "url_citation");
+
 /** Shows the states of one message in an element. */
 export class Message {
   readonly element = h("div");
@@ -41,8 +45,9 @@ class Part {
 
   /** Shows a state of the part; the numbers of its citations follow those of the parts before. */
   show(part: MessagePart, numbered: number): void {
-    const numbers = new Map(part.citations.map((citation, n) => [citation, numbered + n + 1]));
     const all = paragraphs(part);
+    const ordered = all.flat().flatMap(({ citations }) => citations); // as they are read, not as they arrived
+    const numbers = new Map(ordered.map((citation, n) => [citation, numbered + n + 1]));
     const keys = all.map((pieces) => pieces.map(({ text, citations }) => text + citations.map((one) => ` ${numbers.get(one)}`).join("")).join("\n\n"));
     keys.forEach((key, n) => {
       if (this.drawn[n] === key) return;
@@ -53,28 +58,27 @@ class Part {
     });
     while (this.text.children.length > keys.length) this.text.lastElementChild?.remove();
     this.drawn = keys;
-    if (this.cited !== part.citations || this.refused !== part.refusal) this.showRest(part);
+    if (this.cited !== part.citations || this.refused !== part.refusal) this.showRest(part, ordered, numbered + 1);
   }
 
-  private showRest({ refusal, citations }: MessagePart): void {
+  private showRest({ refusal, citations }: MessagePart, ordered: readonly Citation[], start: number): void {
     [this.cited, this.refused] = [citations, refusal];
-    const sources = citations.map((citation) => h("li", {}, titleOf(citation)));
+    const sources = ordered.map((citation) => h("li", {}, titleOf(citation)));
     this.rest.replaceChildren(
       ...(refusal === "" ? [] : [h("p", { class: "refusal" }, ...marked(refusal))]),
-      ...(sources.length === 0 ? [] : [h("ol", { class: "sources", "aria-label": "Sources" }, ...sources)]),
+      ...(sources.length === 0 ? [] : [h("ol", { class: "sources", "aria-label": "Sources", start: `${start}` }, ...sources)]),
     );
   }
 }
 
-/** Returns the paragraphs of a text; a citation is shown once, behind the first piece that it refers to. */
+/** Returns the paragraphs of a text; a citation is shown once, behind the last piece that it refers to. */
 function paragraphs(part: MessagePart): Piece[][] {
   const found: Piece[][] = [[]];
-  const shown = new Set<Citation>();
-  for (const { text, citations } of segments(part)) {
-    const isReplaced = LINK.test(text) && citations.some((one) => one.type === "url_citation");
-    const texts = isReplaced ? [""] : text.split(BREAK);
-    const added = citations.filter((one) => !shown.has(one));
-    for (const one of added) shown.add(one);
+  const pieces = segments(part);
+  const last = new Map(pieces.flatMap((piece) => piece.citations.map((one) => [one, piece] as const)));
+  for (const piece of pieces) {
+    const texts = isLink(piece) ? [""] : piece.text.split(BREAK);
+    const added = piece.citations.filter((one) => last.get(one) === piece);
     texts.forEach((one, n) => {
       const piece = { text: one, citations: n === texts.length - 1 ? added : [] };
       if (n === 0) found.at(-1)?.push(piece);

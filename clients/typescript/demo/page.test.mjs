@@ -108,6 +108,44 @@ test("secrets are marked on the provider's side, and nowhere else on the page", 
   await page.screenshot({ path: join(folder, "demo-secrets.png") });
 });
 
+const said = () => page.locator("#said").innerText();
+
+test("what is announced: the text without markup, and what the answer waits for", async () => {
+  await open();
+  for (const [kind, start, text] of [
+    ["Search with citations", "Complete. ", "The strike ended on Sunday"],
+    ["Secrets", "Complete. ", "The dock opens with withheld"],
+    ["Approval", "book_seats needs your approval.", ""],
+    ["Tools", "The answer waits until this page runs get_departures.", ""],
+    ["Failure", "The answer failed: ", ""],
+  ]) {
+    await choose(kind);
+    await until(async () => (await said()).startsWith(start), start);
+    assert.ok((await said()).includes(text), await said());
+    assert.ok(!/[[<*`]|\]\(/.test(await said()), await said());
+  }
+});
+
+test("citations are numbered in reading order, as their sources are", async () => {
+  await open();
+  for (const kind of ["Text", "Search with citations"]) {
+    await choose(kind);
+    const cites = await answer().locator(".cite").evaluateAll((all) => all.map((one) => [one.textContent, one.title]));
+    const sources = await answer().locator("ol.sources li").allInnerTexts();
+    assert.ok(cites.length > 0);
+    assert.deepEqual(cites, sources.map((title, n) => [`${n + 1}`, title]), kind);
+  }
+});
+
+test("a block that scrolls is a stop of the keyboard, and no other", async () => {
+  await open();
+  await page.evaluate(() => document.styleSheets[0].insertRule(".answer .card pre { max-height: 6rem }", document.styleSheets[0].cssRules.length));
+  for (const kind of ["Secrets", "Tools"]) await choose(kind);
+  const blocks = () => page.locator(".answer").locator("pre").evaluateAll((all) => all.map((one) => [one.scrollHeight > one.clientHeight, one.tabIndex === 0]));
+  await until(async () => (await blocks()).every(([scrolls, isStop]) => scrolls === isStop), "only blocks that scroll are stops");
+  assert.deepEqual(new Set((await blocks()).map(([scrolls]) => scrolls)), new Set([true, false]));
+});
+
 test("an approval is given, and the call goes on", async () => {
   await open();
   await choose("Approval");
@@ -129,6 +167,11 @@ test("the page runs a function, and the answer goes on", async () => {
 
 test("a dropped connection is resumed without losing or repeating an event", async () => {
   await open();
+  await page.evaluate(() => {
+    window.announced = [];
+    const region = document.querySelector("#said");
+    new MutationObserver(() => /^Connect/.test(region.textContent) && window.announced.push(region.textContent)).observe(region, { childList: true });
+  });
   await atEvent(4, "drop");
   await button("Search with citations").click();
   await page.locator("#page-events .gap").waitFor();
@@ -136,6 +179,7 @@ test("a dropped connection is resumed without losing or repeating an event", asy
   assert.match(await answer().innerText(), /The strike ended on Sunday.*Sailings are normal again/s);
   assert.equal(await events().count(), 19);
   assert.equal(await page.locator("#page-events .gap").count(), 1);
+  assert.deepEqual(await page.evaluate(() => window.announced), ["Connection lost. Trying again.", "Connected again."]);
 });
 
 test("a reload continues the answer", async () => {

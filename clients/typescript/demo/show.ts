@@ -11,10 +11,11 @@ import {
   type StreamState,
   type ToolItem,
 } from "../src/index.js";
-import { h, marked } from "./dom.js";
+import { block, h, marked } from "./dom.js";
 import { Message } from "./message.js";
 
 const STATUSES = { running: "running", awaiting_approval: "needs your approval", waiting: "waits for this page", completed: "done", failed: "failed" };
+export const ENDS = { completed: "Complete", refused: "Refused", cancelled: "Stopped", incomplete: "Incomplete", failed: "Failed" };
 const NAMES: Record<string, string> = {
   web_search: "Search of the web",
   file_search: "Search in files",
@@ -89,7 +90,7 @@ export class Answer {
       parts.push(h("b", {}, "Failed"), `${end.error.message} (${end.error.code ?? end.error.source})`);
       parts.push(h("button", { type: "button", click: () => this.actions.retry() }, end.error.is_retryable ? "Try again" : "Ask again"));
     } else {
-      parts.push(h("b", {}, { completed: "Complete", refused: "Refused", cancelled: "Stopped", incomplete: "Incomplete", failed: "Failed" }[end.final.status]));
+      parts.push(h("b", {}, ENDS[end.final.status]));
       if (reason !== undefined && end.final.status === "incomplete") parts.push(`because of ${REASONS[reason] ?? reason}`);
     }
     const used = usage(state);
@@ -166,7 +167,7 @@ export class Answer {
 
 const labelled = (label: string, text: string): DocumentFragment => {
   const fragment = document.createDocumentFragment();
-  fragment.append(h("span", { class: "label" }, label), h("pre", {}, ...marked(text)));
+  fragment.append(h("span", { class: "label" }, label), block(label, text));
   return fragment;
 };
 

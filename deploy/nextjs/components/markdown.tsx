@@ -16,12 +16,14 @@ const Citations = createContext<readonly Citation[]>([])
 export function Markdown({ part }: { part: MessagePart }) {
   const [cut] = useState(blockCutter)
   const marks = useMemo(() => marksOf(part), [part])
+  const order = marks.map(({ index }) => index).join()
+  const cited = useMemo(() => order === '' ? [] : order.split(',').map((n) => part.citations[Number(n)]!), [part.citations, order])
   const blocks = cut(part.text.slice(0, useRevealed(part.text.length)))
   const groups = Array.from({ length: Math.ceil(blocks.length / GROUP) }, (_, n) => blocks.slice(n * GROUP, (n + 1) * GROUP))
   return (
-    <Citations value={part.citations}>
+    <Citations value={cited}>
       {groups.map((group, n) => <Group key={n} blocks={group} marks={marks} />)}
-      {part.citations.length > 0 && <Sources citations={part.citations} />}
+      {cited.length > 0 && <Sources citations={cited} />}
     </Citations>
   )
 }
@@ -43,7 +45,7 @@ const Group = memo(
 )
 
 const isSame = (some: readonly Mark[], others: readonly Mark[]): boolean =>
-  some.length === others.length && some.every(({ at }, n) => at === others[n]!.at)
+  some.length === others.length && some.every(({ at, number }, n) => at === others[n]!.at && number === others[n]!.number)
 
 /** Returns how much of a text to show: what has arrived, but no more in one frame than can be parsed in one. */
 function useRevealed(length: number): number {

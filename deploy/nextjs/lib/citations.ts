@@ -9,15 +9,21 @@ export interface Mark {
   number: number
 }
 
-/** Returns where the citations of a part are shown: after the text that they support. */
-export function marksOf(part: MessagePart): Mark[] {
+/** A mark, and the index of its citation, which may have arrived in another order. */
+interface Place extends Mark {
+  index: number
+}
+
+/** Returns where the citations of a part are shown, after the text that they support; numbers are in reading order. */
+export function marksOf(part: MessagePart): Place[] {
   const ends = new Map<Citation, number>()
   let at = 0
   for (const { text, citations } of segments(part)) {
     at += text.length
     for (const citation of citations) ends.set(citation, at)
   }
-  return part.citations.map((citation, n) => ({ at: ends.get(citation) ?? at, number: n + 1 }))
+  const places = part.citations.map((citation, index) => ({ at: ends.get(citation) ?? at, index }))
+  return places.sort((a, b) => a.at - b.at).map((place, n) => ({ ...place, number: n + 1 }))
 }
 
 /** A plugin of remark that inserts `<cite>` with the number of each mark, and marks what was withheld. */

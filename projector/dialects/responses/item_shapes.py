@@ -183,7 +183,10 @@ ITEMS: Final[Mapping[str, ItemShape]] = {
     "shell_call": as_sent("shell_call", call_id="", action=NO_COMMANDS, environment=None),
     "shell_call_output": as_sent("shell_call_output", call_id="", output=(), max_output_length=None),
     "local_shell_call": as_sent("local_shell_call", call_id="", action=NO_COMMAND),
-    "apply_patch_call": as_sent("apply_patch_call", call_id="", operation=NO_OPERATION),
+    # the API has no other status for a patch that is cut off, which a client must not apply
+    "apply_patch_call": as_sent("apply_patch_call", call_id="", operation=NO_OPERATION)._replace(
+        statuses=dict.fromkeys(("incomplete", "failed"), "in_progress")
+    ),
     "computer_call": as_sent("computer_call", call_id="", pending_safety_checks=()),
     "tool_search_call": as_sent("tool_search_call", call_id=None, arguments={}, execution="server"),
     "tool_search_output": as_sent("tool_search_output", call_id=None, tools=(), execution="server"),

@@ -1,7 +1,8 @@
 """Anthropic Messages: the provider's own API, Vertex, Bedrock, and compatible servers.
 
 `messages_stage` reads events, `output_blocks` turns blocks into items, `block_fields` lists their members.
-`messages_request` writes requests, with `message_turns`; `aws_frames` reads the binary frames of Bedrock.
+`messages_request` writes requests, with `message_turns`; `messages_body` reads those of callers; `aws_frames` reads the
+binary frames of Bedrock.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from projector._registry import lazy
-from projector.providers.descriptor import ModelLists, Provider
+from projector.providers.descriptor import ModelLists, PassthroughRoute, Provider
 
 PROVIDER: Final = Provider(
     title="Anthropic Messages",
@@ -26,4 +27,14 @@ PROVIDER: Final = Provider(
         "application/vnd.amazon.eventstream": lazy("projector.providers.anthropic_messages.aws_frames:AwsFrames")
     },
     models=ModelLists("/models", {"limit": "1000"}),
+    passthrough=PassthroughRoute(
+        "messages",
+        "/v1/messages",
+        "messages",
+        "Create a message (Messages API of Anthropic).",
+        "anthropic_messages",
+        lazy("projector.providers.anthropic_messages.messages_body:forwarded_body"),
+        lazy("projector.providers.anthropic_messages.messages_body:read_request"),
+        headers=("anthropic-beta", "anthropic-version"),
+    ),
 )

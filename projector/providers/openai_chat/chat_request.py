@@ -21,7 +21,8 @@ def write_request(request: ModelRequest, profile: ChatProfile) -> Body:
         raise UnsupportedRequestError("`previous_response_id` cannot be set here.", "previous_response_id")
     tools, search = write_tools(list(request.client_tools))
     body = request.start(tools) | search
-    write_parameters(body, request.parameters, MEMBERS, request.parameter_paths)
+    parameters = {name: value for name, value in request.parameters.items() if (name, value) != ("store", False)}
+    write_parameters(body, parameters, MEMBERS, request.parameter_paths)  # that is the default, which some do not know
     entries = [user_text(request.input)] if isinstance(request.input, str) else request.input
     instructions = [] if request.instructions is None else [Message("system", request.instructions)]
     body["messages"] = messages_of([*instructions, *entries])

@@ -66,7 +66,7 @@ class CallerSettings(Table):
     """Models that the caller may use on the passthrough routes, by their names in requests; `*` for all."""
     routes: Names | None = None
     """Routes that the caller may use: `chat`, `workflows`, `ag_ui`, `ai_sdk`, `responses`, `chat_completions`,
-    `openwop`; `*` for all."""
+    `messages`, `openwop`; `*` for all."""
     rate_limits: RateLimits = RateLimits()
 
     def over(self, other: CallerSettings) -> CallerSettings:

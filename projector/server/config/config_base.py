@@ -59,13 +59,11 @@ def _name_or_list(names: object) -> object:
 NAME_OR_LIST: Final = BeforeValidator(_name_or_list)
 """A validator for a list of names; a single one needs no list."""
 
-Name: TypeAlias = Annotated[
-    str,
-    matching(
-        r"[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?",
-        "a name of at most 64 characters: a to z, 0 to 9, `-` and `_`, with a letter or digit at both ends",
-    ),
-]
+NAME: Final = matching(
+    r"[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?",
+    "a name of at most 64 characters: a to z, 0 to 9, `-` and `_`, with a letter or digit at both ends",
+)
+Name: TypeAlias = Annotated[str, NAME]
 
 
 def has_valid_host(url: str) -> bool:

@@ -74,7 +74,11 @@ Origin: TypeAlias = Annotated[
     str, matching(r"https?://[^/@\s?#*]+", "an origin such as https://app.example: scheme, host, optionally a port")
 ]
 KeyHash: TypeAlias = Annotated[
-    str, matching(r"sha256:[0-9a-f]{64}", "the hash of a key: `sha256:` and 64 hexadecimal digits")
+    str,
+    matching(
+        r"sha256:[0-9a-f]{64}(\s+sha256:[0-9a-f]{64})*",
+        "the hash of a key: `sha256:` and 64 hexadecimal digits; several with blanks between them",
+    ),
 ]
 Algorithm: TypeAlias = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
@@ -162,7 +166,7 @@ class Auth(Table):
     """Authentication of callers. Without it everyone has access, on a loopback address only."""
 
     api_keys: dict[Name, KeyHash] = Field({})
-    """Name of a caller -> hash of its key."""
+    """Name of a caller -> hash of its key; while a key is replaced, those of the old and the new one."""
     jwt: Jwt | None = None
 
     @property

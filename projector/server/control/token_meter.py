@@ -49,7 +49,7 @@ class TokenMeter:
         """Return the tokens to reserve for the first response; to be called once."""
         limits = (value for name in _OUTPUT_LIMITS if type(value := self._body.get(name)) is int and value > 0)
         output = min(next(limits, OUTPUT_DEFAULT), OUTPUT_MAX)
-        self._body_tokens = _input_tokens(self._body)
+        self._body_tokens = input_tokens(self._body)
         self._body = {}  # the stream may last longer than it is needed
         return self._body_tokens + output
 
@@ -59,7 +59,7 @@ class TokenMeter:
         if body is self._body:
             self._is_sent = True  # its size is estimated only if tokens are limited
         else:
-            self._input += _input_tokens(body)
+            self._input += input_tokens(body)
 
     def on_frame(self, frame: Frame) -> None:
         """Count the output of a frame, or the tokens of a response."""
@@ -102,7 +102,7 @@ def _reported_tokens(usage: Mapping[str, int]) -> int:
     return max(usage.get("total_tokens", 0), usage.get("input_tokens", 0) + usage.get("output_tokens", 0))
 
 
-def _input_tokens(body: Mapping[str, object]) -> int:
+def input_tokens(body: Mapping[str, object]) -> int:
     """Return the tokens of a body by its size; it is not read any further than to the most that counts."""
     n_bytes = 0
     values: list[object] = [body]

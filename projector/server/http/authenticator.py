@@ -1,10 +1,10 @@
-"""Authentication of callers: an API key or a signed token in `Authorization: Bearer`."""
+"""Authentication of callers: an API key or a signed token as bearer, on `/v1/messages` also in `x-api-key`."""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from starlette.datastructures import Headers
 from starlette.types import Scope
@@ -16,12 +16,19 @@ from projector.server.telemetry.request_facts import facts_of
 if TYPE_CHECKING:
     from projector.server.http.token_verifier import TokenVerifier
 
+ANTHROPIC_PREFIX: Final = "/v1/messages"
+"""Start of the paths whose clients send a key as `x-api-key`."""
+
 
 class Authenticator:
     """Identifies the caller of a request. If no callers are configured, everyone has access."""
 
     def __init__(self, auth: Auth) -> None:
-        self._hashes = {name: bytes.fromhex(text.removeprefix("sha256:")) for name, text in auth.api_keys.items()}
+        self._hashes = [
+            (name, bytes.fromhex(one.removeprefix("sha256:")))
+            for name, hashes in auth.api_keys.items()
+            for one in hashes.split()
+        ]
         self._tokens: TokenVerifier | None = None
         if auth.jwt is not None:
             from projector.server.http.token_verifier import TokenVerifier  # noqa: PLC0415 - a start without it is faster
@@ -42,7 +49,10 @@ class Authenticator:
         if not self._hashes and self._tokens is None:
             client = scope.get("client")
             return f"address:{client[0]}" if client else "address:"
-        kind, _, credential = Headers(scope=scope).get("authorization", "").partition(" ")
+        headers = Headers(scope=scope)
+        is_anthropic = scope["path"].removeprefix(scope.get("root_path", "")).startswith(ANTHROPIC_PREFIX)
+        own = f"bearer {headers.get('x-api-key', '')}" if is_anthropic else ""
+        kind, _, credential = headers.get("authorization", own).partition(" ")
         if kind.lower() != "bearer" or not credential:
             raise problem("unauthenticated")
         name = self._name_of_key(credential)
@@ -56,5 +66,5 @@ class Authenticator:
     def _name_of_key(self, key: str) -> str | None:
         """Return the name of the caller with a key, in constant time."""
         digest = hashlib.sha256(key.encode()).digest()
-        names = [name for name, known in self._hashes.items() if hmac.compare_digest(digest, known)]
+        names = [name for name, known in self._hashes if hmac.compare_digest(digest, known)]
         return names[0] if names else None

@@ -1,4 +1,4 @@
-"""Error responses: OpenAI's error object on `/v1/...` (CONTRACT D38), a problem document elsewhere.
+"""Error responses: OpenAI's error object on `/v1/...` (CONTRACT D38), Anthropic's on `/v1/messages`, else a problem.
 
 On `/v1/...` a provider's failure keeps its status. SDKs of OpenAI heed `x-should-retry`: without it they would repeat
 what this server has already repeated.
@@ -14,6 +14,7 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from projector.contracts import codec
+from projector.dialects.anthropic_messages import errors as anthropic_errors
 from projector.dialects.openai_errors import status_of, type_of
 from projector.server.http.problems import ErrorResponse, Problem, problem_of, problem_response, request_id
 from projector.server.telemetry.request_facts import facts_of
@@ -21,6 +22,9 @@ from projector.server.upstream.protocol import ProviderFailure
 
 OPENAI_PREFIX: Final = "/v1/"
 """Start of the paths of the OpenAI APIs."""
+
+ANTHROPIC_PATHS: Final = ("/v1/messages", "/v1/messages/count_tokens")
+"""Paths of the Anthropic API."""
 
 STATUSES: Final[Mapping[str, int]] = {"invalid_request": 400, "unknown_dialect": 400}
 """Code of a problem -> status that the OpenAI API has for it, if it is another one."""
@@ -45,6 +49,8 @@ async def respond(request: Request, error: Exception) -> Response:
     form: ErrorForm | None = scope.get(ERROR_FORM)
     if form is not None:
         return form(found, scope)
+    if _path(scope) in ANTHROPIC_PATHS:
+        return anthropic_response(found, scope)
     return (openai_response if _is_openai(scope) else problem_response)(found, scope)
 
 
@@ -52,24 +58,48 @@ def response_status(problem: Problem, scope: Scope) -> int:
     """Return the status of the response to a problem."""
     if not _is_openai(scope):
         return problem.status.value
-    return (_own_error(problem) if problem.failure is None else _provider_error(problem, problem.failure))[0]
+    return _error(problem)[0]
 
 
 def _is_openai(scope: Scope) -> bool:
-    path: str = scope["path"].removeprefix(scope.get("root_path", ""))
-    return path.startswith(OPENAI_PREFIX)
+    return _path(scope).startswith(OPENAI_PREFIX)
+
+
+def _path(scope: Scope) -> str:
+    path: str = scope["path"]
+    return path.removeprefix(scope.get("root_path", ""))
 
 
 def openai_response(problem: Problem, scope: Scope) -> Response:
     """Return a problem as an error response of the OpenAI API."""
-    status, error = _own_error(problem) if problem.failure is None else _provider_error(problem, problem.failure)
+    status, error = _error(problem)
+    return _response(problem, scope, status, {"error": error})
+
+
+def anthropic_response(problem: Problem, scope: Scope) -> Response:
+    """Return a problem as an error response of the Anthropic API, whose types are fewer."""
+    status, error = _error(problem)
+    kind, message = str(error["type"]), str(error["message"])
+    if kind not in anthropic_errors.TYPE_STATUSES or problem.failure is None:
+        kind = anthropic_errors.type_of(status)
+    own = request_id(scope)
+    body = {**anthropic_errors.error_event(kind, message), "request_id": own}
+    response = _response(problem, scope, status, body)
+    response.headers["request-id"] = own
+    return response
+
+
+def _error(problem: Problem) -> tuple[int, dict[str, object]]:
+    return _own_error(problem) if problem.failure is None else _provider_error(problem, problem.failure)
+
+
+def _response(problem: Problem, scope: Scope, status: int, body: Mapping[str, object]) -> Response:
     headers = {"cache-control": "no-store", "x-request-id": request_id(scope)} | problem.headers
     if problem.has_default_wait:
         headers.pop("retry-after", None)  # some clients retry only because of it
     if problem.should_retry is not None:
         headers["x-should-retry"] = str(problem.should_retry).lower()
-    body = codec.dumps({"error": error})
-    return ErrorResponse(body, status_code=status, headers=headers, media_type="application/json")
+    return ErrorResponse(codec.dumps(body), status_code=status, headers=headers, media_type="application/json")
 
 
 def _own_error(problem: Problem) -> tuple[int, dict[str, object]]:

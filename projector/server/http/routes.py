@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Any, Final
 
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -26,7 +27,7 @@ from projector.server.catalog import (
     unknown_model,
 )
 from projector.server.config.caller_settings import AG_UI, AI_SDK, CHAT, WORKFLOWS
-from projector.server.control.token_meter import TokenMeter
+from projector.server.control.token_meter import TokenMeter, input_tokens
 from projector.server.http.chat_routes import chat_routes
 from projector.server.http.demo_page import demo_routes
 from projector.server.http.internal_routes import HEALTH_ROUTES, INTERNAL_ROUTES, root_route
@@ -259,14 +260,18 @@ class StreamRoutes:
         is_stream = received.body.get("stream")
         if not isinstance(is_stream, bool | None):
             raise problem("invalid_request", "`stream` must be true or false.", param="stream")
-        options = DialectOptions(include_usage=_includes_usage(received.body))
+        options = DialectOptions(include_usage=_includes_usage(received.body), input_tokens=input_tokens(received.body))
 
         def body_of(target: Target) -> Mapping[str, object]:
             sent = passthrough_body(received.body, binding, required=route.required, target=target)
             return target_body(sent, route, target, passthrough.api, received.kept)
 
         call = ProviderCall(binding, body_of, conversation_id=conversation_id, is_stream=is_stream, options=options)
-        return provider_session(self._site, received, call)
+        session = provider_session(self._site, received, call)
+        given = Headers(scope=received.scope)
+        sent = {name: given[name] for name in route.headers if name in given}
+        session.stats.caller_headers = {passthrough.api: sent}
+        return session
 
 
 def _includes_usage(body: Mapping[str, Any]) -> bool:

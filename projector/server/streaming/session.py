@@ -43,6 +43,9 @@ from projector.server.upstream.protocol import ProviderFailure, UpstreamError
 from projector.server.upstream.reader import UpstreamReader
 from projector.server.upstream.targets import Target
 
+ANTHROPIC: Final = "anthropic_messages"
+"""Dialect whose clients read the ID of a request from another header."""
+
 
 class StreamSource(Protocol):
     """Source of a stream: a provider's response, a workflow, or an agent run."""
@@ -357,6 +360,8 @@ class StreamSession:
             (b"x-stream-id", self.stats.stream_id.encode()),
             (b"x-request-id", self.stats.request_id.encode()),
         ]
+        if self.stats.dialect == ANTHROPIC:
+            headers.append((b"request-id", self.stats.request_id.encode()))
         if scope["http_version"] == "1.1":
             headers.append((b"connection", b"keep-alive"))
         return headers

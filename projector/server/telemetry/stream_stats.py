@@ -73,6 +73,8 @@ class StreamStats:
     conversation_id: str | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
     trace: Trace = field(default_factory=Trace)
+    caller_headers: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Provider -> headers of the caller that go on to it."""
     started_at: float = field(default_factory=time.monotonic)
     first_byte_at: float | None = None
     ended_at: float | None = None

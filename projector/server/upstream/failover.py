@@ -126,7 +126,9 @@ class Attempts:
         stats, body = self._stats, self._body_of(self.target)
         if stats.meter is not None and self._tried.total() == 1:
             stats.meter.on_request(body)
-        return ProviderRequest(self.target.provider.api, body, stats.trace.headers, stats.stream_id)
+        api = self.target.provider.api
+        headers = {**stats.trace.headers, **stats.caller_headers.get(api, {})}
+        return ProviderRequest(api, body, headers, stats.stream_id)
 
     def release(self) -> None:
         """Drop the request: a byte of the response was used, so it is not sent again."""

@@ -232,7 +232,8 @@ class _Output:
         if item is None or not is_open or item.content["type"] != content["type"]:
             return ["an open item"]
         item.is_done, item.content = True, content
-        found = [] if content.get("status") != "in_progress" else ["the final status of an item"]
+        is_final = content.get("status") != "in_progress" or content["type"] == "apply_patch_call"  # if it is cut off
+        found = [] if is_final else ["the final status of an item"]
         if not all(part.is_done for parts in item.parts.values() for part in parts):
             found.append("all parts done before their item")
         joined = {name: [part.content for part in item.parts[index]] for index, name in LISTS.items()}

@@ -1,0 +1,26 @@
+"""Anthropic Messages: the whole stream is one message, written from clean frames only.
+
+`blocks` puts the content blocks in order, `writer` has a function for each kind of frame, `errors` the API's errors,
+and `message_assembly` the JSON answer.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from projector._registry import lazy, resolve
+from projector.dialects.anthropic_messages.errors import TYPE_STATUSES
+from projector.dialects.descriptor import Assembler, Dialect, tables_of
+
+DIALECT: Final = Dialect(
+    writer=lambda _policy, options: resolve("projector.dialects.anthropic_messages.writer:AnthropicMessages")(options),
+    tables=tables_of("projector.dialects.anthropic_messages.writer"),
+    has_event_names=True,
+    assembler=Assembler(
+        start=lazy("projector.dialects.anthropic_messages.message_assembly:MessageAssembly"),
+        body="MessageAnswer",
+        error="ErrorPayload",
+        error_statuses=tuple(sorted(TYPE_STATUSES.values())),
+        schema="message.schema.json",
+    ),
+)

@@ -1,0 +1,54 @@
+"""Errors in the shape of the Messages API: their types and HTTP statuses, for the dialect and its routes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from projector.dialects.openai_errors import status_of
+
+TYPE_STATUSES: Final[Mapping[str, int]] = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "conflict_error": 409,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "api_error": 500,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
+"""Type of an error -> HTTP status."""
+
+_STATUS_TYPES: Final = {status: name for name, status in TYPE_STATUSES.items()}
+_SERVER_ERROR: Final = 500
+OVERLOADED: Final = "overloaded_error"
+
+
+def type_of(status: int) -> str:
+    """Return the type of an error with an HTTP status."""
+    other = "invalid_request_error" if status < _SERVER_ERROR else "api_error"
+    return _STATUS_TYPES.get(status, OVERLOADED if status == 503 else other)  # noqa: PLR2004
+
+
+def stream_error(code: str, message: str, reported: str | None = None, *, is_retryable: bool = False) -> dict[str, Any]:
+    """Return the event of a failed stream, from clean members.
+
+    Args:
+        code: code of the error.
+        message: what may be shown of it.
+        reported: the provider's type of the error.
+        is_retryable: whether the same request may succeed. Clients repeat an `overloaded_error`.
+    """
+    named = next((name for name in (reported, code) if name in TYPE_STATUSES), None)
+    error_type = named or type_of(status_of(code, reported))
+    if error_type == "api_error" and is_retryable:
+        error_type = OVERLOADED
+    return error_event(error_type, message)
+
+
+def error_event(error_type: str, message: str) -> dict[str, Any]:
+    """Return an error as an event, which is also the body of an error response."""
+    return {"type": "error", "error": {"type": error_type, "message": message}}
