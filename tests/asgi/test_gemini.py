@@ -89,7 +89,7 @@ async def test_a_conversation_of_three_turns(serve: Any, upstream: Any, upstream
 async def test_an_array_is_read_as_it_arrives(serve: Any, upstream: Any, upstream_port: int) -> None:
     async def script(peer: Peer) -> None:
         await peer.send(SSE_HEAD.replace(b"text/event-stream", b"application/json"))
-        await peer.chunk(b'[{\n "candidates": [{"content": {"parts": [{"text": "Early in the morning, the tide "}]}}]\n}\n')
+        await peer.chunk(b'[{\n "candidates": [{"content": {"parts": [{"text": "Early in the morning, "}]}}]\n}\n')
         await peer.gone.wait()
 
     await upstream(script)
