@@ -22,6 +22,7 @@ ENVIRON: Final = {
     "AZURE_OPENAI_API_KEY": "sk-a-test-key",
     "AZURE_WEST_API_KEY": "sk-a-test-key",
     "ANTHROPIC_API_KEY": "sk-a-test-key",
+    "GEMINI_API_KEY": "sk-a-test-key",
     "AWS_BEARER_TOKEN_BEDROCK": "sk-a-test-key",
     "GATEWAY_API_KEY": "sk-a-test-key",
     "VERTEX_ACCESS_TOKEN": "sk-a-test-key",
