@@ -35,6 +35,7 @@ SAMPLED: Final = {
     "contract/test_toy_dialect.py::test_writing_a_stream_loads_no_other_dialect_and_no_models": 6,
     "property/test_cuts.py": 16,
     "unit/test_cli.py::test_a_reader_that_leaves_early_is_no_failure": 4,
+    "unit/test_gemini.py::test_cuts_do_not_matter": 8,
     "unit/test_harmless.py": 4,
     "unit/test_joined_texts.py::test_the_texts_of_a_dialect_joined": 4,
     "unit/test_personal_data.py::test_a_value_is_withheld_at_every_cut": 4,

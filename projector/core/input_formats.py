@@ -1,9 +1,10 @@
-"""Decoders by input format: SSE, NDJSON, or the one of these that the first bytes indicate."""
+"""Decoders by input format: SSE, NDJSON, or the one of these that the first bytes indicate; JSON instead of SSE."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from projector.contracts import limits
 from projector.core.faults import FAULTS, Fault
@@ -54,15 +55,111 @@ class NdjsonDecoder:
         return [*messages, FAULTS["upstream_event_too_large"]]
 
 
-class AutoDecoder:
-    """Decodes NDJSON if the first character is `{`, an event stream otherwise. Lines of comments do not decide."""
+class BareJsonDecoder:
+    """Decodes an event stream that may have JSON objects outside its fields: each is a message (CONTRACT D48).
+
+    The elements of a JSON array are such objects, and errors that a server writes into a stream as they are. An object
+    begins at the beginning of a line, or after a bracket or comma there, and ends with its last brace.
+    """
 
     def __init__(self, max_event_bytes: int = limits.EVENT_MAX_BYTES, *, message_fields: Collection[str] = ()) -> None:
         self._max_event_bytes = max_event_bytes
-        self._message_fields = message_fields
+        self._sse = SseDecoder(max_event_bytes, message_fields=message_fields)
+        self._object = bytearray()
+        self._depth = 0
+        self._is_in_string = False
+        self._is_escaped = False
+        self._is_at_start = True
+        """Whether a line begins, or only brackets and commas of an array came before."""
+        self._has_object = False
+        self._is_over = False
+
+    def feed(self, data: bytes, /) -> list[SseMessage | Fault]:
+        """Decode bytes and return the messages they complete, as `SseDecoder.feed` does."""
+        messages: list[SseMessage | Fault] = []
+        at = 0
+        while at < len(data) and not self._is_over:
+            if self._depth:
+                at = self._read_object(data, at, messages)
+            elif not self._is_at_start:
+                at = self._read_line(data, at, messages)
+            elif data[at : at + 1] == b"{":
+                messages += self._sse.feed(b"\n\n")  # the object ends the event before it
+                self._depth, at = 1, at + 1
+                self._object = bytearray(b"{")
+            elif data[at] in _BETWEEN:
+                at += 1
+            else:
+                self._is_at_start = False
+        return messages
+
+    def close(self) -> list[SseMessage | Fault]:
+        """End the input, as `SseDecoder.close` does; an unfinished object is no message."""
+        if self._is_over:
+            return []
+        self._is_over = True
+        if self._depth and not self._has_object:
+            return [FAULTS["upstream_truncated"]]
+        return [item for item in self._sse.close() if not (self._has_object and isinstance(item, Fault))]
+
+    def _read_line(self, data: bytes, at: int, messages: list[SseMessage | Fault]) -> int:
+        """Read to the end of a line; return where the next one begins."""
+        found = _LINE_END.search(data, at)
+        end = len(data) if found is None else found.end()
+        messages += self._sse.feed(data[at:end])
+        self._is_over = bool(messages) and isinstance(messages[-1], Fault)
+        self._is_at_start = found is not None
+        return end
+
+    def _read_object(self, data: bytes, begin: int, messages: list[SseMessage | Fault]) -> int:
+        """Read to the end of the object; return where it is."""
+        at = begin
+        while at < len(data) and self._depth:
+            if self._is_escaped:
+                self._is_escaped, at = False, at + 1
+                continue
+            found = (_IN_STRING if self._is_in_string else _IN_OBJECT).search(data, at)
+            if found is None:
+                at = len(data)
+                break
+            at, mark = found.end(), found[0]
+            self._is_escaped = mark == b"\\"
+            self._is_in_string ^= mark == b'"'
+            self._depth += (mark == b"{") - (mark == b"}")
+        if len(self._object) + at - begin > self._max_event_bytes:
+            self._is_over = True
+            messages.append(FAULTS["upstream_event_too_large"])
+            return at
+        self._object += data[begin:at]
+        if not self._depth:
+            messages.append(SseMessage(bytes(self._object)))
+            self._object, self._has_object = bytearray(), True
+        return at
+
+
+_LINE_END: Final = re.compile(rb"[\r\n]")
+_IN_STRING: Final = re.compile(rb'["\\]')
+_IN_OBJECT: Final = re.compile(rb'["{}]')
+_BETWEEN: Final = b"[], \t"
+"""Bytes between the elements of an array, beside line ends, which may end an event."""
+
+
+class AutoDecoder:
+    """Decodes NDJSON if the first character is `{`, an event stream otherwise. Lines of comments do not decide."""
+
+    def __init__(
+        self,
+        max_event_bytes: int = limits.EVENT_MAX_BYTES,
+        *,
+        message_fields: Collection[str] = (),
+        has_bare_json: bool = False,
+    ) -> None:
+        stream = BareJsonDecoder if has_bare_json else SseDecoder
+        self._max_event_bytes = max_event_bytes
+        self._stream = stream(max_event_bytes, message_fields=message_fields)
         self._undecided = bytearray()
         self._is_in_comment = False
-        self._decoder: SseDecoder | NdjsonDecoder | None = None
+        self._decoder: SseDecoder | BareJsonDecoder | NdjsonDecoder | None = None
 
     def feed(self, data: bytes, /) -> list[SseMessage | Fault]:
         """Decode bytes with the decoder that the first character selects."""
@@ -75,7 +172,7 @@ class AutoDecoder:
             if rest.startswith(b"{") and not is_too_late:
                 self._decoder = NdjsonDecoder(self._max_event_bytes)
             else:
-                self._decoder = SseDecoder(self._max_event_bytes, message_fields=self._message_fields)
+                self._decoder = self._stream
             data = bytes(self._undecided)
             self._undecided.clear()
         return self._decoder.feed(data)
@@ -99,13 +196,16 @@ class AutoDecoder:
             self._is_in_comment = True
 
 
-Decoder: TypeAlias = SseDecoder | NdjsonDecoder | AutoDecoder
+Decoder: TypeAlias = SseDecoder | BareJsonDecoder | NdjsonDecoder | AutoDecoder
 MakeDecoder: TypeAlias = Callable[[], Decoder]
 
 
-def decoder_for(input_format: InputFormat, max_event_bytes: int, message_fields: tuple[str, ...]) -> Decoder:
+def decoder_for(
+    input_format: InputFormat, max_event_bytes: int, message_fields: tuple[str, ...], *, has_bare_json: bool = False
+) -> Decoder:
     """Create the decoder of an input format."""
     if input_format == "ndjson":
         return NdjsonDecoder(max_event_bytes)
-    decoder = AutoDecoder if input_format == "auto" else SseDecoder
-    return decoder(max_event_bytes, message_fields=message_fields)
+    if input_format == "auto":
+        return AutoDecoder(max_event_bytes, message_fields=message_fields, has_bare_json=has_bare_json)
+    return (BareJsonDecoder if has_bare_json else SseDecoder)(max_event_bytes, message_fields=message_fields)

@@ -218,7 +218,8 @@ class Pipeline:
         return RecordedBranches(*parts, self._open_recorded) if is_recording else PipelineBranch(*parts)
 
     def _make_decoder(self, provider: Provider) -> MakeDecoder:
-        return partial(decoder_for, self._input_format, self._max_event_bytes, provider.message_fields)
+        fields, is_bare = provider.message_fields, provider.has_bare_json
+        return partial(decoder_for, self._input_format, self._max_event_bytes, fields, has_bare_json=is_bare)
 
     def _run(self, step: Callable[..., Sequence[Output]], *arguments: object) -> bytes:
         """Run a step and encode its frames; any exception ends the stream with its open items closed (D12)."""

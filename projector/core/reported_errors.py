@@ -30,6 +30,8 @@ _IMAGE: Final = "The provider could not use an image of the request."
 _OVERLOADED: Final = "The provider is overloaded. Try again later."
 _SERVER: Final = "The provider had an internal error."
 _TIMEOUT: Final = "The provider did not answer in time."
+_OUTPUT: Final = "The model wrote something that the provider could not read. Try again."
+_SIGNATURE: Final = "The conversation lacks what the provider wants back with a tool call."
 
 
 def _rows(message: str, codes: Iterable[str]) -> dict[str, str]:
@@ -73,6 +75,14 @@ GENERIC_MESSAGES: Final[Mapping[str, str]] = {
     ),
     **_rows(_TIMEOUT, ("timeout", "timeout_error", "gateway_timeout", "request_timeout", "vector_store_timeout")),
     **_rows(_TIMEOUT, ("408", "504")),
+    # Google
+    **_rows(_RATE, ("resource_exhausted",)),
+    **_rows(_CREDENTIALS, ("unauthenticated",)),
+    **_rows(_INVALID, ("invalid_argument", "failed_precondition", "out_of_range")),
+    **_rows(_SERVER, ("internal",)),
+    **_rows(_TIMEOUT, ("deadline_exceeded",)),
+    **_rows(_OUTPUT, ("malformed_function_call", "unexpected_tool_call", "malformed_response")),
+    **_rows(_SIGNATURE, ("missing_thought_signature",)),
 }
 """Code of a provider, or HTTP status, in lower case -> our message; for all others the message of `provider_error`."""
 

@@ -21,6 +21,7 @@ PROVIDERS: Final[Registry[Provider]] = Registry(
         "openai_responses": "projector.providers.openai_responses:PROVIDER",
         "openai_chat": "projector.providers.openai_chat:PROVIDER",
         "anthropic_messages": "projector.providers.anthropic_messages:PROVIDER",
+        "gemini": "projector.providers.gemini:PROVIDER",
     }
 )
 

@@ -6,6 +6,7 @@ Events of parts (`content_part.*`, `output_text.done`) are omitted: the `done` e
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from projector.contracts import codec
@@ -235,3 +236,23 @@ class Call(_Item):
             self._shape.member: text,
             "status": status,
         }
+
+
+@dataclass(slots=True, eq=False)
+class HostedCall:
+    """A call of a tool of the provider, until its result is known."""
+
+    id: str
+    item_type: str
+    name: str
+    output_index: int
+    members: dict[str, Any] = field(default_factory=dict)
+
+    def event(self, change: str, status: str) -> Event:
+        """Return the event that announces or ends the item."""
+        item = {"type": self.item_type, "id": self.id, "status": status, **self.members}
+        return {"type": f"response.output_item.{change}", "output_index": self.output_index, "item": item}
+
+    def progress(self, event_type: str, **members: object) -> Event:
+        """Return an event of the call."""
+        return {"type": event_type, "item_id": self.id, "output_index": self.output_index, **members}

@@ -137,6 +137,8 @@ class Provider:
         passthrough: the route of the provider's own API, if the server offers it.
         profile: `"module:Class"` of the pydantic model of what differs between upstreams; None: they are all alike.
         message_fields: SSE fields outside the standard that carry a message (`projector.core.sse`, 5).
+        has_bare_json: whether JSON may be outside the fields of the event stream: a JSON array in its place, or errors
+            (`projector.core.input_formats.BareJsonDecoder`).
         recording: returns how a stream becomes the lines of a recording.
         tables: returns which members of its messages are read.
         demo: topic of a message -> the example in `examples_ndjson` that the demo upstream plays.
@@ -157,6 +159,7 @@ class Provider:
     passthrough: PassthroughRoute | None = None
     profile: str | None = None
     message_fields: tuple[str, ...] = ()
+    has_bare_json: bool = False
     recording: Callable[[], RecordingShape] = _GENERIC_RECORDING
     tables: Callable[[], InputTables] = InputTables
     demo: Mapping[str, str] = field(default_factory=dict)

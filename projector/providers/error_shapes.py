@@ -23,10 +23,13 @@ class ReportedError(NamedTuple):
     type: str | None = None
     code: str | None = None
     param: str | None = None
+    retry_after: str | None = None
+    """The wait that the provider asks for in the error, such as `12s`."""
 
     def event(self) -> dict[str, object]:
         """Return the canonical event of the error."""
-        return {"type": "error", "error": self._asdict()}
+        members = {name: value for name, value in self._asdict().items() if name != "retry_after"}
+        return {"type": "error", "error": members}
 
 
 HOLDERS: Final = ("error", "errors", "base_resp", "detail")

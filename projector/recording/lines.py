@@ -43,8 +43,9 @@ def read_lines(
 ) -> StreamLines:
     """Decode a stream, message by message. Comments and blank messages are skipped. `pause`: see `spans.Finder`."""
     shape = shape_of(provider)
-    message_fields = PROVIDERS[provider].message_fields if provider in PROVIDERS else ()
-    decoder = decoder_for(input_format, limits.EVENT_MAX_BYTES, message_fields)
+    row = PROVIDERS.get(provider)
+    fields, is_bare = (row.message_fields, row.has_bare_json) if row is not None else ((), False)
+    decoder = decoder_for(input_format, limits.EVENT_MAX_BYTES, fields, has_bare_json=is_bare)
     values: list[Any] = []
     messages: list[SseMessage | Fault] = []
     for at in range(0, len(data), _READ_BYTES):

@@ -22,6 +22,7 @@ ENVIRON: Final = {
     "AZURE_OPENAI_API_KEY": "sk-a-test-key",
     "AZURE_WEST_API_KEY": "sk-a-test-key",
     "ANTHROPIC_API_KEY": "sk-a-test-key",
+    "GEMINI_API_KEY": "sk-a-test-key",
     "AWS_BEARER_TOKEN_BEDROCK": "sk-a-test-key",
     "GATEWAY_API_KEY": "sk-a-test-key",
     "VERTEX_ACCESS_TOKEN": "sk-a-test-key",
@@ -53,7 +54,7 @@ def test_without_a_case_they_are_listed(capsys: pytest.CaptureFixture[str]) -> N
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == list(CASES)
     claude = {"anthropic", "claude-cloud", "claude-server"}
-    assert claude | {"one-upstream", "azure", "agents", "nextjs", "replicas"} == CASES.keys()
+    assert claude | {"one-upstream", "azure", "gemini", "agents", "nextjs", "replicas"} == CASES.keys()
     assert list(Path().iterdir()) == []
 
 

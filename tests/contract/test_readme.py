@@ -13,6 +13,7 @@ from projector import cli
 from projector.cli.commands import build_parser
 from projector.contracts import limits, stream_rules
 from projector.providers.anthropic_messages.messages_profile import MessagesProfile
+from projector.providers.gemini.gemini_profile import GeminiProfile
 from projector.providers.openai_chat.chat_profile import ChatProfile
 
 ROOT: Final = Path(__file__).parents[2]
@@ -57,7 +58,8 @@ def test_the_event_that_is_explained_is_known(capsys: pytest.CaptureFixture[str]
 def test_the_page_of_providers_tells_the_profile() -> None:
     [example] = re.findall(r"^```python\n(.*?)^```", PROVIDERS, re.MULTILINE | re.DOTALL)
     exec(compile(example, "docs/providers.md", "exec"), {})  # noqa: S102 - the page's own words
-    for provider, model in (("openai_chat", ChatProfile), ("anthropic_messages", MessagesProfile)):
+    models = {"openai_chat": ChatProfile, "anthropic_messages": MessagesProfile, "gemini": GeminiProfile}
+    for provider, model in models.items():
         section = PROVIDERS.partition(f"## {provider}\n")[2].partition("\n## ")[0]
         rows = dict(re.findall(r"^\| `(\w+)` \| `(.+?)` \|", section, re.MULTILINE))
         is_json = ("[", "true", *"0123456789")
@@ -70,7 +72,7 @@ def test_the_limit_of_a_frame() -> None:
 
 
 def test_the_recorded_streams_are_counted(corpus: Path) -> None:
-    kinds = ("chat_completions", "responses", "agents_sdk")
+    kinds = ("chat_completions", "responses", "agents_sdk", "anthropic", "gemini", "gemini_interactions")
     numbers = [len(list((corpus / kind).glob("*.ndjson"))) for kind in kinds]
     assert f"{sum(numbers)} recorded streams" in README
     assert f"There are {sum(numbers)}:" in PROVIDERS

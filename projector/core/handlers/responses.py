@@ -54,9 +54,12 @@ RETRYABLE_CODES: Final = frozenset(
         *("server_error", "internal_server_error", "internal_error", "api_error", "bad_gateway"),
         *("service_unavailable", "service_unavailable_error", "unavailable"),
         *("timeout", "timeout_error", "gateway_timeout", "request_timeout", "vector_store_timeout"),
+        *("resource_exhausted", "internal", "deadline_exceeded"),
+        *("malformed_function_call", "unexpected_tool_call", "malformed_response"),
     }
 )
-"""Codes of rate limits, overload, server errors and timeouts, as providers send them, in lower case (D14)."""
+"""Codes of rate limits, overload, server errors, timeouts and outputs of a model that are not valid by chance, as
+providers send them, in lower case (D14)."""
 
 
 def on_status(state: StreamState, event: CanonicalEvent) -> list[Frame]:

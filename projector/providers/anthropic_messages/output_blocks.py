@@ -9,33 +9,13 @@ from typing import Any, Final
 from projector.contracts import codec
 from projector.core import canonical as read
 from projector.providers.anthropic_messages import block_fields as fields
-from projector.providers.canonical_items import CALL_SHAPES, Annotation, Call, Event, Message, Reasoning
+from projector.providers.canonical_items import CALL_SHAPES, Annotation, Call, Event, HostedCall, Message, Reasoning
 from projector.redaction.clean import Gathered
 
 ID_KEPT_CHARS: Final = 200
 """Maximum characters of the ID of the response in IDs of items."""
 
 REFUSED: Final = "The model refused to answer."
-
-
-@dataclass(slots=True, eq=False)
-class HostedCall:
-    """A call of a tool of the server, until its result is known."""
-
-    id: str
-    item_type: str
-    name: str
-    output_index: int
-    members: dict[str, Any] = field(default_factory=dict)
-
-    def event(self, change: str, status: str) -> Event:
-        """Return the event that announces or ends the item."""
-        item = {"type": self.item_type, "id": self.id, "status": status, **self.members}
-        return {"type": f"response.output_item.{change}", "output_index": self.output_index, "item": item}
-
-    def progress(self, event_type: str, **members: object) -> Event:
-        """Return an event of the call."""
-        return {"type": event_type, "item_id": self.id, "output_index": self.output_index, **members}
 
 
 @dataclass(slots=True, eq=False)

@@ -145,8 +145,8 @@ def can_serve(upstream_api: str, api: str) -> bool:
     """Return whether an upstream can serve the route of an API: it has this API, or requests can be translated."""
     if upstream_api == api:
         return True
-    of_both = [PROVIDERS[name].passthrough for name in (api, upstream_api)]
-    return all(route is not None and route.request_reader is not None for route in of_both)
+    route = PROVIDERS[api].passthrough
+    return route is not None and route.request_reader is not None
 
 
 UpstreamNames: TypeAlias = Annotated[

@@ -16,7 +16,6 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import astuple
 from datetime import UTC, datetime
 from math import inf
 from typing import Final, Protocol
@@ -376,14 +375,16 @@ class StreamSession:
 
 def report_failure(pipeline: Pipeline, error: UpstreamError) -> ProviderFailure | None:
     """Record the provider's error response; return what may be shown of it, None if its body reported nothing."""
-    if error.failure is None:
+    failure = error.failure
+    if failure is None:
         return None
-    status, message, type_, code, param = astuple(error.failure)
-    clean = pipeline.report_error(status=status, message=message, code=code, type_=type_, param=param)
-    if message is None and type_ is None and code is None:
+    clean = pipeline.report_error(
+        status=failure.status, message=failure.message, code=failure.code, type_=failure.type, param=failure.param
+    )
+    if failure.message is None and failure.type is None and failure.code is None:
         return None
     shown = None if clean.message is None else clean.message.value
-    return ProviderFailure(status, shown, clean.type, clean.code, clean.param)
+    return ProviderFailure(failure.status, shown, clean.type, clean.code, clean.param)
 
 
 async def _never() -> Message:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeAlias
 
 from projector._errors import UsageError
+from projector.contracts.limits import EVENT_MAX_BYTES
 from projector.conversation.call_pairs import OUTPUT_TYPES
 from projector.conversation.entries import Entry, Message, Opaque, Reasoning, ToolCall
 from projector.conversation.given_members import Given
@@ -15,8 +16,9 @@ from projector.conversation.model_request import ModelRequest
 from projector.core import canonical as read
 from projector.core.canonical import CanonicalEvent
 from projector.core.faults import Fault
+from projector.core.input_formats import decoder_for
 from projector.core.intake import HOST_PREFIX
-from projector.core.sse import SseDecoder, SseMessage
+from projector.core.sse import SseMessage
 from projector.providers import DEFAULT_PROVIDER, PROVIDERS
 from projector.providers.descriptor import Provider
 from projector.providers.openai_responses.response_input import read_input
@@ -99,7 +101,8 @@ class TurnReader:
         self.end: Literal["completed", "unfinished"] | None = None
         self.is_empty = True
         self.response_id: str | None = None
-        self._decoder = SseDecoder(message_fields=provider.message_fields)
+        fields, is_bare = provider.message_fields, provider.has_bare_json
+        self._decoder = decoder_for("sse", EVENT_MAX_BYTES, fields, has_bare_json=is_bare)
         self._stage = provider.stage(profile)
         self._items: dict[str, Item] = {}
         self._inputs: dict[str, list[str]] = {}

@@ -289,9 +289,11 @@ async def _refused(response: aiohttp.ClientResponse, provider: Provider) -> Upst
     if (inflater := inflater_of(response.headers)) is not None:
         with contextlib.suppress(UpstreamError):
             received = next(inflater.feed(received), b"")
+    failure = provider_failure(response.status, received, provider.errors)
+    wait_s = retry_after_s(response.headers)
     return UpstreamError(
         http_status_fault(response.status),
-        retry_after_s(response.headers),
-        failure=provider_failure(response.status, received, provider.errors),
+        failure.retry_after_s if wait_s is None else wait_s,
+        failure=failure,
         should_retry=should_retry(response.headers),
     )

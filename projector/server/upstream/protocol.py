@@ -31,6 +31,8 @@ class ProviderFailure:
     type: str | None = None
     code: str | None = None
     param: str | None = None
+    retry_after_s: int | None = None
+    """The wait that the body asks for, in seconds."""
 
 
 class UpstreamError(Exception):

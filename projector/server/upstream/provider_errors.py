@@ -33,7 +33,15 @@ def provider_failure(
     except codec.CodecError:
         return ProviderFailure(status)
     error = errors(value) if isinstance(value, dict | list) else ReportedError()
-    return ProviderFailure(status, error.message, type=error.type, code=error.code, param=error.param)
+    wait_s = None if error.retry_after is None else _number(error.retry_after.removesuffix("s"))
+    return ProviderFailure(
+        status,
+        error.message,
+        type=error.type,
+        code=error.code,
+        param=error.param,
+        retry_after_s=None if wait_s is None else math.ceil(wait_s),
+    )
 
 
 def retry_after_s(headers: Mapping[str, str]) -> int | None:

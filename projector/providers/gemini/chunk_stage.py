@@ -1,0 +1,349 @@
+"""Chunks of `streamGenerateContent` as canonical events: identity, parts, grounding, end, errors and usage.
+
+A response ends with the input after a finish reason, or with a chunk without candidates after one: usage may follow.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import blake2b
+from typing import Any, Final
+
+from projector.contracts import codec
+from projector.core import canonical as read
+from projector.core.canonical import CanonicalEvent
+from projector.core.faults import FAULTS, Fault
+from projector.core.message_shape import Slots
+from projector.core.sse import COMMENT, DONE, SseMessage, is_comment
+from projector.providers.canonical_items import Event
+from projector.providers.error_shapes import error_of
+from projector.providers.gemini import gemini_fields as fields
+from projector.providers.gemini.gemini_output import Drops, Output
+from projector.providers.gemini.partial_arguments import PartialArguments
+
+TOOLS: Final[Mapping[str, str]] = {
+    "GOOGLE_SEARCH_WEB": fields.WEB,
+    "GOOGLE_SEARCH_IMAGE": fields.WEB,
+    "GOOGLE_MAPS": fields.WEB,
+    "URL_CONTEXT": fields.WEB,
+    "FILE_SEARCH": fields.FILES,
+}
+"""Type of a tool of the server -> type of its item."""
+PAGES: Final = "URL_CONTEXT"
+FIRST: Final = frozenset({0, None})
+"""Index of the only candidate that is read."""
+FAILED_CODE: Final = frozenset({"OUTCOME_FAILED", "OUTCOME_DEADLINE_EXCEEDED"})
+FETCHED: Final = "URL_RETRIEVAL_STATUS_SUCCESS"
+
+
+class ChunkStage:
+    """Translates one response. The last item is a fault if a payload is not JSON before a finish reason."""
+
+    def __init__(self) -> None:
+        self.dropped: Counter[str]
+        """Input that was not read, by object and member or by reason."""
+        self.dropped = self._dropped = Drops()
+        self._output = Output(self._dropped)
+        self._response: dict[str, Any] = {}
+        self._usage: dict[str, object] = {}
+        self._finish: str | None = None
+        self._is_blocked = False
+        self._arguments: PartialArguments | None = None
+        self._tools: set[str] = set()
+        """Types of items of tools that the stream has in place, and of searches that were announced."""
+        self._pages: set[str] = set()
+        self._sequence = 0
+        self._is_over = False
+
+    def feed(self, message: SseMessage, /) -> list[CanonicalEvent | Fault]:
+        """Return the events of a message."""
+        try:
+            chunk = codec.loads(message.data)
+        except codec.TooDeepError:
+            return self._drop("(too deep)")
+        except codec.CodecError:
+            return self._read_text(message.data)
+        if self._is_over:
+            return self._drop("(after the end)")
+        if isinstance(chunk, list):
+            return [event for one in chunk for event in self._read(one, message.data)]
+        return self._read(chunk, message.data)
+
+    def close(self) -> list[CanonicalEvent | Fault]:
+        """Return the end of the response, if there was a finish reason; else the stream was truncated."""
+        if self._is_over or not (self._finish or self._is_blocked):
+            return []
+        return self._end()
+
+    def slots(self, _message: Mapping[str, Any], _name: str, /) -> Slots | None:
+        """Return None: each message is read."""
+        return None
+
+    def skip(self, _texts: Sequence[str], _numbers: Sequence[int], /) -> Sequence[int]:
+        """Return nothing."""
+        return ()
+
+    def _read(self, chunk: object, data: bytes) -> list[CanonicalEvent | Fault]:
+        if self._is_over:
+            return self._drop("(after the end)")
+        if not read.is_mapping(chunk):
+            return self._drop("(no object)")
+        if chunk.get("error"):
+            return self._report(chunk)
+        if not {"candidates", "usageMetadata", "promptFeedback"} & chunk.keys():
+            return self._report(chunk) if error_of(chunk, has_begun=bool(self._response)) else self._drop("(no chunk)")
+        for name in chunk.keys() - fields.CHUNK_KNOWN:
+            self._dropped.note(f"chunk.{name}")
+        events = self._identify(chunk, data)
+        self._usage |= {name: count for name, count in read.mapping_or_empty(chunk, "usageMetadata").items() if count}
+        self._is_blocked |= bool(read.mapping_or_empty(chunk, "promptFeedback").get("blockReason"))
+        candidates = read.mappings(chunk, "candidates")
+        for candidate in candidates:
+            if read.index_or_none(candidate, "index") in FIRST:
+                events += self._read_candidate(candidate)
+            else:
+                self._dropped.note("candidates beyond the first")
+        if self._finish is not None and not candidates:
+            return [*self._numbered(events), *self._end()]
+        return self._numbered(events)
+
+    def _identify(self, chunk: Mapping[str, object], data: bytes) -> list[Event]:
+        """Announce the response, and again when its ID is known."""
+        known = self._response
+        if known.get("id"):
+            return []
+        response_id, model = read.text_or_none(chunk, "responseId"), read.text_or_none(chunk, "modelVersion")
+        if known and response_id is None:
+            return []
+        if not known:
+            self._output.stem = response_id or blake2b(data, digest_size=8).hexdigest()
+        members = {"id": response_id, "model": model}
+        self._response = {**known, "object": "response", **{name: one for name, one in members.items() if one}}
+        name = "response.in_progress" if known else "response.created"
+        return [{"type": name, "response": {**self._response, "status": "in_progress", "output": []}}]
+
+    def _read_candidate(self, candidate: Mapping[str, object]) -> list[Event]:
+        for name in candidate.keys() - fields.CANDIDATE_KNOWN:
+            self._dropped.note(f"candidate.{name}")
+        events: list[Event] = []
+        for part in read.mappings(read.mapping_or_empty(candidate, "content"), "parts"):
+            events += self._read_part(part)
+        for name, note in METADATA.items():
+            if metadata := read.mapping_or_empty(candidate, name):
+                events += note(self, metadata)
+        finish = fields.finish_of(candidate.get("finishReason"))
+        if finish is not None:
+            self._finish = finish
+            if finish not in fields.ENDS:
+                self._dropped.note(f"finishReason.{finish}")
+        return events
+
+    # parts
+
+    def _read_part(self, part: Mapping[str, object]) -> list[Event]:
+        kinds = [kind for kind in PARTS if kind in part]
+        if not kinds:
+            if signature := read.text_or_none(part, "thoughtSignature"):
+                return self._output.text("", signature)
+            self._dropped.note(f"part.{next(iter(part), '(empty)')}")
+        if len(kinds) > 1:
+            self._dropped.note("several kinds in one part")
+        return [event for kind in kinds for event in PARTS[kind](self, part)]
+
+    def on_text(self, part: Mapping[str, object]) -> list[Event]:
+        """Add text, or a thought."""
+        text, signature = read.text_or_none(part, "text") or "", read.text_or_none(part, "thoughtSignature")
+        if not text and (len(part) > (signature is not None) + 1 + ("thought" in part)):
+            return []  # an empty text beside something else, whose signature it is
+        events = self._end_arguments() if text else []
+        add = self._output.thought if part.get("thought") is True else self._output.text
+        return events + add(text, signature)
+
+    def on_call(self, part: Mapping[str, object]) -> list[Event]:
+        """Begin a call, or continue the open one; a call without `willContinue` is whole."""
+        given = read.mapping_or_empty(part, "functionCall")
+        name, call_id = read.text_or_none(given, "name"), read.text_or_none(given, "id")
+        goes_on = given.get("willContinue") is True
+        events: list[Event] = []
+        if name is not None:
+            signature = read.text_or_none(part, "thoughtSignature")
+            events = self._end_arguments()
+            events += self._output.call(name, call_id, {"signature": signature} if signature else {})
+            self._arguments = PartialArguments()
+        if self._arguments is None:
+            self._dropped.note("part of no call")
+            return []
+        for one in read.mappings(given, "partialArgs"):
+            if (text := self._arguments.add(one)) is None:
+                self._dropped.note("partialArgs")
+            elif text:
+                events += self._output.arguments(text)
+        if name is not None and read.is_mapping(args := given.get("args")):
+            self._arguments = None
+            return [*events, *self._output.arguments(codec.dumps(args).decode()), *self._output.end_call()]
+        return events if goes_on else events + self._end_arguments()
+
+    def on_code(self, part: Mapping[str, object]) -> list[Event]:
+        """Add code that the provider runs."""
+        given = read.mapping_or_empty(part, "executableCode")
+        code, call_id = read.text_or_none(given, "code") or "", read.text_or_none(given, "id")
+        return self._end_arguments() + self._output.code(code, call_id)
+
+    def on_code_result(self, part: Mapping[str, object]) -> list[Event]:
+        """Add what the code has written."""
+        given = read.mapping_or_empty(part, "codeExecutionResult")
+        logs, call_id = read.text_or_none(given, "output") or "", read.text_or_none(given, "id")
+        return self._output.code_result(logs, call_id, has_failed=read.text_or_none(given, "outcome") in FAILED_CODE)
+
+    def on_tool(self, part: Mapping[str, object]) -> list[Event]:
+        """Begin a call of a tool of the server."""
+        given = read.mapping_or_empty(part, "toolCall")
+        kind, args = read.text_or_none(given, "toolType") or "", read.mapping_or_empty(given, "args")
+        item_type = TOOLS.get(kind)
+        if item_type is None:
+            self._dropped.note(f"toolCall.{kind}")
+            return []
+        self._tools.add(PAGES if kind == PAGES else item_type)
+        call = self._output.hosted(item_type, read.text_or_none(given, "id"), _members(kind, item_type, args))
+        return self._end_arguments() + self._output.begin(call)
+
+    def on_tool_end(self, part: Mapping[str, object]) -> list[Event]:
+        """End a call of a tool of the server; a search in files waits for its results."""
+        given = read.mapping_or_empty(part, "toolResponse")
+        item_type = TOOLS.get(read.text_or_none(given, "toolType") or "")
+        call = self._output.waiting(read.text_or_none(given, "id"), item_type or "")
+        if call is None or item_type is None:
+            self._dropped.note("toolResponse of no call")
+            return []
+        return [] if item_type == fields.FILES else self._output.finish(call, "completed")
+
+    def on_media(self, part: Mapping[str, object]) -> list[Event]:
+        """Add an image; drafts of images are thoughts."""
+        if part.get("thought") is True:
+            self._dropped.note("draft of an image")
+            return []
+        given = read.mapping_or_empty(part, "inlineData")
+        mime_type, data = read.text_or_none(given, "mimeType") or "", read.text_or_none(given, "data") or ""
+        return self._end_arguments() + self._output.media(mime_type, data)
+
+    def on_file(self, _part: Mapping[str, object]) -> list[Event]:
+        """Count a file of the provider."""
+        self._dropped.note("part.fileData")
+        return []
+
+    def _end_arguments(self) -> list[Event]:
+        """End the open call."""
+        arguments, self._arguments = self._arguments, None
+        return [] if arguments is None else [*self._output.arguments(arguments.close()), *self._output.end_call()]
+
+    # metadata of a candidate
+
+    def on_grounding(self, metadata: Mapping[str, object]) -> list[Event]:
+        """Keep grounding metadata, and announce the searches that it shows."""
+        citations = self._output.citations
+        citations.note_grounding(metadata)
+        shown = {
+            fields.WEB: bool(citations.queries or citations.sources("web")),
+            fields.FILES: bool(citations.file_queries or citations.sources("retrievedContext")),
+        }
+        events: list[Event] = []
+        for item_type, is_shown in shown.items():
+            if is_shown and item_type not in self._tools:
+                self._tools.add(item_type)
+                events += self._output.search(item_type)
+        return events
+
+    def on_citations(self, metadata: Mapping[str, object]) -> list[Event]:
+        """Keep citations with their own sources."""
+        self._output.citations.note_sources(metadata)
+        return []
+
+    def on_pages(self, metadata: Mapping[str, object]) -> list[Event]:
+        """Add pages that were read, unless the stream has these calls in place."""
+        events: list[Event] = []
+        for page in read.mappings(metadata, "urlMetadata"):
+            url = read.text_or_none(page, "retrievedUrl")
+            if url is not None and url not in self._pages and PAGES not in self._tools:
+                self._pages.add(url)
+                events += self._output.page(url, has_failed=page.get("urlRetrievalStatus") != FETCHED)
+        return events
+
+    # ends
+
+    def _end(self) -> list[CanonicalEvent | Fault]:
+        end = fields.FILTERED if self._finish is None else fields.ENDS.get(self._finish, fields.OTHER)
+        events = self._end_arguments() if end.status == "completed" else []
+        events += self._output.end(end.status)
+        usage = fields.chunk_usage(self._usage)
+        response = {**self._response, "output": [], **({"usage": usage} if usage else {})}
+        if end.status == "error":
+            code = (self._finish or "").lower()
+            progress = {"type": "response.in_progress", "response": {**response, "status": "in_progress"}}
+            return self._stop([*events, progress, {"type": "error", "error": {"code": code}}])
+        response |= {"status": end.status}
+        if end.reason is not None:
+            response["incomplete_details"] = {"reason": end.reason}
+        return self._stop([*events, {"type": f"response.{end.status}", "response": response}])
+
+    def _report(self, value: Mapping[str, object]) -> list[CanonicalEvent | Fault]:
+        """Emit an error of the provider, which ends the stream, unless it follows a finish reason (CONTRACT D32)."""
+        if self._finish is not None:
+            return self._drop("error after a finish reason")
+        return self._stop([fields.error_members(value).event()])
+
+    def _stop(self, events: list[Any]) -> list[CanonicalEvent | Fault]:
+        self._is_over = True
+        return self._numbered(events)
+
+    def _read_text(self, data: bytes) -> list[CanonicalEvent | Fault]:
+        """Read a payload that is not JSON: a comment, an end mark of another API, or a broken stream."""
+        if is_comment(data):
+            return self._drop(COMMENT)
+        if data.strip() == DONE:
+            return self.close()
+        if self._is_over or self._finish is not None:
+            return self._drop("(after the end)")
+        self._is_over = True
+        return [FAULTS["upstream_malformed"]]
+
+    def _numbered(self, events: list[Event]) -> list[CanonicalEvent | Fault]:
+        for event in events:
+            event["sequence_number"] = self._sequence
+            self._sequence += 1
+        return list(events)
+
+    def _drop(self, name: str) -> list[CanonicalEvent | Fault]:
+        self._dropped.note(name)
+        return []
+
+
+def _members(kind: str, item_type: str, args: Mapping[str, object]) -> dict[str, Any]:
+    """Return the members of a call of a tool of the server."""
+    queries = read.texts(args, "queries") or [text for text in (read.text_or_none(args, "query"),) if text]
+    if item_type == fields.FILES:
+        return {"queries": queries}
+    if kind == PAGES:
+        urls = read.texts(args, "urls") or [text for text in (read.text_or_none(args, "url"),) if text]
+        return {"action": {"type": "open_page", "url": urls[0] if urls else ""}}
+    return {"action": {"type": "search", **({"query": queries[0], "queries": queries} if queries else {})}}
+
+
+PARTS: Final[Mapping[str, Callable[[ChunkStage, Mapping[str, object]], list[Event]]]] = {
+    "text": ChunkStage.on_text,
+    "functionCall": ChunkStage.on_call,
+    "executableCode": ChunkStage.on_code,
+    "codeExecutionResult": ChunkStage.on_code_result,
+    "toolCall": ChunkStage.on_tool,
+    "toolResponse": ChunkStage.on_tool_end,
+    "inlineData": ChunkStage.on_media,
+    "fileData": ChunkStage.on_file,
+}
+"""Kind of a part -> what reads it, in the order in which the kinds of one part count."""
+
+METADATA: Final[Mapping[str, Callable[[ChunkStage, Mapping[str, object]], list[Event]]]] = {
+    "urlContextMetadata": ChunkStage.on_pages,
+    "groundingMetadata": ChunkStage.on_grounding,
+    "citationMetadata": ChunkStage.on_citations,
+}
+"""Member of a candidate -> what reads it, after its parts."""

@@ -1,0 +1,218 @@
+"""Members of chunks: what is read, what is not and why; the ends of a response, its usage, and errors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from projector.core import canonical as read
+from projector.providers.descriptor import InputTables
+from projector.providers.error_shapes import ReportedError, members_of
+from projector.providers.recording_shape import RecordingShape
+
+WEB: Final = "web_search_call"
+FILES: Final = "file_search_call"
+CODE: Final = "code_interpreter_call"
+IMAGE: Final = "image_generation_call"
+MCP: Final = "mcp_call"
+
+
+class End(NamedTuple):
+    """How a response ends."""
+
+    status: str
+    """`completed`, `incomplete`, or `error` for a failed generation, whose code is the reason in lower case."""
+    reason: str | None = None
+
+
+COMPLETED: Final = End("completed")
+FILTERED: Final = End("incomplete", "content_filter")
+OTHER: Final = End("incomplete", "other")
+FAILED: Final = End("error")
+
+ENDS: Final[Mapping[str, End]] = {
+    "STOP": COMPLETED,
+    "MAX_TOKENS": End("incomplete", "max_output_tokens"),
+    **dict.fromkeys(
+        (
+            *("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR"),
+            *("IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION", "ESCALATION", "PUP_LIMITED_DISABLED"),
+        ),
+        FILTERED,
+    ),
+    **dict.fromkeys(("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MALFORMED_RESPONSE"), FAILED),
+    **dict.fromkeys(("MISSING_THOUGHT_SIGNATURE", "TOO_MANY_TOOL_CALLS"), FAILED),
+    **dict.fromkeys(("OTHER", "FINISH_REASON_UNSPECIFIED", "IMAGE_OTHER", "NO_IMAGE"), OTHER),
+    "CONTINUATION": End("incomplete", "continuation"),
+}
+"""`finishReason` -> end of the response; any other is `OTHER`, and is counted."""
+
+NUMBERED: Final[Mapping[object, str]] = {1: "STOP", 2: "MAX_TOKENS"}
+"""Number of a finish reason -> its name, where both APIs agree; servers that send arrays send numbers."""
+
+INTERACTION_ENDS: Final[Mapping[str, End]] = {
+    "completed": COMPLETED,
+    "requires_action": COMPLETED,
+    "failed": End("failed", "failed"),
+    "cancelled": End("cancelled"),
+    "incomplete": End("incomplete", "incomplete"),
+    "requires_continuation": End("incomplete", "continuation"),
+    "budget_exceeded": End("incomplete", "max_output_tokens"),
+}
+"""Status of an interaction -> end of the response."""
+
+
+def finish_of(value: object) -> str | None:
+    """Return the name of a finish reason, which may be a number; None if there is none."""
+    if isinstance(value, str):
+        return value or None
+    return NUMBERED.get(value, "OTHER") if type(value) is int and value else None
+
+
+# usage
+
+
+def chunk_usage(usage: Mapping[str, object]) -> dict[str, object]:
+    """Return a `usageMetadata` in the shape of a Responses `usage`; thoughts are not among the candidates' tokens."""
+    return _usage(
+        inputs=[read.count_or_none(usage, name) for name in ("promptTokenCount", "toolUsePromptTokenCount")],
+        outputs=[read.count_or_none(usage, name) for name in ("candidatesTokenCount", "thoughtsTokenCount")],
+        cached=read.count_or_none(usage, "cachedContentTokenCount"),
+        total=read.count_or_none(usage, "totalTokenCount"),
+    )
+
+
+def interaction_usage(usage: Mapping[str, object]) -> dict[str, object]:
+    """Return the usage of an interaction in the shape of a Responses `usage`."""
+    return _usage(
+        inputs=[read.count_or_none(usage, name) for name in ("total_input_tokens", "total_tool_use_tokens")],
+        outputs=[read.count_or_none(usage, name) for name in ("total_output_tokens", "total_thought_tokens")],
+        cached=read.count_or_none(usage, "total_cached_tokens"),
+        total=read.count_or_none(usage, "total_tokens"),
+    )
+
+
+def _usage(
+    *, inputs: list[int | None], outputs: list[int | None], cached: int | None, total: int | None
+) -> dict[str, object]:
+    """Return counts; an unknown one is absent. The second output is reasoning."""
+    known: dict[str, object] = {}
+    for name, counts in (("input_tokens", inputs), ("output_tokens", outputs)):
+        if any(count is not None for count in counts):
+            known[name] = sum(count or 0 for count in counts)
+    if total is not None:
+        known["total_tokens"] = total
+    if cached is not None:
+        known["input_tokens_details"] = {"cached_tokens": cached}
+    if outputs[1] is not None:
+        known["output_tokens_details"] = {"reasoning_tokens": outputs[1]}
+    return known
+
+
+_COUNTS: Final = frozenset({("usageMetadata",), ("usage",), ("interaction", "usage"), ("metadata", "total_usage")})
+
+
+def recording_shape() -> RecordingShape:
+    """Return how streams are recorded."""
+    return RecordingShape(counts=_COUNTS)
+
+
+# errors
+
+RETRY_INFO: Final = "type.googleapis.com/google.rpc.RetryInfo"
+
+
+def error_members(value: object) -> ReportedError:
+    """Return the members of an error; its code is the status in lower case, and the wait that it asks for."""
+    first = value[0] if isinstance(value, list) and value else value
+    inner = read.mapping_or_empty(first, "error") if read.is_mapping(first) else {}
+    members = members_of(value)
+    status = read.text_or_none(inner, "status")
+    delays = [
+        read.text_or_none(one, "retryDelay")
+        for one in read.mappings(inner, "details")
+        if one.get("@type") == RETRY_INFO
+    ]
+    code = status.lower() if status is not None else members.code
+    return members._replace(code=code, retry_after=next((delay for delay in delays if delay is not None), None))
+
+
+# tables
+
+_RESPONSE: Final = "a member of the response"
+_CITED: Final = "citations of the text"
+
+READ: Final[Mapping[str, Mapping[str, str]]] = {
+    "chunk": {
+        "candidates": "the first candidate; others are counted and dropped",
+        "usageMetadata": "`usage` of the response",
+        **dict.fromkeys(("responseId", "modelVersion"), _RESPONSE),
+        "promptFeedback": "a blocked request is `incomplete`, with `content_filter`",
+        "error": "`error`, which ends the stream",
+    },
+    "candidate": {
+        "content": "its parts, as below",
+        "finishReason": "the status of the response",
+        "index": "tells the first candidate from others",
+        "groundingMetadata": f"a `{WEB}` or `{FILES}`, and {_CITED}",
+        "citationMetadata": _CITED,
+        "urlContextMetadata": f"a `{WEB}` for each page",
+    },
+    "part": {
+        "text": "a delta of a message; with `thought`, of a summary of the reasoning",
+        "thought": "tells reasoning from the answer, and drafts of images from images",
+        "thoughtSignature": "goes back to the provider with its call, message or reasoning; never shown",
+        "functionCall": "a `function_call`; streamed arguments are written in the order of their paths",
+        "executableCode": f"a `{CODE}`",
+        "codeExecutionResult": f"the logs of a `{CODE}`",
+        "toolCall": f"a `{WEB}` or `{FILES}`",
+        "toolResponse": "the end of that call",
+        "inlineData": f"an `{IMAGE}`, if it is an image",
+    },
+    "interaction": {
+        "interaction.created": "`response.created`",
+        "interaction.status_update": "`response.in_progress`",
+        "step.start": "an item",
+        "step.delta": "a delta of an item",
+        "step.stop": "the end of an item",
+        "interaction.completed": "the end of the response",
+        "error": "the error",
+    },
+}
+DROPPED: Final[Mapping[str, Mapping[str, str]]] = {
+    "chunk": {
+        **dict.fromkeys(("createTime", "modelStatus"), "not needed by a page"),
+    },
+    "candidate": {
+        "finishMessage": "may contain a call that is not valid",
+        "safetyRatings": "the finish reason shows that content was filtered",
+        **dict.fromkeys(("avgLogprobs", "logprobsResult"), "token probabilities, not for pages"),
+        "tokenCount": "repeated in the usage",
+        "continuationToken": "only the provider can read it",
+    },
+    "groundingMetadata": {
+        **dict.fromkeys(("searchEntryPoint", "googleMapsWidgetContextToken"), "HTML and tokens of others"),
+        "groundingSupports.confidenceScores": "not part of the contract",
+    },
+    "part": {
+        "fileData": "a file of the provider, which a page cannot read",
+        **dict.fromkeys(("videoMetadata", "mediaResolution"), "about the media of a request"),
+        "thoughtSignature of code and tools": "a conversation has none of these parts",
+    },
+    "interaction": {
+        "user_input, function_result": "the client itself sent them",
+        "retrieval, tool_search, processing": "no public type",
+        "search_suggestions": "HTML of others",
+        "signature of tools": "a conversation has none of these steps",
+    },
+}
+
+CHUNK_KNOWN: Final = READ["chunk"].keys() | DROPPED["chunk"].keys()
+CANDIDATE_KNOWN: Final = READ["candidate"].keys() | DROPPED["candidate"].keys()
+
+
+def input_tables() -> InputTables:
+    """Return the tables of this module, for `projector explain` and docs/mapping.md."""
+    ends = {reason: end.status for reason, end in ENDS.items()}
+    statuses = {name: end.status for name, end in INTERACTION_ENDS.items()}
+    return InputTables(read=READ, dropped=DROPPED, finish_reasons={**ends, **statuses})

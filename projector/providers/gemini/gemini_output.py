@@ -1,0 +1,310 @@
+"""The output of a response: which item each piece belongs to, and when items open and close.
+
+A message ends when another item than reasoning begins. Reasoning ends when anything else goes on, and is a new item
+when it resumes. One call of a function is open at a time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, Final
+
+from projector.core import canonical as read
+from projector.core.state import DROP_NAMES_MAX, OTHER
+from projector.providers.canonical_items import (
+    CALL_SHAPES,
+    Annotation,
+    Call,
+    Event,
+    HostedCall,
+    Message,
+    Reasoning,
+)
+from projector.providers.gemini.gemini_fields import CODE, FILES, IMAGE, WEB
+from projector.providers.gemini.grounding import Citations, Passage
+
+ID_KEPT_CHARS: Final = 200
+"""Maximum characters of the ID of the response in IDs of items."""
+NAME_MAX_CHARS: Final = 80
+"""Maximum length of a counted name, which may come from the provider."""
+IMAGE_PREFIX: Final = "image/"
+
+
+class Drops(Counter[str]):
+    """Counts of input that is not read, by name. The number of names is bounded."""
+
+    def note(self, name: str) -> None:
+        """Count input."""
+        name = name[:NAME_MAX_CHARS]
+        self[name if name in self or len(self) < DROP_NAMES_MAX else OTHER] += 1
+
+
+class Output:
+    """The output items of one response. Methods return the events that some input causes."""
+
+    def __init__(self, dropped: Drops) -> None:
+        self.stem = ""
+        """Part of the IDs of items."""
+        self.citations = Citations(dropped.note)
+        self._dropped = dropped
+        self._count = 0
+        self._part = -1
+        """Number of the last part of the answer."""
+        self._kind = ""
+        """Its kind: deltas of one kind are one part."""
+        self._message: Message | None = None
+        self._message_opaque: dict[str, object] = {}
+        self._chars = 0
+        self._passages: list[Passage] = []
+        self._reasoning: Reasoning | None = None
+        self._thought = ""
+        self._reasoning_opaque: dict[str, object] = {}
+        self._call: Call | None = None
+        self._hosted: dict[str, HostedCall] = {}
+        """Calls of tools of the provider without a result, by ID."""
+
+    # text and reasoning
+
+    def text(self, delta: str, signature: str | None = None) -> list[Event]:
+        """Add text of the answer. A signature without text belongs to what came before."""
+        if not delta:
+            return self._sign(signature) if signature else []
+        events = self.end_call() + self.end_reasoning()
+        self._begin_part("text")
+        message = self._message
+        if message is None:
+            message = self._message = Message(*self.next_id("msg"))
+            events.append(message.added())
+        if not self._passages or self._passages[-1].part != self._part:
+            self._passages.append(Passage(self._part, self._chars))
+        self._passages[-1].add(delta)
+        self._chars += len(delta)
+        if signature:
+            self._message_opaque = {"signature": signature}
+        return [*events, message.text(delta)]
+
+    def thought(self, delta: str, signature: str | None = None) -> list[Event]:
+        """Add text of a summary of the reasoning."""
+        events = self.end_call()
+        if delta:
+            self._begin_part("thought")
+            item = self._reasoning
+            if item is None:
+                item = self._reasoning = Reasoning(*self.next_id("rs"))
+                events.append(item.added())
+            events.append(item.summary(delta))
+        return events + self._sign_thought(signature) if signature else events
+
+    def end_reasoning(self) -> list[Event]:
+        """Close the reasoning."""
+        item, self._reasoning = self._reasoning, None
+        if item is None:
+            return []
+        events = item.done("completed")
+        if self._reasoning_opaque:
+            done = events[-1]["item"]
+            text = "".join(part["text"] for part in done["summary"])
+            done["opaque"] = {"thought": text, **self._reasoning_opaque}
+            self._reasoning_opaque = {}
+        return events
+
+    def cite(self, annotations: list[Annotation]) -> list[Event]:
+        """Add citations whose positions are known."""
+        message = self._message
+        if message is None or not message.has_text:
+            for _ in annotations:
+                self._dropped.note("citation without a text")
+            return []
+        return [message.annotation(annotation) for annotation in annotations]
+
+    def passages(self) -> list[Passage]:
+        """Return the texts of the open message."""
+        return self._passages
+
+    def _sign(self, signature: str) -> list[Event]:
+        if self._reasoning is not None:
+            return self._sign_thought(signature)
+        if self._message is not None:
+            self._message_opaque = {"signature": signature, "is_alone": True}
+            return []
+        return [*self.end_call(), *self._sign_thought(signature), *self.end_reasoning()]
+
+    def _sign_thought(self, signature: str) -> list[Event]:
+        """Keep the signature of reasoning, which may have no text."""
+        self._reasoning_opaque = {"signature": signature}
+        if self._reasoning is not None:
+            return []
+        self._reasoning = Reasoning(*self.next_id("rs"))
+        return [self._reasoning.added()]
+
+    # calls of functions
+
+    def call(self, name: str, call_id: str | None, opaque: dict[str, object]) -> list[Event]:
+        """Begin a call; its arguments follow."""
+        events = self._begin_item("call")
+        item_id, index = self.next_id("fc")
+        if call_id is not None:
+            opaque = {**opaque, "id": call_id}
+        call = self._call = Call(call_id or self._own_call_id(index), CALL_SHAPES["function"])
+        call.name, call.opaque = name, opaque
+        return events + call.added(item_id, index)
+
+    def arguments(self, delta: str) -> list[Event]:
+        """Add text of the arguments of the open call."""
+        if self._call is None:
+            self._dropped.note("arguments of no call")
+            return []
+        return self._call.input(delta)
+
+    def end_call(self) -> list[Event]:
+        """Close the call."""
+        call, self._call = self._call, None
+        return [] if call is None else call.done("completed")
+
+    @property
+    def has_call(self) -> bool:
+        """Whether a call is open."""
+        return self._call is not None
+
+    # tools of the provider
+
+    def hosted(self, item_type: str, call_id: str | None, members: dict[str, Any] | None = None) -> HostedCall:
+        """Return a new call of a tool of the provider; `begin` announces it."""
+        item_id, index = self.next_id("ht")
+        call = HostedCall(call_id or item_id, item_type, "", index, members or {})
+        self._hosted[call.id] = call
+        return call
+
+    def begin(self, call: HostedCall) -> list[Event]:
+        """Announce a call, after what came before it."""
+        return [*self._begin_item(call.item_type), call.event("added", "in_progress")]
+
+    def waiting(self, call_id: str | None, item_type: str) -> HostedCall | None:
+        """Return the call that a result belongs to: by its ID, else the last one of the type."""
+        known = self._hosted.get(call_id or "")
+        if known is not None:
+            return known
+        return next((call for call in reversed(self._hosted.values()) if call.item_type == item_type), None)
+
+    def finish(self, call: HostedCall, status: str) -> list[Event]:
+        """End a call of a tool."""
+        self._hosted.pop(call.id, None)
+        return [call.event("done", status)]
+
+    def code(self, code: str, call_id: str | None) -> list[Event]:
+        """Add code that the provider runs."""
+        call = self.hosted(CODE, call_id, {"code": code})
+        begun = call.progress("response.code_interpreter_call_code.done", code=code)
+        return [*self.begin(call), begun, call.progress("response.code_interpreter_call.interpreting")]
+
+    def code_result(self, logs: str, call_id: str | None, *, has_failed: bool) -> list[Event]:
+        """Add what code has written."""
+        call = self.waiting(call_id, CODE)
+        if call is None:
+            self._dropped.note("result of no code")
+            return []
+        call.members["outputs"] = [{"type": "logs", "logs": logs}] if logs else []
+        return self.finish(call, "failed" if has_failed else "completed")
+
+    def page(self, url: str, *, has_failed: bool) -> list[Event]:
+        """Add a page that the provider has read. It does not end the message: it came before it."""
+        call = self.hosted(WEB, None, {"action": {"type": "open_page", "url": url}})
+        return [call.event("added", "in_progress"), *self.finish(call, "failed" if has_failed else "completed")]
+
+    def media(self, mime_type: str, data: str) -> list[Event]:
+        """Add an image of the answer, which is complete at once; other media have no place in the contract."""
+        if not mime_type.startswith(IMAGE_PREFIX) or not data:
+            self._dropped.note(f"media {mime_type}")
+            return []
+        call = self.hosted(IMAGE, None, {"output_format": mime_type.removeprefix(IMAGE_PREFIX), "result": None})
+        events = self.begin(call)
+        call.members["result"] = data
+        return events + self.finish(call, "completed")
+
+    # ends
+
+    def end(self, status: str) -> list[Event]:
+        """Close all items; unless the status is `completed`, an open call was cut off (CONTRACT D23)."""
+        is_complete = status == "completed"
+        call = self._call
+        events = self.end_call() if is_complete else [] if call is None else call.flush()
+        self._call = None
+        events += self.end_reasoning() + self.ground()
+        events += self.end_message("completed" if is_complete else "incomplete", is_last=True)
+        for hosted in [*self._hosted.values()]:
+            is_done = is_complete and hosted.item_type in {CODE, FILES}
+            events += self.finish(hosted, "completed" if is_done else "incomplete")
+        return events
+
+    def ground(self) -> list[Event]:
+        """Return searches that only the sources of the answer show; these are complete now."""
+        events: list[Event] = []
+        web, files = self.citations.sources("web"), self.citations.sources("retrievedContext")
+        for call in [*self._hosted.values()]:
+            if call.item_type == WEB and call.name == GROUNDING:
+                call.members["action"] = _action(self.citations.queries, web)
+                events += self.finish(call, "completed")
+            elif call.item_type == FILES:
+                call.members["queries"] = self.citations.file_queries or call.members.get("queries", [])
+                call.members["results"] = [_file(source) for source in files]
+                events += self.finish(call, "completed")
+        return events
+
+    def search(self, item_type: str) -> list[Event]:
+        """Announce a search that grounding metadata shows. It does not end the message: it came before it."""
+        call = self.hosted(item_type, None)
+        call.name = GROUNDING
+        event = [call.progress("response.web_search_call.searching")] if item_type == WEB else []
+        return [call.event("added", "in_progress"), *event]
+
+    def end_message(self, status: str, *, is_last: bool = False) -> list[Event]:
+        """Close the message with its citations, because another item begins."""
+        cited = self.cite(self.citations.of(self._passages, is_last=is_last))
+        message, self._message = self._message, None
+        opaque, self._message_opaque = self._message_opaque, {}
+        self._passages, self._chars = [], 0
+        if message is None:
+            return []
+        done = message.done(status)
+        if opaque:
+            done[-1]["item"]["opaque"] = opaque
+        return cited + done
+
+    # parts
+
+    def _begin_item(self, kind: str) -> list[Event]:
+        events = self.end_call() + self.end_reasoning() + self.end_message("completed")
+        self._part, self._kind = self._part + 1, kind
+        return events
+
+    def _begin_part(self, kind: str) -> None:
+        if self._kind != kind:
+            self._part, self._kind = self._part + 1, kind
+
+    def next_id(self, kind: str) -> tuple[str, int]:
+        """Return the ID and output index of the next item."""
+        index = self._count
+        self._count += 1
+        return f"{kind}_{self.stem}_{index}", index
+
+    def _own_call_id(self, index: int) -> str:
+        return f"call_{self.stem}_{index}"
+
+
+GROUNDING: Final = "grounding"
+"""Name of a call that only the sources of the answer show."""
+
+
+def _action(queries: list[str], sources: list[Mapping[str, object]]) -> dict[str, Any]:
+    urls = dict.fromkeys(url for source in sources if (url := read.text_or_none(source, "uri")))
+    return {
+        "type": "search",
+        **({"query": queries[0], "queries": queries} if queries else {}),
+        "sources": [{"type": "url", "url": url} for url in urls],
+    }
+
+
+def _file(source: Mapping[str, object]) -> dict[str, Any]:
+    names = {"filename": read.text_or_none(source, "title"), "text": read.text_or_none(source, "text")}
+    return {name: value for name, value in names.items() if value is not None}

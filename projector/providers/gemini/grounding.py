@@ -1,0 +1,183 @@
+"""Where an answer is from: positions in bytes become characters, and sources become annotations of a message.
+
+Positions are bytes of UTF-8 in the text of one part of the whole answer. They are checked against the text that is
+quoted with them; if they do not fit, that text is searched, else the citation has no position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, TypeAlias
+
+from projector.core import canonical as read
+from projector.providers.canonical_items import Annotation
+from projector.redaction.clean import Gathered
+
+Span: TypeAlias = tuple[int, int]
+Metadata: TypeAlias = Mapping[str, object]
+
+SEARCHES_MAX: Final = 64
+"""Quoted texts of a response that are searched; each search reads the whole text."""
+_BLOCK_BYTES: Final = 4096
+_CONTINUATIONS: Final = bytes(range(0x80, 0xC0))
+"""Bytes of UTF-8 that begin no character."""
+
+
+class Passage:
+    """The text of one part of the answer, within its message."""
+
+    def __init__(self, part: int, start: int) -> None:
+        self.part = part
+        """Number of the part in the answer."""
+        self.start = start
+        """Characters of the message before it."""
+        self._text: Gathered[str] = Gathered()
+        self._raw: bytes | None = None
+        self._counts: list[int] = []
+        """Characters before each block of bytes."""
+
+    def add(self, text: str) -> None:
+        """Add text."""
+        self._text.add(text)
+        self._raw = None
+
+    def span(self, first: int, last: int, quoted: str) -> Span | None:
+        """Return the characters of the message at a position in bytes; None if other text is there, or none."""
+        raw = self._encoded()
+        is_there = 0 <= first < last <= len(raw)
+        if not is_there or (quoted and raw[first:last] != quoted.encode("utf-8", "surrogatepass")):
+            return None
+        return self._chars(first), self._chars(last)
+
+    def find(self, quoted: str) -> Span | None:
+        """Return the characters of the message with a text."""
+        raw = quoted.encode("utf-8", "surrogatepass")
+        at = self._encoded().find(raw)
+        return (self._chars(at), self._chars(at + len(raw))) if at >= 0 else None
+
+    def _encoded(self) -> bytes:
+        if self._raw is None:
+            self._raw = self._text.text.encode("utf-8", "surrogatepass")
+            self._counts = [0]
+            for at in range(0, len(self._raw), _BLOCK_BYTES):
+                self._counts.append(self._counts[-1] + _characters(self._raw[at : at + _BLOCK_BYTES]))
+        return self._raw
+
+    def _chars(self, position: int) -> int:
+        block = position // _BLOCK_BYTES
+        return self.start + self._counts[block] + _characters(self._encoded()[block * _BLOCK_BYTES : position])
+
+
+def _characters(raw: bytes) -> int:
+    return len(raw.translate(None, _CONTINUATIONS))
+
+
+class Citations:
+    """The citations of one response. Each is returned once, for the message that has its text.
+
+    Args:
+        note: counts what cannot be cited.
+    """
+
+    def __init__(self, note: Callable[[str], None]) -> None:
+        self._note = note
+        self._searches = 0
+        self._metadata: dict[str, Any] = {}
+        """The last value of each member of the grounding metadata that is not empty."""
+        self._given: list[Mapping[str, object]] = []
+        """Citations with their own source."""
+        self._cited = 0
+        """Supports that are cited."""
+
+    def note_grounding(self, metadata: Metadata) -> None:
+        """Keep grounding metadata, which is complete in one chunk, usually the last one."""
+        self._metadata |= {name: value for name, value in metadata.items() if value}
+
+    def note_sources(self, metadata: Metadata) -> None:
+        """Keep `citationMetadata`, under either name of its list."""
+        for name in ("citations", "citationSources"):
+            self._given += read.mappings(metadata, name)
+
+    @property
+    def queries(self) -> list[str]:
+        """What was searched on the web."""
+        return read.texts(self._metadata, "webSearchQueries")
+
+    @property
+    def file_queries(self) -> list[str]:
+        """What was searched in files."""
+        return read.texts(self._metadata, "retrievalQueries")
+
+    def sources(self, kind: str) -> list[Mapping[str, object]]:
+        """Return the sources of a kind: `web`, `retrievedContext`, `maps`."""
+        return [read.mapping_or_empty(chunk, kind) for chunk in self._chunks() if read.is_mapping(chunk.get(kind))]
+
+    def of(self, passages: list[Passage], *, is_last: bool) -> list[Annotation]:
+        """Return the annotations of a message; after the last one, the others are counted."""
+        annotations: list[Annotation] = []
+        supports = read.mappings(self._metadata, "groundingSupports")
+        waiting = len(supports) - self._cited
+        if passages:
+            for support in supports[self._cited :]:
+                annotations += self._of_support(support, passages)
+            for source in self._given:
+                annotations += self._of_source(source, passages)
+            self._cited, waiting = len(supports), 0
+            self._given.clear()
+        if is_last:
+            for _ in range(waiting + len(self._given)):
+                self._note("citation without a text")
+        return annotations
+
+    def _chunks(self) -> list[Mapping[str, object]]:
+        return read.mappings(self._metadata, "groundingChunks")
+
+    def _of_support(self, support: Metadata, passages: list[Passage]) -> Iterator[Annotation]:
+        segment = read.mapping_or_empty(support, "segment")
+        span = self._span(segment, read.text_or_none(segment, "text") or "", passages)
+        chunks, indices = self._chunks(), support.get("groundingChunkIndices")
+        for index in indices if isinstance(indices, list) else []:
+            chunk = chunks[index] if type(index) is int and 0 <= index < len(chunks) else {}
+            annotation = annotation_of(chunk, index, span)
+            if annotation is None:
+                self._note("citation of no source")
+            else:
+                yield annotation
+
+    def _of_source(self, source: Metadata, passages: list[Passage]) -> Iterator[Annotation]:
+        url = read.text_or_none(source, "uri")
+        if url is None:
+            self._note("citation of no source")
+            return
+        yield _of_url(url, read.text_or_none(source, "title"), self._span(source, "", passages))
+
+    def _span(self, segment: Metadata, quoted: str, passages: list[Passage]) -> Span | None:
+        """Return the position of a segment: where it says, in another part, or where its text is."""
+        part = read.index_or_none(segment, "partIndex") or 0
+        first, last = (read.index_or_none(segment, name) or 0 for name in ("startIndex", "endIndex"))
+        ordered = sorted(passages, key=lambda passage: passage.part != part)
+        spans = (passage.span(first, last, quoted) for passage in (ordered if quoted else ordered[:1]))
+        found = next((span for span in spans if span is not None), None)
+        if found is not None or not quoted or self._searches == SEARCHES_MAX:
+            return found
+        self._searches += 1
+        return next((span for passage in ordered if (span := passage.find(quoted)) is not None), None)
+
+
+def annotation_of(chunk: Metadata, number: int, span: Span | None) -> Annotation | None:
+    """Return the annotation of a source; None if it has no known kind."""
+    for kind in ("web", "maps", "image"):
+        source = read.mapping_or_empty(chunk, kind)
+        url = read.text_or_none(source, "uri") or read.text_or_none(source, "sourceUri")
+        if url is not None:
+            return _of_url(url, read.text_or_none(source, "title"), span)
+    if not read.is_mapping(file := chunk.get("retrievedContext")):
+        return None
+    about: dict[str, object] = {"type": "file_citation", "file_id": f"document_{number}"}
+    title = read.text_or_none(file, "title")
+    return {**about, **({"filename": title} if title else {}), **({"index": span[1]} if span is not None else {})}
+
+
+def _of_url(url: str, title: str | None, span: Span | None) -> Annotation:
+    place = {} if span is None else {"start_index": span[0], "end_index": span[1]}
+    return {"type": "url_citation", "url": url, **({"title": title} if title else {}), **place}

@@ -1,0 +1,458 @@
+"""Events of the Interactions API as canonical events. Steps have an explicit start and end; `gemini_output` has items.
+
+The names of the preview of 2025 (`interaction.start`, `content.delta`, ...) are read as those that followed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any, Final, NamedTuple
+
+from projector.contracts import codec
+from projector.core import canonical as read
+from projector.core.canonical import CanonicalEvent
+from projector.core.faults import FAULTS, Fault
+from projector.core.message_shape import Slots
+from projector.core.sse import COMMENT, DONE, SseMessage, is_comment
+from projector.providers.canonical_items import Annotation, Event, HostedCall
+from projector.providers.error_shapes import error_of, members_of
+from projector.providers.gemini import gemini_fields as fields
+from projector.providers.gemini.gemini_output import Drops, Output
+
+QUEUED: Final = "queued"
+
+
+class Cursor(NamedTuple):
+    """Where an interaction can be continued: `GET /interactions/ID?stream=true&last_event_id=EVENT`."""
+
+    interaction_id: str
+    event_id: str
+
+
+@dataclass(slots=True, eq=False)
+class Step:
+    """An open step."""
+
+    kind: str
+    given: Mapping[str, object]
+    """Its `step`."""
+    hosted: HostedCall | None = None
+    arguments: Mapping[str, object] = field(default_factory=dict)
+    """Arguments of a call of a tool of the provider."""
+    names: Mapping[str, object] = field(default_factory=dict)
+    """What has the names of an MCP tool and its server."""
+    has_arguments: bool = False
+    """Whether a delta of the arguments of a function has come."""
+    result: Mapping[str, object] = field(default_factory=dict)
+    """The delta with a result."""
+    annotations: list[Mapping[str, object]] = field(default_factory=list)
+
+
+class InteractionStage:
+    """Translates one interaction. The last item is a fault if a payload is not JSON before its end."""
+
+    def __init__(self) -> None:
+        self.dropped: Counter[str]
+        """Input that was not read, by kind and name."""
+        self.dropped = self._dropped = Drops()
+        self.cursor: Cursor | None = None
+        """The last event that has an ID."""
+        self._output = Output(self._dropped)
+        self._steps: dict[int, Step | None] = {}
+        """Open steps by index; None for one that is not read."""
+        self._response: dict[str, Any] = {}
+        self._usage: Mapping[str, object] = {}
+        self._sequence = 0
+        self._is_over = False
+
+    def feed(self, message: SseMessage, /) -> list[CanonicalEvent | Fault]:
+        """Return the events of a message."""
+        try:
+            event = codec.loads(message.data)
+        except codec.TooDeepError:
+            return self._drop("(too deep)")
+        except codec.CodecError:
+            return self._read_text(message.data)
+        if self._is_over:
+            return self._drop("(after the end)")
+        if not isinstance(event, dict):
+            return self._drop("(no object)")
+        name = read.text_or_none(event, "event_type") or message.event
+        handle = EVENTS.get(PREVIEW_NAMES.get(name, name))
+        if handle is None:
+            error = error_of(event, has_begun=bool(self._response))
+            return self._drop(f"event.{name}") if error is None else self._stop([error.event()])
+        events: list[Event] = []
+        if not self._response and name != "error":
+            events = self._identify(read.mapping_or_empty(event, "interaction"), message.data)
+        self._note(event)
+        return self._numbered(events) + handle(self, event)
+
+    def close(self) -> list[CanonicalEvent | Fault]:
+        """Return nothing: an interaction says how it ends."""
+        return []
+
+    def slots(self, _message: Mapping[str, Any], _name: str, /) -> Slots | None:
+        """Return None: each message is read."""
+        return None
+
+    def skip(self, _texts: Sequence[str], _numbers: Sequence[int], /) -> Sequence[int]:
+        """Return nothing."""
+        return ()
+
+    # events
+
+    def on_created(self, _event: Mapping[str, Any]) -> list[CanonicalEvent | Fault]:
+        """Return nothing: the first event announces the response."""
+        return []
+
+    def on_status(self, event: Mapping[str, Any]) -> list[CanonicalEvent | Fault]:
+        """Emit a status before the end; that of an end is in the event that follows."""
+        status = read.text_or_none(event, "status")
+        shown = QUEUED if status in {QUEUED, "idle"} else "in_progress"
+        response = {**self._response, "status": shown, "output": []}
+        return self._numbered([{"type": f"response.{shown}", "response": response}])
+
+    def on_step_start(self, event: Mapping[str, Any]) -> list[CanonicalEvent | Fault]:
+        """Begin a step."""
+        given = read.mapping_or_empty(event, "step") or read.mapping_or_empty(event, "content")
+        kind = read.text_or_none(given, "type") or ""
+        kind = PREVIEW_STEPS.get(kind, kind)
+        index = read.index_or_none(event, "index") or 0
+        events = self._end_step(index)
+        if (shape := STEPS.get(kind)) is None:
+            self._steps[index] = None
+            self._dropped.note(f"step.{kind}")
+            return self._numbered(events)
+        step = self._steps[index] = Step(kind, given)
+        return self._numbered(events + shape.begin(self, step))
+
+    def on_delta(self, event: Mapping[str, Any]) -> list[CanonicalEvent | Fault]:
+        """Add a delta, by its own type."""
+        step = self._steps.get(read.index_or_none(event, "index") or 0)
+        delta = read.mapping_or_empty(event, "delta")
+        if step is None:
+            return self._drop("delta of no step")
+        kind = read.text_or_none(delta, "type") or ""
+        add = DELTAS.get(kind)
+        if add is None:
+            return self._drop(f"delta.{kind}")
+        return self._numbered(add(self, step, delta))
+
+    def on_step_stop(self, event: Mapping[str, Any]) -> list[CanonicalEvent | Fault]:
+        """End a step."""
+        return self._numbered(self._end_step(read.index_or_none(event, "index") or 0))
+
+    def on_completed(self, event: Mapping[str, Any]) -> list[CanonicalEvent | Fault]:
+        """End the response."""
+        interaction = read.mapping_or_empty(event, "interaction")
+        status = read.text_or_none(interaction, "status") or "completed"
+        end = fields.INTERACTION_ENDS.get(status, fields.OTHER)
+        if status not in fields.INTERACTION_ENDS:
+            self._dropped.note(f"status.{status}")
+        events: list[Event] = []
+        if end.status == "completed":
+            events = [event for index in [*self._steps] for event in self._end_step(index)]
+        usage = fields.interaction_usage(self._usage)
+        events += self._output.end(end.status)
+        response = {**self._response, "status": end.status, "output": [], **({"usage": usage} if usage else {})}
+        if end.status == "failed":
+            error = members_of(interaction) if interaction.get("error") else None
+            code = _code(error.code) if error is not None else None
+            response["error"] = {"code": code or end.reason, "message": error.message if error is not None else None}
+        elif end.reason is not None:
+            response["incomplete_details"] = {"reason": end.reason}
+        return self._stop([*events, {"type": f"response.{end.status}", "response": response}])
+
+    def on_error(self, event: Mapping[str, Any]) -> list[CanonicalEvent | Fault]:
+        """End the stream with an error."""
+        error = fields.error_members(event)
+        return self._stop([error._replace(code=_code(error.code)).event()])
+
+    # steps
+
+    def begin_nothing(self, _step: Step) -> list[Event]:
+        """Return nothing: the deltas of the step begin its item."""
+        return []
+
+    def begin_thought(self, step: Step) -> list[Event]:
+        """Begin reasoning; its signature may be all that there is."""
+        return self._output.thought("", read.text_or_none(step.given, "signature"))
+
+    def begin_function(self, step: Step) -> list[Event]:
+        """Begin a call of a function."""
+        signature = read.text_or_none(step.given, "signature")
+        opaque: dict[str, object] = {"signature": signature} if signature else {}
+        return self._output.call(
+            read.text_or_none(step.given, "name") or "", read.text_or_none(step.given, "id"), opaque
+        )
+
+    def begin_tool(self, step: Step) -> list[Event]:
+        """Begin a call of a tool of the provider, whose arguments follow; some are announced with their arguments."""
+        item_type = CALLS[step.kind]
+        step.arguments, step.names = read.mapping_or_empty(step.given, "arguments"), step.given
+        if item_type in {fields.CODE, fields.MCP}:
+            return []
+        step.hosted = self._output.hosted(item_type, read.text_or_none(step.given, "id"))
+        return self._output.begin(step.hosted)
+
+    def end_thought(self, _step: Step) -> list[Event]:
+        """Close the reasoning."""
+        return self._output.end_reasoning()
+
+    def end_message(self, step: Step) -> list[Event]:
+        """Close the message with its citations, whose positions are known now."""
+        annotations = [self._annotation(at, raw) for at, raw in enumerate(step.annotations)]
+        events = self._output.cite([one for one in annotations if one is not None])
+        return events + self._output.end_message("completed")
+
+    def end_function(self, step: Step) -> list[Event]:
+        """Close a call; its start may have all arguments."""
+        whole = read.mapping_or_empty(step.given, "arguments")
+        rest = "" if step.has_arguments else codec.dumps(whole).decode()
+        return self._output.arguments(rest) + self._output.end_call()
+
+    def end_tool(self, step: Step) -> list[Event]:
+        """Emit the arguments of a call of a tool of the provider; the result is a step of its own."""
+        arguments, call_id = step.arguments, read.text_or_none(step.given, "id")
+        call = step.hosted
+        if call is None and CALLS[step.kind] == fields.MCP:
+            return self._mcp_call(step, codec.dumps(arguments).decode(), call_id)
+        if call is None:
+            return self._output.code(read.text_or_none(arguments, "code") or "", call_id)
+        if call.item_type == fields.FILES:
+            call.members["queries"] = read.texts(arguments, "queries")
+            return []
+        urls, queries = read.texts(arguments, "urls"), read.texts(arguments, "queries")
+        search = {"type": "search", **({"query": queries[0], "queries": queries} if queries else {})}
+        is_page = step.kind == "url_context_call"
+        call.members["action"] = {"type": "open_page", "url": urls[0] if urls else ""} if is_page else search
+        return [call.progress("response.web_search_call.searching")]
+
+    def _mcp_call(self, step: Step, arguments: str, call_id: str | None) -> list[Event]:
+        members = {
+            "server_label": read.text_or_none(step.names, "server_name") or "",
+            "name": read.text_or_none(step.names, "name") or "",
+            "arguments": arguments,
+        }
+        call = self._output.hosted(fields.MCP, call_id, members)
+        return [*self._output.begin(call), call.progress("response.mcp_call_arguments.done", arguments=arguments)]
+
+    def end_result(self, step: Step) -> list[Event]:
+        """End the call that a result belongs to."""
+        result = step.result or step.given
+        item_type, call_id = RESULTS[step.kind], read.text_or_none(step.given, "call_id")
+        has_failed = result.get("is_error") is True
+        if item_type == fields.CODE:
+            return self._output.code_result(read.text_or_none(result, "result") or "", call_id, has_failed=has_failed)
+        call = self._output.waiting(call_id, item_type)
+        if call is None:
+            self._dropped.note("result of no call")
+            return []
+        entries = read.mappings(result, "result")
+        if item_type == fields.MCP:
+            call.members["error" if has_failed else "output"] = _text(result.get("result"))
+        elif item_type == fields.FILES:
+            names = {"filename": "title", "text": "text"}
+            call.members["results"] = [
+                {name: text for name, source in names.items() if (text := read.text_or_none(entry, source))}
+                for entry in entries
+            ]
+        elif step.kind == "url_context_result" and any(
+            read.text_or_none(entry, "status") not in FETCHED for entry in entries
+        ):
+            has_failed = True
+        return self._output.finish(call, "failed" if has_failed else "completed")
+
+    # deltas
+
+    def on_text(self, _step: Step, delta: Mapping[str, object]) -> list[Event]:
+        """Add text of the answer."""
+        return self._output.text(read.text_or_none(delta, "text") or "")
+
+    def on_annotations(self, step: Step, delta: Mapping[str, object]) -> list[Event]:
+        """Keep citations until the text is complete."""
+        step.annotations += read.mappings(delta, "annotations")
+        return []
+
+    def on_summary(self, _step: Step, delta: Mapping[str, object]) -> list[Event]:
+        """Add text of a summary of the reasoning."""
+        return self._output.thought(read.text_or_none(read.mapping_or_empty(delta, "content"), "text") or "")
+
+    def on_signature(self, _step: Step, delta: Mapping[str, object]) -> list[Event]:
+        """Keep the signature of reasoning; it is repeated blank."""
+        return self._output.thought("", read.text_or_none(delta, "signature"))
+
+    def on_arguments(self, step: Step, delta: Mapping[str, object]) -> list[Event]:
+        """Add text of the arguments of a function."""
+        text = read.text_or_none(delta, "arguments") or ""
+        step.has_arguments = step.has_arguments or bool(text)
+        return self._output.arguments(text) if text else []
+
+    def on_tool_arguments(self, step: Step, delta: Mapping[str, object]) -> list[Event]:
+        """Keep the arguments of a call of a tool of the provider."""
+        step.arguments = read.mapping_or_empty(delta, "arguments") or step.arguments
+        step.names = delta if "name" in delta else step.names
+        return []
+
+    def on_result(self, step: Step, delta: Mapping[str, object]) -> list[Event]:
+        """Keep a result."""
+        step.result = delta
+        return []
+
+    def on_media(self, _step: Step, delta: Mapping[str, object]) -> list[Event]:
+        """Add an image."""
+        mime_type, data = read.text_or_none(delta, "mime_type") or "", read.text_or_none(delta, "data") or ""
+        return self._output.media(mime_type, data)
+
+    # parts
+
+    def _identify(self, interaction: Mapping[str, object], data: bytes) -> list[Event]:
+        interaction_id = read.text_or_none(interaction, "id")
+        model = read.text_or_none(interaction, "model") or read.text_or_none(interaction, "agent")
+        members = {"id": interaction_id, "model": model}
+        self._response = {"object": "response", **{name: one for name, one in members.items() if one}}
+        self._output.stem = interaction_id or blake2b(data, digest_size=8).hexdigest()
+        response = {**self._response, "status": "in_progress", "output": []}
+        return [{"type": "response.created", "response": response}]
+
+    def _note(self, event: Mapping[str, object]) -> None:
+        """Keep usage and cursor of an event."""
+        holders = [event, read.mapping_or_empty(event, "interaction"), read.mapping_or_empty(event, "metadata")]
+        usages = [read.mapping_or_empty(one, name) for one in holders for name in ("total_usage", "usage")]
+        is_step = "index" in event
+        for usage in usages[2:] if is_step else usages:
+            self._usage = usage if read.has_counts(usage) else self._usage
+        interaction_id, event_id = self._response.get("id"), read.text_or_none(event, "event_id")
+        if interaction_id is not None and event_id is not None:
+            self.cursor = Cursor(interaction_id, event_id)
+
+    def _end_step(self, index: int) -> list[Event]:
+        step = self._steps.pop(index, None)
+        return [] if step is None else STEPS[step.kind].end(self, step)
+
+    def _annotation(self, number: int, raw: Mapping[str, object]) -> Annotation | None:
+        """Return a citation. Its positions are bytes of the text."""
+        kind = read.text_or_none(raw, "type")
+        first, last = (read.index_or_none(raw, name) or 0 for name in ("start_index", "end_index"))
+        passages = self._output.passages()
+        span = passages[0].span(first, last, "") if passages else None
+        if kind == "file_citation":
+            name = read.text_or_none(raw, "file_name")
+            place = {} if span is None else {"index": span[1]}
+            named = {"filename": name} if name else {}
+            return {"type": "file_citation", "file_id": f"document_{number}", **named, **place}
+        url = read.text_or_none(raw, "url")
+        if kind not in {"url_citation", "place_citation"} or url is None:
+            self._dropped.note(f"annotation.{kind}")
+            return None
+        title = read.text_or_none(raw, "title") or read.text_or_none(raw, "name")
+        place = {} if span is None else {"start_index": span[0], "end_index": span[1]}
+        return {"type": "url_citation", "url": url, **({"title": title} if title else {}), **place}
+
+    def _read_text(self, data: bytes) -> list[CanonicalEvent | Fault]:
+        """Read a payload that is not JSON: a comment, the end mark, or a broken stream."""
+        if is_comment(data):
+            return self._drop(COMMENT)
+        if data.strip() == DONE:
+            return []
+        if self._is_over:
+            return self._drop("(after the end)")
+        self._is_over = True
+        return [FAULTS["upstream_malformed"]]
+
+    def _stop(self, events: list[Any]) -> list[CanonicalEvent | Fault]:
+        self._is_over = True
+        self._steps.clear()
+        return self._numbered(events)
+
+    def _numbered(self, events: list[Event]) -> list[CanonicalEvent | Fault]:
+        for event in events:
+            event["sequence_number"] = self._sequence
+            self._sequence += 1
+        return list(events)
+
+    def _drop(self, name: str) -> list[CanonicalEvent | Fault]:
+        self._dropped.note(name)
+        return []
+
+
+def _code(code: str | None) -> str | None:
+    """Return the code of an error, which is a URI here: its last part."""
+    return None if code is None else code.rstrip("/").rpartition("/")[2].rpartition("#")[2].lower()
+
+
+def _text(result: object) -> str:
+    """Return the result of an MCP tool as text."""
+    if isinstance(result, str):
+        return result
+    parts = [part for part in result if read.is_mapping(part)] if isinstance(result, list) else []
+    texts = [text for part in parts if (text := read.text_or_none(part, "text")) is not None]
+    return "\n".join(texts) if texts else codec.dumps(result).decode() if result is not None else ""
+
+
+FETCHED: Final = frozenset({None, "success"})
+
+CALLS: Final[Mapping[str, str]] = {
+    "google_search_call": fields.WEB,
+    "google_maps_call": fields.WEB,
+    "url_context_call": fields.WEB,
+    "file_search_call": fields.FILES,
+    "code_execution_call": fields.CODE,
+    "mcp_server_tool_call": fields.MCP,
+}
+"""Step with a call of a tool of the provider -> type of its item."""
+RESULTS: Final[Mapping[str, str]] = {name.replace("_call", "_result"): item_type for name, item_type in CALLS.items()}
+"""Step with its result -> the same."""
+
+
+class StepShape(NamedTuple):
+    """What begins and ends a step."""
+
+    begin: Callable[[InteractionStage, Step], list[Event]]
+    end: Callable[[InteractionStage, Step], list[Event]]
+
+
+STEPS: Final[Mapping[str, StepShape]] = {
+    "thought": StepShape(InteractionStage.begin_thought, InteractionStage.end_thought),
+    "model_output": StepShape(InteractionStage.begin_nothing, InteractionStage.end_message),
+    "function_call": StepShape(InteractionStage.begin_function, InteractionStage.end_function),
+    **dict.fromkeys(CALLS, StepShape(InteractionStage.begin_tool, InteractionStage.end_tool)),
+    **dict.fromkeys(RESULTS, StepShape(InteractionStage.begin_nothing, InteractionStage.end_result)),
+}
+"""Type of a step -> what reads it."""
+
+DELTAS: Final[Mapping[str, Callable[[InteractionStage, Step, Mapping[str, object]], list[Event]]]] = {
+    "text": InteractionStage.on_text,
+    **dict.fromkeys(("text_annotation_delta", "text_annotation"), InteractionStage.on_annotations),
+    "thought_summary": InteractionStage.on_summary,
+    "thought_signature": InteractionStage.on_signature,
+    **dict.fromkeys(("arguments_delta", "function_call"), InteractionStage.on_arguments),
+    **dict.fromkeys(CALLS, InteractionStage.on_tool_arguments),
+    **dict.fromkeys(RESULTS, InteractionStage.on_result),
+    **dict.fromkeys(("image", "audio", "video", "document"), InteractionStage.on_media),
+}
+"""Type of a delta -> what adds it."""
+
+PREVIEW_NAMES: Final[Mapping[str, str]] = {
+    "interaction.start": "interaction.created",
+    "interaction.complete": "interaction.completed",
+    "content.start": "step.start",
+    "content.delta": "step.delta",
+    "content.stop": "step.stop",
+}
+PREVIEW_STEPS: Final[Mapping[str, str]] = {"text": "model_output", "image": "model_output"}
+
+EVENTS: Final[Mapping[str, Callable[[InteractionStage, Mapping[str, Any]], list[CanonicalEvent | Fault]]]] = {
+    "interaction.created": InteractionStage.on_created,
+    "interaction.status_update": InteractionStage.on_status,
+    "step.start": InteractionStage.on_step_start,
+    "step.delta": InteractionStage.on_delta,
+    "step.stop": InteractionStage.on_step_stop,
+    "interaction.completed": InteractionStage.on_completed,
+    "error": InteractionStage.on_error,
+}
+"""Type of an event -> what reads it."""

@@ -1,0 +1,536 @@
+"""The provider `gemini`: requests, how they are sent, streamed arguments, positions, framing, what the stage keeps."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+import pytest
+
+from projector.contracts.limits import EVENT_MAX_BYTES
+from projector.conversation.entries import (
+    Approval,
+    Entry,
+    File,
+    Image,
+    Message,
+    Opaque,
+    Reasoning,
+    ServerCall,
+    Text,
+    ToolCall,
+    ToolOutput,
+)
+from projector.conversation.model_request import ModelRequest, UnsupportedRequestError
+from projector.core.faults import FAULTS
+from projector.core.input_formats import BareJsonDecoder
+from projector.core.pipeline import build_pipeline
+from projector.core.sse import SseMessage
+from projector.providers import PROVIDERS, profile_of
+from projector.providers.gemini.grounding import Passage
+from projector.providers.gemini.interaction_stage import Cursor, InteractionStage
+from projector.providers.gemini.partial_arguments import PartialArguments, steps_of
+from projector.recording import record
+from projector.redaction.policy import Policy
+from projector.redaction.spans import Finder
+
+ROW: Final = PROVIDERS["gemini"]
+GOLDENS: Final = sorted((Path(__file__).parents[2] / "examples_ndjson" / "gemini").glob("*.ndjson"))
+INTERACTIONS: Final = {"api": "interactions"}
+
+
+def written(profile: dict[str, Any] | None = None, *, model: str = "gemini-2.5-pro", **members: Any) -> dict[str, Any]:
+    request = ModelRequest(model=model, **{"input": "Hi", **members})
+    return dict(ROW.request_writer(request, profile_of("gemini", profile or {})))
+
+
+def kept(**value: Any) -> Opaque:
+    return Opaque("gemini", value)
+
+
+# conversations
+
+LOOK: Final = ToolCall("c1", "look", '{"at":1}', opaque=kept(signature="s", id="c1"))
+CALL: Final = {"functionCall": {"name": "look", "args": {"at": 1}}}
+CONVERSATIONS: Final[dict[str, tuple[list[Entry], list[Any]]]] = {
+    "roles and parts": (
+        [Message("user", (Text("A"), Text(""))), Message("assistant", "B"), Message("developer", "C")],
+        [("user", [{"text": "A"}]), ("model", [{"text": "B"}]), ("user", [{"text": "C"}])],
+    ),
+    "answers are alone, in the order of the calls": (
+        [
+            LOOK,
+            ToolCall("c2", "look", "{}"),
+            ToolOutput("c2", "two"),
+            ToolOutput("c1", (Text("one"), Image("data:image/png;base64,AA=="))),
+            Message("user", "and"),
+        ],
+        [
+            (
+                "model",
+                [
+                    {"functionCall": {"id": "c1", "name": "look", "args": {"at": 1}}, "thoughtSignature": "s"},
+                    {"functionCall": {"name": "look", "args": {}}},
+                ],
+            ),
+            (
+                "user",
+                [
+                    {"functionResponse": {"id": "c1", "name": "look", "response": {"output": "one"}}},
+                    {"functionResponse": {"name": "look", "response": {"output": "two"}}},
+                ],
+            ),
+            ("user", [{"inlineData": {"mimeType": "image/png", "data": "AA=="}}, {"text": "and"}]),
+        ],
+    ),
+    "signatures go back where they were": (
+        [
+            Reasoning("r", opaque=kept(thought="T", signature="a")),
+            Reasoning("r", opaque=kept(thought="", signature="b")),
+            Message("assistant", "B", opaque=kept(signature="c")),
+            Message("assistant", "D", opaque=kept(signature="e", is_alone=True)),
+        ],
+        [
+            (
+                "model",
+                [
+                    {"text": "T", "thought": True, "thoughtSignature": "a"},
+                    {"text": "", "thoughtSignature": "b"},
+                    {"text": "B", "thoughtSignature": "c"},
+                    {"text": "D"},
+                    {"text": "", "thoughtSignature": "e"},
+                ],
+            )
+        ],
+    ),
+    "what is kept for others does not": (
+        [Reasoning("r", opaque=Opaque("other", {"signature": "a"})), Reasoning("r"), Message("user", "A")],
+        [("user", [{"text": "A"}])],
+    ),
+    "custom tools, calls of servers, arguments that are none": (
+        [ToolCall("c1", "f", "x", "custom"), ToolOutput("c1", "1"), ServerCall("m", "s", "g", "?", "2")],
+        [
+            ("model", [{"functionCall": {"name": "f", "args": {"input": "x"}}}]),
+            ("user", [{"functionResponse": {"name": "f", "response": {"output": "1"}}}]),
+            ("model", [{"functionCall": {"name": "g", "args": {"input": "?"}}}]),
+            ("user", [{"functionResponse": {"name": "g", "response": {"output": "2"}}}]),
+        ],
+    ),
+    "media": (
+        [
+            Message(
+                "user", (Image("https://a.example/b.png?c"), File(file_id="files/1"), File(url="https://a.example/"))
+            )
+        ],
+        [
+            (
+                "user",
+                [
+                    {"fileData": {"fileUri": "https://a.example/b.png?c", "mimeType": "image/png"}},
+                    {"fileData": {"fileUri": "files/1"}},
+                    {"fileData": {"fileUri": "https://a.example/"}},
+                ],
+            )
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CONVERSATIONS)
+def test_a_conversation(name: str) -> None:
+    entries, expected = CONVERSATIONS[name]
+    assert [(one["role"], one["parts"]) for one in written(input=entries)["contents"]] == expected
+
+
+@pytest.mark.parametrize(("model", "is_marked"), [("gemini-2.5-pro", False), ("gemini-3-flash", True)])
+def test_a_lost_signature_has_a_placeholder_where_the_model_wants_one(model: str, *, is_marked: bool) -> None:
+    calls = [ToolCall("c1", "f", "{}"), ToolCall("c2", "f", "{}"), ToolOutput("c1", "1"), ToolOutput("c2", "2")]
+    parts = written(model=model, input=calls)["contents"][0]["parts"]
+    marks = [part.get("thoughtSignature") for part in parts]
+    assert marks == ["skip_thought_signature_validator" if is_marked else None, None]
+
+
+def test_an_interaction_has_steps() -> None:
+    entries = [
+        Message("system", "S"),
+        Message("user", (Text("A"), Image("data:image/png;base64,AA=="))),
+        Reasoning("r", opaque=kept(thought="T", signature="s")),
+        LOOK,
+        ToolOutput("c1", "one"),
+        Message("assistant", "B"),
+    ]
+    body = written(INTERACTIONS, input=entries, instructions="I", previous_response_id="v1_1")
+    assert (body["system_instruction"], body["previous_interaction_id"]) == ("I\n\nS", "v1_1")
+    assert body["input"] == [
+        {
+            "type": "user_input",
+            "content": [{"type": "text", "text": "A"}, {"type": "image", "mime_type": "image/png", "data": "AA=="}],
+        },
+        {"type": "thought", "signature": "s", "summary": [{"type": "text", "text": "T"}]},
+        {"type": "function_call", "id": "c1", "name": "look", "arguments": {"at": 1}},
+        {"type": "function_result", "call_id": "c1", "name": "look", "result": "one"},
+        {"type": "model_output", "content": [{"type": "text", "text": "B"}]},
+    ]
+
+
+# members
+
+SCHEMA: Final = {"type": "object", "properties": {"a": {"type": "string"}}}
+TOOL: Final = {"type": "function", "name": "f", "description": "d", "parameters": {"$schema": "s", **SCHEMA}}
+FORM: Final = {"type": "json_schema", "name": "n", "schema": SCHEMA}
+MEMBERS: Final[list[tuple[dict[str, Any], dict[str, Any]]]] = [
+    ({"instructions": "I"}, {"systemInstruction": {"parts": [{"text": "I"}]}}),
+    (
+        {"client_tools": [TOOL, {"type": "web_search"}], "tools": [{"urlContext": {}}]},
+        {
+            "tools": [
+                {"urlContext": {}},
+                {"googleSearch": {}},
+                {"functionDeclarations": [{"name": "f", "description": "d", "parametersJsonSchema": SCHEMA}]},
+            ]
+        },
+    ),
+    ({"parameters": {"tool_choice": "required"}}, {"toolConfig": {"functionCallingConfig": {"mode": "ANY"}}}),
+    (
+        {"parameters": {"tool_choice": {"type": "function", "name": "f"}}},
+        {"toolConfig": {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": ["f"]}}},
+    ),
+    (
+        {"parameters": {"tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [{"name": "f"}]}}},
+        {"toolConfig": {"functionCallingConfig": {"mode": "VALIDATED", "allowedFunctionNames": ["f"]}}},
+    ),
+    (
+        {"parameters": {"max_output_tokens": 5, "stop": "END", "seed": 1}, "body": {"generationConfig": {"topK": 2}}},
+        {"generationConfig": {"topK": 2, "maxOutputTokens": 5, "stopSequences": ["END"], "seed": 1}},
+    ),
+    (
+        {"parameters": {"format": FORM, "reasoning_effort": "low", "store": False, "parallel_tool_calls": True}},
+        {
+            "generationConfig": {
+                "responseMimeType": "application/json",
+                "responseJsonSchema": SCHEMA,
+                "thinkingConfig": {"thinkingBudget": 1024, "includeThoughts": True},
+            }
+        },
+    ),
+    (
+        {"model": "gemini-3-flash", "parameters": {"reasoning_effort": "xhigh"}},
+        {"generationConfig": {"thinkingConfig": {"thinkingLevel": "high", "includeThoughts": True}}},
+    ),
+    (
+        {"parameters": {"reasoning_effort": "none"}},
+        {"generationConfig": {"thinkingConfig": {"thinkingBudget": 0, "includeThoughts": False}}},
+    ),
+    (
+        {"profile": INTERACTIONS, "client_tools": [TOOL, {"type": "code_interpreter"}]},
+        {
+            "tools": [
+                {"type": "code_execution"},
+                {"type": "function", "name": "f", "description": "d", "parameters": SCHEMA},
+            ]
+        },
+    ),
+    (
+        {
+            "profile": INTERACTIONS,
+            "parameters": {"reasoning_effort": "none", "format": FORM, "tool_choice": "none", "store": False},
+        },
+        {
+            "generation_config": {"tool_choice": "none", "thinking_level": "minimal", "thinking_summaries": "auto"},
+            "response_format": {"type": "text", "mime_type": "application/json", "schema": SCHEMA},
+            "store": False,
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize(("given", "expected"), MEMBERS, ids=str)
+def test_members_of_a_request(given: dict[str, Any], expected: dict[str, Any]) -> None:
+    body = written(**given)
+    assert {name: body[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "param"),
+    [
+        ({"parameters": {"logit_bias": {"1": 1}}}, "logit_bias"),
+        ({"parameters": {"parallel_tool_calls": False}}, "parallel_tool_calls"),
+        ({"parameters": {"reasoning_effort": "?"}}, "reasoning_effort"),
+        ({"parameters": {"tool_choice": {"type": "mcp"}}}, "tool_choice.type"),
+        ({"client_tools": [{"type": "file_search"}]}, "tools[0].type"),
+        ({"previous_response_id": "r"}, "previous_response_id"),
+        ({"input": [Message("user", (Image("data:image/png,AA"),))]}, None),
+        ({"input": [Approval("a", is_approved=True)]}, None),
+        ({"input": [Approval("a", is_approved=True)], "profile": INTERACTIONS}, None),
+    ],
+)
+def test_what_cannot_be_expressed(given: dict[str, Any], param: str | None) -> None:
+    with pytest.raises(UnsupportedRequestError) as raised:
+        written(**given)
+    assert raised.value.param == param
+
+
+@pytest.mark.parametrize(
+    ("profile", "model", "path", "headers"),
+    [
+        ({}, "gemini-3-flash", "/models/gemini-3-flash:streamGenerateContent", {"x-goog-api-key": "k"}),
+        ({}, "tunedModels/a b", "/tunedModels/a%20b:streamGenerateContent", {"x-goog-api-key": "k"}),
+        ({"authentication": "bearer"}, "models/m", "/models/m:streamGenerateContent", {"Authorization": "Bearer k"}),
+        (
+            {"platform": "vertex"},
+            "gemini-3-flash",
+            "/publishers/google/models/gemini-3-flash:streamGenerateContent",
+            {"Authorization": "Bearer k"},
+        ),
+        (INTERACTIONS, "m", "/interactions", {"Api-Revision": "2026-05-20", "x-goog-api-key": "k"}),
+    ],
+)
+def test_how_it_is_sent(profile: dict[str, Any], model: str, path: str, headers: dict[str, str]) -> None:
+    read = profile_of("gemini", profile)
+    sent = ROW.request({"model": model, "contents": []}, read)
+    assert sent.path == path
+    assert sent.query == ({} if profile == INTERACTIONS else {"alt": "sse"})
+    assert ("model" in sent.body) is (profile == INTERACTIONS)
+    assert ROW.headers("k", read) == headers
+    assert "k" not in ROW.headers(None, read).values()
+
+
+def test_models_are_listed() -> None:
+    assert ROW.models is not None
+    assert ROW.models.entries is not None
+    listed = ROW.models.entries({"models": [{"name": "models/gemini-3-flash"}, 7]})
+    assert [*listed] == [{"id": "gemini-3-flash", "owned_by": "google"}]
+
+
+# streamed arguments
+
+
+@pytest.mark.parametrize(
+    ("path", "steps"),
+    [
+        ("$.a[0].b", ("a", 0, "b")),
+        ("$['a.b'][\"c\"]", ("a.b", "c")),
+        (r"$['it\'s \"x\"']['\u00e9']", ('it\'s "x"', "é")),
+        ("$.__proto__", ("__proto__",)),
+        ("$", None),
+        ("$[0]", None),
+        ("$..a", None),
+        ("$.a[*]", None),
+        ("a.b", None),
+        ("$" + ".a" * 61, None),
+        (r"$['\x']", None),
+    ],
+)
+def test_paths(path: str, steps: tuple[str | int, ...] | None) -> None:
+    assert steps_of(path) == steps
+
+
+def leaves(tree: Any, path: str = "$") -> list[tuple[str, Any]]:
+    """Return the values of a tree, with their paths."""
+    if isinstance(tree, dict):
+        return [leaf for name, one in tree.items() for leaf in leaves(one, f"{path}[{json.dumps(name)}]")]
+    if isinstance(tree, list):
+        return [leaf for at, one in enumerate(tree) for leaf in leaves(one, f"{path}[{at}]")]
+    return [(path, tree)]
+
+
+def part_of(path: str, value: Any) -> list[dict[str, Any]]:
+    if isinstance(value, str):
+        return [
+            {"jsonPath": path, "stringValue": value[:1], "willContinue": True},
+            {"jsonPath": path, "stringValue": value[1:]},
+        ]
+    name = "boolValue" if isinstance(value, bool) else "numberValue" if value is not None else "nullValue"
+    return [{"jsonPath": path, name: value}]
+
+
+def drawn_tree(draw: Random, depth: int = 0) -> Any:
+    kind = draw.random() if depth else 0
+    if depth < 4 and kind < 0.4:
+        return {draw.choice('a"\n') + str(at): drawn_tree(draw, depth + 1) for at in range(draw.randint(1, 3))}
+    if depth < 4 and kind < 0.6:
+        return [drawn_tree(draw, depth + 1) for _ in range(draw.randint(1, 3))]
+    return draw.choice(['"é\n', "", 1, 2.5, True, None])
+
+
+@pytest.mark.parametrize("is_shuffled", [False, True])
+def test_arguments_become_the_tree_of_their_paths(*, is_shuffled: bool) -> None:
+    draw = Random(1)
+    for _ in range(300):
+        tree = drawn_tree(draw)
+        values = leaves(tree)
+        if is_shuffled:
+            draw.shuffle(values)
+        arguments = PartialArguments()
+        text = "".join(arguments.add(part) or "" for path, value in values for part in part_of(path, value))
+        text += arguments.close()
+        assert json.loads(text) == tree
+        names = [pair[0] for pair in json.loads(text, object_pairs_hook=list)]
+        assert is_shuffled or len(names) == len(set(names)), "members are written once"
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {},
+        {"jsonPath": "$.a"},
+        {"jsonPath": "$.a", "numberValue": "1"},
+        {"jsonPath": "$.a[99]", "numberValue": 1},
+        {"jsonPath": 7, "stringValue": "x"},
+    ],
+    ids=str,
+)
+def test_arguments_that_cannot_be_read(part: dict[str, Any]) -> None:
+    arguments = PartialArguments()
+    assert (arguments.add(part), arguments.close()) == (None, "{}")
+
+
+# positions
+
+
+def test_positions_in_bytes_become_characters() -> None:
+    text = "aé€𝄞" * 3000
+    passage = Passage(0, 5)
+    for at in range(0, len(text), 7):
+        passage.add(text[at : at + 7])
+    for first, last in [(0, 1), (1, 3), (4094, 4100), (8000, 11999)]:
+        begin, end = (len(text[:at].encode()) for at in (first, last))
+        assert passage.span(begin, end, text[first:last]) == (5 + first, 5 + last)
+        assert passage.span(begin, end, "") == (5 + first, 5 + last)
+        assert passage.span(begin, end, "other") is None
+    assert passage.find("€𝄞a") == (7, 10)
+    assert passage.span(0, 10**6, "") is None
+
+
+# framing
+
+BODIES: Final[dict[str, tuple[bytes, list[Any]]]] = {
+    "an array": (b'[{"a":1}\n,\r\n{"b":"}\\"{"}]', [{"a": 1}, {"b": '}"{'}]),
+    "an error in bare lines": (
+        b'data: {"a":1}\r\n\r\n{\n "error": {"code": 3}\n}\n',
+        [{"a": 1}, {"error": {"code": 3}}],
+    ),
+    "an error ends the event before it": (b'data: {"a":1}\r{"error":7}', [{"a": 1}, {"error": 7}]),
+    "an event stream": (b': ping\n\ndata: {"a":\ndata: 1}\n\n', [{"a": 1}]),
+    "a cut element": (b'[{"a":1},\n{"b":', [{"a": 1}]),
+}
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_json_outside_of_fields(name: str) -> None:
+    data, expected = BODIES[name]
+    for size in range(1, len(data) + 1):
+        decoder = BareJsonDecoder()
+        read = [one for at in range(0, len(data), size) for one in decoder.feed(data[at : at + size])]
+        assert [json.loads(one[0]) for one in read + decoder.close()] == expected
+
+
+@pytest.mark.parametrize(
+    ("data", "limit", "code"),
+    [
+        (b'{"a":', EVENT_MAX_BYTES, "upstream_truncated"),
+        (b"<html>", EVENT_MAX_BYTES, "upstream_malformed"),
+        (b'[{"a":"' + b"x" * 64, 32, "upstream_event_too_large"),
+        (b"data: " + b"x" * 64, 32, "upstream_event_too_large"),
+    ],
+)
+def test_faults_of_framing(data: bytes, limit: int, code: str) -> None:
+    for size in (1, 7, len(data)):
+        decoder = BareJsonDecoder(limit)
+        read = [one for at in range(0, len(data), size) for one in decoder.feed(data[at : at + size])]
+        assert read + decoder.close() == [FAULTS[code]]
+        assert decoder.feed(b'{"a":1}') == []
+
+
+@pytest.mark.parametrize("path", GOLDENS, ids=lambda path: path.stem)
+def test_cuts_do_not_matter(path: Path) -> None:
+    lines = [line for line in path.read_bytes().splitlines() if line != b"[DONE]"]
+    profile = INTERACTIONS if path.stem.startswith("interactions") else {}
+
+    def project(data: bytes, size: int) -> bytes:
+        pipeline = build_pipeline(provider="gemini", dialect="responses", clock=lambda: 0, profile=profile)
+        return b"".join(pipeline.feed(data[at : at + size]) for at in range(0, len(data), size)) + pipeline.close()
+
+    events = b"".join(b"data: %b\r\n\r\n" % line for line in lines)
+    array = b"[" + b"\n,\r\n".join(lines) + b"]" if not lines[0].startswith(b"[") else events
+    outputs = [project(data, size).partition(b"stream_")[0] for data in (events, array) for size in (7, 61, 10**6)]
+    assert outputs == outputs[:1] * len(outputs)
+
+
+def test_a_recording_withholds_a_key_over_two_chunks() -> None:
+    path = next(path for path in GOLDENS if path.stem == "gemini-split-secret")
+    data = b"".join(b"data: %b\r\n\r\n" % line for line in path.read_bytes().splitlines())
+    recorded = record("gemini", data, Finder(Policy())).data
+    assert b"AKIA" not in recorded
+    assert b'"totalTokenCount":26' in recorded
+
+
+# what the stage keeps
+
+
+def items(name: str, stage: Any) -> list[Any]:
+    path = next(path for path in GOLDENS if path.stem == name)
+    events = [event for line in path.read_bytes().splitlines() for event in stage.feed(SseMessage(line))]
+    events += stage.close()
+    return [event["item"] for event in events if isinstance(event, dict) and event["type"].endswith("item.done")]
+
+
+@pytest.mark.parametrize(
+    ("name", "profile", "expected"),
+    [
+        (
+            "gemini-thinking",
+            {},
+            [None, {"thought": "Checking the time zone.", "signature": ...}, {"signature": ..., "is_alone": True}],
+        ),
+        ("gemini-parallel-tools", {}, [None, {"signature": ..., "id": "c81e72"}, {"id": "c81e73"}, None, None]),
+        ("gemini-streamed-arguments", {}, [{"signature": ...}, None]),
+        ("interactions-preview", INTERACTIONS, [{"thought": "", "signature": ...}, None, None]),
+    ],
+)
+def test_what_the_provider_wants_back(name: str, profile: dict[str, Any], expected: list[Any]) -> None:
+    found = [item.get("opaque") for item in items(name, ROW.stage(profile_of("gemini", profile)))]
+    hidden = [None if one is None else {**one, **({"signature": ...} if "signature" in one else {})} for one in found]
+    assert hidden == expected
+
+
+def test_an_interaction_has_a_cursor() -> None:
+    stage = InteractionStage()
+    items("interactions-text", stage)
+    assert stage.cursor == Cursor("v1_ChdHarbour", "e0")
+
+
+HOSTILE: Final[list[object]] = [
+    [],
+    7,
+    {"candidates": 7},
+    {"candidates": [{"index": [], "content": []}]},
+    {
+        "candidates": [
+            {"content": {"parts": [7, {}, {"text": 7}, {"functionCall": []}, {"functionCall": {"name": {}}}]}}
+        ]
+    },
+    {"candidates": [{"content": {"parts": [{"codeExecutionResult": {"outcome": []}}, {"toolResponse": {"id": {}}}]}}]},
+    {"candidates": [{"content": {"parts": [{"toolCall": {"toolType": []}}, {"inlineData": {"mimeType": 1}}]}}]},
+    {"candidates": [{"finishReason": {}, "groundingMetadata": {"groundingChunks": 1, "groundingSupports": [[], {}]}}]},
+    {"candidates": [], "usageMetadata": {"promptTokenCount": [1], "totalTokenCount": -1}},
+    {"interaction": [], "event_type": "interaction.created"},
+    {"event_type": "step.start", "index": {}, "step": {"type": []}},
+    {"event_type": "step.delta", "index": 0, "delta": {"type": {}}},
+    {"event_type": "step.start", "index": 0, "step": {"type": "model_output"}},
+    {"event_type": "step.delta", "index": 0, "delta": {"type": "text_annotation_delta", "annotations": [{"type": []}]}},
+    {"event_type": "step.stop", "index": 0},
+    {"event_type": "interaction.completed", "interaction": {"status": [], "usage": []}},
+]
+
+
+@pytest.mark.parametrize("profile", [{}, INTERACTIONS], ids=str)
+def test_members_of_other_types_end_no_stream(profile: dict[str, Any]) -> None:
+    draw = Random(2)
+    for _ in range(50):
+        stage = ROW.stage(profile_of("gemini", profile))
+        for sent in draw.sample(HOSTILE, len(HOSTILE)):
+            stage.feed(SseMessage(json.dumps(sent).encode()))
+        stage.close()
