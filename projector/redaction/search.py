@@ -30,7 +30,7 @@ from projector.redaction.registered import SECRET_MIN_CHARS, Values
 from projector.redaction.rules import LOOKALIKES, Format, KeyRules, Rules, TextClass, merged
 from projector.redaction.spellings import INVISIBLE, MAY_BE_SPELLED, PLAIN, SPELLED, unfinished_from
 from projector.redaction.text_search import FENCE, looks_back, search_of
-from projector.redaction.value_ends import Cursor, End, Found, More, Registered, Reported, Tail, Value
+from projector.redaction.value_ends import Cursor, Found, More, Registered, Reported, Tail, Value
 from projector.redaction.value_tokens import READERS
 
 Find = Callable[..., Found | None]
@@ -38,7 +38,6 @@ Find = Callable[..., Found | None]
 
 _DECIDE_CHARS: Final = 1_024
 """Characters after a key that are held at most until it is decided."""
-_BLANK: Final = re.compile(r"\s")
 _EACH_CHARS: Final = 64
 """A decision is tried with each of the first characters, then at every so many, because each attempt costs."""
 
@@ -97,14 +96,8 @@ class Formats:
                 return Found(found.start, found.start, len(text) + 1, None)
             if not row.value:
                 end = self._end(row, text, found.end, at_end=at_end)
-                rest: End = Tail(self._run(row, is_cut=at_end and end == len(text)))
-                if row.keep_anchor:
-                    try:
-                        least, run = self._credential(text, begin, at_end=at_end)
-                    except More:
-                        return Found(found.start, found.start, len(text) + 1, None)
-                    rest = Value(rest, least - end, run) if least > end else rest
-                return Found(found.start, begin, end, REDACTED, rest)
+                run = self._run(row, is_cut=at_end and end == len(text))
+                return Found(found.start, begin, end, REDACTED, Tail(run))
             value = self._value(row, text, begin, at_end=at_end)
             if value is not None:
                 return value._replace(start=found.start)
@@ -120,35 +113,12 @@ class Formats:
         cursor = Cursor(after, is_whole=is_whole)
         try:
             take = READERS[row.value](cursor, text[max(0, begin - BEFORE_CHARS) : begin], self.keys)
-            if take is None:
-                return None
-            at = begin + take.start
-            least, run = self._credential(text, at, at_end=at_end)
         except More:
             more = 1 if len(after) < _EACH_CHARS else _EACH_CHARS
             return Found(begin, begin, begin + len(after) + more, None)
-        return Found(begin, at, at, REDACTED, Value(take.end, least - at, run))
-
-    def _credential(self, text: str, at: int, *, at_end: bool) -> tuple[int, re.Pattern[str] | None]:
-        """Return the end of the shortest form of a credential that begins at a position, and what may follow it.
-
-        The value of a sensitive word may be a credential with a character that ends the value: `token=ID:SECRET`.
-
-        Raises:
-            More: the text is too short to tell.
-        """
-        found = (self.last if at_end else self.live).first(undisguised(text), at)
-        if found is not None and found.start == at and (found.row is None or not found.row.value):
-            if found.row is None:
-                raise More
-            end = self._end(found.row, text, found.end, at_end=at_end)
-            return end, self._run(found.row, is_cut=at_end and end == len(text))
-        run = self.runs.first(text, at, at_end=at_end)
-        if run is None or _BLANK.search(text, at, run[0]) is not None:
-            return at, None
-        if run[2] is None:
-            raise More
-        return run[1], None
+        if take is None:
+            return None
+        return Found(begin, begin + take.start, begin + take.start, REDACTED, Value(take.end))
 
     def _end(self, row: Format, text: str, end: int, *, at_end: bool) -> int:
         """Return the end of a credential.

@@ -389,33 +389,11 @@ _BEGIN_OF_KEY: Final = re.compile(
 _ANYTHING: Final = re.compile(r"[\s\S]*+")
 
 
-class AtLeast(End):
-    """A number of characters, and the run after them."""
-
-    def __init__(self, count: int, run: re.Pattern[str] | None) -> None:
-        self._count = count
-        self._tail = Tail(run) if run is not None else None
-
-    def feed(self, text: str, /) -> tuple[int, bool]:
-        """Return how many characters belong to the value for certain, and whether the value ends after them."""
-        count = min(self._count, len(text))
-        self._count -= count
-        if self._count or self._tail is None:
-            return count, not self._count
-        more, is_end = self._tail.feed(text[count:])
-        return count + more, is_end
-
-
 class Value(End):
-    """Another end, and that of what begins in the value and goes on after it.
+    """Another end, and that of a private key that begins in the value: its further lines belong to the value too."""
 
-    That is a private key with further lines, or a credential: the value has at least `least` characters then, and
-    those of `run` after them.
-    """
-
-    def __init__(self, end: End, least: int = 0, run: re.Pattern[str] | None = None) -> None:
+    def __init__(self, end: End) -> None:
         self._end = end
-        self._least, self._run_after = least, run
         self.run = end.run
         self._key: End | None = None  # that of the lines of a private key; None if none begins, or if it has ended
         self._recent = ""
@@ -429,11 +407,6 @@ class Value(End):
         """Return how many characters belong to the value for certain, and whether the value ends after them."""
         count, is_end = self._end.feed(text)
         self._watch(text[:count])
-        self._least -= count
-        if is_end and self._least > 0:
-            self._end, self._least = AtLeast(self._least, self._run_after), 0
-            more, is_end = self._end.feed(text[count:])
-            count += more
         if is_end and self._key is not None:
             self._end, self._key, self._recent = self._key, None, ""
             more, is_end = self._end.feed(text[count:])
@@ -442,7 +415,7 @@ class Value(End):
 
     def finish(self, rest: str, /) -> int:
         """Return how many of the characters that `feed` left belong to the value if no text follows them."""
-        return max(self._end.finish(rest), min(self._least, len(rest)))
+        return self._end.finish(rest)
 
     def goes_on(self, rest: str, /) -> bool:
         """Return whether a text that follows belongs to the value."""

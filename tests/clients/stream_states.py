@@ -144,6 +144,8 @@ def tool(events: list[Event], said: list[Event]) -> dict[str, Any]:
         **newest(statuses, tool="tool"),
         **newest(calls, argumentsJson="arguments_json"),
     }
+    if any(event["kind"] == "tool.arguments.done" for event in events):
+        found["hasArguments"] = True
     asked = [event for event in statuses if event["tool"]["status"] == "awaiting_approval"]
     if asked:
         same = [event for event in said if key_of(event) == key_of(events[0])]

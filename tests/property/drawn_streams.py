@@ -242,6 +242,7 @@ TERMINALS: Final[Mapping[str, Callable[[Event], bool]]] = {
     "ag_ui": lambda event: event["type"] in {"RUN_FINISHED", "RUN_ERROR"},
     "responses": lambda event: event["type"] in _RESPONSE_ENDS,
     "openresponses": lambda event: event["type"] in _RESPONSE_ENDS,
+    "anthropic_messages": lambda event: event["type"] in {"message_stop", "error"},
     "chat_completions": lambda event: (
         "error" in event or any(choice.get("finish_reason") for choice in event.get("choices", ()))
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 import pytest
@@ -94,7 +95,29 @@ def test_our_provider_reads_the_same_completion(case: Case) -> None:
     again = read_again(said)
     first, second = assemble(said.splitlines()), assemble(again.splitlines())
     assert second.status == first.status
-    assert second.body == as_waiting(first.body)
+    assert as_read_again(second.body) == as_read_again(cut_like(second.body, as_waiting(first.body)))
+
+
+def as_read_again(body: Event) -> Event:
+    """Return the answer with one blank line at most: where reasoning resumes after a text, a reader adds one."""
+    for choice in body.get("choices", ()):
+        if "reasoning_content" in choice["message"]:
+            choice["message"]["reasoning_content"] = re.sub("\n{2,}", "\n\n", choice["message"]["reasoning_content"])
+    return body
+
+
+def cut_like(again: Event, body: Event) -> Event:
+    """Return the answer with the arguments that a reader has of a call that its source closed and `length` cut off.
+
+    What is held of such arguments is not shown (CONTRACT D23), so they are the beginning of those that were said.
+    """
+    for choice, other in zip(body.get("choices", ()), again.get("choices", ()), strict=True):
+        calls = choice["message"].get("tool_calls", ())
+        if choice["finish_reason"] == "length" and calls:
+            said, read = calls[-1]["function"], other["message"]["tool_calls"][-1]["function"]
+            assert said["arguments"].startswith(read["arguments"])
+            said["arguments"] = read["arguments"]
+    return body
 
 
 def as_waiting(body: Event) -> Event:

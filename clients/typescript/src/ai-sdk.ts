@@ -323,7 +323,7 @@ function writeCall(call: ToolItem, written: Written, write: Write): void {
     written.argumentsText = call.argumentsText;
   }
   const isOver = call.isDone || tool.status === "completed" || tool.status === "failed";
-  const isComplete = isCalled && (call.argumentsJson !== undefined || call.approval !== undefined || isOver);
+  const isComplete = isCalled && (call.argumentsJson !== undefined || call.hasArguments || call.approval !== undefined || isOver);
   if (!written.hasInput && isComplete) writeInput(call, written, write);
   else if (!written.hasInput && !isCalled) {
     const input = inputOf(call);
@@ -350,7 +350,7 @@ function inputOf(call: ToolItem): unknown {
 
 function give(call: ToolItem, written: Written, input: unknown, write: Write): void {
   written.hasInput = true;
-  write({ type: "tool-input-available", toolCallId: call.toolCallId, toolName: call.name, input, ...executed(call) });
+  write({ type: "tool-input-available", toolCallId: call.toolCallId, toolName: call.name, input: accepted(input), ...executed(call) });
 }
 
 function writeInput(call: ToolItem, written: Written, write: Write): void {
@@ -359,7 +359,7 @@ function writeInput(call: ToolItem, written: Written, write: Write): void {
   else if (json !== undefined || text.trim() === "") give(call, written, json ?? {}, write);
   else {
     written.hasInput = written.isAnswered = true;
-    const isCutOff = call.isDone && call.status !== "completed";
+    const isCutOff = !call.hasArguments && call.isDone && call.status !== "completed";
     const errorText = isCutOff ? "The call was cut off." : "The arguments are not a JSON object.";
     write({ type: "tool-input-error", toolCallId, toolName, input: isCutOff ? null : text, errorText, ...executed(call) });
   }
@@ -381,7 +381,16 @@ function writeResult(call: ToolItem, written: Written, write: Write): void {
 
 function answer(call: ToolItem, written: Written, output: unknown, write: Write): void {
   written.isAnswered = true;
-  write({ type: "tool-output-available", toolCallId: call.toolCallId, output, ...executed(call) });
+  write({ type: "tool-output-available", toolCallId: call.toolCallId, output: accepted(output), ...executed(call) });
+}
+
+/** Returns a value without the members that the SDK refuses in JSON: `__proto__`, and a `constructor` with a `prototype`. */
+function accepted(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(accepted);
+  if (typeof value !== "object" || value === null) return value;
+  const isKept = ([name, member]: [string, unknown]) =>
+    name !== "__proto__" && !(name === "constructor" && typeof member === "object" && member !== null && "prototype" in member);
+  return Object.fromEntries(Object.entries(value).filter(isKept).map(([name, member]) => [name, accepted(member)]));
 }
 
 const CONTEXT = new Set(["tool_type", "tool_call_id", "status", "query", "queries"]);

@@ -249,7 +249,8 @@ function onCallText(member: "argumentsText" | "code", given = "delta"): Handler 
     const call = text === undefined ? undefined : callOfEvent(state, event);
     if (call === undefined) return;
     const argumentsJson = isRecord(event.arguments_json) ? event.arguments_json : undefined;
-    put(state, { ...call, [member]: (given === "delta" ? call[member] : "") + text, ...optional({ argumentsJson }) });
+    const told = optional({ argumentsJson, hasArguments: given === "arguments_text" ? true : undefined });
+    put(state, { ...call, [member]: (given === "delta" ? call[member] : "") + text, ...told });
   };
 }
 

@@ -58,6 +58,8 @@ export interface ToolItem extends ItemCommon {
   readonly tool?: AnyTool;
   /** The arguments so far. */
   readonly argumentsText: string;
+  /** Whether `argumentsText` is complete. */
+  readonly hasArguments?: boolean;
   /** The complete arguments, if they are a JSON object. */
   readonly argumentsJson?: Readonly<Record<string, unknown>>;
   /** The code so far, of a code interpreter. */

@@ -214,7 +214,7 @@ def _complete(ui: UiMessage, call: Call, members: Mapping[str, Any]) -> list[Chu
 def _input(call: Call, value: object) -> list[Chunk]:
     call.has_input = True
     identity = {"toolCallId": call.id, "toolName": call.name}
-    return [{"type": "tool-input-available", **identity, "input": value, **_executed(call)}]
+    return [{"type": "tool-input-available", **identity, "input": accepted(value), **_executed(call)}]
 
 
 def _invalid_input(call: Call, text: str | None, error: str) -> list[Chunk]:
@@ -236,7 +236,12 @@ def _result(call: Call, status: str) -> list[Chunk]:
 
 def _answer(call: Call, output: object, *, is_preliminary: bool = False) -> list[Chunk]:
     chunks = [] if call.has_input else _input(call, {})
-    chunk: Chunk = {"type": "tool-output-available", "toolCallId": call.id, "output": output, **_executed(call)}
+    chunk: Chunk = {
+        "type": "tool-output-available",
+        "toolCallId": call.id,
+        "output": accepted(output),
+        **_executed(call),
+    }
     if is_preliminary:
         return [*chunks, chunk | {"preliminary": True}]
     call.is_answered = True
@@ -286,3 +291,17 @@ def _sources(call: Call, addresses: object) -> list[Chunk]:
 def preliminary_image(call: Call, index: int, address: str) -> list[Chunk]:
     """Write an unfinished image as a preliminary output."""
     return _answer(call, {"type": "partial_image", "index": index, "url": address}, is_preliminary=True)
+
+
+def accepted(value: object) -> object:
+    """Return a tree without the members that the client refuses: it ends the message at such a chunk.
+
+    They are `__proto__`, and a `constructor` with a `prototype`.
+    """
+    if isinstance(value, dict):
+        return {name: accepted(member) for name, member in value.items() if not _is_refused(name, member)}
+    return [accepted(each) for each in value] if isinstance(value, list) else value
+
+
+def _is_refused(name: str, member: object) -> bool:
+    return name == "__proto__" or (name == "constructor" and isinstance(member, dict) and "prototype" in member)

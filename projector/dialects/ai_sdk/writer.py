@@ -167,7 +167,11 @@ def on_final(ui: UiMessage, frame: Frame) -> list[Chunk]:
         about["model"] = next(iter(ui.models))
     chunks = [chunk for one in final.get("attachments", ()) for chunk in _attachment(one)]
     if final.get("structured_output") is not None:
-        chunks.append(data_part("structured-output", {"value": final["structured_output"]}, "structured-output"))
+        chunks.append(
+            data_part(
+                "structured-output", {"value": tool_parts.accepted(final["structured_output"])}, "structured-output"
+            )
+        )
     return chunks + ENDS[final["status"]](ui, about)
 
 

@@ -136,7 +136,7 @@ class Item:
         """The last status of a call that was written."""
         self.members: dict[str, Any] = {"type": self.type, "id": item_id}
         if shape is None or shape.has_status:
-            self.members["status"] = "in_progress"
+            self.members["status"] = self._status("in_progress")
         if item_type == "message":
             self.members["role"] = role
         self.members.update(shape.members if shape is not None else {})
@@ -176,12 +176,14 @@ class Item:
     def close(self, status: str) -> None:
         """Set the final status."""
         self.is_done = True
+        if self.shape is None or self.shape.has_status:
+            self.members["status"] = self._status(status)
         if self.shape is None:
-            self.members["status"] = status
             return
-        if self.shape.has_status:
-            self.members["status"] = self.shape.statuses.get(status, status)
         self.members.update({name: value for name, value in self.shape.at_end.items() if self.members[name] is None})
+
+    def _status(self, status: str) -> str:
+        return status if self.shape is None else self.shape.statuses.get(status, status)
 
     def wire(self) -> dict[str, Any]:
         """Return the current item as it is written."""

@@ -191,7 +191,9 @@ ITEMS: Final[Mapping[str, ItemShape]] = {
     "tool_search_call": as_sent("tool_search_call", call_id=None, arguments={}, execution="server"),
     "tool_search_output": as_sent("tool_search_output", call_id=None, tools=(), execution="server"),
     "program": as_sent("program", has_status=False, call_id="", code="", fingerprint=""),
-    "program_output": as_sent("program_output", call_id="", result=""),
+    "program_output": as_sent("program_output", call_id="", result="")._replace(
+        statuses=dict.fromkeys(("in_progress", "failed"), "incomplete")
+    ),
     "compaction": as_sent("compaction", has_status=False, encrypted_content=""),
 }
 """Item types that we write."""

@@ -219,7 +219,8 @@ class _Output:
             found.append("`output_index` rising by one from 0, and a new item ID")
         empty = ("content", "summary", "output", "result", self._rules.texts.get(content["type"], ""))
         is_output = content["type"].endswith("_output")  # an output of a call comes whole
-        if content.get("status", "in_progress") != "in_progress" or (any(map(content.get, empty)) and not is_output):
+        begins = {"in_progress", "incomplete"} if content["type"] == "program_output" else {"in_progress"}
+        if content.get("status", "in_progress") not in begins or (any(map(content.get, empty)) and not is_output):
             found.append("an empty item with status `in_progress`")
         item = self._by_id[content["id"]] = _Item(index, content)
         self.items.append(item)
