@@ -74,6 +74,7 @@ def _serve(
         serving = server(settings, demo=demo)
         serving.on_signals(signals, read, listener)
         serving.place = place
+        serving.compile()  # not in a thread: until it ended, the first streams would compile on the event loop
         if place is not None:
             log.info("worker", worker=place.number, pid=os.getpid())
         elif demo:
@@ -86,7 +87,6 @@ def _serve(
         if admin is not None:
             serving.admin_listener = stack.enter_context(contextlib.closing(admin))
             _print(f"Metrics and health on {url_of(admin)}\n")
-        serving.compile()  # not in a thread: until it ended, the first streams would compile on the event loop
         settle_interpreter()
         serving.run(sockets=[listener])
 

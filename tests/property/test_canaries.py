@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Final
@@ -196,11 +197,19 @@ CLEANERS: Final[dict[str, Callable[[Redactor, Any], object]]] = {
 @examples(100)
 @given(text=TEXTS, tree=TREES)
 def test_cleaning_twice_is_cleaning_once(name: str, text: str, tree: object) -> None:
+    """A second cleaning shows nothing else, and withholds at most the rest of a word behind a mark.
+
+    A credential ends with its last character, but a mark behind a sensitive word looks like the beginning of a value.
+    """
     clean = partial(CLEANERS[name], REDACTOR)
     values: dict[str, list[object]] = {"json": [tree], "url": [f"https://example.org/{text}"]}
     for value in values.get(name, [text, json.dumps(tree)]):
-        once = clean(value)
-        assert clean(once) == once
+        once, twice = clean(value), clean(clean(value))
+        assert twice == once or _without_rests(twice) == _without_rests(once)
+
+
+def _without_rests(value: object) -> str:
+    return re.sub(r"(<redacted>)[^\s\"'<>&,;]+", r"\1", value if isinstance(value, str) else json.dumps(value))
 
 
 # these tests can fail
