@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import filecmp
+import gc
 import importlib
 import os
 import shutil
@@ -134,6 +135,12 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     has_both = any(row.partition("/")[0] == path for row in (*SAMPLED, *REST))
     tiers = {DOCS} if path == DOCS else {"rest"} if path in REST else {"test", "rest"} if has_both else {"test"}
     return True if collection_path.is_dir() and tier not in tiers else None
+
+
+def pytest_collection_finish() -> None:
+    """Keep tens of thousands of tests out of each garbage collection."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
