@@ -248,4 +248,4 @@ def assert_linear_cost(dialect: str, event: Callable[[int], Event], *, run: bool
 
         return play_it
 
-    assert_linear(work, 150)
+    assert_linear(work, 80)

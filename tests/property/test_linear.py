@@ -184,21 +184,21 @@ ROWS: Final = (
     Row("many items that stay open", open_items, 250),
     Row("many items whose ids are taken", taken_ids, 80),
     Row("many calls of one id", calls_of_one_id, 80),
-    Row("many parts of one message", lambda n: events(text(at=at) for at in range(n)), 400),
-    Row("many parts at other places", displaced, 200),
+    Row("many parts of one message", lambda n: events(text(at=at) for at in range(n)), 200),
+    Row("many parts at other places", displaced, 100),
     Row("many deltas without a place", placeless, 150),
-    Row("many citations", lambda n: events(map(citation, range(n))), 200),
-    Row("many citations of a search", cited_search, 200),
+    Row("many citations", lambda n: events(map(citation, range(n))), 100),
+    Row("many citations of a search", cited_search, 100),
     Row("many sources of a search", sources, 800),
     # arguments
     Row("many deltas of arguments", partial(fragments, '"word ', 4), 600),
     Row("deep JSON in arguments", partial(fragments, '{"a": ', 4), 400),
     Row("a long near-match of a credential", partial(fragments, "a-", 4), 2_000),
     Row("many near-matches of a credential", partial(fragments, '"sk-a AKIA ghp_ ', 4), 250),
-    Row("10,000 redactions in one object", redactions, 1_000),
+    Row("thousands of redactions in one object", redactions, 500),
     # outputs
-    Row("a huge output object", partial(output, lambda n: [["text"] * 1_000] * n), 50),
-    Row("a huge output of the host", hosted_output, 3),
+    Row("a huge output object", partial(output, lambda n: [["text"] * 1_000] * n), 20),
+    Row("a huge output of the host", hosted_output, 2),
     # of the host
     Row("many registered values", registered, 100),
     # reasoning in tags
@@ -274,10 +274,10 @@ PROVOKED: Final = (
     Row("two texts in turn", alternating(text(at=0), text(at=1)), 16),
     Row("two texts in turn with registered values", guarded(alternating(text("say Qui"), text("eter", 1))), 12),
     Row("deltas and contradictions in turn", alternating(ANSWER, CONTRADICTION), 20),
-    Row("outputs of calls with one long prefix", outputs_of_one_prefix, 32),
+    Row("outputs of calls with one long prefix", outputs_of_one_prefix, 16),
     Row("calls with the IDs of others", chained_call_ids, 12),
     Row("calls of one ID", calls_of_one_id, 12),
-    Row("messages with one citation each", cited_messages, 50),
+    Row("messages with one citation each", cited_messages, 14),
 )
 """Shapes that a provider can choose."""
 

@@ -55,8 +55,7 @@ def test_twice_the_text_costs_twice_as_much(unit: str, size: int) -> None:
         return lambda chars: lambda: streamed(redactor, '{"a":"' + unit * (chars // len(unit)) + '"}', size)
 
     chars = 2_400 if unit.startswith("eyJ") else 600  # a token is read again with each character up to its length
-    for redactor in (REDACTOR, KNOWING):
-        assert_linear(work(redactor), chars if size == 1 else 2_048)
+    assert_linear(work(KNOWING), chars if size == 1 else 2_048)
 
 
 @pytest.mark.parametrize("unit", HOSTILE.values(), ids=HOSTILE.keys())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import combinations
+from itertools import combinations, islice
 from typing import Any, Final
 
 import pytest
@@ -216,12 +216,17 @@ def _cuts(text: str, whole: str) -> Iterator[tuple[int, int]]:
     yield from combinations([at for at in range(1, len(text)) if not (is_one and decided + 2 < at < end - 1)], 2)
 
 
+FIRST: Final = dict(reversed(SAMPLES))
+"""Name of a class or format -> its first sample, which is cut in every way; of the others' cuts, one in three."""
+
+
 @pytest.mark.parametrize(("name", "text"), SAMPLES, ids=[f"{name}-{at}" for at, (name, _) in enumerate(SAMPLES)])
 def test_every_split_of_a_sample_into_three(name: str, text: str) -> None:
+    step = 1 if FIRST[name] == text else 3
     text = text[len("It is") : -len("here.")]
     whole = clean(EVERY, text)
     assert whole != text, name
-    for first, second in _cuts(text, whole):
+    for first, second in islice(_cuts(text, whole), 0, None, step):
         assert clean(EVERY, text[:first], text[first:second], text[second:]) == whole
 
 
