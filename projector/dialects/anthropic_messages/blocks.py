@@ -114,13 +114,12 @@ class ContentBlocks:
     def _write(self, piece: Piece) -> list[Event]:
         block = piece.block
         events: list[Event] = []
-        begins = not self.is_open(block.item_id, block.part)
-        if begins:
+        if not self.is_open(block.item_id, block.part):
             events = self._stop()
             events.append({"type": "content_block_start", "index": self.count, "content_block": dict(block.start)})
             self._block = block
             self.count += 1
-        if piece.value or (begins and piece.kind == "tool_use"):  # the input of a call always has a delta
+        if piece.value:
             events.append(delta_event(self.index, piece.kind, piece.value))
         return events
 

@@ -100,7 +100,8 @@ class AnthropicMessagesChecker:
     def _on_content_block_stop(self, event: Event) -> list[str]:
         if self._open is None or event["index"] != self._count - 1:
             return ["the stop of the open block"]
-        found = [] if self._deltas else ["no empty block"]
+        is_call = self._open["type"] == "tool_use"  # without a delta its input is that of its start
+        found = [] if self._deltas or is_call else ["no empty block"]
         self._open = None
         return found
 
