@@ -44,7 +44,7 @@ from projector.server.http import requests
 from projector.server.http.error_responses import ERROR_FORM
 from projector.server.http.model_routes import NotServed
 from projector.server.http.problems import problem, request_id
-from projector.server.http.stream_route import Site
+from projector.server.http.site import Site
 from projector.server.streaming.response_writer import HEADERS
 
 NAME: Final = "public-stream-projector"

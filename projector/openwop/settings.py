@@ -5,19 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, ClassVar, Final
 
 from pydantic import Field, model_validator
 
 from projector._errors import UsageError
-from projector._registry import resolve
 from projector.openwop.event_log import DEFAULT_THRESHOLD
 from projector.openwop.mock_nodes import DefinitionError, MockWorkflow, read_workflows
-from projector.server.extensions import Extension, ExtensionSettings
-
-if TYPE_CHECKING:
-    from projector.server.catalog import Catalog
-    from projector.server.http.stream_route import Site
+from projector.server.config.extensions import ExtensionSettings
 
 DIALECT: Final = "openwop"
 
@@ -27,6 +22,8 @@ FIXTURES: Final = Path(__file__).parent / "fixtures"
 
 class OpenWopSettings(ExtensionSettings):
     """Settings of the OpenWOP host; an empty table enables it."""
+
+    extension: ClassVar[str] = "projector.openwop.host:Host"
 
     conformance: bool = False
     """Whether mock nodes and the workflows of the conformance suite can be run, by all callers. Not for production."""
@@ -57,11 +54,6 @@ class OpenWopSettings(ExtensionSettings):
     def mock_workflows(self) -> Mapping[str, MockWorkflow]:
         """Workflows of mock nodes by id."""
         return read_workflows(self.fixtures_dir or FIXTURES) if self.conformance else {}
-
-    def start(self, catalog: Catalog, site: Site) -> Extension:
-        """Create the host."""
-        host: Extension = resolve("projector.openwop.host:Host")(self, catalog, site)
-        return host
 
     def check(self, agents: Mapping[str, Any], workflows: Mapping[str, Any]) -> None:
         """Raise `UsageError` if an agent has the name of a workflow of the suite."""

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cache, partial
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
 from projector._errors import check_argument
+from projector._registry import resolve
 from projector.server.admin import admin_app
 from projector.server.catalog import Catalog, MakeUpstream, provider_upstream
 from projector.server.config.settings import Settings
@@ -21,7 +22,6 @@ from projector.server.control import rate_limits
 from projector.server.control.fallback_budgets import FallbackBudgets
 from projector.server.control.rate_limits import RateLimiter
 from projector.server.control.rights import Rights
-from projector.server.extensions import Extension
 from projector.server.http.authenticator import Authenticator
 from projector.server.http.cors import Cors
 from projector.server.http.error_responses import respond, response_status
@@ -29,7 +29,7 @@ from projector.server.http.hosts import HostCheck, TrustedProxies
 from projector.server.http.model_routes import NotServed
 from projector.server.http.problems import Problem
 from projector.server.http.routes import routes
-from projector.server.http.stream_route import Site
+from projector.server.http.site import Site
 from projector.server.kept_calls import CallKeeper
 from projector.server.ownership import Ownership
 from projector.server.stored import make_store
@@ -119,6 +119,19 @@ def rebuild(app: Starlette, settings: Settings) -> Starlette:
     return _build(settings, shared, is_first=False)
 
 
+class Extension(Protocol):
+    """A running extension (`projector.server.config.extensions`), created with its table, the catalog and the site."""
+
+    def routes(self) -> list[Route]:
+        """Return the routes that the extension adds."""
+
+    def openapi(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        """Return the OpenAPI path items of the routes, and the schemas that these refer to."""
+
+    async def aclose(self) -> None:
+        """Cancel what is running and release all resources."""
+
+
 @dataclass(frozen=True, slots=True)
 class Shared:
     """What outlasts a change of the settings."""
@@ -170,7 +183,7 @@ def _build(settings: Settings, shared: Shared, *, is_first: bool) -> Starlette:
         shared.producer,
     )
     if is_first and settings.extensions:
-        shared.extensions.extend(table.start(catalog, site) for table in settings.extensions)
+        shared.extensions.extend(resolve(table.extension)(table, catalog, site) for table in settings.extensions)
         shared.catalogs.append(catalog)
 
     def activate() -> None:

@@ -25,10 +25,10 @@ from projector.server.config.agent_settings import (
     WorkflowSettings,
 )
 from projector.server.config.config_base import DEFAULT, DEFAULT_DIALECT
+from projector.server.config.extensions import EXTENSIONS
 from projector.server.config.secret_values import secret_values
 from projector.server.config.settings import Settings, Timeouts, UpstreamSettings
 from projector.server.config.target_settings import ModelSettings
-from projector.server.extensions import EXTENSIONS
 from projector.server.http.problems import Problem, problem
 from projector.server.streaming.memory import Account
 from projector.server.streaming.session import ProviderSource

@@ -16,8 +16,8 @@ from schemathesis.specs.openapi.checks import (
 
 from projector.dialects import DIALECTS
 from projector.server.app import create_app
+from projector.server.config.extensions import EXTENSIONS
 from projector.server.config.settings import Settings
-from projector.server.extensions import EXTENSIONS
 from projector.server.upstream.demo import DemoUpstream
 
 APP = create_app(Settings(), lambda *_: DemoUpstream(pace_s=0))

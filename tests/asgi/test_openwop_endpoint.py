@@ -17,7 +17,7 @@ from projector.server.app import create_app
 from projector.server.config.settings import Settings
 from projector.server.http.error_responses import respond
 from projector.server.http.problems import Problem
-from projector.server.http.stream_route import Site
+from projector.server.http.site import Site
 from projector.server.upstream.demo import DemoUpstream
 
 SCOPE: dict[str, Any] = {

@@ -8,8 +8,8 @@ from typing import Final
 
 from projector.dialects import DIALECTS
 from projector.server.config.config_base import DEFAULT, DEFAULT_DIALECT
+from projector.server.config.extensions import EXTENSIONS
 from projector.server.config.setting_names import PREFIX
-from projector.server.extensions import EXTENSIONS
 
 SECRET: Final = "harbour-master-7781"  # noqa: S105 - made up; an example repeats it in a text, and the server withholds it
 """API key of the built-in provider."""

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from projector.server.config.agent_settings import PASSTHROUGH_APIS, AgentSettings, can_serve
 from projector.server.config.caller_settings import ROUTES, caller_checks
 from projector.server.config.config_base import DEFAULT, SHORTHAND
+from projector.server.config.extensions import EXTENSIONS
 from projector.server.config.target_settings import api_of, upstream_of
-from projector.server.extensions import EXTENSIONS
 
 if TYPE_CHECKING:
     from projector.server.config.settings import Settings, UpstreamSettings

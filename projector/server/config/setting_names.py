@@ -13,8 +13,8 @@ from pydantic.fields import FieldInfo
 from projector._validation import FieldPath
 from projector.redaction.policy import Policy
 from projector.server.config.config_base import Table
+from projector.server.config.extensions import EXTENSIONS
 from projector.server.config.settings import Settings
-from projector.server.extensions import EXTENSIONS
 
 PREFIX: Final = "PROJECTOR_"
 SEPARATOR: Final = "__"

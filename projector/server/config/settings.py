@@ -26,12 +26,12 @@ from projector.providers import DEFAULT_PROVIDER, PROVIDERS, profile_of
 from projector.server.config.agent_settings import PASSTHROUGH_APIS, AgentSettings, Passthrough, WorkflowSettings
 from projector.server.config.caller_settings import CallerName, CallerSettings
 from projector.server.config.config_base import DEFAULT, Api, ApiUrl, BaseUrl, Name, Table, has_valid_host, matching
+from projector.server.config.extensions import EXTENSIONS, ExtensionSettings
 from projector.server.config.http_fields import ExtraHeaders, ExtraQuery, ModelId, ModelNames
 from projector.server.config.relations import broken_rules
 from projector.server.config.store_settings import StoreSettings
 from projector.server.config.target_settings import CircuitBreaker, ModelSettings
 from projector.server.config.tls_settings import ListenerTls, UpstreamTls
-from projector.server.extensions import EXTENSIONS, ExtensionSettings
 
 NEEDS_RESTART: Final = ("admin", "host", "log_level", "port", "store", "tls", *sorted(EXTENSIONS))
 """Settings that a reload keeps. Certificate and key of `tls` are read again from the same files."""

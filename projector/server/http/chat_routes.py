@@ -18,7 +18,7 @@ from projector.server.http.stored_streams import cancel_stored, respond_with_log
 from projector.server.http.stream_names import StreamName, chat_name, find_named
 
 if TYPE_CHECKING:
-    from projector.server.http.stream_route import Site
+    from projector.server.http.site import Site
 
 
 def chat_routes(agents: Collection[str]) -> list[Route]:

@@ -18,7 +18,7 @@ from projector.redaction.redactor import Redactor
 from projector.server.catalog import AgentBinding, Catalog, unknown_model
 from projector.server.config.agent_settings import PASSTHROUGH_APIS
 from projector.server.http.problems import problem, request_id
-from projector.server.http.stream_route import Site
+from projector.server.http.site import Site
 from projector.server.upstream.model_lists import ModelLists
 from projector.server.upstream.protocol import Model
 

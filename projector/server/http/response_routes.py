@@ -22,7 +22,7 @@ from projector.server.streaming.stored_stream import StoredStream
 from projector.store.protocol import StreamStatus
 
 if TYPE_CHECKING:
-    from projector.server.http.stream_route import Site
+    from projector.server.http.site import Site
 
 RESPONSES: Final = "responses"
 """The route and its dialect."""

@@ -44,10 +44,11 @@ from projector.server.http.request_bodies import (
 from projector.server.http.requests import ChatRequest, WorkflowRequest, parse
 from projector.server.http.response_routes import response_routes
 from projector.server.http.run_routes import RunRoute
+from projector.server.http.site import Site
 from projector.server.http.stored_state import conversation_of
 from projector.server.http.stored_streams import stream_routes
 from projector.server.http.stream_names import StreamName, chat_name, run_name
-from projector.server.http.stream_route import NameOf, ProviderCall, Received, SessionRoute, Site, provider_session
+from projector.server.http.stream_route import NameOf, ProviderCall, Received, SessionRoute, provider_session
 from projector.server.streaming.session import StreamSession
 from projector.server.streaming.stored_stream import Keeping, StoredStream
 from projector.server.streaming.workflow_source import workflow_source

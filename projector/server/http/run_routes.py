@@ -24,7 +24,7 @@ from projector.server.streaming.stored_stream import StoredStream
 from projector.store.protocol import StreamStatus
 
 if TYPE_CHECKING:
-    from projector.server.http.stream_route import Site
+    from projector.server.http.site import Site
 
 _LAST_EVENT_ID: Final = "Last-Event-ID"
 _FROM_START: Final = "-1"

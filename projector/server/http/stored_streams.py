@@ -30,7 +30,7 @@ from projector.server.streaming.stored_stream import StoredStream
 from projector.store.protocol import StoreUnavailableError, StreamStatus, TrimmedError, UnknownStreamError
 
 if TYPE_CHECKING:
-    from projector.server.http.stream_route import Site
+    from projector.server.http.site import Site
 
 _DIGITS_MAX: Final = 15
 """Digits of the largest event number; more are inexact in JavaScript."""

@@ -16,7 +16,7 @@ from projector.server.streaming.stream_logs import NAME_KEPT_S
 from projector.store.protocol import StoreUnavailableError, StreamStatus
 
 if TYPE_CHECKING:
-    from projector.server.http.stream_route import Site
+    from projector.server.http.site import Site
 
 
 class StreamName(NamedTuple):

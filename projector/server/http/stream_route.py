@@ -21,59 +21,28 @@ from projector.conversation.opaque import NOTHING_KEPT, KeptCalls, OpaqueCollect
 from projector.dialects import DIALECTS
 from projector.dialects.descriptor import DialectOptions
 from projector.server.catalog import AgentBinding, chosen_dialect
-from projector.server.config.settings import Settings
-from projector.server.control.rate_limits import Admission, RateLimiter
-from projector.server.control.rights import Grant, Rights
+from projector.server.control.rate_limits import Admission
+from projector.server.control.rights import Grant
 from projector.server.control.token_meter import TokenMeter
-from projector.server.http.authenticator import Authenticator
 from projector.server.http.idempotency import Claim, key_of
 from projector.server.http.problems import problem
 from projector.server.http.requests import ClientLeftError, dialect_options, read_json
 from projector.server.http.response_routes import RESPONSES
+from projector.server.http.site import Site
 from projector.server.http.stored_state import conversation_of, home_targets, kept_targets
 from projector.server.http.stored_streams import location, respond_with_log, run_headers
 from projector.server.http.stream_names import StreamName, name_stream, response_name
 from projector.server.kept_calls import CallKeeper
 from projector.server.ownership import Ownership
 from projector.server.streaming.memory import Account
-from projector.server.streaming.registry import Streams
 from projector.server.streaming.response_writer import JsonResponseWriter, ResponseWriter
 from projector.server.streaming.session import StreamSession
 from projector.server.streaming.stored_stream import Keeping, StoredStream
-from projector.server.streaming.stream_logs import StreamLogs
-from projector.server.telemetry.observer import Observer
-from projector.server.telemetry.request_facts import facts_of
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.telemetry.tracing import begin_stream
 from projector.server.upstream.targets import BodyOf, Target
 
 _DEFAULTS: Final = DialectOptions()
-
-
-@dataclass(frozen=True, slots=True)
-class Site:
-    """The components that all routes of a server share."""
-
-    settings: Settings
-    streams: Streams
-    ownership: Ownership
-    call_keeper: CallKeeper
-    authenticator: Authenticator
-    rights: Rights
-    limiter: RateLimiter
-    observer: Observer
-    logs: StreamLogs
-    producer: str
-    """ID of this process, in the logs that it writes."""
-
-    async def grant(self, scope: Scope) -> tuple[str, Grant]:
-        """Return the caller of a request, and what it may use; raise `Problem` if it is not authenticated."""
-        caller = await self.authenticator.caller(scope)
-        return caller, self.rights.of(caller, facts_of(scope).groups)
-
-    async def admission(self, scope: Scope, caller: str, grant: Grant) -> Admission:
-        """Return what a request takes from the budgets of its caller; raise `Problem` if a limit is reached."""
-        return await self.limiter.enter(scope, caller, grant.rate_limits)
 
 
 class Received(NamedTuple):
