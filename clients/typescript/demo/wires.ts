@@ -84,6 +84,7 @@ export class Wire {
   private count = 0;
   private room = ROWS_A_FRAME;
   private waiting: Row[] = [];
+  private isEmpty = true;
 
   constructor(
     private readonly list: HTMLElement,
@@ -95,7 +96,7 @@ export class Wire {
   }
 
   add(type: string, data: string, look: Partial<Look>): Row {
-    if (this.count === 0) this.list.replaceChildren();
+    this.clear();
     this.count += 1;
     this.bytes += data.length;
     this.counter.textContent = `${this.count} events, ${(this.bytes / 1000).toFixed(1)} kB`;
@@ -120,10 +121,16 @@ export class Wire {
     while (this.list.children.length > ROWS_MAX) this.list.firstElementChild?.remove();
   }
 
-  /** Adds a remark between two events. */
-  remark(text: string): void {
-    this.list.append(...this.waiting.splice(0).map((row) => row.element()), h("li", { class: "gap" }, text));
+  /** Adds a remark between two events; one of a `gap` is about a loss. */
+  remark(text: string, look: "gap" | "gap plain" = "gap"): void {
+    this.clear();
+    this.list.append(...this.waiting.splice(0).map((row) => row.element()), h("li", { class: look }, text));
     atFrame(this.list, () => this.onFrame());
+  }
+
+  private clear(): void {
+    if (this.isEmpty) this.list.replaceChildren();
+    this.isEmpty = false;
   }
 }
 
@@ -152,6 +159,9 @@ export class ProviderSide {
   private readonly texts = new Map<string, string[]>();
   private readonly held = new Set<string>();
   private response = "";
+  private requests = 0;
+  /** Whether the last response has not ended. */
+  private isOpen = true;
 
   constructor(private readonly wire: Wire) {}
 
@@ -160,14 +170,22 @@ export class ProviderSide {
     const event = parsed(data);
     if (!isRecord(event)) return void this.wire.add("", data, { preview: () => [document.createTextNode(shortened(data))] });
     if (isRecord(event.response) && typeof event.response.id === "string") this.response = event.response.id;
+    if (event.type === "response.created") this.wire.remark(`Request ${(this.requests += 1)}`, "gap plain");
+    this.isOpen = !ENDS.test(String(event.type)) && (this.isOpen || event.type === "response.created");
     const text = previewOf(event);
+    const isHost = String(event.type).startsWith(HOST);
     const family = typeof event.delta === "string" ? `${event.item_id}/${familyOf(event.type)}` : undefined;
     const start = family === undefined ? 0 : (this.raw.get(family)?.length ?? 0);
     if (family !== undefined) this.raw.set(family, (this.raw.get(family) ?? "") + text);
     const isHeld = text.startsWith(INSTRUCTIONS);
     const preview = (): Node[] => withRanges(shortened(text), isHeld ? [[0, shortened(text).length]] : []);
-    const row = this.wire.add(String(event.type ?? "event").replace(/^response\./, ""), data, { preview, isHeld });
+    const row = this.wire.add(String(event.type ?? "event").replace(/^response\./, ""), data, { preview, isHeld, ...(isHost && { tag: "from the server's tool" }) });
     this.rows.push({ row, text, key: `${this.response}/${event.sequence_number}`, family, start });
+  }
+
+  /** Notes that nothing more is sent. */
+  close(): void {
+    if (this.isOpen) this.wire.remark("Here the projector closed the request: nothing more was sent.");
   }
 
   /** Notes an event of the page. */
@@ -217,6 +235,10 @@ export class ProviderSide {
 }
 
 const INSTRUCTIONS = "instructions: ";
+/** Last event of a response. */
+const ENDS = /^(response\.(completed|failed|incomplete|cancelled)|error)$/;
+/** Begin of the type of an event that is in the recording, but comes from the server itself. */
+const HOST = "projector.";
 const SECRET_CHARS = 4;
 
 /** Returns the texts of an event of the page that may contain marks. */
@@ -290,6 +312,7 @@ export function describePublic(event: unknown, data: string): { type: string; pr
 }
 
 function publicPreview(event: Json): string {
+  if (String(event.type).startsWith("response.")) return previewOf(event);
   const { tool, citation, final, error, output, status, item_type: itemType, target } = event;
   if (isRecord(tool)) {
     const name = tool.name ?? tool.tool_name ?? tool.tool_type;
@@ -307,5 +330,7 @@ function publicPreview(event: Json): string {
     (one) => typeof one === "string",
   );
   if (typeof text === "string") return text;
-  return isRecord(event.item) ? String(event.item.type) : "";
+  const rest = [event.input, event.data, event.value].find(isRecord);
+  const named = event.toolCallName ?? event.toolName ?? event.name ?? "";
+  return rest === undefined ? String(named) : `${String(named)} ${JSON.stringify(rest)}`.trim();
 }
