@@ -98,7 +98,8 @@ function read(turn: Turn, answer: Answer): void {
   const current: Run = { stream: undefined, controller: new AbortController(), connections: new Set() };
   run = current;
   busy(true);
-  const provider = new ProviderSide(new Wire(byId("provider-events"), byId("provider-count"), "Waiting for the provider…"));
+  const wire = new Wire(byId("provider-events"), byId("provider-count"), "Waiting for the provider…");
+  const provider = new ProviderSide(wire);
   const page = new Wire(byId("page-events"), byId("page-count"), "Waiting for the first event…");
   let sent: Promise<void> | undefined;
   const onOpen = (location: string): void => {
@@ -111,6 +112,9 @@ function read(turn: Turn, answer: Answer): void {
     if (run === current) busy(false);
     await sent;
     provider.finish();
+    if (run !== current) return;
+    wire.still("Nothing was sent.");
+    page.still("No event came.");
   });
 }
 

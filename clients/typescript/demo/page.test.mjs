@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { fits, launch, lowContrasts, opened } from "../../../tests/deploy/chromium.mjs";
+import { fits, launch, lowContrasts, opened, violations } from "../../../tests/deploy/chromium.mjs";
 import { until } from "../../../tests/deploy/scripted_provider.mjs";
 
 const [, , url, executablePath, folder] = process.argv;
@@ -108,6 +108,8 @@ test("secrets are marked on the provider's side, and nowhere else on the page", 
   await page.locator("#provider li.dim").first().waitFor();
   for (const summary of await page.locator(".wire summary").all()) await summary.click();
   const [provider, public_, shown] = await Promise.all(["#provider", "#page", "#shown"].map((id) => page.locator(id).innerText()));
+  const opened = await page.locator("#provider pre").evaluateAll((all) => all.map((one) => one.cloneNode(true)).map((one) => (one.querySelectorAll("mark").forEach((mark) => mark.remove()), one.textContent)).join());
+  assert.ok(!opened.includes("harbour-master-7781") && !opened.includes("back office"), "marked where an event is opened");
   for (const secret of SECRETS) {
     assert.ok(secret === SECRETS[3] || provider.includes(secret), secret); // that one is cut by the deltas
     assert.ok(!public_.includes(secret) && !shown.includes(secret), secret);
@@ -281,12 +283,40 @@ test("a dropped connection and a reload cost nothing in another dialect", async 
   assert.deepEqual(complaints, []);
 });
 
-for (const [name, options] of [["narrow", { viewport: { width: 360, height: 740 } }], ["dark", { colorScheme: "dark" }]]) {
-  test(`${name}: readable, and nothing is wider than the screen`, async () => {
-    await open(options);
-    await choose("Search with citations");
-    assert.ok(await fits(page));
+for (const colorScheme of ["light", "dark"]) {
+  test(`axe finds nothing in any state, narrow or wide: ${colorScheme}`, async () => {
+    await open({ colorScheme });
+    const check = async (state, selector) => {
+      for (const width of [320, 1920]) {
+        await page.setViewportSize({ width, height: 900 });
+        assert.deepEqual([await violations(page, selector), await fits(page)], [[], true], `${state}, ${width} px`);
+        await page.screenshot({ path: join(folder, `demo-${state}-${colorScheme}-${width}.png`), fullPage: width === 320 });
+      }
+    };
+    await check("before");
+    await button("Secrets").click();
+    await check("answering", "#page-events b");
+    for (const [kind] of KINDS) await choose(kind);
+    await page.locator("#provider li.dim").first().waitFor();
+    await check("ended");
+    for (const side of ["provider", "page"]) await page.locator(`#${side}-events summary`).last().click();
+    await check("opened");
     assert.deepEqual(await lowContrasts(page), []);
-    await page.screenshot({ path: join(folder, `demo-${name}.png`), fullPage: name === "narrow" });
+    for (const [dialect] of DIALECTS.slice(1)) {
+      await page.locator("#dialect").selectOption(dialect);
+      await choose("Refusal");
+      await check(dialect);
+    }
+    await page.context().setOffline(true);
+    await button("Text").click();
+    await page.locator(".end.bad").last().getByText("cannot be reached").waitFor();
+    await page.locator("#page-events").getByText("No event came.").waitFor();
+    await check("offline");
+    await page.context().setOffline(false);
+    await page.route("**/chat/stream*", (route) => route.fulfill({ status: 401, json: { detail: "A key is required." } }));
+    await button("Text").click();
+    await page.locator("#key").waitFor();
+    await check("key");
+    assert.deepEqual(await lowContrasts(page), []);
   });
 }
