@@ -98,7 +98,8 @@ def _demo_words() -> str:
 
 def server(settings: Settings, *, demo: bool = False) -> DrainingServer:
     """Return the server. Its `run` and `serve` expect the listening socket."""
-    app = Generations(create_app(settings, (lambda *_: DemoUpstream()) if demo else provider_upstream))
+    pace_s = settings.demo_pace_s
+    app = Generations(create_app(settings, (lambda *_: DemoUpstream(pace_s)) if demo else provider_upstream))
     return DrainingServer(app, settings)
 
 

@@ -310,7 +310,7 @@ class Sites:
         return site
 
     def _start(self, *, demo: bool, **settings: Any) -> Site:
-        base = {"port": 0, "api_key": "sk-test", "base_url": self._base_url}
+        base = {"port": 0, "api_key": "sk-test", "base_url": self._base_url, "demo_pace_s": 0.03}
         given = {name: value for name, value in (base | PATIENT | settings).items() if value is not None}
         given["retries"] = {**PATIENT["retries"], **settings.get("retries", {})}
         return Site(Settings.model_validate(given), demo=demo)

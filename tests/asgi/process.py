@@ -199,7 +199,7 @@ async def running(code: str, n_lines: int, *, log: Path | None = None, **environ
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=stderr,
-            env=inherited | environ,
+            env=inherited | {"PROJECTOR_DEMO_PACE_S": "0.03"} | environ,
         )
     assert process.stdout is not None
     server = Process(process, [(await process.stdout.readline()).decode() for _ in range(n_lines)])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import re
 from typing import Any, Final
-from urllib.parse import quote
 
+import anyio
 import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
@@ -16,8 +16,9 @@ from projector.server.app import create_app
 from projector.server.config.demo_settings import demo_flags
 from projector.server.config.loading import load
 from projector.server.config.settings import Settings
-from projector.server.http.demo_page import FILES, INPUT_MAX_CHARS, TYPES
-from projector.server.upstream.demo import DemoUpstream
+from projector.server.http.demo_page import FILES, TYPES
+from projector.server.upstream.demo import KEPT_MAX, DemoUpstream
+from projector.server.upstream.protocol import ProviderRequest
 
 DEMO: Final = load({}, demo_flags(0), None)
 
@@ -58,7 +59,8 @@ def test_it_is_off_by_default() -> None:
     assert "GET /openapi.json" in refused.json()["detail"]
     shown = client(settings.model_copy(update={"demo_page": True}), is_demo=False)
     assert shown.get("/").status_code == 200
-    assert shown.get("/demo/provider").status_code == 404, "a real provider's stream is for nobody"
+    assert shown.get("/demo/about").json() == {"has_provider": False, "needs_key": False}
+    assert shown.get("/demo/provider/stream_1").status_code == 404, "a real provider's stream is for nobody"
 
 
 def test_a_mounted_application_names_its_prefix() -> None:
@@ -73,24 +75,66 @@ def test_a_server_with_an_admin_listener_names_no_document_at_its_root() -> None
     assert "openapi" not in client(settings, is_demo=False).get("/").json()["detail"]
 
 
-def provider_types(given: object) -> list[str]:
-    answer = client().get(f"/demo/provider?input={quote(json.dumps(given))}")
+def asked(site: TestClient, message: str) -> tuple[str, list[dict[str, Any]]]:
+    """Ask, and return the ID of the stream and what the provider's side has of it."""
+    stream_id = site.post("/api/v1/chat/stream", json={"message": message}).headers["x-stream-id"]
+    return stream_id, sent(site, f"{stream_id}?after=0")
+
+
+def sent(site: TestClient, path: str) -> list[dict[str, Any]]:
+    answer = site.get(f"/demo/provider/{path}")
     assert answer.headers["content-type"].startswith("text/event-stream")
-    events: list[dict[str, Any]] = [json.loads(line[6:]) for line in answer.text.splitlines() if line]
-    return [event["type"] for event in events]
+    return [json.loads(line[6:]) for line in answer.text.splitlines() if line]
 
 
-def test_the_provider_sends_what_the_server_reads() -> None:
-    assert "response.web_search_call.searching" in provider_types("Search the news")
-    asked, approved = provider_types("approve"), provider_types([{"type": "mcp_approval_response"}])
-    assert (asked[-1], approved[-1]) == ("response.completed", "response.completed")
-    assert "response.mcp_call.completed" in set(approved) - set(asked)
+@pytest.mark.parametrize(
+    ("message", "events", "last"),
+    [
+        ("Search the news", 21, "response.completed"),
+        ("Call a tool", 10, "response.completed"),  # the second response of the example was not requested
+        ("Let it fail", 6, "error"),
+    ],
+)
+def test_the_providers_side_is_what_the_stream_was_sent(message: str, events: int, last: str) -> None:
+    site = client()
+    stream_id, first = asked(site, message)
+    assert (len(first), first[-1]["type"]) == (events, last)
+    assert sent(site, f"{stream_id}?after=4") == first[4:]
+    assert sent(site, stream_id) == first
 
 
-@pytest.mark.parametrize("query", ["input=7", "input={", "input=null", f"input={'1' * (INPUT_MAX_CHARS + 1)}"])
-def test_an_invalid_input_is_refused(query: str) -> None:
-    answer = client().get(f"/demo/provider?{query}")
-    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
+def test_a_stream_that_is_stopped_was_sent_no_more() -> None:
+    upstream = DemoUpstream(pace_s=0)
+
+    async def first_three() -> None:
+        async with upstream.open(ProviderRequest("openai_responses", {"input": "search"}, stream_id="a")) as chunks:
+            for _ in range(3):
+                await anext(aiter(chunks))
+
+    anyio.run(first_three)
+    assert len(upstream.sent["a"]) == 3
+
+
+async def test_few_streams_are_kept() -> None:
+    upstream = DemoUpstream(pace_s=0)
+    for name in ("", *map(str, range(KEPT_MAX + 5))):
+        async with upstream.open(ProviderRequest("openai_responses", {"input": ""}, stream_id=name)) as chunks:
+            await anext(aiter(chunks))
+    assert [*upstream.sent] == [*map(str, range(5, KEPT_MAX + 5))]
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "code"),
+    [
+        ("stream_00000000000000000000000000000000", 404, "unknown_stream"),
+        ("{}?after=x", 400, "invalid_position"),
+    ],
+)
+def test_the_providers_side_of_no_stream(path: str, status: int, code: str) -> None:
+    site = client()
+    stream_id, _ = asked(site, "hello")
+    answer = site.get(f"/demo/provider/{path.format(stream_id)}")
+    assert (answer.status_code, answer.json()["code"]) == (status, code)
 
 
 def test_the_secret_of_the_demo_is_withheld() -> None:

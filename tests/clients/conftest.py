@@ -87,7 +87,7 @@ def fetch(url: str, method: str = "GET", body: object = None) -> tuple[int, byte
 @contextmanager
 def running(command: list[str], **environment: str) -> Iterator[str]:
     """Run a server until the end of the block and return its URL, which its first line names."""
-    env = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "PROJECTOR_DEMO_PACE_S": "0.03", **environment}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env, cwd=ROOT) as process:
         assert process.stdout is not None
         line = process.stdout.readline()

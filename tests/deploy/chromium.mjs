@@ -4,7 +4,8 @@ import { createRequire } from "node:module";
 import { fileURLToPath } from "node:url";
 
 // installed once, with the client
-const { chromium } = createRequire(fileURLToPath(new URL("../../clients/typescript/package.json", import.meta.url)))("playwright-core");
+const installed = createRequire(fileURLToPath(new URL("../../clients/typescript/package.json", import.meta.url)));
+const { chromium } = installed("playwright-core");
 
 export const LIMIT_MS = 60_000;
 
@@ -29,6 +30,16 @@ export async function opened(context, url) {
 
 /** Returns whether nothing is wider than the screen. */
 export const fits = (page) => page.evaluate(() => document.documentElement.scrollWidth <= document.documentElement.clientWidth);
+
+/** Returns what axe finds on a page, by all of its rules; with `selector`, once there is such an element. */
+export async function violations(page, selector = "body") {
+  if (!(await page.evaluate(() => "axe" in window))) await page.evaluate(installed("axe-core").source);
+  await page.locator(selector).first().waitFor();
+  return page.evaluate(async () => {
+    const { violations: found } = await axe.run(document, { resultTypes: ["violations"] });
+    return found.flatMap(({ id, impact, nodes }) => nodes.map((node) => `${impact} ${id}: ${node.html.slice(0, 120)}`));
+  });
+}
 
 /** Returns the texts of a page with a contrast below 4.5 (WCAG AA); disabled controls are exempt. */
 export const lowContrasts = (page) =>

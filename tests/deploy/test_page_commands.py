@@ -90,7 +90,7 @@ class Shell:
         server = subprocess.Popen(
             ["bash", "-c", SERVES.sub(r"exec \1 --port 0", command)],  # noqa: S607 - any bash
             cwd=self.folder,
-            env=self.environ,
+            env=self.environ | {"PROJECTOR_DEMO_PACE_S": "0"},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT if command.startswith("uvicorn") else subprocess.DEVNULL,  # where it prints it
             text=True,

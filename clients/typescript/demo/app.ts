@@ -1,12 +1,13 @@
 /** The demo page: asks, and shows both sides of the answer and the answer itself. */
 
-import { initialState, openStream, reduce, sseParser, StreamError, type EventStream, type StreamState, type ToolItem } from "../src/index.js";
-import { recall, remember } from "../src/storage.js";
+import { initialState, openStream, reduce, StreamError, type EventStream, type StreamState, type ToolItem } from "../src/index.js";
 import { byId, h } from "./dom.js";
 import { atFrame, followEnd, toEnd } from "./frames.js";
+import { resumed } from "./reading.js";
 import { Answer } from "./show.js";
 import { spoken } from "./spoken.js";
-import { describePublic, isRecord, parsed, ProviderSide, Wire } from "./wires.js";
+import { keep, kept, type Turn, type Visit } from "./turns.js";
+import { describePublic, parsed, ProviderSide, Wire } from "./wires.js";
 
 const KINDS: readonly [string, string][] = [
   ["Text", "Hello! When do you open?"],
@@ -20,6 +21,7 @@ const KINDS: readonly [string, string][] = [
   ["Failure", "Let it fail"],
   ["Secrets", "Tell me a secret"],
 ];
+const FIRST = "Tell me a secret"; // what a page without questions plays
 const PUBLIC = "public_sse_v1";
 const DIALECTS: Record<string, string> = {
   [PUBLIC]: "this page",
@@ -29,10 +31,6 @@ const DIALECTS: Record<string, string> = {
   chat_completions: "OpenAI clients of Chat Completions",
   openresponses: "Open Responses clients",
 };
-const STORED = "projector-demo";
-
-type Body = { message: string } | { input: unknown[]; previous_response_id?: string };
-
 const ask = byId<HTMLFormElement>("ask");
 const message = byId<HTMLInputElement>("message");
 const stop = byId<HTMLButtonElement>("stop");
@@ -48,100 +46,132 @@ const LISTS = [turns, byId("provider-events"), byId("page-events")];
 interface Run {
   stream: EventStream | undefined;
   controller: AbortController;
-  /** Closes the current connection, as a network would. */
-  connection: AbortController;
+  /** Close the connections on which the page gets events, as a network would. */
+  connections: Set<AbortController>;
 }
 
+/** What is behind this page. */
+interface About {
+  /** Whether the provider is the built-in one; the stream of a real one may be seen by nobody. */
+  has_provider: boolean;
+  needs_key: boolean;
+}
+
+const NOTHING: About = { has_provider: false, needs_key: false };
+const about: Promise<About> = fetch("demo/about").then(
+  async (response) => (response.ok ? ((await response.json()) as About) : NOTHING),
+  () => NOTHING,
+);
+const visit: Visit = { dialect: PUBLIC, turns: [] };
 let run: Run | undefined;
 
+const titleOf = (question: string): string => `Ask: ${question}`;
 const headers = (): Record<string, string> => (key.value === "" ? {} : { authorization: `Bearer ${key.value}` });
 const problemOf = (error: unknown): string => (error instanceof StreamError ? error.message : "The server cannot be reached.");
 
 /** Announces something to a person who does not see the page. */
 const say = (text: string): void => void (said.textContent = text);
 
-function begin(body: Body, question: string | undefined, resumed?: string): void {
-  run?.controller.abort();
-  turns.querySelector(".hint")?.remove();
-  if (question !== undefined) turns.append(h("div", { class: "question" }, question));
-  const actions = { approve, run: runFunction, retry: () => begin(body, undefined) };
-  const answer = new Answer(actions);
+/** Asks a question, or the last one again. */
+function begin(body: Turn["body"], question?: string, isFirst = false): void {
+  if (!isFirst) turns.querySelector(".hint")?.remove();
+  const turn: Turn = { body, question, dialect: dialect.value };
+  visit.turns.push(turn);
+  read(turn, drawn(turn));
+}
+
+/** Adds a question and the place of its answer to the conversation. */
+function drawn(turn: Turn, canAct = true): Answer {
+  for (const one of byId("kinds").children) one.setAttribute("aria-pressed", String(one.getAttribute("title") === titleOf(turn.question ?? "")));
+  const label = turn.dialect === PUBLIC ? [] : [" ", h("small", {}, `in ${turn.dialect}`)];
+  if (turn.question !== undefined) turns.append(h("div", { class: "question" }, turn.question, ...label));
+  const answer = new Answer(canAct ? { approve, run: runFunction, retry: () => begin(turn.body) } : undefined);
   turns.append(answer.element);
+  if (turn.dialect !== PUBLIC) answer.note(`Drawn from the same stream in ${PUBLIC}. The events in the second pane are for ${DIALECTS[turn.dialect] ?? "other clients"}.`);
+  return answer;
+}
+
+/** Reads a stream from its beginning, into all three panes. */
+function read(turn: Turn, answer: Answer): void {
+  leave(run);
   for (const list of LISTS) toEnd(list);
-  const started: Run = { stream: undefined, controller: new AbortController(), connection: new AbortController() };
-  run = started;
+  const current: Run = { stream: undefined, controller: new AbortController(), connections: new Set() };
+  run = current;
   busy(true);
-  const provider = new ProviderSide(new Wire(byId("provider-events"), byId("provider-count"), "Waiting for the provider…"));
+  const wire = new Wire(byId("provider-events"), byId("provider-count"), "Waiting for the provider…");
+  const provider = new ProviderSide(wire);
   const page = new Wire(byId("page-events"), byId("page-count"), "Waiting for the first event…");
-  const reading = resumed === undefined ? readProvider(body, provider, started) : Promise.resolve();
-  const isPublic = dialect.value === PUBLIC || resumed !== undefined;
-  const answering = isPublic ? readPublic(body, answer, page, provider, started, resumed) : readOther(body, answer, page, started);
+  let sent: Promise<void> | undefined;
+  const onOpen = (location: string): void => {
+    turn.location = location;
+    keep(visit);
+    sent ??= readProvider(location, provider, current);
+  };
+  const answering = turn.dialect === PUBLIC ? readPublic(turn, answer, provider, current, onOpen, page) : readOther(turn, answer, provider, current, onOpen, page);
   void answering.finally(async () => {
-    if (run === started) busy(false);
-    await reading;
-    if (isPublic) provider.finish();
+    if (run === current) busy(false);
+    await sent;
+    provider.finish();
+    if (run !== current) return;
+    wire.still("Nothing was sent.");
+    page.still("No event came.");
   });
+}
+
+/** Cancels the answer before, if it has not ended: nobody would read it. */
+function leave(before: Run | undefined): void {
+  if (before === undefined || stop.disabled) return;
+  before.stream?.cancel().catch(() => undefined);
+  before.controller.abort();
 }
 
 function busy(isBusy: boolean): void {
   stop.disabled = !isBusy;
-  drop.disabled = !isBusy || dialect.value !== PUBLIC;
+  drop.disabled = !isBusy;
 }
 
-/** Shows what the built-in provider sends for the same request. */
-async function readProvider(body: Body, side: ProviderSide, { controller: { signal } }: Run): Promise<void> {
-  const input = JSON.stringify("message" in body ? body.message : body.input);
+/** Sends a request on a connection that the page can close. */
+function connect({ connections, controller }: Run, target: string | URL | Request, init: RequestInit = {}): Promise<Response> {
+  const connection = new AbortController();
+  connections.add(connection);
+  const signals = [connection.signal, controller.signal, ...(init.signal ? [init.signal] : [])];
+  return fetch(target, { ...init, signal: AbortSignal.any(signals) });
+}
+
+/** Shows what the built-in provider sent for a stream, and sends while it runs. */
+async function readProvider(location: string, side: ProviderSide, { controller: { signal } }: Run): Promise<void> {
+  if (!(await about).has_provider) return;
+  const url = `demo/provider/${location.slice(location.lastIndexOf("/") + 1)}`;
+  const open = (after: number): Promise<Response> => fetch(`${url}?after=${after}`, { headers: headers(), signal });
   try {
-    const response = await fetch(`demo/provider?input=${encodeURIComponent(input)}`, { signal });
-    if (!response.ok || response.body === null) {
-      byId("provider").hidden = true; // this server has a real provider, whose stream nobody may see
-      document.querySelector("main")?.classList.add("no-provider");
-      return;
-    }
-    for await (const data of dataOf(response.body)) {
-      if (signal.aborted) return;
-      side.add(data);
-    }
+    for await (const data of resumed({ open, signal })) side.add(data);
+    side.close();
   } catch {
-    // stopped
+    // the next question, or the server is gone: the second pane shows that
   }
 }
 
-async function* dataOf(body: ReadableStream<Uint8Array>): AsyncGenerator<string> {
-  const parser = sseParser();
-  const reader = body.getReader();
-  const decoder = new TextDecoder();
-  for (;;) {
-    const { done, value } = await reader.read();
-    if (done) return;
-    yield* parser.feed(decoder.decode(value, { stream: true }));
-  }
-}
+type OnOpen = (location: string) => void;
 
-/** Reads the answer with the client, and resumes it where its connection was dropped. */
-async function readPublic(body: Body, answer: Answer, page: Wire, provider: ProviderSide, current: Run, resumed?: string): Promise<void> {
+/** Reads the answer with the client, and resumes it where its connection was dropped. Without `page`, another dialect is in the second pane. */
+async function readPublic(turn: Turn, answer: Answer, provider: ProviderSide, current: Run, onOpen: OnOpen, page?: Wire): Promise<void> {
   let state: StreamState = initialState;
   let isLost = false;
-  const request = { url: `api/v1/chat/stream?dialect=${PUBLIC}`, body, headers, ...(resumed !== undefined && { resume: { location: resumed } }) };
+  const isFirst = turn.location === undefined;
   const { signal } = current.controller;
-  current.stream = openStream(request, {
+  current.stream = openStream(requestOf(turn), {
     signal,
-    fetch(target, init) {
-      current.connection = new AbortController();
-      const either = AbortSignal.any([current.connection.signal, ...(init?.signal ? [init.signal] : [])]);
-      return fetch(target, { ...init, signal: either });
-    },
+    fetch: (target, init) => (String(target).endsWith("/cancel") ? fetch(target, init) : connect(current, inPublic(target), init)),
     onOpen({ location }) {
       answer.forgetRemark();
       if (isLost) say("Connected again.");
       isLost = false;
-      remember(STORED, location);
+      if (location !== undefined) onOpen(location);
     },
     onRetry({ delayMs }) {
-      const after = state.lastEventId;
       isLost = true;
       say("Connection lost. Trying again.");
-      page.remark(`Connection lost after event ${after}. The client asks again for what follows.`);
+      page?.remark(lostAfter(state.lastEventId));
       answer.remark(`Connection lost. Trying again in ${(delayMs / 1000).toFixed(1)} s.`);
     },
   });
@@ -151,7 +181,7 @@ async function readPublic(body: Body, answer: Answer, page: Wire, provider: Prov
       state = reduce(state, event);
       const data = JSON.stringify(event);
       const { type, preview, tag } = describePublic(event, data);
-      page.add(type, data, { preview, tag, isHeld: tag !== "", isLast: state.end !== undefined });
+      page?.add(type, data, { preview, tag, isHeld: tag !== "", isLast: state.end !== undefined });
       provider.match({ ...event });
       atFrame(answer, () => answer.show(state));
     }
@@ -159,44 +189,55 @@ async function readPublic(body: Body, answer: Answer, page: Wire, provider: Prov
     say(spoken(state));
   } catch (error) {
     if (signal.aborted) return stopped(answer, current);
-    if (resumed !== undefined && state.streamId === undefined) {
-      answer.element.remove(); // the stream of the last visit is gone
-      return;
-    }
-    if (state.streamId !== undefined) page.remark(`Connection lost after event ${state.lastEventId}. This stream cannot be resumed.`);
+    if (!isFirst || state.streamId !== undefined) page?.remark(`Connection lost after event ${state.lastEventId}. This stream cannot be resumed.`);
     failed(answer, error);
-  } finally {
-    remember(STORED, undefined);
   }
 }
 
-/** Shows a stream in a dialect for other clients, event by event. */
-async function readOther(body: Body, answer: Answer, page: Wire, current: Run): Promise<void> {
-  const name = dialect.value;
-  answer.remark(`In ${name}, the same answer is for ${DIALECTS[name] ?? "other clients"}: see its events in the second pane.`);
+/** Reads the answer in a dialect for other clients; what the page shows is drawn from the same stream. */
+async function readOther(turn: Turn, answer: Answer, provider: ProviderSide, current: Run, onOpen: OnOpen, page: Wire): Promise<void> {
+  const { signal } = current.controller;
+  let drawing: Promise<void> | undefined;
+  const init = { method: "POST", headers: { ...headers(), "content-type": "application/json" }, body: JSON.stringify(turn.body) };
+  const draw = (): void => void (drawing ??= readPublic(turn, answer, provider, current, onOpen));
+  const open = async (after: number): Promise<Response> => {
+    if (turn.location !== undefined) {
+      draw();
+      return connect(current, `${turn.location}/events?dialect=${turn.dialect}&after=${after}`, { headers: headers() });
+    }
+    const response = await connect(current, `api/v1/chat/stream?dialect=${turn.dialect}`, init);
+    const location = response.headers.get("location");
+    if (!response.ok || location === null) return response;
+    onOpen(location);
+    draw();
+    return response;
+  };
+  const onLost = (after: number, error: unknown): void => {
+    if (turn.location === undefined) throw error; // without an address a stream cannot be resumed
+    page.remark(lostAfter(after));
+  };
   try {
-    const response = await fetch(`api/v1/chat/stream?dialect=${name}`, {
-      method: "POST",
-      headers: { ...headers(), "content-type": "application/json" },
-      body: JSON.stringify(body),
-      signal: current.controller.signal,
-    });
-    if (!response.ok || response.body === null) {
-      const problem: unknown = await response.json();
-      const detail = isRecord(problem) && typeof problem.detail === "string" ? problem.detail : `Status ${response.status}`;
-      throw new StreamError("http", detail, false, { status: response.status });
-    }
-    for await (const data of dataOf(response.body)) {
-      if (current.controller.signal.aborted) return;
+    for await (const data of resumed({ open, signal, onLost })) {
       const { type, preview } = describePublic(parsed(data), data);
-      page.add(type, data, { preview });
+      page.add(type, data, { preview, isHeld: data.includes("<redacted>") });
     }
-    say("Complete. Its events are in the second pane.");
+    if (drawing === undefined) answer.remark("This server keeps no streams: its events are in the second pane.");
   } catch (error) {
-    if (current.controller.signal.aborted) return stopped(answer, current);
-    failed(answer, error);
+    if (signal.aborted && drawing === undefined) stopped(answer, current);
+    else if (!signal.aborted) failed(answer, error);
   }
+  await drawing;
 }
+
+const lostAfter = (event: number): string => `Connection lost after event ${event}. The client asks again for what follows.`;
+
+function requestOf({ body, location }: Turn) {
+  return { url: `api/v1/chat/stream?dialect=${PUBLIC}`, body, headers, ...(location !== undefined && { resume: { location } }) };
+}
+
+/** Returns the address of events in the dialect that the page reads, whatever the dialect of their first reader was. */
+const inPublic = (target: string | URL | Request): string | URL | Request =>
+  typeof target === "string" && target.includes("/events?") ? `${target}&dialect=${PUBLIC}` : target;
 
 /** Shows that a person or the next question stopped an answer; the next question says what comes then. */
 function stopped(answer: Answer, { controller }: Run): void {
@@ -208,6 +249,42 @@ function failed(answer: Answer, error: unknown): void {
   refused(error);
   answer.remark(problemOf(error), true);
   say(problemOf(error));
+}
+
+/** Shows the conversation of a visit again, as far as the server has its streams; returns whether there is any. */
+async function restore(before: Visit | undefined): Promise<boolean> {
+  if (before === undefined) return false;
+  if (before.dialect in DIALECTS) dialect.value = visit.dialect = before.dialect;
+  const areKept = await Promise.all(before.turns.map(isKept));
+  const found = before.turns.filter((_, n) => areKept[n]);
+  if (run !== undefined || found.length === 0) return run !== undefined;
+  turns.querySelector(".hint")?.remove();
+  visit.turns.push(...found);
+  for (const turn of found) {
+    const isLast = turn === found.at(-1);
+    const answer = drawn(turn, isLast);
+    if (isLast) read(turn, answer);
+    else void redraw(turn, answer);
+  }
+  return true;
+}
+
+const isKept = ({ location }: Turn): Promise<boolean> =>
+  fetch(location ?? "", { headers: headers() }).then(
+    ({ ok }) => ok,
+    () => false,
+  );
+
+/** Shows an earlier answer again, which has ended. */
+async function redraw(turn: Turn, answer: Answer): Promise<void> {
+  let state: StreamState = initialState;
+  try {
+    for await (const event of openStream(requestOf(turn), { fetch: (target, init) => fetch(inPublic(target), init) })) state = reduce(state, event);
+    answer.show(state);
+    toEnd(turns); // it is above the last one
+  } catch (error) {
+    answer.remark(problemOf(error));
+  }
 }
 
 /** Asks for a key if the server requires one. */
@@ -235,15 +312,15 @@ function follow(item: ToolItem, input: object, question: string): void {
 // the controls
 
 for (const [label, text] of KINDS) {
-  const button = h("button", { type: "button", "aria-pressed": "false", title: `Ask: ${text}` }, label);
-  button.addEventListener("click", () => {
-    for (const other of byId("kinds").children) other.setAttribute("aria-pressed", String(other === button));
-    begin({ message: text }, text);
-  });
+  const button = h("button", { type: "button", "aria-pressed": "false", title: titleOf(text) }, label);
+  button.addEventListener("click", () => begin({ message: text }, text));
   byId("kinds").append(button);
 }
 for (const name of Object.keys(DIALECTS)) dialect.append(h("option", { value: name }, name));
-dialect.addEventListener("change", () => busy(run !== undefined && !stop.disabled));
+dialect.addEventListener("change", () => {
+  visit.dialect = dialect.value;
+  keep(visit);
+});
 
 ask.addEventListener("submit", (event) => {
   event.preventDefault();
@@ -259,7 +336,10 @@ stop.addEventListener("click", () => {
   if (stopped.stream === undefined) close();
   else void stopped.stream.cancel().then((isAsked) => (isAsked ? setTimeout(close, 2_000) : close()), close);
 });
-drop.addEventListener("click", () => run?.connection.abort());
+drop.addEventListener("click", () => {
+  for (const connection of run?.connections ?? []) connection.abort();
+  run?.connections.clear();
+});
 document.addEventListener("keydown", (event) => {
   if (event.key === "Escape" && !stop.disabled) stop.click();
   if (event.key === "/" && !(event.target instanceof HTMLInputElement)) {
@@ -272,5 +352,13 @@ LISTS.forEach(followEnd);
 new Wire(byId("provider-events"), byId("provider-count"), "Choose an answer above: the provider's raw events appear here, with the instructions, tool settings and secrets that they contain.");
 new Wire(byId("page-events"), byId("page-count"), "Here is what the projector lets through: typed events, each bounded, with a notice wherever something was withheld.");
 
-const location = recall(STORED);
-if (location !== undefined) begin({ message: "" }, undefined, location);
+/** Shows what was there before a reload; the first visit plays an answer by itself, so that no one sees an empty page. */
+async function start(): Promise<void> {
+  const [isRestored, { has_provider: hasProvider, needs_key: needsKey }] = await Promise.all([restore(kept()), about]);
+  byId("provider").hidden = !hasProvider;
+  document.querySelector("main")?.classList.toggle("no-provider", !hasProvider);
+  const isStill = matchMedia("(prefers-reduced-motion: reduce)").matches;
+  if (!isRestored && run === undefined && hasProvider && !needsKey && !isStill) begin({ message: FIRST }, FIRST, true);
+}
+
+void start();

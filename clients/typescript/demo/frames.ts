@@ -4,8 +4,8 @@ const NEAR_PX = 40;
 const HIDDEN_MS = 50;
 
 const steps = new Map<object, () => void>();
-/** Elements whose end is kept in view -> whether it was in view when the reader last scrolled. */
-const followed = new Map<HTMLElement, boolean>();
+/** Elements whose end is kept in view -> whether the reader has it in view, and how far the page itself has scrolled. */
+const followed = new Map<HTMLElement, { isAtEnd: boolean; top: number }>();
 let isScheduled = false;
 
 /** Calls back at the next frame; of several calls with the same key, the last one counts. */
@@ -22,20 +22,27 @@ function run(): void {
   const due = [...steps.values()];
   steps.clear();
   for (const step of due) step();
-  for (const [element, isAtEnd] of followed) if (isAtEnd) element.scrollTop = element.scrollHeight;
+  for (const [element, one] of followed) {
+    if (!one.isAtEnd) continue;
+    element.scrollTop = element.scrollHeight;
+    one.top = element.scrollTop;
+  }
 }
 
 /** Keeps the end of an element in view while it grows, unless the reader has scrolled away. */
 export function followEnd(element: HTMLElement): void {
-  followed.set(element, true);
+  const one = { isAtEnd: true, top: 0 };
+  followed.set(element, one);
   const onScroll = (): void => {
-    followed.set(element, element.scrollHeight - element.scrollTop - element.clientHeight < NEAR_PX);
+    // rows may have come since the page scrolled: only a reader scrolls upwards
+    const isKept = one.isAtEnd && element.scrollTop >= one.top;
+    one.isAtEnd = isKept || element.scrollHeight - element.scrollTop - element.clientHeight < NEAR_PX;
   };
   element.addEventListener("scroll", onScroll, { passive: true });
 }
 
 /** Shows the end of an element, wherever the reader has scrolled to. */
 export function toEnd(element: HTMLElement): void {
-  followed.set(element, true);
+  Object.assign(followed.get(element) ?? {}, { isAtEnd: true, top: 0 });
   atFrame(element, () => undefined);
 }

@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { fits, launch, lowContrasts, opened } from "../../../tests/deploy/chromium.mjs";
+import { fits, launch, lowContrasts, opened, violations } from "../../../tests/deploy/chromium.mjs";
 import { until } from "../../../tests/deploy/scripted_provider.mjs";
 
 const [, , url, executablePath, folder] = process.argv;
@@ -17,10 +17,10 @@ let complaints;
 before(async () => void (browser = await launch(executablePath)));
 after(() => browser.close());
 
-/** Opens the page; whatever the console complains about fails the test. */
+/** Opens the page, which plays nothing by itself; whatever the console complains about fails the test. */
 async function open(options = {}) {
   await page?.context().close();
-  const context = await browser.newContext({ viewport: { width: 1400, height: 880 }, ...options });
+  const context = await browser.newContext({ viewport: { width: 1400, height: 880 }, reducedMotion: "reduce", ...options });
   ({ page, complaints } = await opened(context, url));
 }
 
@@ -37,7 +37,8 @@ const areListed = () =>
       return rows.length === (Number.parseInt(document.querySelector(`#${side}-count`).textContent) || 0);
     }),
   );
-const events = () => page.locator("#page-events > li:not(.gap)");
+const events = (side = "page") => page.locator(`#${side}-events > li:not(.gap)`);
+const remarks = (side) => page.locator(`#${side}-events > .gap`).allInnerTexts();
 
 async function choose(kind) {
   await button(kind).click();
@@ -78,6 +79,16 @@ const KINDS = [
   ["Secrets", ["call_service", "The dock opens with withheld"], "Complete"],
 ];
 
+test("the first visit plays an answer by itself", async () => {
+  await open({ reducedMotion: "no-preference" });
+  await page.getByText("The dock opens with").first().waitFor();
+  await ended();
+  assert.equal(await button("Secrets").getAttribute("aria-pressed"), "true");
+  assert.ok(await page.locator(".hint").isVisible());
+  assert.equal(await page.locator(".answer").count(), 1);
+  assert.deepEqual(complaints, []);
+});
+
 test("every kind of answer, without a complaint of the browser", async () => {
   await open();
   for (const [kind, texts, end] of KINDS) {
@@ -97,6 +108,8 @@ test("secrets are marked on the provider's side, and nowhere else on the page", 
   await page.locator("#provider li.dim").first().waitFor();
   for (const summary of await page.locator(".wire summary").all()) await summary.click();
   const [provider, public_, shown] = await Promise.all(["#provider", "#page", "#shown"].map((id) => page.locator(id).innerText()));
+  const opened = await page.locator("#provider pre").evaluateAll((all) => all.map((one) => one.cloneNode(true)).map((one) => (one.querySelectorAll("mark").forEach((mark) => mark.remove()), one.textContent)).join());
+  assert.ok(!opened.includes("harbour-master-7781") && !opened.includes("back office"), "marked where an event is opened");
   for (const secret of SECRETS) {
     assert.ok(secret === SECRETS[3] || provider.includes(secret), secret); // that one is cut by the deltas
     assert.ok(!public_.includes(secret) && !shown.includes(secret), secret);
@@ -159,6 +172,8 @@ test("an approval is given, and the call goes on", async () => {
 test("the page runs a function, and the answer goes on", async () => {
   await open();
   await choose("Tools");
+  await until(async () => (await events("provider").count()) === 10, "what the provider sent for one request");
+  assert.deepEqual(await remarks("provider"), ["Request 1"]);
   await button("Run it here").click();
   await page.locator(".answer p").getByText("boats leave").waitFor();
   assert.equal(await page.getByRole("button", { name: "Run it here" }).count(), 0);
@@ -182,21 +197,32 @@ test("a dropped connection is resumed without losing or repeating an event", asy
   assert.deepEqual(await page.evaluate(() => window.announced), ["Connection lost. Trying again.", "Connected again."]);
 });
 
-test("a reload continues the answer", async () => {
+test("a reload brings back the conversation and continues the answer", async () => {
   await open();
+  await choose("Approval");
   await atEvent(4, "reload");
   await Promise.all([page.waitForEvent("load"), button("Code").click()]);
+  await page.locator(".answer").nth(1).waitFor();
   await ended();
+  assert.deepEqual(await page.locator(".question").allInnerTexts(), ["Book two seats, but let me approve it", "Calculate the mean fare"]);
   assert.match(await answer().innerText(), /The mean fare is 5.20./);
+  await page.locator(".answer").first().getByText("book_seats").waitFor();
+  assert.equal(await button("Approve").count(), 0); // it is not the last answer
+  assert.equal(await button("Code").getAttribute("aria-pressed"), "true");
   assert.equal(await events().count(), 19);
+  await until(async () => (await events("provider").count()) === 21, "the provider's side");
 });
 
-test("Escape stops an answer, which ends as cancelled", async () => {
+test("Escape stops an answer, which ends as cancelled, and its request", async () => {
   await open();
   await atEvent(2, "escape");
   await button("Tools").click();
   await ended();
   assert.equal(await answer().locator(".end b").innerText(), "Stopped");
+  await until(async () => (await remarks("provider")).length === 2, "the end of the provider's side");
+  assert.match((await remarks("provider"))[1], /closed the request/);
+  assert.ok((await events("provider").count()) < 10);
+  await page.screenshot({ path: join(folder, "demo-stopped.png") });
 });
 
 test("the keyboard is enough", async () => {
@@ -211,24 +237,86 @@ test("the keyboard is enough", async () => {
   await page.getByText("The reading room opens at nine").first().waitFor();
 });
 
-test("each dialect shows its own events", async () => {
+// dialect, one of its events, and how many it has of the secrets
+const DIALECTS = [
+  ["public_sse_v1", "message.delta", 22],
+  ["ai_sdk", "text-delta", 31],
+  ["ag_ui", "TEXT_MESSAGE_CONTENT", 20],
+  ["responses", "response.output_text.delta", 22],
+  ["chat_completions", "[DONE]", 16],
+  ["openresponses", "response.output_text.delta", 34],
+];
+
+test("each dialect shows its own events; what was withheld, and the answer, are the same", async () => {
   await open();
-  const dialects = await page.locator("#dialect option").allInnerTexts();
-  assert.equal(dialects.length, 6);
-  for (const [dialect, type] of [["ai_sdk", "text-delta"], ["ag_ui", "TEXT_MESSAGE_CONTENT"], ["responses", "response.output_text.delta"], ["chat_completions", "[DONE]"]]) {
+  assert.deepEqual((await page.locator("#dialect option").allInnerTexts()).sort(), DIALECTS.map(([name]) => name).sort());
+  for (const [dialect, type, count] of DIALECTS) {
     await page.locator("#dialect").selectOption(dialect);
-    await button("Text").click();
+    await choose("Secrets");
+    await until(async () => (await events().count()) === count, `${count} events of ${dialect}`);
     await page.locator("#page-events b").getByText(type, { exact: true }).first().waitFor();
+    await page.locator("#provider li.dim").first().waitFor();
+    assert.equal(await page.locator("#provider summary mark").count(), 27, dialect);
+    assert.match(await answer().innerText(), /The dock opens with withheld.*withheld in 14 places/s);
+    await page.screenshot({ path: join(folder, `demo-${dialect}.png`) });
   }
   assert.deepEqual(complaints, []);
 });
 
-for (const [name, options] of [["narrow", { viewport: { width: 360, height: 740 } }], ["dark", { colorScheme: "dark" }]]) {
-  test(`${name}: readable, and nothing is wider than the screen`, async () => {
-    await open(options);
-    await choose("Search with citations");
-    assert.ok(await fits(page));
+test("a dropped connection and a reload cost nothing in another dialect", async () => {
+  await open();
+  await page.locator("#dialect").selectOption("ai_sdk");
+  await atEvent(4, "drop");
+  await button("Secrets").click();
+  await ended();
+  await until(async () => (await events().count()) === 31, "all events");
+  assert.match((await remarks("page")).join(), /^Connection lost after event \d+\. The client asks again for what follows\.$/);
+  const panes = () => Promise.all(["provider", "page", "shown"].map((id) => page.locator(`#${id} li:not(.gap), #${id} .question, #${id} .answer`).allInnerTexts()));
+  await page.locator("#provider li.dim").first().waitFor();
+  const before = await panes();
+  await page.reload();
+  await ended();
+  await page.locator("#provider li.dim").first().waitFor();
+  await until(async () => (await events().count()) === 31, "all events again");
+  assert.deepEqual(await panes(), before);
+  assert.equal(await page.locator("#dialect").inputValue(), "ai_sdk");
+  assert.deepEqual(complaints, []);
+});
+
+for (const colorScheme of ["light", "dark"]) {
+  test(`axe finds nothing in any state, narrow or wide: ${colorScheme}`, async () => {
+    await open({ colorScheme });
+    const check = async (state, selector) => {
+      for (const width of [320, 1920]) {
+        await page.setViewportSize({ width, height: 900 });
+        assert.deepEqual([await violations(page, selector), await fits(page)], [[], true], `${state}, ${width} px`);
+        await page.screenshot({ path: join(folder, `demo-${state}-${colorScheme}-${width}.png`), fullPage: width === 320 });
+      }
+    };
+    await check("before");
+    await button("Secrets").click();
+    await check("answering", "#page-events b");
+    for (const [kind] of KINDS) await choose(kind);
+    await page.locator("#provider li.dim").first().waitFor();
+    await check("ended");
+    for (const side of ["provider", "page"]) await page.locator(`#${side}-events summary`).last().click();
+    await check("opened");
     assert.deepEqual(await lowContrasts(page), []);
-    await page.screenshot({ path: join(folder, `demo-${name}.png`), fullPage: name === "narrow" });
+    for (const [dialect] of DIALECTS.slice(1)) {
+      await page.locator("#dialect").selectOption(dialect);
+      await choose("Refusal");
+      await check(dialect);
+    }
+    await page.context().setOffline(true);
+    await button("Text").click();
+    await page.locator(".end.bad").last().getByText("cannot be reached").waitFor();
+    await page.locator("#page-events").getByText("No event came.").waitFor();
+    await check("offline");
+    await page.context().setOffline(false);
+    await page.route("**/chat/stream*", (route) => route.fulfill({ status: 401, json: { detail: "A key is required." } }));
+    await button("Text").click();
+    await page.locator("#key").waitFor();
+    await check("key");
+    assert.deepEqual(await lowContrasts(page), []);
   });
 }

@@ -11,7 +11,7 @@ const server = spawn(projector, ["demo", "--port", "0"], { stdio: ["ignore", "pi
 const [line] = await once(server.stdout.setEncoding("utf8"), "data");
 const browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
 try {
-  const page = await browser.newPage({ viewport: { width: 1280, height: 800 }, colorScheme: "light" });
+  const page = await browser.newPage({ viewport: { width: 1280, height: 800 }, colorScheme: "light", reducedMotion: "reduce" });
   await page.goto(/http:\/\/\S+/.exec(line)[0]);
   await page.getByRole("button", { name: "Secrets" }).click();
   await page.locator(".end b").waitFor();

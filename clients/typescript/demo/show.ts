@@ -39,7 +39,8 @@ export class Answer {
   private readonly unsaid = h("p");
   private wasRemarked = false;
 
-  constructor(private readonly actions: Actions) {
+  /** Without actions it has no buttons. */
+  constructor(private readonly actions?: Actions) {
     this.element.append(this.unsaid, this.last);
     this.last.textContent = "Connecting…";
   }
@@ -64,11 +65,16 @@ export class Answer {
     if (!this.wasRemarked || state.end !== undefined) this.showEnd(state);
   }
 
+  /** Adds a note about the whole answer. */
+  note(text: string): void {
+    this.element.insertBefore(h("p", { class: "legend" }, text), this.last);
+  }
+
   /** Shows a remark about the connection in place of the status. */
   remark(text: string, canRetry = false): void {
     this.wasRemarked = true;
     this.last.classList.toggle("bad", canRetry);
-    this.last.replaceChildren(text, ...(canRetry ? [h("button", { type: "button", click: () => this.actions.retry() }, "Try again")] : []));
+    this.last.replaceChildren(text, ...(canRetry ? this.retry("Try again") : []));
   }
 
   /** Shows the status again. */
@@ -88,7 +94,7 @@ export class Answer {
     const parts: (Node | string)[] = [];
     if (end.kind === "error") {
       parts.push(h("b", {}, "Failed"), `${end.error.message} (${end.error.code ?? end.error.source})`);
-      parts.push(h("button", { type: "button", click: () => this.actions.retry() }, end.error.is_retryable ? "Try again" : "Ask again"));
+      parts.push(...this.retry(end.error.is_retryable ? "Try again" : "Ask again"));
     } else {
       parts.push(h("b", {}, ENDS[end.final.status]));
       if (reason !== undefined && end.final.status === "incomplete") parts.push(`because of ${REASONS[reason] ?? reason}`);
@@ -99,6 +105,11 @@ export class Answer {
     const held = notices.filter((notice) => notice.type === "redacted").length;
     if (held > 0) parts.push(h("mark", {}, `withheld in ${held} ${held === 1 ? "place" : "places"}`));
     this.last.replaceChildren(...parts.map((part) => (typeof part === "string" ? h("span", {}, part) : part)));
+  }
+
+  private retry(label: string): HTMLElement[] {
+    const { actions } = this;
+    return actions === undefined ? [] : [h("button", { type: "button", click: () => actions.retry() }, label)];
   }
 
   private message(item: MessageItem): HTMLElement {
@@ -126,7 +137,7 @@ export class Answer {
       choice.replaceChildren(text);
       next?.();
     };
-    const approve = () => choose("Approved.", () => this.actions.approve(item));
+    const approve = () => choose("Approved.", () => this.actions?.approve(item));
     const decline = () => choose("Declined: the call is not made.");
     choice.append(h("button", { type: "button", class: "primary", click: approve }, "Approve"), h("button", { type: "button", click: decline }, "Decline"));
     return choice;
@@ -137,7 +148,7 @@ export class Answer {
     const runner = h("div", { class: "approve" });
     const run = (): void => {
       runner.replaceChildren("Run. Its result is in the next request.");
-      this.actions.run(item);
+      this.actions?.run(item);
     };
     runner.append(h("button", { type: "button", class: "primary", click: run }, "Run it here"));
     return runner;
@@ -159,6 +170,7 @@ export class Answer {
     if (sources.length > 0) card.append(h("span", { class: "label" }, "found"), h("ul", { class: "sources" }, ...sources.map((one) => h("li", {}, ...marked(one)))));
     const url = imageUrl(item);
     if (url !== undefined) card.append(h("img", { src: url, alt: "Generated image" }));
+    if (this.actions === undefined) return card;
     if (item.approval === "pending") card.append(this.choice(item));
     if (status === "waiting") card.append(this.runner(item));
     return card;

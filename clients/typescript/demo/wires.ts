@@ -39,6 +39,8 @@ interface Look {
 export class Row {
   private readonly look: Look = { preview: () => [], tag: "", isHeld: false, isDim: false, isLast: false };
   private drawn: { element: HTMLLIElement; summary: HTMLElement } | undefined;
+  private whole: HTMLElement | undefined;
+  private secrets: ReadonlySet<string> = new Set();
 
   constructor(
     private readonly type: string,
@@ -61,11 +63,26 @@ export class Row {
     const summary = h("summary");
     const details = h("details", {}, summary);
     details.addEventListener("toggle", () => {
-      if (details.open && details.children.length === 1) details.append(h("pre", {}, ...marked(pretty(this.data))));
+      if (!details.open || details.children.length > 1) return;
+      this.whole = h("pre");
+      details.append(this.whole);
+      this.fillWhole();
     });
     this.drawn = { element: h("li", {}, details), summary };
     this.fill();
     return this.drawn.element;
+  }
+
+  /** Marks values in the whole JSON too. */
+  mark(secrets: ReadonlySet<string>): void {
+    this.secrets = secrets;
+    this.fillWhole();
+  }
+
+  private fillWhole(): void {
+    if (this.whole === undefined) return;
+    const text = pretty(this.data);
+    this.whole.replaceChildren(...(this.secrets.size > 0 ? withRanges(text, rangesOf(text, this.secrets)) : marked(text)));
   }
 
   private fill(): void {
@@ -84,6 +101,8 @@ export class Wire {
   private count = 0;
   private room = ROWS_A_FRAME;
   private waiting: Row[] = [];
+  private isEmpty = true;
+  private remarked = "";
 
   constructor(
     private readonly list: HTMLElement,
@@ -95,7 +114,8 @@ export class Wire {
   }
 
   add(type: string, data: string, look: Partial<Look>): Row {
-    if (this.count === 0) this.list.replaceChildren();
+    this.clear();
+    this.remarked = "";
     this.count += 1;
     this.bytes += data.length;
     this.counter.textContent = `${this.count} events, ${(this.bytes / 1000).toFixed(1)} kB`;
@@ -120,10 +140,23 @@ export class Wire {
     while (this.list.children.length > ROWS_MAX) this.list.firstElementChild?.remove();
   }
 
-  /** Adds a remark between two events. */
-  remark(text: string): void {
-    this.list.append(...this.waiting.splice(0).map((row) => row.element()), h("li", { class: "gap" }, text));
+  /** Says what there is instead of events, if none has come. */
+  still(text: string): void {
+    if (this.isEmpty) this.list.replaceChildren(h("li", { class: "empty" }, text));
+  }
+
+  /** Adds a remark between two events, unless it is there; one of a `gap` is about a loss. */
+  remark(text: string, look: "gap" | "gap plain" = "gap"): void {
+    if (text === this.remarked) return;
+    this.remarked = text;
+    this.clear();
+    this.list.append(...this.waiting.splice(0).map((row) => row.element()), h("li", { class: look }, text));
     atFrame(this.list, () => this.onFrame());
+  }
+
+  private clear(): void {
+    if (this.isEmpty) this.list.replaceChildren();
+    this.isEmpty = false;
   }
 }
 
@@ -151,7 +184,12 @@ export class ProviderSide {
   /** Event -> texts of the events of the page that came of it. */
   private readonly texts = new Map<string, string[]>();
   private readonly held = new Set<string>();
+  /** Instructions as their JSON shows them. */
+  private readonly instructions = new Set<string>();
   private response = "";
+  private requests = 0;
+  /** Whether the last response has not ended. */
+  private isOpen = true;
 
   constructor(private readonly wire: Wire) {}
 
@@ -160,14 +198,23 @@ export class ProviderSide {
     const event = parsed(data);
     if (!isRecord(event)) return void this.wire.add("", data, { preview: () => [document.createTextNode(shortened(data))] });
     if (isRecord(event.response) && typeof event.response.id === "string") this.response = event.response.id;
+    if (event.type === "response.created") this.wire.remark(`Request ${(this.requests += 1)}`, "gap plain");
+    this.isOpen = !ENDS.test(String(event.type)) && (this.isOpen || event.type === "response.created");
     const text = previewOf(event);
+    const isHost = String(event.type).startsWith(HOST);
     const family = typeof event.delta === "string" ? `${event.item_id}/${familyOf(event.type)}` : undefined;
     const start = family === undefined ? 0 : (this.raw.get(family)?.length ?? 0);
     if (family !== undefined) this.raw.set(family, (this.raw.get(family) ?? "") + text);
     const isHeld = text.startsWith(INSTRUCTIONS);
+    if (isHeld) this.instructions.add(JSON.stringify(shortened(text.slice(INSTRUCTIONS.length))).slice(1, -1));
     const preview = (): Node[] => withRanges(shortened(text), isHeld ? [[0, shortened(text).length]] : []);
-    const row = this.wire.add(String(event.type ?? "event").replace(/^response\./, ""), data, { preview, isHeld });
+    const row = this.wire.add(String(event.type ?? "event").replace(/^response\./, ""), data, { preview, isHeld, ...(isHost && { tag: "from the server's tool" }) });
     this.rows.push({ row, text, key: `${this.response}/${event.sequence_number}`, family, start });
+  }
+
+  /** Notes that nothing more is sent. */
+  close(): void {
+    if (this.isOpen) this.wire.remark("Here the projector closed the request: nothing more was sent.");
   }
 
   /** Notes an event of the page. */
@@ -183,14 +230,16 @@ export class ProviderSide {
   /** Marks what was withheld and what was not forwarded, once both sides are complete. */
   finish(): void {
     const secrets = this.secrets();
+    const within = new Set([...secrets, ...this.instructions]);
     for (const one of this.rows) {
       const { row, text } = one;
+      row.mark(within);
       const ranges = one.family === undefined ? rangesOf(text, secrets) : this.deltaRanges(one);
       const isHeld = ranges.length > 0 || this.held.has(one.key) || row.isHeld;
       const isForwarded = this.texts.has(one.key) || isHeld;
       if (!isHeld && isForwarded) continue;
-      const within = clipped(ranges, Math.min(text.length, PREVIEW_CHARS));
-      const preview = ranges.length > 0 && { preview: () => withRanges(shortened(text), within) };
+      const shown = clipped(ranges, Math.min(text.length, PREVIEW_CHARS));
+      const preview = ranges.length > 0 && { preview: () => withRanges(shortened(text), shown) };
       row.change({ isHeld, isDim: !isForwarded, ...preview, ...(!isForwarded && { tag: "not forwarded" }) });
     }
     atFrame(this, () => undefined); // tags make rows taller: scroll to the end again
@@ -217,6 +266,10 @@ export class ProviderSide {
 }
 
 const INSTRUCTIONS = "instructions: ";
+/** Last event of a response. */
+const ENDS = /^(response\.(completed|failed|incomplete|cancelled)|error)$/;
+/** Begin of the type of an event that is in the recording, but comes from the server itself. */
+const HOST = "projector.";
 const SECRET_CHARS = 4;
 
 /** Returns the texts of an event of the page that may contain marks. */
@@ -225,13 +278,15 @@ function textsOf({ arguments_text: whole, tool, output }: Json): string[] {
   return texts.filter((text) => typeof text === "string");
 }
 
-function rangesOf(text: string, secrets: Set<string>): Range[] {
-  const found = [...secrets].flatMap((secret): Range[] => {
-    const at = text.indexOf(secret);
-    return at < 0 ? [] : [[at, at + secret.length]];
-  });
-  found.sort(([a], [b]) => a - b);
-  return found.filter(([start], n) => n === 0 || start >= (found[n - 1]?.[1] ?? 0));
+/** Returns the ranges of a text that are one of the values, without overlaps. */
+function rangesOf(text: string, secrets: ReadonlySet<string>): Range[] {
+  const ranges: Range[] = [];
+  for (const secret of secrets) {
+    for (let at = text.indexOf(secret); at >= 0; at = text.indexOf(secret, at + secret.length)) ranges.push([at, at + secret.length]);
+  }
+  ranges.sort(([a], [b]) => a - b);
+  let end = 0;
+  return ranges.filter(([start, stop]) => start >= end && ((end = stop), true));
 }
 
 const clipped = (ranges: readonly Range[], length: number): Range[] =>
@@ -290,6 +345,7 @@ export function describePublic(event: unknown, data: string): { type: string; pr
 }
 
 function publicPreview(event: Json): string {
+  if (String(event.type).startsWith("response.")) return previewOf(event);
   const { tool, citation, final, error, output, status, item_type: itemType, target } = event;
   if (isRecord(tool)) {
     const name = tool.name ?? tool.tool_name ?? tool.tool_type;
@@ -307,5 +363,7 @@ function publicPreview(event: Json): string {
     (one) => typeof one === "string",
   );
   if (typeof text === "string") return text;
-  return isRecord(event.item) ? String(event.item.type) : "";
+  const rest = [event.input, event.data, event.value].find(isRecord);
+  const named = event.toolCallName ?? event.toolName ?? event.name ?? "";
+  return rest === undefined ? String(named) : `${String(named)} ${JSON.stringify(rest)}`.trim();
 }

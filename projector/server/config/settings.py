@@ -316,6 +316,8 @@ class Settings(Table):
     auth: Auth = Auth()
     demo_page: bool = False
     """Serve a page at `/` that sends messages and shows the events of the answer. `projector demo` serves it too."""
+    demo_pace_s: float = Field(0.15, ge=0, le=60)
+    """Seconds between two events of the provider of `projector demo`, so that one can watch an answer and stop it."""
     log_level: LogLevel = "info"
     """Least level of log lines: `debug`, `info`, `warning` or `error`. At `debug`, probes are logged too."""
     cors_origins: tuple[Origin, ...] = ()

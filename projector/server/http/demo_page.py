@@ -1,4 +1,4 @@
-"""The demo page: its files, and what the built-in provider sends, so that a person sees both sides of a stream.
+"""The demo page: its files, and what the built-in provider sent, so that a person sees both sides of a stream.
 
 The files are built from `clients/typescript/demo`. The page loads nothing else, and its policy forbids anything else.
 """
@@ -6,20 +6,24 @@ The files are built from `clients/typescript/demo`. The page loads nothing else,
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+import anyio
 from starlette.requests import Request
-from starlette.responses import FileResponse, Response, StreamingResponse
+from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from projector.contracts import codec
-from projector.providers import DEFAULT_PROVIDER
+from projector.core.sse import encode_sse
 from projector.server.catalog import Catalog
 from projector.server.http.problems import problem
+from projector.server.http.stored_streams import find, position
 from projector.server.upstream.demo import DemoUpstream
-from projector.server.upstream.protocol import ProviderRequest
+
+if TYPE_CHECKING:
+    from projector.server.http.stream_route import Site
+    from projector.server.streaming.registry import Streams
 
 FILES: Final = Path(__file__).parent.parent / "demo_page"
 TYPES: Final = {
@@ -39,43 +43,57 @@ HEADERS: Final = {
     "referrer-policy": "no-referrer",
     "x-content-type-options": "nosniff",
 }
-INPUT_MAX_CHARS: Final = 20_000
-"""Longest `input` of the built-in provider. The page sends at most 2,000 characters, which may be escaped."""
+TICK_S: Final = 0.03
+"""Seconds between two looks at a stream that runs: as often as a screen of 30 Hz is drawn."""
 
 
 def demo_routes(catalog: Catalog) -> list[Route]:
     """Return the routes of the page, with the provider's side if the provider is the built-in one."""
-    routes = [Route("/", _index, include_in_schema=False), Route("/demo/{file}", _file, include_in_schema=False)]
-    for agent in catalog.agents.values():
-        upstream = agent.targets.targets[0].provider.upstream
-        if isinstance(upstream, DemoUpstream):
-            return [Route("/demo/provider", ProviderSide(upstream).play, include_in_schema=False), *routes]
-    return routes
+    upstreams = (agent.targets.targets[0].provider.upstream for agent in catalog.agents.values())
+    built_in = next((one for one in upstreams if isinstance(one, DemoUpstream)), None)
+    side = None if built_in is None else ProviderSide(built_in)
+    return [
+        Route("/", _index, include_in_schema=False),
+        Route("/demo/about", partial(_about, has_provider=side is not None), include_in_schema=False),
+        *([] if side is None else [Route("/demo/provider/{stream_id}", side.read, include_in_schema=False)]),
+        Route("/demo/{file}", _file, include_in_schema=False),
+    ]
+
+
+async def _about(request: Request, *, has_provider: bool) -> Response:
+    """Respond with whether the provider's side can be shown, and whether a caller needs a key."""
+    site: Site = request.app.state.site
+    return JSONResponse({"has_provider": has_provider, "needs_key": site.settings.auth.is_on}, headers=HEADERS)
 
 
 class ProviderSide:
-    """What the built-in provider sends for an input. Its streams are recordings, so they are no secret."""
+    """What the built-in provider sent. Its streams are recordings, so they are no secret of a provider."""
 
     def __init__(self, upstream: DemoUpstream) -> None:
         self._upstream = upstream
 
-    async def play(self, request: Request) -> Response:
-        """Respond with the provider's bytes for the JSON in `?input=`, as they would arrive at the server."""
-        given = request.query_params.get("input", '""')
-        if len(given) > INPUT_MAX_CHARS:
-            raise problem("invalid_request", "`input` is too long.", param="input")
-        value: object = None
-        with suppress(ValueError):
-            value = codec.loads(given.encode())
-        if not isinstance(value, str | list):
-            raise problem("invalid_request", "`input` must be a JSON string or a list.", param="input")
+    async def read(self, request: Request) -> Response:
+        """Respond with the events that a stream of the caller was sent, after `?after=`, and with those that follow."""
+        site: Site = request.app.state.site
+        caller = await site.authenticator.caller(request.scope)
+        stream_id = request.path_params["stream_id"]
+        await find(site, stream_id, caller)
         headers = {**HEADERS, "x-accel-buffering": "no"}
-        return StreamingResponse(self._chunks(value), headers=headers, media_type="text/event-stream")
+        return StreamingResponse(
+            self._events(site.streams, stream_id, position(request.scope)),
+            headers=headers,
+            media_type="text/event-stream",
+        )
 
-    async def _chunks(self, given: str | list[object]) -> AsyncIterator[bytes]:
-        async with self._upstream.open(ProviderRequest(DEFAULT_PROVIDER, {"input": given})) as chunks:
-            async for chunk in chunks:
-                yield chunk
+    async def _events(self, streams: Streams, stream_id: str, read: int) -> AsyncIterator[bytes]:
+        is_running = True
+        while is_running:
+            is_running = streams.is_running(stream_id)  # first: nothing is sent to a stream after its end
+            for event in self._upstream.sent.get(stream_id, [])[read:]:
+                read += 1
+                yield encode_sse(event)
+            if is_running:
+                await anyio.sleep(TICK_S)
 
 
 async def _index(_request: Request) -> Response:

@@ -56,7 +56,7 @@ class EventsRoute:
         """Respond with the events; raise `Problem` if there are none."""
         site: Site = scope["app"].state.site
         caller = await site.authenticator.caller(scope)
-        after = _position(scope)
+        after = position(scope)
         with site.streams.admitted(caller) as account:
             status = await find(site, scope["path_params"]["stream_id"], caller)
             requested = QueryParams(scope["query_string"]).get("dialect")
@@ -125,7 +125,7 @@ def run_headers(options: DialectOptions) -> list[tuple[bytes, bytes]]:
     return [(b"x-run-id", run_id.encode())] if run_id is not None and run_id.isascii() and run_id.isprintable() else []
 
 
-def _position(scope: Scope) -> int:
+def position(scope: Scope) -> int:
     """Return the number of the last event that the client has: `after`, else `Last-Event-ID`, else 0."""
     query = QueryParams(scope["query_string"])
     name = "after" if "after" in query else "Last-Event-ID"

@@ -128,6 +128,10 @@ class Streams:
         finally:
             self._readers.discard(reader)
 
+    def is_running(self, stream_id: str) -> bool:
+        """Return whether a stream of this process has not ended."""
+        return stream_id in self._running
+
     def cancel(self, stream_id: str, caller: str) -> bool:
         """Cancel a stream; return whether the caller has, or had, a stream of this id."""
         stream = self._running.get(stream_id)

@@ -15,7 +15,9 @@ from projector.providers import PROVIDERS
 from projector.server.upstream.protocol import Model, ProviderRequest
 
 PACE_S: Final = 0.03
-"""Delay between two events: about the speed of a model."""
+"""Default delay between two events."""
+KEPT_MAX: Final = 256
+"""Number of streams whose events are kept, for the demo page. They are those of the examples: no event is copied."""
 
 
 APIS: Final = tuple(name for name, row in PROVIDERS.items() if row.demo)
@@ -75,6 +77,8 @@ class DemoUpstream:
 
     def __init__(self, pace_s: float = PACE_S) -> None:
         self._pace_s = pace_s
+        self.sent: dict[str, list[bytes]] = {}
+        """ID of a stream -> the events that it was sent, until it was closed; of the last streams."""
         self.examples = {
             api: {
                 path.stem: [line for line in path.read_bytes().splitlines() if line.strip()]
@@ -86,7 +90,7 @@ class DemoUpstream:
     @asynccontextmanager
     async def open(self, request: ProviderRequest, /) -> AsyncGenerator[AsyncIterator[bytes], None]:
         """Return the bytes of the example for the last message of the request."""
-        chunks = self._play(self._events(request.provider, request.body))
+        chunks = self._play(self._events(request.provider, request.body), self._sent(request.stream_id))
         try:
             yield chunks
         finally:
@@ -99,9 +103,19 @@ class DemoUpstream:
     async def aclose(self) -> None:
         """Do nothing: no connection is kept."""
 
-    async def _play(self, events: list[bytes]) -> AsyncGenerator[bytes, None]:
+    def _sent(self, stream_id: str) -> list[bytes]:
+        """Return the list of what a stream was sent. One that is unknown has a list of its own, which is not kept."""
+        if not stream_id:
+            return []
+        sent = self.sent.setdefault(stream_id, [])
+        if len(self.sent) > KEPT_MAX:
+            del self.sent[next(iter(self.sent))]
+        return sent
+
+    async def _play(self, events: list[bytes], sent: list[bytes]) -> AsyncGenerator[bytes, None]:
         for event in events:
             await anyio.sleep(self._pace_s)
+            sent.append(event)
             yield encode_sse(event)
 
     def _events(self, api: str, body: Mapping[str, Any]) -> list[bytes]:
