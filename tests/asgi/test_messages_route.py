@@ -7,6 +7,7 @@ import json
 from typing import Any, Final
 
 import pytest
+from structlog.testing import capture_logs
 
 from tests.asgi.examples import example, plays
 
@@ -282,6 +283,24 @@ async def test_limits_and_rights_of_callers(serve: Any, upstream: Any, upstream_
     limited = await site.ask(COUNT, ASKED, x_api_key="once")
     assert limited.headers["x-ratelimit-limit-requests"] == "1"
     assert await error_of(limited) == (429, "rate_limit_error", "true")
+
+
+async def test_a_failed_count_is_redacted_logged_and_keeps_no_answer_away(site_of: Any, upstream: Any) -> None:
+    async def script(peer: Any) -> None:
+        is_count = b"count_tokens" in peer.head
+        said = failing("api_error", f"Key sk-{'a1B2' * 8} is odd.")
+        await (answers(said, "500 No") if is_count else plays(*ANSWERS["anthropic_messages"]))(peer)
+
+    await upstream(script)
+    site = site_of("anthropic_messages", retries={"max": 0}, circuit_breaker={"failures": 1})
+    with capture_logs() as logs:
+        for _ in range(2):
+            refused = await site.ask(COUNT, ASKED)
+            assert json.loads(await refused.rest())["error"]["message"] == "Key <redacted> is odd."
+    found = [line for line in logs if line["event"] == "provider_error"]
+    assert [(line["status"], line["message"]) for line in found] == [(500, "Key <redacted> is odd.")] * 2
+    assert (await site.ask(MESSAGES, BODY)).status == 200
+    assert await error_of(await site.get(COUNT)) == (405, "invalid_request_error", "false")
 
 
 async def test_a_client_that_leaves_frees_the_upstream(site_of: Any, upstream: Any) -> None:

@@ -21,6 +21,7 @@ from projector.core.faults import FAULTS
 from projector.providers import PROVIDERS, profile_of
 from projector.providers.descriptor import PassthroughRoute, TokenCounting
 from projector.server.catalog import AgentBinding, PassthroughBinding
+from projector.server.config.target_settings import CircuitBreaker
 from projector.server.control.token_meter import REPORTED_MAX, input_tokens
 from projector.server.http.error_responses import answer_headers
 from projector.server.http.problems import problem_of_failure, request_id
@@ -30,6 +31,7 @@ from projector.server.http.stream_route import Received, Site
 from projector.server.streaming.deadlines import Clock
 from projector.server.streaming.session import report_failure, shown_fault
 from projector.server.streaming.side_tasks import SideTasks
+from projector.server.upstream.circuit import Circuits
 from projector.server.upstream.failover import Attempts
 from projector.server.upstream.protocol import ProviderRequest, Upstream, UpstreamError
 from projector.server.upstream.reader import UpstreamReader
@@ -116,7 +118,9 @@ class CountRoute:
         profile = profile_of(provider.api, provider.profile)
         if provider.api != self._passthrough.api or count is None or self._counting.outgoing(body, profile) is None:
             return None
-        return replace(target, provider=replace(provider, upstream=_Counting(provider.upstream, count)))
+        counting = replace(provider, upstream=_Counting(provider.upstream, count))
+        circuit = Circuits(CircuitBreaker(failures=0)).circuit(provider.name, "")
+        return replace(target, provider=counting, circuit=circuit)  # a failed count must not keep answers away
 
 
 class _Counting:
