@@ -21,6 +21,7 @@ from projector.server.http.openapi_apis import (
     ANTHROPIC_ERROR,
     ANTHROPIC_ERROR_REF,
     ANTHROPIC_HEADERS,
+    ANTHROPIC_SECURITY,
     ANTHROPIC_STATUSES,
     API_PATHS,
     ERROR_HEADERS,
@@ -31,6 +32,7 @@ from projector.server.http.openapi_apis import (
     OPENAI_STATUSES,
     SCHEMAS,
     SECURITY,
+    SECURITY_SCHEMES,
     TEXT_HEADER,
     Schema,
     json_content,
@@ -198,7 +200,7 @@ def document(
             "paths": {path: _item(path, names, items) for path, names in routes.items()},
             "components": {
                 "schemas": components | dict(schemas or {}) | _ERROR_SCHEMAS,
-                "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
+                "securitySchemes": SECURITY_SCHEMES,
             },
         }
     )
@@ -328,7 +330,7 @@ def _stream(path: str, dialects: Collection[str]) -> dict[str, Any]:
             "parameters": parameters,
             "requestBody": {"required": True, "content": {"application/json": {"schema": route.body}}},
             "responses": responses,
-            "security": SECURITY,
+            "security": ANTHROPIC_SECURITY if route.is_anthropic else SECURITY,
         }
     }
 

@@ -64,6 +64,11 @@ OPENAI_STATUSES: Final = (
 ANTHROPIC_STATUSES: Final = (*(one for one in OPENAI_STATUSES if one != "503"), "529")
 """A server at its limits is a 529 of this API."""
 SECURITY: Final[list[dict[str, list[str]]]] = [{"bearer": []}, {}]
+ANTHROPIC_SECURITY: Final[list[dict[str, list[str]]]] = [{"api_key": []}, *SECURITY]
+SECURITY_SCHEMES: Final[Schema] = {
+    "bearer": {"type": "http", "scheme": "bearer"},
+    "api_key": {"type": "apiKey", "in": "header", "name": "x-api-key", "description": "Of clients of Anthropic."},
+}
 
 
 def parameter(name: str, location: str, schema: Schema, description: str) -> dict[str, Any]:
@@ -124,11 +129,11 @@ def _models(
     summary: str, schema: Schema, *statuses: str, anthropic: Schema | None = None, **more: Any
 ) -> dict[str, Any]:
     """Return the path item of a route of the OpenAI API that does not stream; `anthropic` is its form for Anthropic."""
-    shared = [] if anthropic is None else [ANTHROPIC_ERROR_REF]
+    shared, security = ([], SECURITY) if anthropic is None else ([ANTHROPIC_ERROR_REF], ANTHROPIC_SECURITY)
     error = {"description": "Error.", "content": json_content([OPENAI_ERROR_REF, *shared])}
     found = [schema] if anthropic is None else [schema, anthropic]
     responses = {"200": {"description": "OK", "content": json_content(found)}, **dict.fromkeys(statuses, error)}
-    return {"get": {"summary": summary, "responses": responses, "security": SECURITY, **more}}
+    return {"get": {"summary": summary, "responses": responses, "security": security, **more}}
 
 
 def json_content(schemas: list[Any]) -> dict[str, Any]:
@@ -153,7 +158,7 @@ def _counting(route: TokenCounting) -> dict[str, Any]:
             "summary": route.summary,
             "requestBody": {"required": True, "content": json_content([body])},
             "responses": {**ok, **dict.fromkeys(("4XX", "5XX"), error)},
-            "security": SECURITY,
+            "security": ANTHROPIC_SECURITY,
         }
     }
 
