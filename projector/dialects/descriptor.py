@@ -40,6 +40,7 @@ class DialectOptions:
         streams_reasoning: whether reasoning is written as deltas or once at its end (`openwop`).
         include_usage: whether the client requests usage (`chat_completions`).
         input_tokens: an estimate of the tokens of the request, until the provider reports them (`anthropic_messages`).
+        request_id: ID of the request, for errors (`anthropic_messages`).
         is_run: whether the host may execute calls, as in a run; set by the pipeline (`chat_completions`).
         message_id: ID of the client's message that the stream continues (`ai_sdk`).
         level: major version of the AI SDK that reads the stream, one of `AI_SDK_LEVELS` (`ai_sdk`).
@@ -57,6 +58,7 @@ class DialectOptions:
     streams_reasoning: bool = True
     include_usage: bool = True
     input_tokens: int = 0
+    request_id: str = ""
     is_run: bool = False
     extensions: bool = False
     message_id: str | None = None
@@ -115,6 +117,8 @@ class Assembler:
         error: name of the schema of `error` in the body of a failed answer, among those of the dialect's events.
         error_statuses: HTTP statuses of failed answers.
         schema: file in `contracts/<dialect>/` that has the schema of the body; empty: it is among those of the events.
+        has_should_retry: whether every failed answer has the header `x-should-retry`; otherwise it is sent only where a
+            retry cannot help.
     """
 
     start: Callable[[], Assembly]
@@ -122,6 +126,7 @@ class Assembler:
     error: str
     error_statuses: tuple[int, ...]
     schema: str = ""
+    has_should_retry: bool = False
 
 
 class Tables(NamedTuple):

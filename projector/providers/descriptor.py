@@ -100,6 +100,17 @@ class PassthroughRoute(NamedTuple):
     """Headers of the caller, in lower case, that go on unchanged to an upstream of this provider."""
 
 
+class TokenCounting(NamedTuple):
+    """The route that counts the tokens of a body of the passthrough route, before it is sent."""
+
+    path: str
+    summary: str
+    """Summary of the route in the OpenAPI document."""
+    outgoing: Callable[[Mapping[str, object], Any], Outgoing | None]
+    """Returns what is sent to have the provider count, from a body and a profile; None: this upstream does not count.
+    The answer is a JSON object with `input_tokens`."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class InputTables:
     """Which parts of a provider's messages are read, for `projector explain` and docs/mapping.md."""
@@ -135,6 +146,7 @@ class Provider:
         models: the lists of models, if there are any.
         errors: returns the members of an error response, from its JSON, which is an object or a list.
         passthrough: the route of the provider's own API, if the server offers it.
+        counting: the route beside it that counts tokens, if the API has one.
         profile: `"module:Class"` of the pydantic model of what differs between upstreams; None: they are all alike.
         message_fields: SSE fields outside the standard that carry a message (`projector.core.sse`, 5).
         has_bare_json: whether JSON may be outside the fields of the event stream: a JSON array in its place, or errors
@@ -157,6 +169,7 @@ class Provider:
     models: ModelLists | None = None
     errors: Callable[[object], ReportedError] = _SHARED_ERRORS
     passthrough: PassthroughRoute | None = None
+    counting: TokenCounting | None = None
     profile: str | None = None
     message_fields: tuple[str, ...] = ()
     has_bare_json: bool = False

@@ -7,6 +7,7 @@ import json
 from typing import Any, Final
 
 import pytest
+from structlog.testing import capture_logs
 
 from tests.asgi.examples import example, plays
 
@@ -134,3 +135,239 @@ async def test_a_wrong_request_is_an_error_of_this_api(site_of: Any) -> None:
     error = json.loads(await refused.rest())
     assert (refused.status, error["error"]["type"]) == (400, "invalid_request_error")
     assert error["error"]["message"].startswith("`tools[0].type`")
+
+
+COUNT: Final = f"{MESSAGES}/count_tokens"
+ASKED: Final[dict[str, Any]] = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
+
+
+def answers(value: object, status: str = "200 OK", *headers: str) -> Any:
+    """Return a script that answers with JSON."""
+    body = json.dumps(value).encode()
+    lines = ["content-type: application/json", f"content-length: {len(body)}", "connection: close", *headers]
+
+    async def script(peer: Any) -> None:
+        await peer.send("\r\n".join([f"HTTP/1.1 {status}", *lines, "", ""]).encode() + body)
+
+    return script
+
+
+def failing(kind: str, message: str = "No.") -> dict[str, Any]:
+    return {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_of_the_provider"}
+
+
+async def error_of(answer: Any) -> tuple[int, str, str | None]:
+    """Return status, type and `x-should-retry` of an error, whose form is checked."""
+    error = json.loads(await answer.rest())
+    assert error.keys() == {"type", "error", "request_id"}
+    assert error["request_id"] == answer.headers["request-id"] == answer.headers["x-request-id"]
+    assert error["error"].keys() == {"type", "message"}
+    return answer.status, error["error"]["type"], answer.headers.get("x-should-retry")
+
+
+async def test_the_provider_counts(site_of: Any, upstream: Any) -> None:
+    managed = {"original_input_tokens": 9}
+    provider = await upstream(answers({"input_tokens": 7, "context_management": managed, "other": "secret"}))
+    sent = {"anthropic_beta": "one,two", "anthropic_version": "2026-10-21"}
+    body = {**ASKED, "messages": TURNS, "context_management": {"edits": []}}
+    answer = await site_of("anthropic_messages").ask(f"{COUNT}?beta=true", body, **sent)
+    assert json.loads(await answer.rest()) == {"input_tokens": 7, "context_management": managed}
+    assert (answer.status, answer.headers["request-id"]) == (200, answer.headers["x-request-id"])
+    peer = await provider.peers.get()
+    head = peer.head.decode().lower()
+    assert head.startswith("post /v1/messages/count_tokens http/1.1\r\n")
+    for line in ("anthropic-beta: one,two", "anthropic-version: 2026-10-21", "accept: application/json"):
+        assert head.count(f"{line}\r\n") == head.count(f"{line.partition(':')[0]}: ") == 1
+    assert peer.body.keys() == body.keys()
+    assert peer.body["messages"][1]["content"][0] == ASSISTANT[2]  # without what only this server has signed
+
+
+@pytest.mark.parametrize(("api", "profile"), [("openai_chat", {}), ("anthropic_messages", {"platform": "bedrock"})])
+async def test_other_upstreams_have_an_estimate(serve: Any, upstream_port: int, api: str, profile: Any) -> None:
+    """No request is sent. Texts count by their size, beyond the limit of reservations, and an image does not."""
+    one = {"api": api, "base_url": f"http://localhost:{upstream_port}/v1", "profile": profile}
+    site = serve(api_key=None, base_url=None, upstreams={"one": one}, passthrough={"messages": "one"})
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBO" * 100_000}}
+    counts = []
+    for content in ("Hi", "Some words. " * 30_000, [image]):
+        answer = await site.ask(COUNT, {**ASKED, "messages": [{"role": "user", "content": content}]})
+        assert answer.status == 200
+        counts.append(json.loads(await answer.rest())["input_tokens"])
+    assert 5 < counts[0] < 50
+    assert 90_000 < counts[1] < 90_100
+    assert 1_600 < counts[2] < 1_700
+
+
+@pytest.mark.parametrize("path", [MESSAGES, COUNT])
+@pytest.mark.parametrize(
+    ("status", "sent", "headers", "expected", "calls"),
+    [
+        (400, failing("invalid_request_error"), (), (400, "invalid_request_error", "false"), 1),
+        (401, failing("authentication_error"), (), (401, "authentication_error", "false"), 1),
+        (404, failing("not_found_error"), (), (404, "not_found_error", "false"), 1),
+        (413, failing("request_too_large"), (), (413, "request_too_large", "false"), 1),
+        (429, failing("rate_limit_error"), (), (429, "rate_limit_error", "false"), 3),
+        (429, failing("rate_limit_error"), ("retry-after: 60",), (429, "rate_limit_error", "true"), 1),
+        (500, failing("api_error"), (), (500, "api_error", "false"), 3),
+        (503, {}, (), (529, "overloaded_error", "false"), 3),
+        (529, failing("overloaded_error"), (), (529, "overloaded_error", "false"), 3),
+        (529, failing("overloaded_error"), ("x-should-retry: false",), (529, "overloaded_error", "false"), 1),
+    ],
+)
+async def test_an_error_of_the_provider(
+    site_of: Any, upstream: Any, path: str, status: int, sent: Any, headers: Any, expected: Any, calls: int
+) -> None:
+    provider = await upstream(answers(sent, f"{status} No", *headers))
+    site = site_of("anthropic_messages", retries={"max": 2, "initial_backoff_s": 0.01})
+    answer = await site.ask(path, {**BODY, "stream": False} if path == MESSAGES else ASKED)
+    assert await error_of(answer) == expected
+    assert answer.headers.get("retry-after") == (headers[0][-2:] if "retry-after: 60" in headers else None)
+    assert provider.peers.qsize() == calls
+
+
+@pytest.mark.parametrize(
+    "value", [{}, {"input_tokens": "7"}, {"input_tokens": -1}, [], {"input_tokens": 7, "x": "y" * 99_999}]
+)
+async def test_an_answer_that_is_no_count(site_of: Any, upstream: Any, value: object) -> None:
+    await upstream(answers(value))
+    assert await error_of(await site_of("anthropic_messages").ask(COUNT, ASKED)) == (502, "api_error", "false")
+
+
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [
+        ([failing("overloaded_error")], (529, "overloaded_error", "true")),
+        ([failing("rate_limit_error")], (429, "rate_limit_error", "true")),
+        ([failing("invalid_request_error")], (400, "invalid_request_error", "false")),
+        ([], (529, "overloaded_error", "true")),
+    ],
+)
+async def test_a_json_answer_that_fails_in_the_middle(site_of: Any, upstream: Any, events: Any, expected: Any) -> None:
+    begun = ANSWERS["anthropic_messages"][0][:4]
+    provider = await upstream(plays([*begun, *(json.dumps(event).encode() for event in events)]))
+    assert await error_of(await site_of("anthropic_messages").ask(MESSAGES, BODY)) == expected
+    assert provider.peers.qsize() == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "expected"),
+    [
+        (COUNT, {"model": "m"}, (400, "invalid_request_error", "false")),
+        (COUNT, {**ASKED, "tools": [{"type": "web_search_20250305"}]}, (400, "invalid_request_error", "false")),
+        (COUNT, {**ASKED, "model": "other"}, (404, "not_found_error", "false")),
+        (COUNT, b"{", (400, "invalid_request_error", "false")),
+        (COUNT, b"x" * 9_000_000, (413, "request_too_large", "false")),
+        (MESSAGES, {**BODY, "stream": "yes"}, (400, "invalid_request_error", "false")),
+        (f"{MESSAGES}/batches", {}, (404, "not_found_error", "false")),
+    ],
+)
+async def test_a_refusal(serve: Any, upstream_port: int, path: str, body: Any, expected: Any) -> None:
+    one = {"api": "openai_chat", "base_url": f"http://localhost:{upstream_port}/v1", "models": ["m"]}
+    site = serve(api_key=None, base_url=None, upstreams={"one": one}, passthrough={"messages": "one"})
+    assert await error_of(await site.ask(path, body)) == expected
+
+
+async def test_limits_and_rights_of_callers(serve: Any, upstream: Any, upstream_port: int) -> None:
+    await upstream(answers({"input_tokens": 7}))
+    one = {"api": "anthropic_messages", "base_url": f"http://localhost:{upstream_port}/v1"}
+    keys = {name: f"sha256:{hashlib.sha256(name.encode()).hexdigest()}" for name in ("once", "never")}
+    callers = {
+        "key:once": {"rate_limits": {"requests_per_minute": 1}, "models": ["m"]},
+        "key:never": {"routes": ["chat"]},
+    }
+    more = {"auth": {"api_keys": keys}, "callers": callers, "upstreams": {"one": one}}
+    site = serve(api_key=None, base_url=None, passthrough={"messages": "one"}, **more)
+    assert await error_of(await site.ask(COUNT, ASKED)) == (401, "authentication_error", "false")
+    assert await error_of(await site.ask(COUNT, ASKED, x_api_key="never")) == (403, "permission_error", "false")
+    assert (await site.ask(COUNT, ASKED, x_api_key="once")).status == 200
+    limited = await site.ask(COUNT, ASKED, x_api_key="once")
+    assert limited.headers["x-ratelimit-limit-requests"] == "1"
+    assert await error_of(limited) == (429, "rate_limit_error", "true")
+
+
+async def test_a_failed_count_is_redacted_logged_and_keeps_no_answer_away(site_of: Any, upstream: Any) -> None:
+    async def script(peer: Any) -> None:
+        is_count = b"count_tokens" in peer.head
+        said = failing("api_error", f"Key sk-{'a1B2' * 8} is odd.")
+        await (answers(said, "500 No") if is_count else plays(*ANSWERS["anthropic_messages"]))(peer)
+
+    await upstream(script)
+    site = site_of("anthropic_messages", retries={"max": 0}, circuit_breaker={"failures": 1})
+    with capture_logs() as logs:
+        for _ in range(2):
+            refused = await site.ask(COUNT, ASKED)
+            assert json.loads(await refused.rest())["error"]["message"] == "Key <redacted> is odd."
+    found = [line for line in logs if line["event"] == "provider_error"]
+    assert [(line["status"], line["message"]) for line in found] == [(500, "Key <redacted> is odd.")] * 2
+    assert (await site.ask(MESSAGES, BODY)).status == 200
+    assert await error_of(await site.get(COUNT)) == (405, "invalid_request_error", "false")
+
+
+async def test_a_client_that_leaves_frees_the_upstream(site_of: Any, upstream: Any) -> None:
+    async def silent(peer: Any) -> None:
+        await peer.gone.wait()
+
+    provider = await upstream(silent)
+    answer = await site_of("anthropic_messages").post(COUNT, ASKED)
+    peer = await provider.peers.get()
+    answer.leave()
+    await peer.gone.wait()
+
+
+MODELS: Final[list[dict[str, Any]]] = [
+    {"type": "model", "id": "claude-a", "display_name": "Claude A", "created_at": "2026-10-21T00:00:00Z"},
+    {"type": "model", "id": "claude-b", "display_name": "key sk-" + "a1B2" * 8, "created_at": "soon"},
+    {"id": "local", "created": 1_700_000_000},
+]
+
+
+async def test_models_in_the_form_of_the_client(serve: Any, upstream: Any, upstream_port: int) -> None:
+    """One test, because the list is kept."""
+    await upstream(answers({"data": MODELS, "has_more": False}))
+    url = {"base_url": f"http://localhost:{upstream_port}/v1"}
+    upstreams = {"one": {**url, "api": "anthropic_messages"}, "two": {**url, "models": ["gpt"]}}
+    auth = {"api_keys": {"caller": f"sha256:{hashlib.sha256(KEY.encode()).hexdigest()}"}}
+    more = {"upstreams": upstreams, "passthrough": {"messages": "one", "responses": "two"}, "auth": auth}
+    site = serve(api_key=None, base_url=None, **more)
+    version = {"anthropic_version": "2023-06-01", "x_api_key": KEY}
+
+    async def get(path: str, **headers: str) -> Any:
+        answer = await site.get(path, **headers)
+        assert (answer.status, answer.headers.get("request-id")) == (200, answer.headers["x-request-id"])
+        return json.loads(await answer.rest())
+
+    def entry(model_id: str, name: str, created: str) -> dict[str, Any]:
+        dates = {"created_at": created, "lifecycle": "active"}
+        return {"type": "model", "id": model_id, "display_name": name, **dates}
+
+    found = [
+        entry("claude-a", "Claude A", "2026-10-21T00:00:00Z"),
+        entry("claude-b", "claude-b", "1970-01-01T00:00:00Z"),
+        entry("local", "local", "2023-11-14T22:13:20Z"),
+    ]
+    whole = await get("/v1/models", **version)
+    assert whole == {"data": found, "has_more": False, "first_id": "claude-a", "last_id": "local"}
+    assert await get("/v1/models/claude-b", **version) == found[1]
+    for query, expected, has_more in (
+        ("limit=2", found[:2], True),
+        ("limit=2&after_id=claude-a", found[1:], False),
+        ("limit=1&before_id=local", found[1:2], True),
+        ("after_id=local", [], False),
+    ):
+        page = await get(f"/v1/models?{query}", **version)
+        assert (page["data"], page["has_more"]) == (expected, has_more), query
+    openai = await site.get("/v1/models", authorization=f"Bearer {KEY}")
+    listed = json.loads(await openai.rest())
+    assert "request-id" not in openai.headers
+    assert (listed["object"], [one["id"] for one in listed["data"]]) == (
+        "list",
+        ["gpt", "claude-a", "claude-b", "local"],
+    )
+    assert listed["data"][3] == {"id": "local", "object": "model", "created": 1_700_000_000, "owned_by": "system"}
+    assert (await site.get("/v1/models", x_api_key=KEY)).status == 401
+    for query, kind in (
+        ("?limit=0", "invalid_request_error"),
+        ("?after_id=x", "invalid_request_error"),
+        ("/gpt", "not_found_error"),
+    ):
+        assert (await error_of(await site.get(f"/v1/models{query}", **version)))[1:] == (kind, "false")

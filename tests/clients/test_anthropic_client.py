@@ -1,4 +1,4 @@
-"""The package `anthropic` reads text, thinking, parallel tools, a refusal, an overloaded provider and a cut stream."""
+"""The package `anthropic` reads answers, failures, counts and models, and repeats no request that was repeated here."""
 
 from __future__ import annotations
 
@@ -15,9 +15,21 @@ import pytest
 
 from tests.clients.conftest import ROOT, running
 
+COUNT: Final = "/v1/messages/count_tokens"
 EXAMPLES: Final = ROOT / "examples_ndjson" / "anthropic_messages_input"
-OVERLOADED: Final = b'{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}'
-MODELS: Final = ("text", "thinking", "parallel-tools", "refusal", "truncated", "error", "overloaded")
+ERRORS: Final = {
+    "400": (400, "invalid_request_error", "BadRequestError"),
+    "401": (401, "authentication_error", "AuthenticationError"),
+    "403": (403, "permission_error", "PermissionDeniedError"),
+    "404": (404, "not_found_error", "NotFoundError"),
+    "429": (429, "rate_limit_error", "RateLimitError"),
+    "500": (500, "api_error", "InternalServerError"),
+    "529": (529, "overloaded_error", "OverloadedError"),
+}
+"""Model -> status and type of the provider's error, and what the client raises."""
+MODELS: Final = ("text", "thinking", "parallel-tools", "refusal", "truncated", "error", *ERRORS)
+LISTED: Final = {"claude-a": "Claude A", "claude-b": "Claude B", "claude-c": "claude-c"}
+RETRIES: Final = 1
 TIMEOUT_S: Final = 120
 
 pytestmark = pytest.mark.timeout(TIMEOUT_S)
@@ -26,17 +38,32 @@ pytestmark = pytest.mark.timeout(TIMEOUT_S)
 class _Provider(BaseHTTPRequestHandler):
     """Answers with the example that `model` names."""
 
-    calls: ClassVar[Counter[str]] = Counter()
+    calls: ClassVar[Counter[tuple[str, str]]] = Counter()
 
     def do_POST(self) -> None:
         model = json.loads(self.rfile.read(int(self.headers["content-length"])))["model"]
-        self.calls[model] += 1
-        is_up = model != "overloaded"
-        lines = (EXAMPLES / f"messages-{model}.ndjson").read_bytes().splitlines() if is_up else []
-        self.send_response(200 if is_up else 529)
-        self.send_header("content-type", "text/event-stream" if is_up else "application/json")
+        self.calls[self.path, model] += 1
+        if model in ERRORS:
+            status, kind, _ = ERRORS[model]
+            self._answer(status, {"type": "error", "error": {"type": kind, "message": "No."}})
+        elif self.path == COUNT:
+            self._answer(200, {"input_tokens": 7 + len(self.headers["anthropic-beta"])})
+        else:
+            lines = (EXAMPLES / f"messages-{model}.ndjson").read_bytes().splitlines()
+            self._send(200, "text/event-stream", b"".join(b"data: " + line + b"\n\n" for line in lines))
+
+    def do_GET(self) -> None:
+        models = [{"type": "model", "id": name, "display_name": LISTED[name]} for name in LISTED]
+        self._answer(200, {"data": models, "has_more": False})
+
+    def _answer(self, status: int, value: object) -> None:
+        self._send(status, "application/json", json.dumps(value).encode())
+
+    def _send(self, status: int, media_type: str, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("content-type", media_type)
         self.end_headers()
-        self.wfile.write(b"".join(b"data: " + line + b"\n\n" for line in lines) if is_up else OVERLOADED)
+        self.wfile.write(body)
 
     def log_message(self, *_arguments: Any) -> None:
         """Write nothing."""
@@ -50,7 +77,8 @@ def lines(python_clients: Path, tmp_path_factory: pytest.TempPathFactory) -> dic
     config = tmp_path_factory.mktemp("serve") / "projector.toml"
     config.write_text(
         f'[upstreams.claude]\napi = "anthropic_messages"\nbase_url = "http://127.0.0.1:{provider.server_port}/v1"\n'
-        '[passthrough]\nmessages = "claude"\n[retries]\nmax = 0\n',
+        f'[passthrough]\nmessages = "claude"\n[retries]\nmax = {RETRIES}\ninitial_backoff_s = 0.01\nbudget_share = 10\n'
+        "[circuit_breaker]\nfailures = 0\n",
         encoding="utf-8",
     )
     with running([sys.executable, "-m", "projector", "serve", "--port", "0", "--config", str(config)]) as url:
@@ -64,6 +92,8 @@ def lines(python_clients: Path, tmp_path_factory: pytest.TempPathFactory) -> dic
 
 
 WAYS: Final = ("streamed", "whole")
+CLIENT_RETRIES: Final = 2
+"""The default of the package."""
 EXPECTED: Final[dict[str, tuple[list[str], str]]] = {
     "text": (["text"], "end_turn"),
     "parallel-tools": (["tool_use", "tool_use"], "tool_use"),
@@ -85,12 +115,25 @@ def test_thinking_that_the_policy_shows_is_a_block(lines: dict[tuple[str, str], 
     assert (first["type"], bool(first["thinking"])) == ("thinking", True)
 
 
-@pytest.mark.parametrize("model", ["truncated", "error", "overloaded"])
-def test_a_failure_raises(lines: dict[tuple[str, str], Any], model: str) -> None:
-    assert all("raised" in lines[model, way] for way in WAYS), lines
+@pytest.mark.parametrize("model", ["truncated", "error"])
+def test_a_failure_in_the_stream_raises(lines: dict[tuple[str, str], Any], model: str) -> None:
+    """Nothing was repeated here, so the client repeats what it did not show."""
+    assert "raised" in lines[model, "streamed"]
     assert lines[model, "whole"]["raised"] == [529, "overloaded_error"]
+    assert _Provider.calls["/v1/messages", model] == 1 + CLIENT_RETRIES + 1
 
 
-def test_an_overloaded_provider_is_not_asked_again(lines: dict[tuple[str, str], Any]) -> None:
-    assert "raised" in lines["overloaded", "streamed"]
-    assert _Provider.calls["overloaded"] == len(WAYS)
+@pytest.mark.parametrize("model", ERRORS)
+def test_an_error_is_of_its_class_and_is_not_repeated(lines: dict[tuple[str, str], Any], model: str) -> None:
+    status, kind, raised = ERRORS[model]
+    for way in (*WAYS, "counted"):
+        line = lines[model, way]
+        assert (line["raised"], line["class"], line["has_id"]) == ([status, kind], raised, True), line
+    calls = 1 + RETRIES if status == 429 or status >= 500 else 1
+    assert [_Provider.calls[path, model] for path in ("/v1/messages", COUNT)] == [2 * calls, calls]
+
+
+def test_counts_and_models(lines: dict[tuple[str, str], Any]) -> None:
+    assert lines["text", "counted"]["result"]["tokens"] > 7
+    assert lines["", "listed"]["result"].pop("request_id")
+    assert lines["", "listed"]["result"] == {"names": LISTED}

@@ -219,6 +219,44 @@ def test_how_it_is_sent(profile: dict[str, Any], path: str, members: set[str], h
     assert ROW.headers("k", read) == headers
 
 
+@pytest.mark.parametrize(
+    ("platform", "path", "more"),
+    [
+        ("direct", "/messages/count_tokens", {}),
+        (
+            "vertex",
+            "/publishers/anthropic/models/count-tokens:rawPredict",
+            {"anthropic_version": "vertex-2023-10-16"},
+        ),
+        ("bedrock", None, {}),
+    ],
+)
+def test_how_a_count_is_sent(platform: str, path: str | None, more: dict[str, str]) -> None:
+    body = {"model": "claude-x@1", "messages": []}
+    assert ROW.counting is not None
+    sent = ROW.counting.outgoing(body, profile_of("anthropic_messages", {"platform": platform}))
+    assert (sent and (sent.path, sent.body)) == (path and (path, {**more, **body}))
+
+
+@pytest.mark.parametrize(
+    ("listed", "created"),
+    [
+        ({"created_at": "2026-10-21T00:00:00Z"}, 1_792_540_800),
+        ({"created_at": "2026-10-21"}, 1_792_540_800),
+        ({"created_at": "soon"}, 0),
+        ({"created_at": 7}, 0),
+        ({"created": 7}, 7),
+        ({"created_at": "0001-01-01T00:00:00+14:00"}, 0),
+    ],
+)
+def test_when_a_model_was_made(listed: dict[str, Any], created: int) -> None:
+    assert ROW.models is not None
+    assert ROW.models.entries is not None
+    [model] = ROW.models.entries({"data": [{"id": "m", **listed}]})
+    assert isinstance(model, dict)
+    assert max(0, model["created"]) == created
+
+
 # frames of Bedrock
 
 

@@ -22,5 +22,6 @@ DIALECT: Final = Dialect(
         error="ErrorPayload",
         error_statuses=tuple(sorted(TYPE_STATUSES.values())),
         schema="message.schema.json",
+        has_should_retry=True,
     ),
 )

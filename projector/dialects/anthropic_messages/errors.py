@@ -33,7 +33,9 @@ def type_of(status: int) -> str:
     return _STATUS_TYPES.get(status, OVERLOADED if status == 503 else other)  # noqa: PLR2004
 
 
-def stream_error(code: str, message: str, reported: str | None = None, *, is_retryable: bool = False) -> dict[str, Any]:
+def stream_error(
+    code: str, message: str, reported: str | None = None, *, is_retryable: bool = False, request_id: str = ""
+) -> dict[str, Any]:
     """Return the event of a failed stream, from clean members.
 
     Args:
@@ -41,14 +43,16 @@ def stream_error(code: str, message: str, reported: str | None = None, *, is_ret
         message: what may be shown of it.
         reported: the provider's type of the error.
         is_retryable: whether the same request may succeed. Clients repeat an `overloaded_error`.
+        request_id: ID of the request, if the client knows it.
     """
     named = next((name for name in (reported, code) if name in TYPE_STATUSES), None)
     error_type = named or type_of(status_of(code, reported))
     if error_type == "api_error" and is_retryable:
         error_type = OVERLOADED
-    return error_event(error_type, message)
+    return error_event(error_type, message, request_id)
 
 
-def error_event(error_type: str, message: str) -> dict[str, Any]:
+def error_event(error_type: str, message: str, request_id: str = "") -> dict[str, Any]:
     """Return an error as an event, which is also the body of an error response."""
-    return {"type": "error", "error": {"type": error_type, "message": message}}
+    event = {"type": "error", "error": {"type": error_type, "message": message}}
+    return {**event, "request_id": request_id} if request_id else event

@@ -79,6 +79,7 @@ class MessageStream:
         self.has_ended = False
         """Whether the last response has ended."""
         self._input_tokens = options.input_tokens
+        self._request_id = options.request_id
         self._model = UNKNOWN
         self._has_begun = False
 
@@ -86,6 +87,11 @@ class MessageStream:
         """Read the model from `response.meta`. That of the first response is kept."""
         if self._model == UNKNOWN:
             self._model = meta.get("model", UNKNOWN)
+
+    def fail(self, code: str, message: str, reported: str | None, *, is_retryable: bool = False) -> None:
+        """Write the error that ends the stream."""
+        found = stream_error(code, message, reported, is_retryable=is_retryable, request_id=self._request_id)
+        self.events.append(found)
 
     def begin(self, frame: Frame) -> None:
         """Write the first event, once."""
@@ -277,7 +283,7 @@ def on_final(stream: MessageStream, frame: Frame) -> None:
     if status == "failed":
         fault, reported = FAULTS["provider_error"], stream.provider_error
         code, message = reported.get("code") or reason or fault.code, reported.get("message", fault.message)
-        stream.events.append(stream_error(code, message, reported.get("type")))
+        stream.fail(code, message, reported.get("type"))
         return
     for member in (_RESPONSE_TEXT, _REFUSAL_TEXT):
         if member not in stream.texts and final.get(member):
@@ -304,7 +310,7 @@ def on_error(stream: MessageStream, frame: Frame) -> None:
     error = frame["error"]
     is_reported = error["source"] == "provider" and error["code"] not in FAULTS
     reported = stream.provider_error.get("type") if is_reported else None
-    stream.events.append(stream_error(error["code"], error["message"], reported, is_retryable=error["is_retryable"]))
+    stream.fail(error["code"], error["message"], reported, is_retryable=error["is_retryable"])
 
 
 def on_provider_error(stream: MessageStream, frame: Frame) -> None:

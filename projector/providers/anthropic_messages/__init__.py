@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from projector._registry import lazy
-from projector.providers.descriptor import ModelLists, PassthroughRoute, Provider
+from projector.providers.descriptor import ModelLists, PassthroughRoute, Provider, TokenCounting
 
 PROVIDER: Final = Provider(
     title="Anthropic Messages",
@@ -26,7 +26,14 @@ PROVIDER: Final = Provider(
     body_readers={
         "application/vnd.amazon.eventstream": lazy("projector.providers.anthropic_messages.aws_frames:AwsFrames")
     },
-    models=ModelLists("/models", {"limit": "1000"}),
+    models=ModelLists(
+        "/models", {"limit": "1000"}, lazy("projector.providers.anthropic_messages.messages_http:listed_models")
+    ),
+    counting=TokenCounting(
+        "/v1/messages/count_tokens",
+        "Count the tokens of a message's request (Messages API of Anthropic).",
+        lazy("projector.providers.anthropic_messages.messages_http:counting"),
+    ),
     passthrough=PassthroughRoute(
         "messages",
         "/v1/messages",

@@ -1,11 +1,13 @@
-"""How requests of the Messages API are sent: headers, and where the model is."""
+"""How requests of the Messages API are sent: headers, where the model is, token counts, and the list of models."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Final
 from urllib.parse import quote
 
+from projector.core import canonical as read
 from projector.providers.anthropic_messages.messages_profile import MessagesProfile
 from projector.providers.descriptor import Outgoing, bearer
 
@@ -40,3 +42,28 @@ def outgoing(body: Mapping[str, object], profile: MessagesProfile) -> Outgoing:
     betas = {"anthropic_beta": list(profile.betas)} if profile.betas else {}
     sent = {"anthropic_version": BODY_VERSIONS["bedrock"], **betas, **rest}
     return Outgoing(f"/{model}/invoke-with-response-stream", sent)
+
+
+def counting(body: Mapping[str, object], profile: MessagesProfile) -> Outgoing | None:
+    """Return what is sent to count the tokens of a body; None for Bedrock, which does not count them."""
+    if profile.platform == "bedrock":
+        return None
+    if profile.platform == "vertex":
+        path = "/publishers/anthropic/models/count-tokens:rawPredict"
+        return Outgoing(path, {"anthropic_version": BODY_VERSIONS["vertex"], **body})
+    return Outgoing("/messages/count_tokens", body)
+
+
+def listed_models(value: object) -> Iterator[object]:
+    """Yield the models of a list, with the seconds of `created_at`; compatible servers send `created`."""
+    for model in read.mappings(value, "data") if read.is_mapping(value) else []:
+        yield {"created": _seconds(model.get("created_at")), **model}
+
+
+def _seconds(value: object) -> int:
+    """Return the seconds since 1970 of an RFC 3339 time, 0 for anything else."""
+    try:
+        moment = datetime.fromisoformat(value) if isinstance(value, str) else datetime.fromtimestamp(0, UTC)
+        return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
+    except (ValueError, OverflowError):
+        return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -22,6 +23,10 @@ _VALUE_BYTES: Final = 4
 """Quotes, and the mark before or after a value."""
 _BYTES_PER_TOKEN: Final = 4
 """Of English text and of JSON; other texts have fewer."""
+_BASE64: Final = re.compile(r"(?:data:[^,]{0,200},)?[A-Za-z0-9+/_-]{2000}")
+"""Start of an image or document, which may be a data URL. Other texts of this length have blanks or punctuation."""
+_FILE_BYTES: Final = 1_600 * _BYTES_PER_TOKEN
+"""In place of the bytes of a file: models read a large image as about 1,600 tokens."""
 _OUTPUT_LIMITS: Final = ("max_output_tokens", "max_completion_tokens", "max_tokens")
 _NOT_PROCESSED: Final = ("upstream_http_", "upstream_unavailable", "upstream_unreachable", "upstream_timeout_connect")
 """Codes of requests that a provider did not process."""
@@ -102,17 +107,26 @@ def _reported_tokens(usage: Mapping[str, int]) -> int:
     return max(usage.get("total_tokens", 0), usage.get("input_tokens", 0) + usage.get("output_tokens", 0))
 
 
-def input_tokens(body: Mapping[str, object]) -> int:
-    """Return the tokens of a body by its size; it is not read any further than to the most that counts."""
+def input_tokens(body: Mapping[str, object], most: int = INPUT_MAX, *, has_flat_files: bool = False) -> int:
+    """Return the tokens of a body by its size.
+
+    Args:
+        body: a request.
+        most: the highest result; nothing is read beyond it.
+        has_flat_files: whether an image or a document counts the same whatever its size. A caller that is limited could
+            have its text taken for one.
+    """
     n_bytes = 0
     values: list[object] = [body]
-    while values and n_bytes < INPUT_MAX * _BYTES_PER_TOKEN:
+    while values and n_bytes < most * _BYTES_PER_TOKEN:
         value = values.pop()
         n_bytes += _VALUE_BYTES
-        if isinstance(value, str):
+        if has_flat_files and isinstance(value, str) and _BASE64.match(value):
+            n_bytes += _FILE_BYTES
+        elif isinstance(value, str):
             n_bytes += len(value) if value.isascii() else len(value.encode(errors="surrogatepass"))
         elif isinstance(value, Mapping):
             values += (*value, *value.values())
         elif isinstance(value, list):
             values += value
-    return min(n_bytes // _BYTES_PER_TOKEN, INPUT_MAX)
+    return min(n_bytes // _BYTES_PER_TOKEN, most)

@@ -1,23 +1,21 @@
-"""Authentication of callers: an API key or a signed token as bearer, on `/v1/messages` also in `x-api-key`."""
+"""Authentication of callers: an API key or a signed token as bearer, of clients of Anthropic also in `x-api-key`."""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
 from projector.server.config.settings import Auth
+from projector.server.http.api_paths import is_anthropic
 from projector.server.http.problems import problem
 from projector.server.telemetry.request_facts import facts_of
 
 if TYPE_CHECKING:
     from projector.server.http.token_verifier import TokenVerifier
-
-ANTHROPIC_PREFIX: Final = "/v1/messages"
-"""Start of the paths whose clients send a key as `x-api-key`."""
 
 
 class Authenticator:
@@ -50,8 +48,7 @@ class Authenticator:
             client = scope.get("client")
             return f"address:{client[0]}" if client else "address:"
         headers = Headers(scope=scope)
-        is_anthropic = scope["path"].removeprefix(scope.get("root_path", "")).startswith(ANTHROPIC_PREFIX)
-        own = f"bearer {headers.get('x-api-key', '')}" if is_anthropic else ""
+        own = f"bearer {headers.get('x-api-key', '')}" if is_anthropic(scope) else ""
         kind, _, credential = headers.get("authorization", own).partition(" ")
         if kind.lower() != "bearer" or not credential:
             raise problem("unauthenticated")

@@ -1,7 +1,7 @@
-"""Error responses: OpenAI's error object on `/v1/...` (CONTRACT D38), Anthropic's on `/v1/messages`, else a problem.
+"""Error responses: OpenAI's error object on `/v1/...` (CONTRACT D38), Anthropic's for its clients, else a problem.
 
-On `/v1/...` a provider's failure keeps its status. SDKs of OpenAI heed `x-should-retry`: without it they would repeat
-what this server has already repeated.
+On `/v1/...` a provider's failure keeps its status. The SDKs of OpenAI and Anthropic heed `x-should-retry`: without it
+they would repeat what this server has already repeated.
 """
 
 from __future__ import annotations
@@ -16,15 +16,10 @@ from starlette.types import Scope
 from projector.contracts import codec
 from projector.dialects.anthropic_messages import errors as anthropic_errors
 from projector.dialects.openai_errors import status_of, type_of
+from projector.server.http.api_paths import is_anthropic, is_openai
 from projector.server.http.problems import ErrorResponse, Problem, problem_of, problem_response, request_id
 from projector.server.telemetry.request_facts import facts_of
 from projector.server.upstream.protocol import ProviderFailure
-
-OPENAI_PREFIX: Final = "/v1/"
-"""Start of the paths of the OpenAI APIs."""
-
-ANTHROPIC_PATHS: Final = ("/v1/messages", "/v1/messages/count_tokens")
-"""Paths of the Anthropic API."""
 
 STATUSES: Final[Mapping[str, int]] = {"invalid_request": 400, "unknown_dialect": 400}
 """Code of a problem -> status that the OpenAI API has for it, if it is another one."""
@@ -49,25 +44,22 @@ async def respond(request: Request, error: Exception) -> Response:
     form: ErrorForm | None = scope.get(ERROR_FORM)
     if form is not None:
         return form(found, scope)
-    if _path(scope) in ANTHROPIC_PATHS:
+    if is_anthropic(scope):
         return anthropic_response(found, scope)
-    return (openai_response if _is_openai(scope) else problem_response)(found, scope)
+    return (openai_response if is_openai(scope) else problem_response)(found, scope)
+
+
+def answer_headers(scope: Scope) -> dict[str, str]:
+    """Return the headers of a JSON answer; clients of Anthropic read the ID of the request in a header of theirs."""
+    own = request_id(scope)
+    return {"cache-control": "no-store", "x-request-id": own, **({"request-id": own} if is_anthropic(scope) else {})}
 
 
 def response_status(problem: Problem, scope: Scope) -> int:
     """Return the status of the response to a problem."""
-    if not _is_openai(scope):
-        return problem.status.value
-    return _error(problem)[0]
-
-
-def _is_openai(scope: Scope) -> bool:
-    return _path(scope).startswith(OPENAI_PREFIX)
-
-
-def _path(scope: Scope) -> str:
-    path: str = scope["path"]
-    return path.removeprefix(scope.get("root_path", ""))
+    if is_anthropic(scope):
+        return _anthropic_error(problem)[0]
+    return _error(problem)[0] if is_openai(scope) else problem.status.value
 
 
 def openai_response(problem: Problem, scope: Scope) -> Response:
@@ -77,16 +69,23 @@ def openai_response(problem: Problem, scope: Scope) -> Response:
 
 
 def anthropic_response(problem: Problem, scope: Scope) -> Response:
-    """Return a problem as an error response of the Anthropic API, whose types are fewer."""
+    """Return a problem as an error response of the Anthropic API, which always says whether to repeat the request."""
+    status, kind, message = _anthropic_error(problem)
+    response = _response(problem, scope, status, anthropic_errors.error_event(kind, message, request_id(scope)))
+    should_retry = problem.is_retryable if problem.should_retry is None else problem.should_retry
+    response.headers["x-should-retry"] = str(should_retry).lower()
+    return response
+
+
+def _anthropic_error(problem: Problem) -> tuple[int, str, str]:
+    """Return status, type and message of an error of the Anthropic API, which has 529 in place of 503."""
     status, error = _error(problem)
-    kind, message = str(error["type"]), str(error["message"])
+    kind = str(error["type"])
     if kind not in anthropic_errors.TYPE_STATUSES or problem.failure is None:
         kind = anthropic_errors.type_of(status)
-    own = request_id(scope)
-    body = {**anthropic_errors.error_event(kind, message), "request_id": own}
-    response = _response(problem, scope, status, body)
-    response.headers["request-id"] = own
-    return response
+    if kind == anthropic_errors.OVERLOADED:
+        status = anthropic_errors.TYPE_STATUSES[kind]
+    return status, kind, str(error["message"])
 
 
 def _error(problem: Problem) -> tuple[int, dict[str, object]]:
@@ -94,7 +93,7 @@ def _error(problem: Problem) -> tuple[int, dict[str, object]]:
 
 
 def _response(problem: Problem, scope: Scope, status: int, body: Mapping[str, object]) -> Response:
-    headers = {"cache-control": "no-store", "x-request-id": request_id(scope)} | problem.headers
+    headers = answer_headers(scope) | problem.headers
     if problem.has_default_wait:
         headers.pop("retry-after", None)  # some clients retry only because of it
     if problem.should_retry is not None:

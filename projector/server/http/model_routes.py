@@ -1,12 +1,14 @@
-"""`/v1/models`, in the form of the OpenAI API, and the answer to what is not served below `/v1/`."""
+"""`/v1/models`, in the form of OpenAI or of Anthropic, and the answer to what is not served below `/v1/`."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import anyio
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Match, Route
@@ -17,14 +19,22 @@ from projector.providers import PROVIDERS
 from projector.redaction.redactor import Redactor
 from projector.server.catalog import AgentBinding, Catalog, unknown_model
 from projector.server.config.agent_settings import PASSTHROUGH_APIS
-from projector.server.http.problems import problem, request_id
+from projector.server.http.api_paths import is_anthropic
+from projector.server.http.error_responses import answer_headers
+from projector.server.http.problems import problem
 from projector.server.http.site import Site
+from projector.server.streaming.session import ANTHROPIC
 from projector.server.upstream.model_lists import ModelLists
 from projector.server.upstream.protocol import Model
 
 UNNAMED: Final = "system"
 """Owner of a model whose owner is withheld."""
 
+PAGE: Final = 20
+PAGE_MAX: Final = 1000
+"""Models of a page of the Anthropic API: by default, and at most."""
+
+_LAST_SECOND: Final = int(datetime(9999, 12, 31, tzinfo=UTC).timestamp())
 _PATH_MAX_CHARS: Final = 200
 
 
@@ -44,6 +54,8 @@ class ModelRoutes:
 
     async def _list(self, request: Request) -> Response:
         models = await self._models(request)
+        if is_anthropic(request.scope):
+            return _json(_page([*models.values()], request.query_params), request)
         return _json({"object": "list", "data": [_entry(model) for model in models.values()]}, request)
 
     async def _retrieve(self, request: Request) -> Response:
@@ -51,12 +63,20 @@ class ModelRoutes:
         model = (await self._models(request)).get(model_id)
         if model is None:
             raise unknown_model(model_id)
-        return _json(_entry(model), request)
+        return _json((_anthropic_entry if is_anthropic(request.scope) else _entry)(model), request)
 
     async def _models(self, request: Request) -> dict[str, Model]:
-        """Return the models of every upstream that a passthrough route may choose, by ID; the first upstream counts."""
+        """Return the models of every upstream that a passthrough route may choose, by ID; the first upstream counts.
+
+        A client of Anthropic gets those of the route of its API.
+        """
         _, grant = await self._site.grant(request.scope)
-        routes = [route for name, route in self._catalog.passthrough.items() if grant.allows_route(name)]
+        served = self._catalog.passthrough
+        if is_anthropic(request.scope):
+            served = {name: route for name, route in served.items() if route.api == ANTHROPIC}
+            if not served:
+                return {}
+        routes = [route for name, route in served.items() if grant.allows_route(name)]
         if not routes:
             raise problem("permission_denied")
         bindings = {one.provider.name: one for route in routes for one in route.bindings}
@@ -83,7 +103,10 @@ class ModelRoutes:
         listed = await self._lists.of(provider.name, provider.upstream)
         clean = binding.redactor
         return [
-            model._replace(owned_by=model.owned_by if _is_public(model.owned_by, clean) else UNNAMED)
+            model._replace(
+                owned_by=model.owned_by if _is_public(model.owned_by, clean) else UNNAMED,
+                title=model.title if clean.text(model.title).value == model.title else "",
+            )
             for model in listed
             if clean.text(model.id).value == model.id
         ]
@@ -98,15 +121,47 @@ def _entry(model: Model) -> dict[str, Any]:
     return {"id": model.id, "object": "model", "created": model.created, "owned_by": model.owned_by}
 
 
+def _anthropic_entry(model: Model) -> dict[str, Any]:
+    created = datetime.fromtimestamp(min(model.created, _LAST_SECOND), UTC)
+    return {
+        "type": "model",
+        "id": model.id,
+        "display_name": model.title or model.id,
+        "created_at": created.isoformat().replace("+00:00", "Z"),  # 1970 is the API's own value for an unknown date
+        "lifecycle": "active",
+    }
+
+
+def _page(models: list[Model], query: QueryParams) -> dict[str, Any]:
+    """Return a page of the Anthropic API; raise `Problem` if its parameters are invalid."""
+    limit = query.get("limit", str(PAGE))
+    if not re.fullmatch("[0-9]{1,4}", limit, re.ASCII) or not 1 <= int(limit) <= PAGE_MAX:
+        raise problem("invalid_request", f"`limit` must be a number from 1 to {PAGE_MAX}.", param="limit")
+    places = {model.id: place for place, model in enumerate(models)}
+    for name in ("after_id", "before_id"):
+        if name in query and query[name] not in places:
+            raise problem("invalid_request", f"`{name}` must be the `id` of a model of the list.", param=name)
+    size, is_backwards = int(limit), "before_id" in query
+    found = models[: places[query["before_id"]]] if is_backwards else models
+    found = found[places[query["after_id"]] + 1 :] if "after_id" in query else found
+    page = found[-size:] if is_backwards else found[:size]
+    return {
+        "data": [_anthropic_entry(model) for model in page],
+        "has_more": len(found) > size,
+        "first_id": page[0].id if page else None,
+        "last_id": page[-1].id if page else None,
+    }
+
+
 def _json(value: object, request: Request) -> Response:
-    headers = {"cache-control": "no-store", "x-request-id": request_id(request.scope)}
-    return Response(codec.dumps(value), headers=headers, media_type="application/json")
+    return Response(codec.dumps(value), headers=answer_headers(request.scope), media_type="application/json")
 
 
 _SETTINGS: Final = {
-    route.path: f"To serve it, set `passthrough.{name}` to the name of an upstream."
+    row.path: f"To serve it, set `passthrough.{name}` to the name of an upstream."
     for name, api in PASSTHROUGH_APIS.items()
-    if (route := PROVIDERS[api].passthrough) is not None
+    for row in (PROVIDERS[api].passthrough, PROVIDERS[api].counting)
+    if row is not None
 }
 """Path of a route of the providers' APIs -> how to turn it on."""
 _ANY_SETTING: Final = "To serve the OpenAI API, name an upstream in the table `[passthrough]`."

@@ -17,13 +17,30 @@ from projector.dialects.ag_ui.conversation import RunAgentInput
 from projector.dialects.ai_sdk.conversation import ChatInput
 from projector.dialects.descriptor import AI_SDK_LEVELS
 from projector.providers import PROVIDERS
-from projector.server.control.rate_limits import HEADERS as RATE_HEADERS
+from projector.server.http.openapi_apis import (
+    ANTHROPIC_ERROR,
+    ANTHROPIC_ERROR_REF,
+    ANTHROPIC_HEADERS,
+    ANTHROPIC_SECURITY,
+    ANTHROPIC_STATUSES,
+    API_PATHS,
+    ERROR_HEADERS,
+    LIMIT_HEADERS,
+    NUMBER,
+    OPENAI_ERROR,
+    OPENAI_ERROR_REF,
+    OPENAI_STATUSES,
+    SCHEMAS,
+    SECURITY,
+    SECURITY_SCHEMES,
+    TEXT_HEADER,
+    Schema,
+    json_content,
+    parameter,
+)
 from projector.server.http.problems import PROBLEMS
 from projector.server.http.requests import ChatRequest, WorkflowRequest
-
-Schema = Mapping[str, Any]
-
-SCHEMAS: Final = "#/components/schemas/"
+from projector.server.streaming.session import ANTHROPIC
 
 _PROBLEM_MEMBERS: Final[Schema] = {
     **{name: {"type": "string"} for name in ("type", "title", "detail", "instance", "request_id")},
@@ -36,46 +53,14 @@ _PROBLEM_RESPONSE: Final[Schema] = {
     "description": "Problem document (RFC 9457).",
     "content": {"application/problem+json": {"schema": {"$ref": f"{SCHEMAS}Problem"}}},
 }
-_TEXT_HEADER: Final[Schema] = {"schema": {"type": "string"}}
-_RATE_HEADERS: Final[Schema] = {
-    name: {**_TEXT_HEADER, "description": "Present if the caller has such a limit."} for name in RATE_HEADERS
-}
 _HEADERS: Final[Schema] = {
-    **_RATE_HEADERS,
-    "x-stream-id": {**_TEXT_HEADER, "description": "ID of the stream."},
-    "x-run-id": {**_TEXT_HEADER, "description": "ID of an AG-UI run, if it is ASCII."},
-    "location": {**_TEXT_HEADER, "description": "Address of the stream, if it is stored."},
-    "x-request-id": _TEXT_HEADER,
+    **LIMIT_HEADERS,
+    "x-stream-id": {**TEXT_HEADER, "description": "ID of the stream."},
+    "x-run-id": {**TEXT_HEADER, "description": "ID of an AG-UI run, if it is ASCII."},
+    "location": {**TEXT_HEADER, "description": "Address of the stream, if it is stored."},
+    "x-request-id": TEXT_HEADER,
 }
-_OPENAI_MEMBERS: Final[Schema] = {
-    "message": {"type": "string"},
-    "type": {"type": "string"},
-    "param": {"type": ["string", "null"], "description": "Member of the request."},
-    "code": {"type": ["string", "null"]},
-}
-_OPENAI_ERROR: Final[Schema] = {
-    "type": "object",
-    "required": ["error"],
-    "properties": {
-        "error": {"type": "object", "required": list(_OPENAI_MEMBERS), "properties": _OPENAI_MEMBERS},
-    },
-}
-_OPENAI_ERROR_REF: Final[Schema] = {"$ref": f"{SCHEMAS}OpenAIError"}
-_ERROR_HEADERS: Final[Schema] = {
-    **_RATE_HEADERS,
-    "x-should-retry": {
-        "schema": {"enum": ["true", "false"]},
-        "description": "`false` if a retry cannot help, `true` after the wait for a rate limit.",
-    },
-    "x-request-id": _TEXT_HEADER,
-}
-_OPENAI_STATUSES: Final = (
-    *("400", "401", "403", "404", "408", "409", "413", "415", "422", "429"),
-    *("500", "502", "503", "504", "4XX", "5XX"),
-)
-"""The last two stand for other statuses of providers."""
 _TEXT: Final[Schema] = {"description": "OK", "content": {"text/plain": {"schema": {"type": "string"}}}}
-_SECURITY: Final[list[dict[str, list[str]]]] = [{"bearer": []}, {}]
 _STREAM_PROBLEMS: Final = (400, 401, 403, 404, 408, 410, 413, 415, 422, 429, 500, 502, 503, 504)
 
 
@@ -83,7 +68,9 @@ class _StreamRoute(NamedTuple):
     summary: str
     body: Schema
     is_passthrough: bool = False
-    """Whether the route is that of an OpenAI API: JSON responses, errors in its shape."""
+    """Whether the route is that of a provider's API: JSON responses, errors in its shape."""
+    is_anthropic: bool = False
+    """Whether that API is Anthropic's."""
 
 
 def _problems(*statuses: int) -> dict[str, Any]:
@@ -92,11 +79,6 @@ def _problems(*statuses: int) -> dict[str, Any]:
 
 def _response(description: str, content: Schema) -> dict[str, Any]:
     return {"description": description, "headers": _HEADERS, "content": content}
-
-
-def _parameter(name: str, location: str, schema: Schema, description: str) -> dict[str, Any]:
-    parameter = {"name": name, "in": location, "schema": {"type": "string", **schema}, "description": description}
-    return parameter | ({"required": True} if location == "path" else {})
 
 
 def _passthrough(required: str) -> dict[str, Any]:
@@ -112,34 +94,6 @@ def _get(summary: str, response: Schema, *statuses: int) -> dict[str, Any]:
     return {"get": {"summary": summary, "responses": {"200": response, **_problems(*statuses)}}}
 
 
-_MODEL: Final[Schema] = {
-    "type": "object",
-    "required": ["id", "object", "created", "owned_by"],
-    "properties": {
-        "id": {"type": "string"},
-        "object": {"const": "model"},
-        "created": {"type": "integer", "description": "Seconds since 1970; 0 if it is not known."},
-        "owned_by": {"type": "string"},
-    },
-}
-_MODELS: Final[Schema] = {
-    "type": "object",
-    "required": ["object", "data"],
-    "properties": {"object": {"const": "list"}, "data": {"type": "array", "items": _MODEL}},
-}
-
-
-def _models(summary: str, schema: Schema, *statuses: str, **more: Any) -> dict[str, Any]:
-    """Return the path item of a route of the OpenAI API that does not stream."""
-    error = {"description": "Error.", "content": _json([_OPENAI_ERROR_REF])}
-    responses = {"200": {"description": "OK", "content": _json([schema])}, **dict.fromkeys(statuses, error)}
-    return {"get": {"summary": summary, "responses": responses, "security": _SECURITY, **more}}
-
-
-def _json(schemas: list[Any]) -> dict[str, Any]:
-    return {"application/json": {"schema": schemas[0] if len(schemas) == 1 else {"anyOf": schemas}}}
-
-
 _STREAMS: Final[Mapping[str, _StreamRoute]] = {
     "/api/v1/chat/stream": _StreamRoute("Send a message to an agent.", {"$ref": f"{SCHEMAS}ChatRequest"}),
     "/api/v1/ag-ui/{agent}": _StreamRoute("Run an agent over AG-UI.", {"$ref": f"{SCHEMAS}RunAgentInput"}),
@@ -148,12 +102,14 @@ _STREAMS: Final[Mapping[str, _StreamRoute]] = {
         "Run a workflow.", {"$ref": f"{SCHEMAS}WorkflowRequest"}
     ),
     **{
-        route.path: _StreamRoute(route.summary, _passthrough(route.required), is_passthrough=True)
-        for provider in PROVIDERS.values()
+        route.path: _StreamRoute(
+            route.summary, _passthrough(route.required), is_passthrough=True, is_anthropic=name == ANTHROPIC
+        )
+        for name, provider in PROVIDERS.items()
         if (route := provider.passthrough) is not None
     },
 }
-_STREAM_ID: Final = _parameter("stream_id", "path", {}, "Value of the `x-stream-id` header of the stream.")
+_STREAM_ID: Final = parameter("stream_id", "path", {}, "Value of the `x-stream-id` header of the stream.")
 _STREAM: Final[Schema] = {
     "type": "object",
     "required": ["stream_id", "status", "last_event_id", "created_at", "dialect", "dialects"],
@@ -170,27 +126,26 @@ _STREAM: Final[Schema] = {
         **{name: {"type": "string"} for name in ("agent", "workflow", "conversation_id")},
     },
 }
-_NUMBER: Final[Schema] = {"type": "string", "pattern": "^[0-9]{1,15}$"}
-_RESPONSE_ID: Final = _parameter("response_id", "path", {}, "ID of a response.")
 _RUNS: Final = "/api/v1/ag-ui/{agent}"
 _CHAT_STREAM: Final = "/api/v1/ai-sdk/{agent}/{chat_id}/stream"
 _CHAT: Final = [
-    _parameter("agent", "path", {}, "Name in the server's configuration."),
-    _parameter("chat_id", "path", {}, "The `id` of the chat's requests."),
+    parameter("agent", "path", {}, "Name in the server's configuration."),
+    parameter("chat_id", "path", {}, "The `id` of the chat's requests."),
 ]
 _PATHS: Final[Mapping[str, Schema]] = {
+    **API_PATHS,
     "/api/v1/streams/{stream_id}": {
         "get": {
             "summary": "State of a stored stream.",
             "parameters": [_STREAM_ID],
-            "responses": {"200": {"description": "OK", "content": _json([_STREAM])}, **_problems(401, 404, 503)},
-            "security": _SECURITY,
+            "responses": {"200": {"description": "OK", "content": json_content([_STREAM])}, **_problems(401, 404, 503)},
+            "security": SECURITY,
         },
         "delete": {
             "summary": "Cancel a stream, and delete what is stored of it.",
             "parameters": [_STREAM_ID],
             "responses": {"204": {"description": "Deleted."}, **_problems(401, 404, 503)},
-            "security": _SECURITY,
+            "security": SECURITY,
         },
     },
     "/api/v1/streams/{stream_id}/cancel": {
@@ -198,7 +153,7 @@ _PATHS: Final[Mapping[str, Schema]] = {
             "summary": "Cancel a stream, wherever it runs. Idempotent.",
             "parameters": [_STREAM_ID],
             "responses": {"204": {"description": "Cancelled, or already ended."}, **_problems(401, 404, 503)},
-            "security": _SECURITY,
+            "security": SECURITY,
         }
     },
     "/api/v1/ai-sdk/{agent}/{chat_id}/stop": {
@@ -206,34 +161,9 @@ _PATHS: Final[Mapping[str, Schema]] = {
             "summary": "Cancel the running answer of a chat. Idempotent.",
             "parameters": _CHAT,
             "responses": {"204": {"description": "Cancelled, or nothing runs."}, **_problems(401, 403, 404, 503)},
-            "security": _SECURITY,
+            "security": SECURITY,
         }
     },
-    "/v1/responses/{response_id}": _models(
-        "Read a stored response, or its events with `stream=true`.",
-        {"type": "object"},
-        *("400", "401", "403", "404", "410", "429", "503"),
-        parameters=[
-            _RESPONSE_ID,
-            _parameter("stream", "query", {"enum": ["true", "false"]}, "Whether to respond with events."),
-            _parameter("starting_after", "query", _NUMBER, "`sequence_number` of the last event that the client has."),
-        ],
-    ),
-    "/v1/responses/{response_id}/cancel": {
-        "post": _models(
-            "Cancel a response. Idempotent.",
-            {"type": "object"},
-            *("401", "403", "404", "410", "429", "503"),
-            parameters=[_RESPONSE_ID],
-        )["get"]
-    },
-    "/v1/models": _models("List the models that the caller may use.", _MODELS, "401", "403", "503"),
-    "/v1/models/{model}": _models(
-        "Describe a model.",
-        _MODEL,
-        *("401", "403", "404", "503"),
-        parameters=[_parameter("model", "path", {}, "ID of a model; it may contain slashes.")],
-    ),
     "/livez": _get("Check that the process is running.", _TEXT),
     "/healthz": _get("Check that the process is running (alias of `/livez`).", _TEXT),
     "/readyz": _get("Check that new streams are accepted.", _TEXT, 503),
@@ -243,6 +173,9 @@ _PATHS: Final[Mapping[str, Schema]] = {
         {"description": "OpenAPI document.", "content": {"application/json": {"schema": {"type": "object"}}}},
     ),
 }
+
+
+_ERROR_SCHEMAS: Final = {"Problem": _PROBLEM, "OpenAIError": OPENAI_ERROR, "AnthropicError": ANTHROPIC_ERROR}
 
 
 def document(
@@ -266,8 +199,8 @@ def document(
             "info": {"title": "public-stream-projector", "version": __version__},
             "paths": {path: _item(path, names, items) for path, names in routes.items()},
             "components": {
-                "schemas": components | dict(schemas or {}) | {"Problem": _PROBLEM, "OpenAIError": _OPENAI_ERROR},
-                "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
+                "schemas": components | dict(schemas or {}) | _ERROR_SCHEMAS,
+                "securitySchemes": SECURITY_SCHEMES,
             },
         }
     )
@@ -333,8 +266,8 @@ def _events_item(dialects: Collection[str]) -> dict[str, Any]:
     )
     parameters = [
         _STREAM_ID,
-        _parameter("after", "query", number, about),
-        _parameter("Last-Event-ID", "header", number, "The same, if `after` is missing."),
+        parameter("after", "query", number, about),
+        parameter("Last-Event-ID", "header", number, "The same, if `after` is missing."),
         *_options(dialects),
     ]
     content = {"text/event-stream": {"schema": _message(dialects)}}
@@ -344,22 +277,22 @@ def _events_item(dialects: Collection[str]) -> dict[str, Any]:
         **_problems(400, 401, 404, 410, 422, 429, 503),
     }
     summary = "Read a stored stream after an event, while it runs or later."
-    return {"get": {"summary": summary, "parameters": parameters, "responses": responses, "security": _SECURITY}}
+    return {"get": {"summary": summary, "parameters": parameters, "responses": responses, "security": SECURITY}}
 
 
 def _run_item(dialects: Collection[str]) -> dict[str, Any]:
     about = "`id` of the last event that the client has. The run goes on after it, and is not started again."
-    last = _parameter("Last-Event-ID", "header", _NUMBER, about)
+    last = parameter("Last-Event-ID", "header", NUMBER, about)
     start = _stream(_RUNS, dialects)["post"]
     agent, *others = start["parameters"]
-    run_id = _parameter("runId", "query", {"minLength": 1}, "ID of the run, as in the request that started it.")
-    offset = _parameter("offset", "query", {"pattern": "^(-1|[0-9]{1,15})$"}, "The same without that header; -1: none.")
+    run_id = parameter("runId", "query", {"minLength": 1}, "ID of the run, as in the request that started it.")
+    offset = parameter("offset", "query", {"pattern": "^(-1|[0-9]{1,15})$"}, "The same without that header; -1: none.")
     ended = {"204": {"description": "The client has all events, and the run has ended."}}
     join = {
         "summary": "Read the events of a run again, while it runs or later.",
         "parameters": [agent, {**run_id, "required": True}, offset, last, *_options(dialects)],
         "responses": {"200": start["responses"]["200"], **ended, **_problems(400, 401, 403, 404, 410, 422, 429, 503)},
-        "security": _SECURITY,
+        "security": SECURITY,
     }
     start = {**start, "parameters": [agent, last, *others], "responses": {**start["responses"], **ended}}
     return {"post": start, "get": join}
@@ -374,19 +307,19 @@ def _chat_stream_item(dialects: Collection[str]) -> dict[str, Any]:
     }
     summary = "Read the running answer of a chat again."
     parameters = [*_CHAT, *_options(dialects)[:-1]]
-    return {"get": {"summary": summary, "parameters": parameters, "responses": responses, "security": _SECURITY}}
+    return {"get": {"summary": summary, "parameters": parameters, "responses": responses, "security": SECURITY}}
 
 
 def _stream(path: str, dialects: Collection[str]) -> dict[str, Any]:
     route, names = _STREAMS[path], re.findall(r"{(\w+)}", path)
     content: dict[str, Any] = {"text/event-stream": {"schema": _message(dialects)}}
-    parameters = [_parameter(name, "path", {}, "Name in the server's configuration.") for name in names]
+    parameters = [parameter(name, "path", {}, "Name in the server's configuration.") for name in names]
     about = "A request that is sent again with the same key is answered with the stream of the first one."
-    parameters.append(_parameter("Idempotency-Key", "header", {"minLength": 1, "maxLength": 255}, about))
+    parameters.append(parameter("Idempotency-Key", "header", {"minLength": 1, "maxLength": 255}, about))
     parameters += _options(dialects)
     responses = {"200": _response("Stream of events. The last one is the terminal event.", content)}
     if route.is_passthrough:
-        body, errors = _json_responses(dialects)
+        body, errors = _json_responses(dialects, is_anthropic=route.is_anthropic)
         content |= body
         responses |= errors
     else:
@@ -397,7 +330,7 @@ def _stream(path: str, dialects: Collection[str]) -> dict[str, Any]:
             "parameters": parameters,
             "requestBody": {"required": True, "content": {"application/json": {"schema": route.body}}},
             "responses": responses,
-            "security": _SECURITY,
+            "security": ANTHROPIC_SECURITY if route.is_anthropic else SECURITY,
         }
     }
 
@@ -406,31 +339,33 @@ def _options(dialects: Collection[str]) -> list[dict[str, Any]]:
     """Return the parameters that select a dialect and its options."""
     parameters = []
     about = "Include members and events that the protocol of the dialect does not define."
-    parameters.append(_parameter("extensions", "query", {"enum": ["true", "false"]}, about))
+    parameters.append(parameter("extensions", "query", {"enum": ["true", "false"]}, about))
     if "ai_sdk" in dialects:
         about = "Major version of the AI SDK that reads the dialect `ai_sdk`. Default: 6."
-        parameters.append(_parameter("level", "query", {"enum": [str(level) for level in AI_SDK_LEVELS]}, about))
+        parameters.append(parameter("level", "query", {"enum": [str(level) for level in AI_SDK_LEVELS]}, about))
     about = "Dialect of the response. An agent may allow only some of these."
-    parameters.append(_parameter("dialect", "query", {"enum": sorted(dialects)}, about))
+    parameters.append(parameter("dialect", "query", {"enum": sorted(dialects)}, about))
     return parameters
 
 
-def _json_responses(dialects: Collection[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _json_responses(dialects: Collection[str], *, is_anthropic: bool) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the content of a JSON response, and the error responses by status."""
     assemblers = {name: one for name in sorted(dialects) if (one := DIALECTS[name].assembler) is not None}
-    errors: dict[str, list[Any]] = {status: [_OPENAI_ERROR_REF] for status in _OPENAI_STATUSES}
+    ref, known = (ANTHROPIC_ERROR_REF, ANTHROPIC_STATUSES) if is_anthropic else (OPENAI_ERROR_REF, OPENAI_STATUSES)
+    errors: dict[str, list[Any]] = {status: [ref] for status in known}
     for name, assembler in assemblers.items():
         error = {"$ref": f"{SCHEMAS}{name}.{assembler.error}"}
         for status in assembler.error_statuses:
             document = {"type": "object", "required": ["error"], "properties": {"error": error}}
             errors.setdefault(str(status), []).append(document)
-    about = "Error of the OpenAI APIs, with the status of the provider if it failed."
+    about = "Error of the API of the route, with the status of the provider if it failed."
+    headers = ANTHROPIC_HEADERS if is_anthropic else ERROR_HEADERS
     responses = {
-        status: {"description": about, "headers": _ERROR_HEADERS, "content": _json(schemas)}
+        status: {"description": about, "headers": headers, "content": json_content(schemas)}
         for status, schemas in errors.items()
     }
     bodies = [{"$ref": f"{SCHEMAS}{name}.{assembler.body}"} for name, assembler in assemblers.items()]
-    return _json(bodies) if bodies else {}, responses
+    return json_content(bodies) if bodies else {}, responses
 
 
 def _message(dialects: Collection[str]) -> dict[str, Any]:

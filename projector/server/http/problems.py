@@ -17,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 
 from projector.contracts import codec
 from projector.core.faults import Fault
-from projector.server.upstream.protocol import ProviderFailure
+from projector.server.upstream.protocol import ProviderFailure, UpstreamError
 
 DEFAULT_RETRY_AFTER_S: Final = 5
 """Default for 429 and 503: long enough to reduce load, short enough for an interactive user."""
@@ -146,6 +146,15 @@ def problem_of_fault(fault: Fault, retry_after_s: int | None = None) -> Problem:
     status = _FAULT_STATUS.get(fault.code, HTTPStatus.BAD_GATEWAY)
     headers = _retry_after(status, retry_after_s)
     return Problem(status, fault.code, fault.message, fault.is_retryable, headers)
+
+
+def problem_of_failure(error: UpstreamError, fault: Fault, failure: ProviderFailure | None) -> Problem:
+    """Return the problem of an upstream that failed before the response has started; the last two may be shown."""
+    found = problem_of_fault(fault, error.retry_after_s)
+    found.should_retry = error.should_retry
+    found.failure = failure
+    found.has_default_wait = error.retry_after_s is None and fault.source == "provider"
+    return found
 
 
 def _retry_after(status: HTTPStatus, seconds: int | None = None) -> dict[str, str]:

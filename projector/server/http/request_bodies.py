@@ -13,7 +13,8 @@ from projector.conversation.model_request import ModelRequest, UnsupportedReques
 from projector.conversation.opaque import NOTHING_KEPT, KeptCalls, with_opaque
 from projector.providers import PROVIDERS, profile_of
 from projector.providers.descriptor import PassthroughRoute
-from projector.server.catalog import AgentBinding
+from projector.server.catalog import AgentBinding, unknown_model
+from projector.server.control.rights import Grant
 from projector.server.http.problems import Problem, problem
 from projector.server.http.requests import ChatRequest, Parameters, part_params
 from projector.server.upstream.targets import Target
@@ -165,6 +166,13 @@ def target_body(
         return PROVIDERS[provider.api].request_writer(request, profile)
     except UnsupportedRequestError as error:
         raise problem("invalid_request", str(error), param=error.param) from None
+
+
+def check_models(body: Mapping[str, Any], binding: AgentBinding, grant: Grant) -> None:
+    """Raise `Problem` if a caller may not use a model that a body of a passthrough route requests."""
+    for model in named_models(body, binding.default_model):
+        if not grant.allows_model(model):
+            raise unknown_model(model)
 
 
 def named_models(body: Mapping[str, Any], default: str | None = None) -> Iterator[str]:

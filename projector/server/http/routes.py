@@ -24,19 +24,20 @@ from projector.server.catalog import (
     PassthroughBinding,
     WorkflowBinding,
     chosen_dialect,
-    unknown_model,
 )
 from projector.server.config.caller_settings import AG_UI, AI_SDK, CHAT, WORKFLOWS
 from projector.server.control.token_meter import TokenMeter, input_tokens
+from projector.server.http.api_paths import is_anthropic
 from projector.server.http.chat_routes import chat_routes
+from projector.server.http.count_routes import count_routes
 from projector.server.http.demo_page import demo_routes
 from projector.server.http.internal_routes import HEALTH_ROUTES, INTERNAL_ROUTES, root_route
 from projector.server.http.model_routes import ModelRoutes
-from projector.server.http.problems import problem, unknown_agent_of
+from projector.server.http.problems import problem, request_id, unknown_agent_of
 from projector.server.http.request_bodies import (
     agent_body,
+    check_models,
     conversation_body,
-    named_models,
     passthrough_body,
     references,
     target_body,
@@ -83,6 +84,7 @@ def routes(catalog: Catalog, site: Site) -> list[Route]:
         *runs,
         *chat_routes(catalog.agents_with(AI_SDK)),
         *response_routes(catalog.passthrough),
+        *count_routes(catalog.passthrough, site),
         *ModelRoutes(catalog, site).routes(),
         *stream_routes({dialect for *_, dialects in found for dialect in dialects}),
         *(INTERNAL_ROUTES if has_internal else ()),
@@ -248,9 +250,7 @@ class StreamRoutes:
         Without `"stream": true` the response is JSON, if the dialect has one.
         """
         binding = passthrough.binding(received.body.get("model"))
-        for model in named_models(received.body, binding.default_model):
-            if not received.grant.allows_model(model):
-                raise unknown_model(model)
+        check_models(received.body, binding, received.grant)
         body = passthrough_body(received.body, binding, required=route.required)
         conversation_id = _conversation_id(body)
         if conversation_id is not None and self._site.settings.auth.is_on:
@@ -261,7 +261,11 @@ class StreamRoutes:
         is_stream = received.body.get("stream")
         if not isinstance(is_stream, bool | None):
             raise problem("invalid_request", "`stream` must be true or false.", param="stream")
-        options = DialectOptions(include_usage=_includes_usage(received.body), input_tokens=input_tokens(received.body))
+        options = DialectOptions(
+            include_usage=_includes_usage(received.body),
+            input_tokens=input_tokens(received.body),
+            request_id=request_id(received.scope) if is_anthropic(received.scope) else "",
+        )
 
         def body_of(target: Target) -> Mapping[str, object]:
             sent = passthrough_body(received.body, binding, required=route.required, target=target)

@@ -12,6 +12,7 @@ from anyio.lowlevel import checkpoint
 from starlette.types import Message, Send
 
 from projector.contracts import codec
+from projector.core.faults import is_retryable_status
 from projector.dialects.descriptor import Dialect
 from projector.server.streaming.memory import LARGE_EVENT_BYTES, Account
 from projector.server.streaming.response_state import Phase, ResponseState, Signal
@@ -32,6 +33,10 @@ _JSON_HEADERS: Final[Headers] = (
     (b"cache-control", b"no-store"),
     (b"x-content-type-options", b"nosniff"),
 )
+
+SHOULD_RETRY: Final = b"x-should-retry"
+"""Header of a failed answer: whether the client should send the request again."""
+_OK: Final = 200
 
 SEND_MAX_BYTES: Final = 65_536
 """Maximum bytes of one send, as many as uvicorn buffers; with more, a slow client would seem to have stalled."""
@@ -88,7 +93,7 @@ class ResponseWriter:
         self._send = send
         self._send_body = send_body or send
         self._headers = [*self._prepare(dialect), *headers]
-        self._status = 200
+        self._status = _OK
         self._account = account
         self._state = state
         self._on_gone = on_gone
@@ -196,6 +201,7 @@ class JsonResponseWriter(ResponseWriter):
         if dialect.assembler is None:
             raise ValueError("expected a dialect with an assembler")
         self._end_mark = dialect.end_mark
+        self._has_should_retry = dialect.assembler.has_should_retry
         self._assembly = dialect.assembler.start()
         return _JSON_HEADERS
 
@@ -218,6 +224,12 @@ class JsonResponseWriter(ResponseWriter):
         await self.write(data)
         is_large = self._assembly.held_bytes > LARGE_EVENT_BYTES
         body = await self._account.memory.process(self._document) if is_large else self._document()
+        if (
+            self._has_should_retry
+            and self._status != _OK
+            and not any(name == SHOULD_RETRY for name, _ in self._headers)
+        ):
+            self.add_header(SHOULD_RETRY, b"true" if is_retryable_status(self._status) else b"false")
         self._headers.append((b"content-length", b"%d" % len(body)))
         await super().end(body)
 

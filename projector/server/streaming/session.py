@@ -28,11 +28,11 @@ from projector.core.faults import FAULTS, Fault
 from projector.core.sse import encode_comment
 from projector.dialects import DIALECTS
 from projector.server.config.settings import Timeouts
-from projector.server.http.problems import Problem, problem_of_fault
+from projector.server.http.problems import Problem, problem_of_failure, problem_of_fault
 from projector.server.streaming.deadlines import Clock, Timer
 from projector.server.streaming.memory import Account
 from projector.server.streaming.response_state import Phase, ResponseState, Signal
-from projector.server.streaming.response_writer import AbortableSend, ResponseWriter, Write
+from projector.server.streaming.response_writer import SHOULD_RETRY, AbortableSend, ResponseWriter, Write
 from projector.server.streaming.side_tasks import SideTasks
 from projector.server.streaming.stored_stream import NOTHING, Keeping
 from projector.server.streaming.stream_logs import Loss, StreamLog, StreamLogs
@@ -232,15 +232,11 @@ class StreamSession:
         self._fail(UpstreamError(fault))
 
     def _fail(self, error: UpstreamError) -> None:
-        fault, failure = error.fault, report_failure(self._pipeline, error)
+        failure = report_failure(self._pipeline, error)
         self.stats.failure_reason = error.reason
-        if failure is not None and failure.message is not None and self._pipeline.shows_provider_messages:
-            fault = fault._replace(message=failure.message)
+        fault = shown_fault(self._pipeline, error, failure)
         if self._stop(Signal.FAIL, lambda: self._pipeline.close(fault)) and self._state.phase is Phase.REFUSED:
-            self._problem = problem_of_fault(fault, error.retry_after_s)
-            self._problem.should_retry = error.should_retry
-            self._problem.failure = failure
-            self._problem.has_default_wait = error.retry_after_s is None and fault.source == "provider"
+            self._problem = problem_of_failure(error, fault, failure)
 
     def _stop(self, signal: Signal, last_bytes: Callable[[], bytes]) -> bool:
         """Choose the end of the stream, and stop the source; return False if the end was chosen before."""
@@ -348,7 +344,7 @@ class StreamSession:
             if not is_sent:
                 return
             if self.stats.terminal.get("error", {}).get("is_retryable") is False:
-                writer.add_header(b"x-should-retry", b"false")
+                writer.add_header(SHOULD_RETRY, b"false")
             await writer.end(data + last)
         except Exception as error:  # noqa: BLE001 - the client must get an error response
             self._crash(error)
@@ -371,6 +367,13 @@ class StreamSession:
         await self._store()
         if await writer.beat(encode_comment(f"heartbeat {datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}")):
             self.stats.heartbeats += 1
+
+
+def shown_fault(pipeline: Pipeline, error: UpstreamError, failure: ProviderFailure | None) -> Fault:
+    """Return the fault of an error, with the provider's message if the policy shows it."""
+    if failure is not None and failure.message is not None and pipeline.shows_provider_messages:
+        return error.fault._replace(message=failure.message)
+    return error.fault
 
 
 def report_failure(pipeline: Pipeline, error: UpstreamError) -> ProviderFailure | None:

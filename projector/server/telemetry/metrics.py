@@ -129,7 +129,7 @@ class Metrics:
                 self._of(self._tokens, stats.upstream, stats.agent or "", kind).inc(count)
         if stats.code is not None and not stats.is_client_gone:
             self._errors.labels(stats.upstream, stats.agent or "", code_label(stats.code)).inc()
-        self._count_failures(stats)
+        self.count_failures(stats)
         for name, times in stats.dropped.items():
             self._of(self._dropped, name if name in _KNOWN else OTHER).inc(times)
         for name, times in stats.notices.items():
@@ -142,7 +142,8 @@ class Metrics:
             found = self._labelled[metric, labels] = metric.labels(*labels)
         return found
 
-    def _count_failures(self, stats: StreamStats) -> None:
+    def count_failures(self, stats: StreamStats) -> None:
+        """Record what failed at upstreams."""
         for (upstream, code), times in stats.failovers.items():
             self._failovers.labels(upstream, code_label(code)).inc(times)
         for upstream, times in stats.refused_retries.items():

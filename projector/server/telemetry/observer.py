@@ -82,6 +82,13 @@ class Observer:
             await _call(self._on_terminal, stats)
         stats.release_texts()
 
+    def report_request(self, stats: StreamStats) -> None:
+        """Report what failed at the upstreams of a request without a stream; its line is that of every request."""
+        if self._metrics is not None:
+            self._metrics.count_failures(stats)
+        for error in stats.provider_errors:
+            _log_provider_error(stats, error)
+
     def _record(self, stats: StreamStats) -> None:
         """Write the log line, metrics and trace of an ended stream."""
         stats.ended_at = time.monotonic()

@@ -14,16 +14,17 @@ import io
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
-from typing import Final
+from typing import Any, Final
 
 import aiohttp
 import anyio
 
 from projector import __version__
+from projector._errors import UsageError
 from projector.contracts import codec
 from projector.core.faults import FAULTS, http_status_fault
 from projector.providers import PROVIDERS, profile_of
-from projector.providers.descriptor import BodyReader, FramingError, Provider
+from projector.providers.descriptor import BodyReader, FramingError, Outgoing, Provider
 from projector.server.config.http_fields import plain
 from projector.server.config.settings import UpstreamSettings, UpstreamTimeouts
 from projector.server.upstream.connection_pool import CleanConnector
@@ -94,10 +95,27 @@ class HTTPUpstream:
 
     def open(self, request: ProviderRequest, /) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """Return the bytes of the response; see `Upstream`."""
-        provider = PROVIDERS[request.provider]
-        profile = self._profile if request.provider == self._api else profile_of(request.provider, {})
-        path, body, query = provider.request(request.body, profile)
-        return self._response(provider, "POST", path, query, request.headers, [codec.dumps_exact(body)])
+        provider, profile = self._called(request)
+        return self._post(provider, provider.request(request.body, profile), request.headers)
+
+    def count(self, request: ProviderRequest, /) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """Return the bytes of the answer to a request that has the tokens of its body counted; see `Upstream`."""
+        provider, profile = self._called(request)
+        outgoing = None if provider.counting is None else provider.counting.outgoing(request.body, profile)
+        if outgoing is None:
+            raise UsageError("expected an upstream that counts tokens")
+        return self._post(provider, outgoing, {"Accept": "application/json", **request.headers})
+
+    def _called(self, request: ProviderRequest) -> tuple[Provider, Any]:
+        """Return the provider of a request, and its profile."""
+        is_own = request.provider == self._api
+        return PROVIDERS[request.provider], self._profile if is_own else profile_of(request.provider, {})
+
+    def _post(
+        self, provider: Provider, outgoing: Outgoing, headers: Mapping[str, str]
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        path, body, query = outgoing
+        return self._response(provider, "POST", path, query, headers, [codec.dumps_exact(body)])
 
     async def models(self) -> Sequence[Model]:
         """Return the models that the provider lists; raise `UpstreamError` if it fails."""

@@ -35,7 +35,9 @@ def read_models(value: object) -> list[Model]:
     for entry in entries if isinstance(entries, list) else []:
         model_id = entry.get("id") if isinstance(entry, dict) else None
         if isinstance(model_id, str) and _ID.fullmatch(model_id):
-            found.setdefault(model_id, Model(model_id, _seconds(entry.get("created")), _owner(entry.get("owned_by"))))
+            owner, title = _name(entry.get("owned_by")), _name(entry.get("display_name"))
+            model = Model(model_id, _seconds(entry.get("created")), owner or Model("").owned_by, title)
+            found.setdefault(model_id, model)
         if len(found) == MODELS_MAX:
             break
     return list(found.values())
@@ -45,8 +47,8 @@ def _seconds(value: object) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and value in _SECONDS else 0
 
 
-def _owner(value: object) -> str:
-    return value if isinstance(value, str) and _ID.fullmatch(value) else Model("").owned_by
+def _name(value: object) -> str:
+    return value if isinstance(value, str) and _ID.fullmatch(value) else ""
 
 
 class ModelLists:

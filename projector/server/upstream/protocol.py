@@ -74,13 +74,16 @@ class Model(NamedTuple):
     created: int = 0
     """Seconds since 1970; 0 if it is not known."""
     owned_by: str = "system"
+    title: str = ""
+    """Name for people; empty if there is none."""
 
 
 class Upstream(Protocol):
     """Sends requests to a provider. The descriptor of the provider names the class.
 
     It may also have a method `models`, without parameters: it returns the models of the provider as a sequence of
-    `Model`, and raises `UpstreamError`.
+    `Model`, and raises `UpstreamError`. With a method `count`, which is like `open`, the provider counts the tokens of
+    a body; the bytes are its JSON answer (`projector.providers.descriptor.TokenCounting`).
     """
 
     providers: frozenset[str]

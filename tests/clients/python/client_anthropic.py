@@ -1,6 +1,6 @@
-"""The package `anthropic` against a server: what its stream helper and its JSON answer have, one line each.
+"""The package `anthropic` against a server: stream helper, JSON answer and counter, one line each.
 
-It is run with the base URL of the server.
+It is run with the base URL of the server, and names of models. The last line is its list of models.
 """
 
 from __future__ import annotations
@@ -33,18 +33,36 @@ def whole(client: Any, model: str) -> dict[str, Any]:
     return read(client.messages.create(model=model, **QUESTION))
 
 
+def counted(client: Any, model: str) -> dict[str, Any]:
+    """Return what the counter returns, with the headers of betas."""
+    ask = client.beta.messages.count_tokens
+    return {"tokens": ask(model=model, messages=QUESTION["messages"], betas=["one"]).input_tokens}
+
+
+def listed(client: Any) -> dict[str, Any]:
+    """Return the models of all pages, each read again by its ID, and what an unknown one raises."""
+    names = {one.id: client.models.retrieve(one.id).display_name for one in client.models.list(limit=2)}
+    try:
+        client.models.retrieve("none")
+    except anthropic.NotFoundError as error:
+        return {"names": names, "request_id": error.request_id}
+    return {"names": names}
+
+
 def main() -> None:
     """Print a line for each model and way."""
     url, *models = sys.argv[1:]
     client = anthropic.Anthropic(base_url=url, api_key="sk-client")
     for model in models:
-        for way in (streamed, whole):
+        for way in (streamed, whole, counted):
             line: dict[str, Any] = {"model": model, "way": way.__name__}
             try:
                 line["result"] = way(client, model)
             except anthropic.APIStatusError as error:
                 line["raised"] = [error.status_code, error.body["error"]["type"]]  # type: ignore[index, call-overload]
+                line["class"], line["has_id"] = type(error).__name__, bool(error.request_id)
             sys.stdout.write(json.dumps(line) + "\n")
+    sys.stdout.write(json.dumps({"model": "", "way": "listed", "result": listed(client)}) + "\n")
 
 
 if __name__ == "__main__":

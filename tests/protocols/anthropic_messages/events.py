@@ -207,6 +207,8 @@ class ErrorEvent(Model):
 
     type: Literal["error"]
     error: ErrorPayload
+    request_id: Maybe[str] = None
+    """ID of the request, if the client knows it."""
 
 
 class Text(Model):
