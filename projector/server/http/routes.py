@@ -247,6 +247,9 @@ class StreamRoutes:
         Without `"stream": true` the response is JSON, if the dialect has one.
         """
         binding = passthrough.binding(received.body.get("model"))
+        if route.state_reader is not None:
+            carried = self._site.sealer.opened(received.caller, route.state_reader(received.body))
+            received = received._replace(kept={**received.kept, **carried}) if carried else received
         for model in named_models(received.body, binding.default_model):
             if not received.grant.allows_model(model):
                 raise unknown_model(model)
