@@ -191,6 +191,37 @@ async def test_the_provider_gets_its_own_thinking_back(
     assert [message["content"] for message in bodies[-1] if message["role"] == "assistant"] == TURNS
 
 
+@pytest.mark.parametrize("cut", CUTS)
+@pytest.mark.parametrize("stream", [True, False])
+async def test_clients_of_the_responses_api_carry_it_too(
+    serve: Any, upstream: Any, upstream_port: int, cut: int, *, stream: bool
+) -> None:
+    scripted = await upstream(strict(cut))
+    given = settings(upstream_port, NEW)
+    given["passthrough"] |= {"responses": "one"}
+    site = serve(**given)
+    items: list[Block] = [{"role": "user", "content": "Hi"}]
+    for turn in (*TURNS, TURNS[-1]):
+        body = {"model": "m", "input": items, "stream": stream}
+        answer = await site.ask("/v1/responses", body, authorization=f"Bearer {CALLERS['alice']}")
+        text = (await answer.rest()).decode()
+        assert answer.status == 200, text
+        assert not any(secret in text for secret in (REGISTERED, CREDENTIAL, *SIGNATURES))
+        lines = [line[6:] for line in text.splitlines() if line.startswith("data: {")]
+        output = json.loads(lines[-1])["response"]["output"] if stream else json.loads(text)["output"]
+        calls = [block["id"] for block in turn if block["type"] == "tool_use"]
+        items += output
+        items += [{"type": "function_call_output", "call_id": one, "output": "1"} for one in calls]
+        items += [] if calls else [{"role": "user", "content": "More"}]
+    bodies = [(await scripted.peers.get()).body["messages"] for _ in (*TURNS, 1)]
+    assert [message["content"] for message in bodies[-1] if message["role"] == "assistant"] == TURNS
+    output[0]["encrypted_content"] += "A"
+    items = [*items[:-1], {"type": "function_call_output", "call_id": "toolu_5", "output": "1"}]
+    answer = await site.ask("/v1/responses", {"model": "m", "input": items}, authorization=f"Bearer {CALLERS['alice']}")
+    error = json.loads(await answer.rest())["error"]
+    assert (answer.status, error["param"]) == (400, f"input[{items.index(output[0])}].encrypted_content")
+
+
 SIGNATURES: Final = [
     block[name] for turn in TURNS for block in turn for name in ("signature", "data") if block.get(name)
 ]
