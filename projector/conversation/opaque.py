@@ -1,8 +1,9 @@
-"""What a provider wants back unchanged in the next turn, kept by the IDs of the calls that it belongs to.
+"""What a provider wants back unchanged in the next turn: kept by the IDs of calls, or carried by the client, sealed.
 
-A client does not see it in any dialect: it may contain what redaction removed, and a changed value is a 400 of the
+A client cannot read it in any dialect: it may contain what redaction removed, and a changed value is a 400 of the
 provider. A call also keeps what belongs to the reasoning before it, because clients lose reasoning more often than
-calls (docs/decisions/0057).
+calls (docs/decisions/0057). Where the API of the client has a member for it, the client carries the value of reasoning
+as text that only the server can open (docs/decisions/0053).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from projector.conversation.entries import USER, Entry, Message, Opaque, Reasoning, ToolCall
+from projector.conversation.entries import ASSISTANT, USER, Entry, Message, Opaque, Reasoning, ToolCall
 
 
 class Place(NamedTuple):
@@ -23,61 +24,103 @@ class Place(NamedTuple):
     model: str
 
 
+SEALED: Final = "sealed."
+"""Start of a sealed value. No base64 begins so, which encrypted reasoning of a provider is."""
+
+
 class KeptCall(NamedTuple):
-    """What is kept of a call."""
+    """What is kept of a call, or carried by the client with reasoning."""
 
     place: Place
     at: float
     """Time at which it was kept."""
     own: Any = None
-    """JSON that belongs to the call; None if nothing does."""
+    """JSON that belongs to the call or the reasoning; None if nothing does."""
     before: tuple[Any, ...] = ()
     """JSON of the reasoning between the call before, or the start of the response, and this call."""
 
 
 KeptCalls: TypeAlias = Mapping[str, KeptCall]
-"""ID of a call, as the client knows it -> what is kept of it."""
+"""ID of a call, as the client knows it, or a sealed value -> what is kept of it, or was in it."""
 NOTHING_KEPT: Final[KeptCalls] = {}
+UNREADABLE: Final = KeptCall(Place("", "", ""), 0)
+"""A sealed value that cannot be opened. No target has its place."""
+
+
+class Carried(NamedTuple):
+    """A sealed value in a request."""
+
+    param: str
+    """Path of its member."""
+    sealed: str
+    is_needed: bool
+    """Whether the provider needs it. Otherwise its reasoning may be left out."""
 
 
 class OpaqueCollector:
     """Collects the opaque values of one response.
 
     Args:
-        keep: called with the ID of a call, its own value, and those of the reasoning before it.
+        keep: called with the ID of a call, its own value, and those of the reasoning before it; None: nothing is kept.
+        seal: returns the value of reasoning, sealed for the client, or None; None: nothing is sealed.
     """
 
-    def __init__(self, keep: Callable[[str, Any, tuple[Any, ...]], None]) -> None:
+    def __init__(
+        self, keep: Callable[[str, Any, tuple[Any, ...]], None] | None, seal: Callable[[Any], str | None] | None = None
+    ) -> None:
         self._keep = keep
+        self._seal = seal
         self._before: list[Any] = []
 
-    def add(self, item_type: str, call_id: str | None, value: Any) -> None:
-        """Add a finished item; `call_id` is None unless it is a call, `value` None without an opaque value."""
+    def add(self, item_type: str, call_id: str | None, value: Any) -> str | None:
+        """Add a finished item, and return its value as the client carries it, if it does.
+
+        `call_id` is None unless it is a call, `value` None without an opaque value.
+        """
         if call_id is not None:
             before, self._before = tuple(self._before), []
-            self._keep(call_id, value, before)
+            if self._keep is not None:
+                self._keep(call_id, value, before)
         elif item_type == "reasoning" and value is not None:
             self._before.append(value)
+            return self._seal(value) if self._seal is not None else None
+        return None
 
 
 def with_opaque(entries: Iterable[Entry], kept: KeptCalls, place: Place) -> list[Entry]:
     """Return a conversation with the values that are valid at a place.
 
-    Reasoning before a call is added, unless the conversation has its opaque value already.
+    Reasoning before a call is added, unless the conversation has its opaque value already. It precedes the text of the
+    model before the call, as it did in the response.
     """
     found: list[Entry] = []
     is_carried = False
-    for entry in entries:
+    start = 0
+    for given in entries:
+        entry = _opened(given, kept, place) if isinstance(given, Reasoning) else given
+        if entry is None:
+            continue
         one = kept.get(entry.id) if isinstance(entry, ToolCall) else None
         if isinstance(entry, Reasoning):
             is_carried = is_carried or entry.opaque is not None
         elif isinstance(entry, Message) and entry.role == USER:
             is_carried = False
-        if one is None or one.place != place or not isinstance(entry, ToolCall):
-            found.append(entry)
-            continue
-        if not is_carried:
-            found += [Reasoning("", opaque=Opaque(place.provider, value)) for value in one.before]
-        is_carried = False
-        found.append(entry if one.own is None else replace(entry, opaque=Opaque(place.provider, one.own)))
+        if one is not None and one.place == place and isinstance(entry, ToolCall):
+            if not is_carried:
+                found[start:start] = [Reasoning("", opaque=Opaque(place.provider, value)) for value in one.before]
+            is_carried = False
+            entry = entry if one.own is None else replace(entry, opaque=Opaque(place.provider, one.own))
+        found.append(entry)
+        if not isinstance(entry, Reasoning) and not (isinstance(entry, Message) and entry.role == ASSISTANT):
+            start = len(found)
     return found
+
+
+def _opened(entry: Reasoning, kept: KeptCalls, place: Place) -> Reasoning | None:
+    """Return reasoning with the value that the client carried; None if it is not valid at the place."""
+    carried = kept.get(entry.encrypted) if entry.encrypted is not None else None
+    if carried is None:
+        return entry
+    if carried.place != place:
+        return None
+    return replace(entry, encrypted=None, opaque=Opaque(place.provider, carried.own))

@@ -255,7 +255,7 @@ def reasoning_done(
 
 
 def reasoning_encrypted(output_index: int, item_id: CleanText, encrypted_content: CleanText) -> Frame:
-    """Build the private `reasoning.encrypted` (D36), only if the policy has `encrypted_reasoning`."""
+    """Build the private `reasoning.encrypted`, by the provider (D36, `encrypted_reasoning`) or sealed by us (D53)."""
     return _at("reasoning.encrypted", output_index, item_id, encrypted_content=encrypted_content)
 
 

@@ -161,10 +161,11 @@ class Pipeline:
         """Start another upstream of the same run; decoder and provider stage start anew."""
         return self._main.next_response()
 
-    def keep_opaque(self, keep: Callable[[str, str | None, object], None]) -> None:
+    def keep_opaque(self, keep: Callable[[str, str | None, object], str | None]) -> None:
         """Call a function with type, call ID (None unless it is a call) and opaque value of each finished item.
 
-        The opaque value is what the provider wants back with the item, None without one. No dialect contains it.
+        The opaque value is what the provider wants back with the item, None without one. No dialect contains it; what
+        the function returns for reasoning is shown as its encrypted content.
         """
         self._projector.main.run.keep_opaque = keep
 

@@ -187,8 +187,9 @@ class RunRecord:
     conversation_id: CleanText | None = None
     errors: list[ProviderError] = field(default_factory=list)
     """Errors that providers reported, for the operator's log."""
-    keep_opaque: Callable[[str, str | None, object], None] | None = None
-    """Called with type, call ID and opaque value of each finished item: what the provider wants back (D53)."""
+    keep_opaque: Callable[[str, str | None, object], str | None] | None = None
+    """Called with type, call ID and opaque value of each finished item: what the provider wants back (D53). It returns
+    the value of reasoning as the client carries it, sealed, or None."""
     _joints: dict[str, Seam] = field(default_factory=dict)
     _texts: dict[str, tuple[int, dict[int, Cleaned[CleanText]]]] = field(default_factory=dict)
     """Name of a text -> the last stage that has it, and the text of each branch of that stage."""

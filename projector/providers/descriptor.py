@@ -14,6 +14,7 @@ from projector._registry import lazy
 
 if TYPE_CHECKING:  # a descriptor is read by commands that must start without pydantic
     from projector.conversation.model_request import ModelRequest
+    from projector.conversation.opaque import Carried, KeptCalls
     from projector.core.canonical import CanonicalEvent
     from projector.core.faults import Fault
     from projector.core.sse import SseMessage
@@ -94,8 +95,10 @@ class PassthroughRoute(NamedTuple):
     """Returns the body to forward, from the caller's body and a profile."""
     request_reader: Callable[[Mapping[str, Any]], ModelRequest] | None = None
     """Returns the request in neutral terms, for an upstream with another API; None: the route only forwards."""
-    state_writer: Callable[[dict[str, Any], Mapping[str, Any]], dict[str, Any]] | None = None
-    """Returns a body to forward with what the provider wants back of calls, by their IDs; None: nothing."""
+    state_writer: Callable[[Mapping[str, Any], KeptCalls], Mapping[str, Any]] | None = None
+    """Returns a caller's body with what the provider wants back; None: nothing."""
+    state_reader: Callable[[Mapping[str, Any]], Iterable[Carried]] | None = None
+    """Returns the sealed values in a caller's body; None: the API has no member for them."""
     headers: tuple[str, ...] = ()
     """Headers of the caller, in lower case, that go on unchanged to an upstream of this provider."""
 

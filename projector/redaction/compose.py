@@ -33,7 +33,7 @@ Part: TypeAlias = Cleaned[CleanText] | Cleaned[CleanJson]
 
 
 def own_words(text: str) -> CleanText:
-    """Return a constant of this project as clean text: a code or message of a fault, a status or type of an item.
+    """Return a text of this project as clean text: a code or message of a fault, a status or type, a sealed value.
 
     `tests/contract/test_clean_types.py` lists what it may be called with.
     """

@@ -18,6 +18,7 @@ from projector._registry import resolve
 from projector.server.admin import admin_app
 from projector.server.catalog import Catalog, MakeUpstream, provider_upstream
 from projector.server.config.settings import Settings
+from projector.server.config.store_settings import decoded_key
 from projector.server.control import rate_limits
 from projector.server.control.fallback_budgets import FallbackBudgets
 from projector.server.control.rate_limits import RateLimiter
@@ -32,6 +33,7 @@ from projector.server.http.routes import routes
 from projector.server.http.site import Site
 from projector.server.kept_calls import CallKeeper
 from projector.server.ownership import Ownership
+from projector.server.sealed_state import StateSealer
 from projector.server.stored import make_store
 from projector.server.streaming.local_logs import make_logs
 from projector.server.streaming.registry import Streams
@@ -175,6 +177,7 @@ def _build(settings: Settings, shared: Shared, *, is_first: bool) -> Starlette:
         shared.streams,
         shared.ownership,
         shared.call_keeper,
+        StateSealer([decoded_key(key) for key in settings.state_encryption_keys]),
         shared.authenticator,
         shared.rights,
         shared.limiter,

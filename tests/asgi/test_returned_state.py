@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-from projector.conversation.entries import ToolCall, ToolOutput, user_text
+from projector.conversation.entries import Message, ToolCall, ToolOutput, user_text
 from projector.conversation.model_request import ModelRequest
 from projector.conversation.opaque import KeptCall, OpaqueCollector, Place, with_opaque
 from projector.providers import PROVIDERS as PROVIDER_ROWS
@@ -319,9 +319,11 @@ def test_thinking_goes_back_with_the_call_that_followed_it() -> None:
     thinking = {"thinking": REASONING, "signature": SIGNATURE}
     collector.add("reasoning", None, thinking)
     collector.add("function_call", "toolu_1", None)
-    asked = [user_text("Hi"), ToolCall("toolu_1", "look", "{}"), ToolOutput("toolu_1", "1")]
+    text = Message("assistant", "I look.")
+    asked = [user_text("Hi"), text, ToolCall("toolu_1", "look", "{}"), ToolOutput("toolu_1", "1")]
     request = ModelRequest(model="m", input=with_opaque(asked, kept, place))
     profile = profile_of("anthropic_messages", {})
     messages = PROVIDER_ROWS["anthropic_messages"].request_writer(request, profile)["messages"]
+    assert [block["type"] for block in messages[1]["content"]] == ["thinking", "text", "tool_use"]
     assert messages[1]["content"][0] == {"type": "thinking", **thinking}
     assert with_opaque(asked, kept, place._replace(upstream="two")) == asked

@@ -91,8 +91,9 @@ def test_mypy_accepts(name: str, errors: dict[str, list[str]]) -> None:
 
 
 MINTS = frozenset({"CleanText", "CleanJson"})
-OWN_WORDS = {"fault.code", "fault.message", "item_type", "status", "phase"}
-"""Sources of text that needs no redaction: constants of `projector.core.faults`, and keys of tables of the handlers."""
+OWN_WORDS = {"fault.code", "fault.message", "item_type", "status", "phase", "sealed"}
+"""Sources of text that needs no redaction: constants of `projector.core.faults`, keys of tables of the handlers, and
+what the server has sealed."""
 
 
 def minted(tree: ast.AST) -> Iterator[str]:

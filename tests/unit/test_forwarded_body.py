@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from projector.conversation.opaque import SEALED
 from projector.providers import PROVIDERS, profile_of
 
 REQUESTED = {"include_usage": True}
@@ -37,6 +38,14 @@ def test_usage_is_requested(
     body = {"model": "m", **options}
     assert route.body_writer(body, profile_of(api, profile)) == {"model": "m", **expected}
     assert body == {"model": "m", **options}
+
+
+def test_reasoning_of_another_provider_is_not_forwarded() -> None:
+    own = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAAA"}
+    others = {**own, "encrypted_content": f"{SEALED}AAAA"}
+    route = PROVIDERS["openai_responses"].passthrough
+    assert route is not None
+    assert route.body_writer({"input": ["Hi", own, others]}, None) == {"input": ["Hi", own]}
 
 
 def test_each_route_answers_in_the_dialect_of_its_api() -> None:

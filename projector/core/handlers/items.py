@@ -111,13 +111,17 @@ def on_done(state: StreamState, event: CanonicalEvent) -> list[Frame]:
 def finish(state: StreamState, item: Item, raw: Mapping[str, object]) -> list[Frame]:
     """Emit content that only the finished item contains, and close it with its status."""
     finisher = FINISHERS.get(item.type)
+    sealed = None
     if state.run.keep_opaque is not None:
-        state.run.keep_opaque(item.type, item.call.call_id if item.call is not None else None, raw.get("opaque"))
+        call_id = item.call.call_id if item.call is not None else None
+        sealed = state.run.keep_opaque(item.type, call_id, raw.get("opaque"))
     output = item_members.emit(state, item, raw)
     if item.phase is None and (phase := phase_of(raw)) is not None:
         output += _emit_phase(item, phase)
     if finisher is not None:
         output += finisher(state, item, raw)
+    if sealed is not None:
+        output.append(frames.reasoning_encrypted(item.slot, item.item_id, compose.own_words(sealed)))
     return output + close(state, item, raw, "completed")
 
 

@@ -16,6 +16,7 @@ DIALECT: Final = Dialect(
     writer=lambda _policy, options: resolve("projector.dialects.anthropic_messages.writer:AnthropicMessages")(options),
     tables=tables_of("projector.dialects.anthropic_messages.writer"),
     has_event_names=True,
+    carries_state=True,
     assembler=Assembler(
         start=lazy("projector.dialects.anthropic_messages.message_assembly:MessageAssembly"),
         body="MessageAnswer",

@@ -16,6 +16,7 @@ DIALECT: Final = Dialect(
     ),
     tables=tables_of("projector.dialects.responses.writer"),
     has_event_names=True,
+    carries_state=True,
     assembler=Assembler(
         start=lambda: resolve("projector.dialects.response_writer.response_stream:ResponseAssembly")(
             resolve("projector.dialects.responses.writer:status_of_error")

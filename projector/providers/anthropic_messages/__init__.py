@@ -1,8 +1,8 @@
 """Anthropic Messages: the provider's own API, Vertex, Bedrock, and compatible servers.
 
 `messages_stage` reads events, `output_blocks` turns blocks into items, `block_fields` lists their members.
-`messages_request` writes requests, with `message_turns`; `messages_body` reads those of callers; `aws_frames` reads the
-binary frames of Bedrock.
+`messages_request` writes requests, with `message_turns`; `messages_body` reads those of callers, and
+`returned_thinking` the thinking in them; `aws_frames` reads the binary frames of Bedrock.
 """
 
 from __future__ import annotations
@@ -42,6 +42,8 @@ PROVIDER: Final = Provider(
         "anthropic_messages",
         lazy("projector.providers.anthropic_messages.messages_body:forwarded_body"),
         lazy("projector.providers.anthropic_messages.messages_body:read_request"),
+        lazy("projector.providers.anthropic_messages.returned_thinking:with_state"),
+        lazy("projector.providers.anthropic_messages.returned_thinking:carried_state"),
         headers=("anthropic-beta", "anthropic-version"),
     ),
 )

@@ -79,14 +79,9 @@ class Turns:
 
     def reasoning(self, entry: Reasoning) -> None:
         """Add thinking as it came; without its signature it cannot go back, and the API goes on without it."""
-        value = entry.opaque.value if entry.opaque is not None and entry.opaque.provider == PROVIDER else None
-        if not isinstance(value, Mapping):
-            return
-        if isinstance(value.get("data"), str):
-            self._extend(ASSISTANT, [{"type": "redacted_thinking", "data": value["data"]}])
-        elif isinstance(value.get("signature"), str):
-            thinking = {"thinking": value.get("thinking") or "", "signature": value["signature"]}
-            self._extend(ASSISTANT, [{"type": "thinking", **thinking}])
+        opaque = entry.opaque
+        if opaque is not None and opaque.provider == PROVIDER and (blocks := thinking_of(opaque.value)):
+            self._extend(ASSISTANT, blocks)
 
     def done(self) -> list[Body]:
         """Return the messages; those without content are left out."""
@@ -112,6 +107,17 @@ UNSUPPORTED: Final[Mapping[type, str]] = {
     ApprovalRequest: "This agent does not support items of type `mcp_approval_request`.",
 }
 """Entry that the API cannot express -> message."""
+
+
+def thinking_of(value: object) -> list[Body]:
+    """Return the block of thinking that the opaque value of reasoning is from; none, if it is from none."""
+    if not isinstance(value, Mapping):
+        return []
+    if isinstance(value.get("data"), str):
+        return [{"type": "redacted_thinking", "data": value["data"]}]
+    if isinstance(value.get("signature"), str):
+        return [{"type": "thinking", "thinking": value.get("thinking") or "", "signature": value["signature"]}]
+    return []
 
 
 def turns_of(entries: Iterable[Entry]) -> Turns:

@@ -54,10 +54,10 @@ def _forwarded(message: object) -> object:
         or not isinstance(message.get("content"), list)
     ):
         return message
-    return {**message, "content": [_without_citations(block) for block in message["content"] if not _is_ours(block)]}
+    return {**message, "content": [_without_citations(block) for block in message["content"] if not is_ours(block)]}
 
 
-def _is_ours(block: object) -> bool:
+def is_ours(block: object) -> bool:
     """Return whether a block is thinking that only we have signed, or nobody has."""
     if not isinstance(block, dict) or block.get("type") != "thinking":
         return False

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from projector.conversation.opaque import KeptCalls
+
 EXTRA: Final = "extra_content"
 """Member of a call that goes back as it came. All others of the object are members of the message."""
 
@@ -22,11 +24,12 @@ def add_state(message: dict[str, Any], call: dict[str, Any], state: object) -> N
             message.setdefault(name, value)
 
 
-def with_state(body: dict[str, Any], states: Mapping[str, Any]) -> dict[str, Any]:
+def with_state(body: Mapping[str, Any], kept: KeptCalls) -> Mapping[str, Any]:
     """Return a caller's body with what belongs to its calls, by their IDs, in place of the caller's own."""
     messages = body.get("messages")
-    if not states or not isinstance(messages, list):
+    if not isinstance(messages, list):
         return body
+    states = {call_id: call.own for call_id, call in kept.items()}
     return {**body, "messages": [_restored(message, states) for message in messages]}
 
 

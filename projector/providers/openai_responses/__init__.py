@@ -23,7 +23,9 @@ PROVIDER: Final = Provider(
         "input",
         "Create a response (Responses API).",
         "responses",
+        body_writer=lazy("projector.providers.openai_responses.sealed_items:forwarded_body"),
         request_reader=lazy("projector.providers.openai_responses.responses_request:read_request"),
+        state_reader=lazy("projector.providers.openai_responses.sealed_items:carried_state"),
     ),
     demo={
         "search": "chat-web-search",

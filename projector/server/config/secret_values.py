@@ -43,6 +43,8 @@ def _named(settings: Settings, min_chars: int) -> Iterator[tuple[str, str]]:
         yield from (("store.url", value) for value in _of_proxy(settings.store.url.get_secret_value()))
     for key in settings.store.encryption_keys:
         yield "store.encryption_keys", key.get_secret_value()
+    for key in settings.state_encryption_keys:
+        yield "state_encryption_keys", key.get_secret_value()
 
 
 def _of_upstream(upstream: UpstreamSettings, min_chars: int) -> Iterator[tuple[str, str]]:

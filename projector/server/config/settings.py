@@ -29,7 +29,7 @@ from projector.server.config.config_base import DEFAULT, Api, ApiUrl, BaseUrl, N
 from projector.server.config.extensions import EXTENSIONS, ExtensionSettings
 from projector.server.config.http_fields import ExtraHeaders, ExtraQuery, ModelId, ModelNames
 from projector.server.config.relations import broken_rules
-from projector.server.config.store_settings import StoreSettings
+from projector.server.config.store_settings import EncryptionKeys, StoreSettings
 from projector.server.config.target_settings import CircuitBreaker, ModelSettings
 from projector.server.config.tls_settings import ListenerTls, UpstreamTls
 
@@ -329,6 +329,9 @@ class Settings(Table):
     """Addresses or networks of reverse proxies whose `forwarded_header` has the address of the client."""
     forwarded_header: Literal["x-forwarded-for", "forwarded"] = "x-forwarded-for"
     """Header that the trusted proxies set; the other one may be forged by clients, and is ignored."""
+    state_encryption_keys: EncryptionKeys = ()
+    """Keys that seal what a provider wants back with reasoning, for clients of APIs with a member for it (AES-256-GCM),
+    each 32 bytes in base64. The first one seals, all of them open."""
     limits: Limits = Limits()
     store: StoreSettings = StoreSettings()
     callers: dict[CallerName, CallerSettings] = {}

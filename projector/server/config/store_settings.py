@@ -5,16 +5,36 @@ from __future__ import annotations
 import base64
 import re
 from pathlib import Path
-from typing import Final, Literal
+from typing import Annotated, Final, Literal, TypeAlias
 from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic import AfterValidator, Field, SecretStr, field_validator, model_validator
 
 from projector.server.config.config_base import Table, has_valid_host
 from projector.store.protocol import StoreLimits
 
 KEY_BYTES: Final = 32
 _DEFAULTS: Final = StoreLimits()
+
+
+def decoded_key(key: SecretStr) -> bytes:
+    """Return an encryption key; raise `ValueError` if it does not have 32 bytes in base64."""
+    try:
+        decoded = base64.b64decode(key.get_secret_value(), validate=True)
+    except ValueError:
+        decoded = b""
+    if len(decoded) != KEY_BYTES:
+        raise ValueError(f"expected {KEY_BYTES} bytes in base64, as `openssl rand -base64 {KEY_BYTES}` prints them")
+    return decoded
+
+
+def _check_keys(keys: tuple[SecretStr, ...]) -> tuple[SecretStr, ...]:
+    if len({decoded_key(key) for key in keys}) != len(keys):
+        raise ValueError("expected different keys, but there is one twice")
+    return keys
+
+
+EncryptionKeys: TypeAlias = Annotated[tuple[SecretStr, ...], AfterValidator(_check_keys)]
 
 
 class StoreSettings(Table):
@@ -33,7 +53,7 @@ class StoreSettings(Table):
     """File with the certificates of the authorities that are trusted for `rediss://`, not those of the system."""
     prefix: str = Field("projector:", min_length=1, max_length=64, pattern=r"^[!-~]+$")
     """Prefix of all keys in Redis. Servers with the same prefix share their streams."""
-    encryption_keys: tuple[SecretStr, ...] = ()
+    encryption_keys: EncryptionKeys = ()
     """Keys that encrypt what is stored (AES-256-GCM), each 32 bytes in base64. The first one encrypts, all of them
     decrypt."""
     required: bool = False
@@ -55,13 +75,6 @@ class StoreSettings(Table):
     limits, the streams that ended first are dropped first."""
     max_streams: int = Field(_DEFAULTS.total_streams, gt=0)
     """Number of all streams."""
-
-    @field_validator("encryption_keys")
-    @classmethod
-    def _check_keys(cls, keys: tuple[SecretStr, ...]) -> tuple[SecretStr, ...]:
-        for key in keys:
-            decoded_key(key)
-        return keys
 
     @field_validator("url")
     @classmethod
@@ -93,14 +106,3 @@ class StoreSettings(Table):
             total_bytes=self.max_bytes or (max_memory_bytes // 8 if self.kind == "memory" else _DEFAULTS.total_bytes),
             total_streams=self.max_streams,
         )
-
-
-def decoded_key(key: SecretStr) -> bytes:
-    """Return an encryption key; raise `ValueError` if it does not have 32 bytes in base64."""
-    try:
-        decoded = base64.b64decode(key.get_secret_value(), validate=True)
-    except ValueError:
-        decoded = b""
-    if len(decoded) != KEY_BYTES:
-        raise ValueError(f"expected {KEY_BYTES} bytes in base64, as `openssl rand -base64 {KEY_BYTES}` prints them")
-    return decoded

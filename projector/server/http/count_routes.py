@@ -27,7 +27,8 @@ from projector.server.http.error_responses import answer_headers
 from projector.server.http.problems import problem_of_failure, request_id
 from projector.server.http.request_bodies import check_models, passthrough_body, target_body
 from projector.server.http.requests import ClientLeftError, read_json
-from projector.server.http.stream_route import Received, Site
+from projector.server.http.site import Site
+from projector.server.http.stream_route import Received, with_carried_state
 from projector.server.streaming.deadlines import Clock
 from projector.server.streaming.session import report_failure, shown_fault
 from projector.server.streaming.side_tasks import SideTasks
@@ -81,6 +82,7 @@ class CountRoute:
 
     async def _count(self, received: Received, receive: Receive) -> Mapping[str, Any]:
         """Return the answer; raise `ClientLeftError` if the client disconnects before it is there."""
+        received = with_carried_state(received, self._row, self._site.sealer)
         binding = self._passthrough.binding(received.body.get("model"))
         check_models(received.body, binding, received.grant)
         targets = binding.targets.in_order()
@@ -109,7 +111,7 @@ class CountRoute:
     def _body(self, received: Received, binding: AgentBinding, target: Target) -> Mapping[str, object]:
         """Return the body that a request with the caller's body would send to a target."""
         sent = passthrough_body(received.body, binding, required=self._row.required, target=target)
-        return target_body(sent, self._row, target, self._passthrough.api)
+        return target_body(sent, self._row, target, self._passthrough.api, received.kept)
 
     def _counted(self, target: Target, body: Mapping[str, object]) -> Target | None:
         """Return a target that counts in place of answering; None if it does not count."""

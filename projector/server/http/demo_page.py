@@ -22,7 +22,7 @@ from projector.server.http.stored_streams import find, position
 from projector.server.upstream.demo import DemoUpstream
 
 if TYPE_CHECKING:
-    from projector.server.http.stream_route import Site
+    from projector.server.http.site import Site
     from projector.server.streaming.registry import Streams
 
 FILES: Final = Path(__file__).parent.parent / "demo_page"

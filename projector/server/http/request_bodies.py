@@ -157,9 +157,9 @@ def target_body(
         raise problem("invalid_request", "This model is not offered on this route.", param="model")
     try:
         if route.request_reader is None or provider.api == api:
-            sent, write = route.body_writer(body, profile), route.state_writer
-            states = {one: call.own for one, call in kept.items() if call.place == target.place}
-            return sent if write is None or not states else write(sent, states)
+            valid = {one: call for one, call in kept.items() if call.place == target.place}
+            own = body if route.state_writer is None or not valid else route.state_writer(body, valid)
+            return route.body_writer(own, profile)
         request = route.request_reader(body)
         if kept and not isinstance(request.input, str):
             request = replace(request, input=with_opaque(request.input, kept, target.place))

@@ -49,7 +49,14 @@ from projector.server.http.site import Site
 from projector.server.http.stored_state import conversation_of
 from projector.server.http.stored_streams import stream_routes
 from projector.server.http.stream_names import StreamName, chat_name, run_name
-from projector.server.http.stream_route import NameOf, ProviderCall, Received, SessionRoute, provider_session
+from projector.server.http.stream_route import (
+    NameOf,
+    ProviderCall,
+    Received,
+    SessionRoute,
+    provider_session,
+    with_carried_state,
+)
 from projector.server.streaming.session import StreamSession
 from projector.server.streaming.stored_stream import Keeping, StoredStream
 from projector.server.streaming.workflow_source import workflow_source
@@ -250,6 +257,7 @@ class StreamRoutes:
         Without `"stream": true` the response is JSON, if the dialect has one.
         """
         binding = passthrough.binding(received.body.get("model"))
+        received = with_carried_state(received, route, self._site.sealer)
         check_models(received.body, binding, received.grant)
         body = passthrough_body(received.body, binding, required=route.required)
         conversation_id = _conversation_id(body)

@@ -12,6 +12,7 @@ from projector.server.control.rights import Grant, Rights
 from projector.server.http.authenticator import Authenticator
 from projector.server.kept_calls import CallKeeper
 from projector.server.ownership import Ownership
+from projector.server.sealed_state import StateSealer
 from projector.server.streaming.registry import Streams
 from projector.server.streaming.stream_logs import StreamLogs
 from projector.server.telemetry.observer import Observer
@@ -26,6 +27,7 @@ class Site:
     streams: Streams
     ownership: Ownership
     call_keeper: CallKeeper
+    sealer: StateSealer
     authenticator: Authenticator
     rights: Rights
     limiter: RateLimiter

@@ -20,6 +20,7 @@ from projector import StreamContext
 from projector.conversation.opaque import NOTHING_KEPT, KeptCalls, OpaqueCollector, Place
 from projector.dialects import DIALECTS
 from projector.dialects.descriptor import DialectOptions
+from projector.providers.descriptor import PassthroughRoute
 from projector.server.catalog import AgentBinding, chosen_dialect
 from projector.server.control.rate_limits import Admission
 from projector.server.control.rights import Grant
@@ -34,6 +35,7 @@ from projector.server.http.stored_streams import location, respond_with_log, run
 from projector.server.http.stream_names import StreamName, name_stream, response_name
 from projector.server.kept_calls import CallKeeper
 from projector.server.ownership import Ownership
+from projector.server.sealed_state import StateSealer
 from projector.server.streaming.memory import Account
 from projector.server.streaming.response_writer import JsonResponseWriter, ResponseWriter
 from projector.server.streaming.session import StreamSession
@@ -54,7 +56,7 @@ class Received(NamedTuple):
     account: Account
     grant: Grant
     kept: KeptCalls = NOTHING_KEPT
-    """What providers want back of the calls in the body."""
+    """What providers want back of the calls in the body, or is sealed in it."""
 
     @property
     def dialect(self) -> str | None:
@@ -66,6 +68,14 @@ class Received(NamedTuple):
         """Return options with `?extensions=` and `?level=` of the request; raise `Problem` if one is invalid."""
         given = dialect_options(self.scope) if self.scope["query_string"] else {}
         return replace(options or _DEFAULTS, **given) if given else options or _DEFAULTS
+
+
+def with_carried_state(received: Received, route: PassthroughRoute, sealer: StateSealer) -> Received:
+    """Return a request with what its body carries sealed; raise `Problem` if that cannot be opened."""
+    if route.state_reader is None:
+        return received
+    carried = sealer.opened(received.caller, route.state_reader(received.body))
+    return received._replace(kept={**received.kept, **carried}) if carried else received
 
 
 NameOf: TypeAlias = Callable[[StoredStream], StreamName]
@@ -206,8 +216,10 @@ def provider_session(site: Site, received: Received, call: ProviderCall) -> Stre
         options=replace(options, include_usage=True) if is_json else options,
         output_format="ndjson" if is_json else "sse",
     )
-    if binding.settings.store == "default":
-        pipeline.keep_opaque(OpaqueCollector(_keeping(site.call_keeper, caller, stats)).add)
+    keep = _keeping(site.call_keeper, caller, stats) if binding.settings.store == "default" else None
+    seal = _sealing(site.sealer, caller, stats) if site.sealer.is_on and DIALECTS[dialect].carries_state else None
+    if keep is not None or seal is not None:
+        pipeline.keep_opaque(OpaqueCollector(keep, seal).add)
     return StreamSession(
         stats,
         binding.source(pipeline, body_of, stats, account, targets),
@@ -234,9 +246,22 @@ def _keeping(keeper: CallKeeper, caller: str, stats: StreamStats) -> Callable[[s
     """Return a function that keeps what belongs to a call, for the target that the response is from."""
 
     def keep(call_id: str, own: Any, before: tuple[Any, ...]) -> None:
-        keeper.keep(caller, call_id, Place(stats.api, stats.upstream, stats.target_model), own, before)
+        keeper.keep(caller, call_id, _place(stats), own, before)
 
     return keep
+
+
+def _sealing(sealer: StateSealer, caller: str, stats: StreamStats) -> Callable[[Any], str | None]:
+    """Return a function that seals what belongs to reasoning, for the target that the response is from."""
+
+    def seal(value: Any) -> str | None:
+        return sealer.seal(caller, _place(stats), value)
+
+    return seal
+
+
+def _place(stats: StreamStats) -> Place:
+    return Place(stats.api, stats.upstream, stats.target_model)
 
 
 def _once(body_of: BodyOf) -> BodyOf:
