@@ -23,6 +23,7 @@ from projector.server.config.agent_settings import (
     KeepingSettings,
     Passthrough,
     WorkflowSettings,
+    can_serve,
 )
 from projector.server.config.config_base import DEFAULT, DEFAULT_DIALECT
 from projector.server.config.extensions import EXTENSIONS
@@ -303,19 +304,23 @@ class Catalog:
         table, row = settings.passthrough or Passthrough(), PROVIDERS[api].passthrough
         dialects = _passthrough_dialects(table.dialects or _all_dialects(settings), row.dialect if row else "")
         redactor = self.redactor(passthrough_policy(table.policy))
-        upstreams = [self._upstreams[name] for name in settings.passthrough_upstreams(route)]
+        named = [self._upstreams[name] for name in settings.passthrough_upstreams(route)]
+        # the one upstream without a table has the API of each route that its provider has
+        upstreams = [
+            _of_api(one, api) if not settings.upstreams and api in one.upstream.providers else one for one in named
+        ]
         keeping = {name: getattr(table, name) for name in KeepingSettings.model_fields}
         agent = AgentSettings(upstream=DEFAULT, model=settings.model, dialects=dialects, **keeping)
         bindings = tuple(
             AgentBinding(
                 None,
-                TargetList([self._target(one if settings.upstreams else _of_api(one, api), None)]),
+                TargetList([self._target(one, None)]),
                 agent,
                 redactor,
                 None if settings.upstreams else settings.model,
             )
             for one in upstreams
-            if settings.upstreams or api in one.upstream.providers
+            if can_serve(one.api, api)
         )
         models = {
             name: AgentBinding(None, self._model(model), agent, redactor)

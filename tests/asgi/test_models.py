@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from projector.core.faults import FAULTS
 from projector.server.catalog import Catalog
+from projector.server.config.agent_settings import PASSTHROUGH_APIS
 from projector.server.config.config_dump import to_toml
 from projector.server.config.loading import Loaded, SettingsError, load
 from projector.server.config.settings import Settings
@@ -101,9 +102,9 @@ def test_invalid_routes_and_models(names: object, upstreams: dict[str, Any], mes
 @pytest.mark.parametrize(
     ("variables", "routes"),
     [
-        ({}, {"responses", "chat_completions"}),
-        ({"PASSTHROUGH__POLICY": "strict"}, {"responses", "chat_completions"}),
-        ({"PASSTHROUGH__DIALECTS": '["openresponses"]'}, {"responses", "chat_completions"}),
+        ({}, set(PASSTHROUGH_APIS)),
+        ({"PASSTHROUGH__POLICY": "strict"}, set(PASSTHROUGH_APIS)),
+        ({"PASSTHROUGH__DIALECTS": '["openresponses"]'}, set(PASSTHROUGH_APIS)),
         ({"PASSTHROUGH__RESPONSES": "default", "PASSTHROUGH__POLICY": "strict"}, {"responses"}),
         ({"PASSTHROUGH__RESPONSES": '["default"]'}, {"responses"}),
     ],
