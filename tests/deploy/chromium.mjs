@@ -31,10 +31,9 @@ export async function opened(context, url) {
 /** Returns whether nothing is wider than the screen. */
 export const fits = (page) => page.evaluate(() => document.documentElement.scrollWidth <= document.documentElement.clientWidth);
 
-/** Returns what axe finds on a page, by all of its rules; with `selector`, once there is such an element. */
-export async function violations(page, selector = "body") {
+/** Returns what axe finds on a page, by all of its rules. */
+export async function violations(page) {
   if (!(await page.evaluate(() => "axe" in window))) await page.evaluate(installed("axe-core").source);
-  await page.locator(selector).first().waitFor();
   return page.evaluate(async () => {
     const { violations: found } = await axe.run(document, { resultTypes: ["violations"] });
     return found.flatMap(({ id, impact, nodes }) => nodes.map((node) => `${impact} ${id}: ${node.html.slice(0, 120)}`));

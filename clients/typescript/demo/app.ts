@@ -87,7 +87,6 @@ function drawn(turn: Turn, canAct = true): Answer {
   if (turn.question !== undefined) turns.append(h("div", { class: "question" }, turn.question, ...label));
   const answer = new Answer(canAct ? { approve, run: runFunction, retry: () => begin(turn.body) } : undefined);
   turns.append(answer.element);
-  if (turn.dialect !== PUBLIC) answer.note(`Drawn from the same stream in ${PUBLIC}. The events in the second pane are for ${DIALECTS[turn.dialect] ?? "other clients"}.`);
   return answer;
 }
 
@@ -199,7 +198,11 @@ async function readOther(turn: Turn, answer: Answer, provider: ProviderSide, cur
   const { signal } = current.controller;
   let drawing: Promise<void> | undefined;
   const init = { method: "POST", headers: { ...headers(), "content-type": "application/json" }, body: JSON.stringify(turn.body) };
-  const draw = (): void => void (drawing ??= readPublic(turn, answer, provider, current, onOpen));
+  const draw = (): void => {
+    if (drawing !== undefined) return;
+    answer.note(`Drawn from the same stream in ${PUBLIC}. The events in the second pane are for ${DIALECTS[turn.dialect] ?? "other clients"}.`);
+    drawing = readPublic(turn, answer, provider, current, onOpen);
+  };
   const open = async (after: number): Promise<Response> => {
     if (turn.location !== undefined) {
       draw();

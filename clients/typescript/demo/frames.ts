@@ -39,10 +39,13 @@ export function followEnd(element: HTMLElement): void {
     one.isAtEnd = isKept || element.scrollHeight - element.scrollTop - element.clientHeight < NEAR_PX;
   };
   element.addEventListener("scroll", onScroll, { passive: true });
+  new ResizeObserver(() => atFrame(one, () => undefined)).observe(element); // a screen that is turned
 }
 
 /** Shows the end of an element, wherever the reader has scrolled to. */
 export function toEnd(element: HTMLElement): void {
-  Object.assign(followed.get(element) ?? {}, { isAtEnd: true, top: 0 });
-  atFrame(element, () => undefined);
+  const one = followed.get(element);
+  if (one === undefined) return;
+  Object.assign(one, { isAtEnd: true, top: 0 });
+  atFrame(one, () => undefined);
 }

@@ -9,7 +9,7 @@ type Range = readonly [number, number];
 const PREVIEW_CHARS = 220;
 const ROWS_MAX = 400; // when rows at the top leave, the browser places all others anew
 const ROWS_A_FRAME = 20; // of each list: drawing them takes a small part of a frame
-const TEXTS = ["delta", "code", "arguments", "text", "refusal_text"];
+const TEXTS = ["delta", "code", "arguments", "text", "refusal", "refusal_text"];
 
 export const isRecord = (value: unknown): value is Json => typeof value === "object" && value !== null && !Array.isArray(value);
 
