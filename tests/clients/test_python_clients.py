@@ -144,7 +144,7 @@ README: Final = (ROOT / "README.md").read_text(encoding="utf-8")
 
 def test_the_first_example_of_the_readme_with_a_key(python_clients: Path, recorded: Recorded) -> None:
     """Run it with the same command for the server; only the port and the model are others."""
-    section = README.partition("## With a client of the OpenAI API")[2]
+    section = README.partition("## With a client of the OpenAI or Anthropic API")[2]
     [example] = re.findall(r"^```python\n(.*?)^```", section.partition("\n## ")[0], re.MULTILINE | re.DOTALL)
     assert "`OPENAI_API_KEY=... projector serve`" in section
     assert section.index("OpenAI(base_url") < section.index("before: OpenAI()")
