@@ -12,7 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
+
+from projector.contracts import codec
 
 ASSISTANT: Final = "assistant"
 USER: Final = "user"
@@ -170,3 +172,12 @@ def parts_of(entries: Iterable[Entry]) -> list[Part]:
         if isinstance(entry, Message | ToolOutput)
     ]
     return [part for content in contents if not isinstance(content, str) for part in content]
+
+
+def object_of(text: str) -> dict[str, Any]:
+    """Return the arguments of a call; text that is no object is kept in one."""
+    try:
+        value = codec.loads(text.encode("utf-8", "replace")) if text.strip() else {}
+    except codec.CodecError:
+        value = None
+    return value if isinstance(value, dict) else {"input": text}

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from projector.contracts import codec
+from projector.core.canonical import CanonicalEvent
+from projector.core.faults import Fault
 from projector.core.whole_objects import WholeObjects
 from projector.redaction.clean import Gathered
 
@@ -17,6 +19,28 @@ Event: TypeAlias = dict[str, Any]
 """A canonical event under construction. It leaves the stage as `CanonicalEvent`."""
 
 Annotation: TypeAlias = Mapping[str, object]
+
+
+class Numbering:
+    """Numbers the events of a stage from 0, in the order in which they are emitted."""
+
+    __slots__ = ("_next",)
+
+    def __init__(self) -> None:
+        self._next = 0
+
+    def __call__(self, events: list[Event]) -> list[CanonicalEvent | Fault]:
+        """Return events with their numbers."""
+        for event in events:
+            event["sequence_number"] = self._next
+            self._next += 1
+        return list(events)
+
+    def skip(self, count: int) -> range:
+        """Return the numbers of events that the stage does not emit itself."""
+        first = self._next
+        self._next += count
+        return range(first, self._next)
 
 
 def _joined(pieces: Gathered[str]) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from projector.contracts import codec
 from projector.conversation.entries import (
     ASSISTANT,
     USER,
@@ -27,6 +26,7 @@ from projector.conversation.entries import (
     Text,
     ToolCall,
     ToolOutput,
+    object_of,
 )
 from projector.conversation.model_request import Body, UnsupportedRequestError
 
@@ -60,7 +60,7 @@ class Turns:
     def call(self, entry: ToolCall) -> None:
         """Add a call."""
         given = entry.input if entry.kind == "custom" else None
-        value = {"input": given} if given is not None else _object_of(entry.input)
+        value = {"input": given} if given is not None else object_of(entry.input)
         self._extend(ASSISTANT, [{"type": "tool_use", "id": entry.id, "name": entry.name, "input": value}])
 
     def output(self, entry: ToolOutput) -> None:
@@ -126,15 +126,6 @@ def turns_of(entries: Iterable[Entry]) -> Turns:
     for entry in entries:
         turns.add(entry)
     return turns
-
-
-def _object_of(text: str) -> Any:
-    """Return the input of a call; text that is no object is kept in one."""
-    try:
-        value = codec.loads(text.encode("utf-8", "replace")) if text.strip() else {}
-    except codec.CodecError:
-        value = None
-    return value if isinstance(value, dict) else {"input": text}
 
 
 def _blocks(content: Content) -> list[Body]:

@@ -15,7 +15,7 @@ from projector.core.sse import COMMENT, DONE, SseMessage, is_comment
 from projector.providers.anthropic_messages import block_fields as fields
 from projector.providers.anthropic_messages.messages_profile import MessagesProfile
 from projector.providers.anthropic_messages.output_blocks import Block, Output
-from projector.providers.canonical_items import Event
+from projector.providers.canonical_items import Event, Numbering
 from projector.providers.error_shapes import error_of, members_of
 
 DEFAULT: Final = MessagesProfile()
@@ -44,7 +44,7 @@ class AnthropicMessagesStage:
         self._stop: str | None = None
         self._details: Mapping[str, object] = {}
         self._is_over = False
-        self._sequence = 0
+        self._numbered = Numbering()
 
     def feed(self, message: SseMessage, /) -> list[CanonicalEvent | Fault]:
         """Return the events of a message."""
@@ -218,12 +218,6 @@ class AnthropicMessagesStage:
             return self._drop("(after the end)")
         self._is_over = True
         return [FAULTS["upstream_malformed"]]
-
-    def _numbered(self, events: list[Event]) -> list[CanonicalEvent | Fault]:
-        for event in events:
-            event["sequence_number"] = self._sequence
-            self._sequence += 1
-        return list(events)
 
     def _note(self, name: str) -> None:
         name = name[:NAME_MAX_CHARS]

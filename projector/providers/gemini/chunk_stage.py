@@ -6,7 +6,7 @@ A response ends with the input after a finish reason, or with a chunk without ca
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from hashlib import blake2b
 from typing import Any, Final
 
@@ -14,12 +14,12 @@ from projector.contracts import codec
 from projector.core import canonical as read
 from projector.core.canonical import CanonicalEvent
 from projector.core.faults import FAULTS, Fault
-from projector.core.message_shape import Slots
 from projector.core.sse import COMMENT, DONE, SseMessage, is_comment
-from projector.providers.canonical_items import Event
+from projector.providers.canonical_items import Event, Numbering
+from projector.providers.drops import Drops
 from projector.providers.error_shapes import error_of
 from projector.providers.gemini import gemini_fields as fields
-from projector.providers.gemini.gemini_output import Drops, Output
+from projector.providers.gemini.gemini_output import Output
 from projector.providers.gemini.partial_arguments import PartialArguments
 
 TOOLS: Final[Mapping[str, str]] = {
@@ -53,7 +53,7 @@ class ChunkStage:
         self._tools: set[str] = set()
         """Types of items of tools that the stream has in place, and of searches that were announced."""
         self._pages: set[str] = set()
-        self._sequence = 0
+        self._numbered = Numbering()
         self._is_over = False
 
     def feed(self, message: SseMessage, /) -> list[CanonicalEvent | Fault]:
@@ -61,11 +61,11 @@ class ChunkStage:
         try:
             chunk = codec.loads(message.data)
         except codec.TooDeepError:
-            return self._drop("(too deep)")
+            return self._dropped.drop("(too deep)")
         except codec.CodecError:
             return self._read_text(message.data)
         if self._is_over:
-            return self._drop("(after the end)")
+            return self._dropped.drop("(after the end)")
         if isinstance(chunk, list):
             return [event for one in chunk for event in self._read(one, message.data)]
         return self._read(chunk, message.data)
@@ -76,23 +76,19 @@ class ChunkStage:
             return []
         return self._end()
 
-    def slots(self, _message: Mapping[str, Any], _name: str, /) -> Slots | None:
-        """Return None: each message is read."""
-        return None
-
-    def skip(self, _texts: Sequence[str], _numbers: Sequence[int], /) -> Sequence[int]:
-        """Return nothing."""
-        return ()
-
     def _read(self, chunk: object, data: bytes) -> list[CanonicalEvent | Fault]:
         if self._is_over:
-            return self._drop("(after the end)")
+            return self._dropped.drop("(after the end)")
         if not read.is_mapping(chunk):
-            return self._drop("(no object)")
+            return self._dropped.drop("(no object)")
         if chunk.get("error"):
             return self._report(chunk)
         if not {"candidates", "usageMetadata", "promptFeedback"} & chunk.keys():
-            return self._report(chunk) if error_of(chunk, has_begun=bool(self._response)) else self._drop("(no chunk)")
+            return (
+                self._report(chunk)
+                if error_of(chunk, has_begun=bool(self._response))
+                else self._dropped.drop("(no chunk)")
+            )
         for name in chunk.keys() - fields.CHUNK_KNOWN:
             self._dropped.note(f"chunk.{name}")
         events = self._identify(chunk, data)
@@ -289,7 +285,7 @@ class ChunkStage:
     def _report(self, value: Mapping[str, object]) -> list[CanonicalEvent | Fault]:
         """Emit an error of the provider, which ends the stream, unless it follows a finish reason (CONTRACT D32)."""
         if self._finish is not None:
-            return self._drop("error after a finish reason")
+            return self._dropped.drop("error after a finish reason")
         return self._stop([fields.error_members(value).event()])
 
     def _stop(self, events: list[Any]) -> list[CanonicalEvent | Fault]:
@@ -299,23 +295,13 @@ class ChunkStage:
     def _read_text(self, data: bytes) -> list[CanonicalEvent | Fault]:
         """Read a payload that is not JSON: a comment, an end mark of another API, or a broken stream."""
         if is_comment(data):
-            return self._drop(COMMENT)
+            return self._dropped.drop(COMMENT)
         if data.strip() == DONE:
             return self.close()
         if self._is_over or self._finish is not None:
-            return self._drop("(after the end)")
+            return self._dropped.drop("(after the end)")
         self._is_over = True
         return [FAULTS["upstream_malformed"]]
-
-    def _numbered(self, events: list[Event]) -> list[CanonicalEvent | Fault]:
-        for event in events:
-            event["sequence_number"] = self._sequence
-            self._sequence += 1
-        return list(events)
-
-    def _drop(self, name: str) -> list[CanonicalEvent | Fault]:
-        self._dropped.note(name)
-        return []
 
 
 def _members(kind: str, item_type: str, args: Mapping[str, object]) -> dict[str, Any]:

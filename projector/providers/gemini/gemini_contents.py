@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from projector.contracts import codec
 from projector.conversation.entries import (
     ASSISTANT,
     USER,
@@ -30,6 +29,7 @@ from projector.conversation.entries import (
     Text,
     ToolCall,
     ToolOutput,
+    object_of,
     text_of,
 )
 from projector.conversation.model_request import Body, UnsupportedRequestError
@@ -166,15 +166,6 @@ def contents_of(entries: Iterable[Entry], model: str) -> Contents:
     for entry in entries:
         contents.add(entry)
     return contents
-
-
-def object_of(text: str) -> dict[str, Any]:
-    """Return the arguments of a call; text that is no object is kept in one."""
-    try:
-        value = codec.loads(text.encode("utf-8", "replace")) if text.strip() else {}
-    except codec.CodecError:
-        value = None
-    return value if isinstance(value, dict) else {"input": text}
 
 
 def data_of(url: str) -> tuple[str, str] | None:

@@ -6,12 +6,10 @@ when it resumes. One call of a function is open at a time.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
 from projector.core import canonical as read
-from projector.core.state import DROP_NAMES_MAX, OTHER
 from projector.providers.canonical_items import (
     CALL_SHAPES,
     Annotation,
@@ -21,23 +19,13 @@ from projector.providers.canonical_items import (
     Message,
     Reasoning,
 )
+from projector.providers.drops import Drops
 from projector.providers.gemini.gemini_fields import CODE, FILES, IMAGE, WEB
 from projector.providers.gemini.grounding import Citations, Passage
 
 ID_KEPT_CHARS: Final = 200
 """Maximum characters of the ID of the response in IDs of items."""
-NAME_MAX_CHARS: Final = 80
-"""Maximum length of a counted name, which may come from the provider."""
 IMAGE_PREFIX: Final = "image/"
-
-
-class Drops(Counter[str]):
-    """Counts of input that is not read, by name. The number of names is bounded."""
-
-    def note(self, name: str) -> None:
-        """Count input."""
-        name = name[:NAME_MAX_CHARS]
-        self[name if name in self or len(self) < DROP_NAMES_MAX else OTHER] += 1
 
 
 class Output:

@@ -20,10 +20,11 @@ from projector.conversation.entries import (
     Text,
     ToolCall,
     ToolOutput,
+    object_of,
     text_of,
 )
 from projector.conversation.model_request import Body, UnsupportedRequestError
-from projector.providers.gemini.gemini_contents import UNSUPPORTED, data_of, object_of, type_of
+from projector.providers.gemini.gemini_contents import UNSUPPORTED, data_of, type_of
 
 PROVIDER: Final = "gemini"
 IMAGES: Final = "image/"

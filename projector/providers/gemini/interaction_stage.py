@@ -6,7 +6,7 @@ The names of the preview of 2025 (`interaction.start`, `content.delta`, ...) are
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple
@@ -15,12 +15,12 @@ from projector.contracts import codec
 from projector.core import canonical as read
 from projector.core.canonical import CanonicalEvent
 from projector.core.faults import FAULTS, Fault
-from projector.core.message_shape import Slots
 from projector.core.sse import COMMENT, DONE, SseMessage, is_comment
-from projector.providers.canonical_items import Annotation, Event, HostedCall
+from projector.providers.canonical_items import Annotation, Event, HostedCall, Numbering
+from projector.providers.drops import Drops
 from projector.providers.error_shapes import error_of, members_of
 from projector.providers.gemini import gemini_fields as fields
-from projector.providers.gemini.gemini_output import Drops, Output
+from projector.providers.gemini.gemini_output import Output
 
 QUEUED: Final = "queued"
 
@@ -65,7 +65,7 @@ class InteractionStage:
         """Open steps by index; None for one that is not read."""
         self._response: dict[str, Any] = {}
         self._usage: Mapping[str, object] = {}
-        self._sequence = 0
+        self._numbered = Numbering()
         self._is_over = False
 
     def feed(self, message: SseMessage, /) -> list[CanonicalEvent | Fault]:
@@ -73,18 +73,18 @@ class InteractionStage:
         try:
             event = codec.loads(message.data)
         except codec.TooDeepError:
-            return self._drop("(too deep)")
+            return self._dropped.drop("(too deep)")
         except codec.CodecError:
             return self._read_text(message.data)
         if self._is_over:
-            return self._drop("(after the end)")
+            return self._dropped.drop("(after the end)")
         if not isinstance(event, dict):
-            return self._drop("(no object)")
+            return self._dropped.drop("(no object)")
         name = read.text_or_none(event, "event_type") or message.event
         handle = EVENTS.get(PREVIEW_NAMES.get(name, name))
         if handle is None:
             error = error_of(event, has_begun=bool(self._response))
-            return self._drop(f"event.{name}") if error is None else self._stop([error.event()])
+            return self._dropped.drop(f"event.{name}") if error is None else self._stop([error.event()])
         events: list[Event] = []
         if not self._response and name != "error":
             events = self._identify(read.mapping_or_empty(event, "interaction"), message.data)
@@ -94,14 +94,6 @@ class InteractionStage:
     def close(self) -> list[CanonicalEvent | Fault]:
         """Return nothing: an interaction says how it ends."""
         return []
-
-    def slots(self, _message: Mapping[str, Any], _name: str, /) -> Slots | None:
-        """Return None: each message is read."""
-        return None
-
-    def skip(self, _texts: Sequence[str], _numbers: Sequence[int], /) -> Sequence[int]:
-        """Return nothing."""
-        return ()
 
     # events
 
@@ -135,11 +127,11 @@ class InteractionStage:
         step = self._steps.get(read.index_or_none(event, "index") or 0)
         delta = read.mapping_or_empty(event, "delta")
         if step is None:
-            return self._drop("delta of no step")
+            return self._dropped.drop("delta of no step")
         kind = read.text_or_none(delta, "type") or ""
         add = DELTAS.get(kind)
         if add is None:
-            return self._drop(f"delta.{kind}")
+            return self._dropped.drop(f"delta.{kind}")
         return self._numbered(add(self, step, delta))
 
     def on_step_stop(self, event: Mapping[str, Any]) -> list[CanonicalEvent | Fault]:
@@ -356,11 +348,11 @@ class InteractionStage:
     def _read_text(self, data: bytes) -> list[CanonicalEvent | Fault]:
         """Read a payload that is not JSON: a comment, the end mark, or a broken stream."""
         if is_comment(data):
-            return self._drop(COMMENT)
+            return self._dropped.drop(COMMENT)
         if data.strip() == DONE:
             return []
         if self._is_over:
-            return self._drop("(after the end)")
+            return self._dropped.drop("(after the end)")
         self._is_over = True
         return [FAULTS["upstream_malformed"]]
 
@@ -368,16 +360,6 @@ class InteractionStage:
         self._is_over = True
         self._steps.clear()
         return self._numbered(events)
-
-    def _numbered(self, events: list[Event]) -> list[CanonicalEvent | Fault]:
-        for event in events:
-            event["sequence_number"] = self._sequence
-            self._sequence += 1
-        return list(events)
-
-    def _drop(self, name: str) -> list[CanonicalEvent | Fault]:
-        self._dropped.note(name)
-        return []
 
 
 def _code(code: str | None) -> str | None:

@@ -16,11 +16,12 @@ from projector.core.canonical import CanonicalEvent
 from projector.core.faults import FAULTS, Fault
 from projector.core.message_shape import Slots
 from projector.core.sse import COMMENT, DONE, SseMessage, is_comment
-from projector.providers.canonical_items import Event
+from projector.providers.canonical_items import Event, Numbering
+from projector.providers.drops import Drops
 from projector.providers.error_shapes import ReportedError, error_beside, error_of, members_of
 from projector.providers.openai_chat import chunk_fields
 from projector.providers.openai_chat.chat_profile import ChatProfile
-from projector.providers.openai_chat.chunk_fields import ERROR, Drops
+from projector.providers.openai_chat.chunk_fields import ERROR
 from projector.providers.openai_chat.deltas import Citations, DeltaReader
 from projector.providers.openai_chat.output import ChatOutput
 
@@ -51,7 +52,7 @@ class OpenAIChatStage:
         self._usage: dict[str, object] = {}
         self._finish: str | None = None
         self._inner_error: ReportedError | None = None
-        self._sequence = 0
+        self._numbered = Numbering()
         self._is_identified = False
         self._is_over = False
 
@@ -88,11 +89,9 @@ class OpenAIChatStage:
 
     def skip(self, texts: Sequence[str], _numbers: Sequence[int], /) -> Sequence[int]:
         """Record deltas of the text, and return their sequence numbers."""
-        first = self._sequence
-        self._sequence += len(texts)
         self._output.skip(texts)
         self._deltas.skip(texts)
-        return range(first, self._sequence)
+        return self._numbered.skip(len(texts))
 
     def _read_object(self, chunk: dict[str, Any], name: str) -> list[CanonicalEvent | Fault]:
         was_finished = self._finish is not None
@@ -220,12 +219,6 @@ class OpenAIChatStage:
     def _stop(self, events: list[Event]) -> list[CanonicalEvent | Fault]:
         self._is_over = True
         return self._numbered(events)
-
-    def _numbered(self, events: list[Event]) -> list[CanonicalEvent | Fault]:
-        for event in events:
-            event["sequence_number"] = self._sequence
-            self._sequence += 1
-        return list(events)
 
 
 def _only_delta(chunk: Mapping[str, Any], name: str) -> dict[str, object] | None:

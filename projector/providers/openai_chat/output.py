@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 from projector.contracts import codec
 from projector.core import canonical as read
 from projector.providers.canonical_items import CALL_SHAPES, Annotation, Call, Event, Message, Reasoning
-from projector.providers.openai_chat.chunk_fields import Drops
+from projector.providers.drops import Drops
 from projector.providers.openai_chat.returned_state import EXTRA
 
 Item: TypeAlias = Message | Reasoning | Call
