@@ -273,7 +273,7 @@ def test_a_passthrough_body_without_its_required_member() -> None:
 @pytest.mark.parametrize(
     ("settings", "routes"),
     [
-        ({}, {"responses", "chat_completions"}),
+        ({}, {"responses", "chat_completions", "messages"}),
         ({"host": "10.0.0.1", "auth": KEYS}, set()),
         ({"passthrough": {}}, set()),
         ({"host": "10.0.0.1", "auth": KEYS, "passthrough": {"responses": "default"}}, {"responses"}),

@@ -59,10 +59,13 @@ class InstalledClient:
 
 
 def ran(command: list[str], folder: Path, given: str = "") -> str:
-    """Return the output of a command that must succeed."""
-    done = subprocess.run(
-        command, input=given, capture_output=True, text=True, check=False, cwd=folder, timeout=280, encoding="utf-8"
-    )
+    """Return the output of a command that must succeed, within 280 seconds."""
+    try:
+        done = subprocess.run(
+            command, input=given, capture_output=True, text=True, check=False, cwd=folder, timeout=280, encoding="utf-8"
+        )
+    except subprocess.TimeoutExpired as error:
+        raise AssertionError(f"{command}: not within {error.timeout} s: {(error.stdout or b'')[-8_000:]!r}") from None
     failed = "".join(_FAILED.findall(done.stdout)) or done.stdout[-2_000:]
     assert done.returncode == 0, f"{command}: {failed[:8_000]} {done.stderr[-4_000:]}"
     return done.stdout

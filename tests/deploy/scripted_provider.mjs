@@ -53,19 +53,18 @@ class Call {
 /** Starts the provider; `next()` returns the next request that arrives. */
 export async function startProvider() {
   const calls = [];
-  const waiting = [];
   const server = createServer(async (request, response) => {
     const chunks = [];
     for await (const chunk of request) chunks.push(chunk);
-    const call = new Call(JSON.parse(Buffer.concat(chunks).toString()), response);
-    const resolve = waiting.shift();
-    if (resolve) resolve(call);
-    else calls.push(call);
+    calls.push(new Call(JSON.parse(Buffer.concat(chunks).toString()), response));
   });
   await once(server.listen(0, "127.0.0.1"), "listening");
   return {
     url: `http://127.0.0.1:${server.address().port}`,
-    next: () => calls.shift() ?? new Promise((resolve) => waiting.push(resolve)),
+    next: async () => {
+      await until(() => calls.length > 0, "a request reaches the provider");
+      return calls.shift();
+    },
     close: () => (server.close(), server.closeAllConnections()),
   };
 }

@@ -1,6 +1,8 @@
 'use client'
 
-import { useEffect, useRef, useState, type KeyboardEvent, type SubmitEvent } from 'react'
+import { useEffect, useRef, useState, useSyncExternalStore, type KeyboardEvent, type SubmitEvent } from 'react'
+
+const never = () => () => {}
 
 interface Props {
   isRunning: boolean
@@ -13,6 +15,8 @@ export function Composer({ isRunning, send, stop }: Props) {
   const [text, setText] = useState('')
   const field = useRef<HTMLTextAreaElement>(null)
   const question = text.trim()
+  // the server's HTML is there before this component is: what was typed or sent until then would be lost
+  const isReady = useSyncExternalStore(never, () => true, () => false)
 
   useEffect(() => {
     if (!isRunning) return
@@ -43,12 +47,13 @@ export function Composer({ isRunning, send, stop }: Props) {
         ref={field}
         rows={1}
         autoFocus
+        readOnly={!isReady}
         placeholder="Ask something"
         value={text}
         onChange={(event) => setText(event.target.value)}
         onKeyDown={onKeyDown}
       />
-      <button type="submit" className="primary">{isRunning ? 'Stop' : 'Send'}</button>
+      <button type="submit" className="primary" disabled={!isReady}>{isRunning ? 'Stop' : 'Send'}</button>
     </form>
   )
 }
