@@ -54,7 +54,7 @@ SAMPLED: Final = {
     "unit/test_redaction_formats.py::test_the_counter_example_passes": 8,
     "unit/test_redaction_formats.py::test_the_example_is_found_by_its_own_row": 8,
     "unit/test_redaction_formats.py::test_what_is_said_of_a_beginning_stays_true": 8,
-    "unit/test_text_redaction.py::test_every_split_of_a_sample_into_three": 400,
+    "unit/test_text_redaction.py::test_splits_of_a_sample_into_three": 400,
     "unit/test_text_redaction.py::test_every_split_of_a_sample_into_two": 48,
     "unit/test_text_tails.py::test_nothing_of_a_credential_is_shown_behind_the_seam": 96,
 }
