@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import filecmp
+import functools
 import gc
 import importlib
 import os
@@ -147,21 +148,29 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Keep the tests of one tier; without `--tier`, all of them."""
     tier = config.getoption("tier")
     if tier is not None:
-        kept = [item for item in items if _tier_of(item) == tier]
-        config.hook.pytest_deselected(items=[item for item in items if _tier_of(item) != tier])
+        kept: list[pytest.Item] = []
+        left: list[pytest.Item] = []
+        for item in items:
+            (kept if _tier_of(item) == tier else left).append(item)
+        config.hook.pytest_deselected(items=left)
         items[:] = kept
 
 
 def _tier_of(item: pytest.Item) -> str:
     """Return `test`, `rest`, or `docs` for what belongs to `make check`."""
-    path = item.path.relative_to(ROOT / "tests").as_posix()
-    folder = path.partition("/")[0]
-    if folder == DOCS:
-        return DOCS
-    parts = (folder, path, f"{path}::{getattr(item, 'originalname', item.name)}")
+    fixed, one_in = _row_of(item.path, getattr(item, "originalname", item.name))
+    return fixed or ("rest" if zlib.crc32(item.nodeid.encode()) % one_in else "test")
+
+
+@functools.cache
+def _row_of(file: Path, function: str) -> tuple[str | None, int]:
+    """Return the tier of all tests of a function, if they have one, and else one in how many is in `make test`."""
+    path = file.relative_to(ROOT / "tests").as_posix()
+    parts = (path.partition("/")[0], path, f"{path}::{function}")
     one_in = next((SAMPLED[part] for part in reversed(parts) if part in SAMPLED), 1)
-    is_sampled = zlib.crc32(item.nodeid.encode()) % one_in == 0
-    return "test" if is_sampled and not any(part in REST for part in parts) else "rest"
+    if DOCS in parts:
+        return DOCS, one_in
+    return "rest" if any(part in REST for part in parts) else None, one_in
 
 
 def _missing(need: str, reason: str) -> None:
