@@ -30,7 +30,7 @@ SAMPLED: Final = {
     "asgi": 6,
     "golden/test_goldens.py::test_it_does_not_matter_how_the_bytes_arrive": 24,
     "golden/test_stored_streams.py": 48,
-    "property": 24,
+    "property": 40,
     "store": 8,
     "store/test_interleavings.py::test_some_orders_in_memory": 1,
     "contract/test_clean_types.py::test_mypy_rejects": 8,
