@@ -13,7 +13,7 @@ from projector.core.canonical import CanonicalEvent
 from projector.core.faults import FAULTS, Fault
 from projector.core.sse import COMMENT, DONE, SseMessage, is_comment
 from projector.providers.anthropic_messages import block_fields as fields
-from projector.providers.anthropic_messages.messages_profile import MessagesProfile
+from projector.providers.anthropic_messages.messages_api import MessagesProfile
 from projector.providers.anthropic_messages.output_blocks import Block, Output
 from projector.providers.canonical_items import Event, Numbering
 from projector.providers.error_shapes import error_of, members_of
