@@ -1,7 +1,7 @@
 """A provider on loopback whose answers are scripts, in three APIs: conversations with tools, and ways to fail.
 
-The script is the one that `case=NAME` in the last message of a person names, otherwise `model`. The number of answers
-with calls since then chooses its turn. `calls` counts requests by script.
+`case=NAME` in the last message of a person chooses the script. Each request is answered with its next turn, and the
+first one follows the last. `calls` counts the requests by script.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 import re
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
@@ -62,6 +62,34 @@ def cut(text: str, secrets: Iterable[str], at: int) -> tuple[str, ...]:
     """Return the text in pieces: each secret in it is cut after `at` characters."""
     edges = {found.start() + min(at, len(one)) for one in secrets for found in re.finditer(re.escape(one), text)}
     return tuple(text[start:end] for start, end in pairwise(sorted({0, len(text), *edges})))
+
+
+KEY: Final = "violet-otter-moonrise-42"
+"""The key of the server at the provider, which is withheld from every stream."""
+CREDENTIAL: Final = "AKIAIOSFODNN7EXAMPLE"
+SECRETS: Final = (KEY, CREDENTIAL)
+LEAK_CHARS: Final = 10
+"""This many characters of a secret are a leak."""
+
+
+def repeating(calls: Callable[[int], Iterable[Block]]) -> tuple[Turn, ...]:
+    """Return a conversation that repeats both secrets in thinking, text and arguments, each time cut at another place.
+
+    `calls` returns the calls of a turn, with the secrets in them. The last turn is a text without any.
+    """
+    turns = []
+    for place in range(max(map(len, SECRETS)) + 1):
+        texts = {"thinking": f"They are {KEY} and {CREDENTIAL}.", "text": f"I send {CREDENTIAL} with {KEY}."}
+        blocks = [Block(kind, (text,)) for kind, text in texts.items()]
+        cut_blocks = (block._replace(pieces=cut(block.whole, SECRETS, place)) for block in (*blocks, *calls(place)))
+        turns.append(Turn(tuple(cut_blocks)))
+    return (*turns, Turn((Block("text", ("All ", "done.")),)))
+
+
+def leaks(text: str) -> list[str]:
+    """Return the pieces of secrets in a text."""
+    pieces = {one[at : at + LEAK_CHARS] for one in SECRETS for at in range(len(one) - LEAK_CHARS + 1)}
+    return sorted(piece for piece in pieces if piece in text)
 
 
 def call(name: str, call_id: str, arguments: Mapping[str, object]) -> Block:
@@ -225,11 +253,11 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         api = PATHS[self.path.partition("?")[0]]
-        name, answers = _position(api, body)
+        name = CASE.findall(json.dumps(body["input" if api == "openai_responses" else "messages"]))[-1]
+        turns = self.server.scripts[name]
+        turn = turns[self.server.calls[name] % len(turns)]
         self.server.calls[name] += 1
         self.server.requests.append((name, body))
-        turns = self.server.scripts[name]
-        turn = turns[min(answers, len(turns) - 1)]
         if turn.error:
             error = {"type": turn.error, "message": "No.", "code": None}
             self._head(OVERLOADED[api], "application/json")
@@ -249,17 +277,3 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *_arguments: Any) -> None:
         """Write nothing."""
-
-
-def _position(api: str, body: Event) -> tuple[str, int]:
-    """Return the script of a request, and the number of answers with calls since the question."""
-    name, answers, was_call = body["model"], 0, False
-    for item in body["input" if api == "openai_responses" else "messages"]:
-        content = item.get("content")
-        kinds = [part["type"] for part in content] if isinstance(content, list) else []
-        is_call = "tool_use" in kinds or bool(item.get("tool_calls")) or item.get("type") == "function_call"
-        answers += is_call and not was_call
-        was_call = is_call
-        if item.get("role") == "user" and (found := CASE.findall(json.dumps(content))):
-            name, answers = found[-1], 0
-    return name, answers

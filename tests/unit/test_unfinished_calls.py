@@ -13,7 +13,7 @@ from tests.property.dialect_streams import pipeline_of
 
 WHOLE: Final = call("move", "toolu_1", {"to": "AKIAIOSFODNN7EXAMPLE"})
 NEXT: Final = call("look", "toolu_2", {"at": "b"})
-PIECES: Final = {"no arguments": (), "half": ('{"to": "A', 'KIA'), "withheld": WHOLE.pieces}
+PIECES: Final = {"no arguments": (), "half": ('{"to": "A', "KIA"), "withheld": WHOLE.pieces}
 
 
 def played(api: str, turn: Turn) -> list[dict[str, Any]]:
