@@ -12,7 +12,7 @@ const [, , client, baseURL, ...models] = process.argv;
 const apiKey = "sk-client";
 const prompt = "Hi";
 const maxTurns = 40;
-const inputSchema = z.object({ at: z.string() });
+const inputSchema = z.object({ at: z.string().optional() });
 const names = ["look", "find"];
 
 /** Return what a block has. */
