@@ -32,7 +32,7 @@ from tests.clients.scripted_provider import (
     serving,
 )
 
-TIMEOUT_S: Final = 120
+TIMEOUT_S: Final = 300
 MARK: Final = "<redacted>"
 LOG: Final = "log.txt"
 NOTES: Final = "notes.txt"
