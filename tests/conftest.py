@@ -7,7 +7,9 @@ import functools
 import gc
 import importlib
 import os
+import platform
 import shutil
+import sys
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -233,6 +235,16 @@ def node_modules() -> Path:
 
 
 @pytest.fixture(scope="session")
+def claude_code(node_modules: Path) -> Path:
+    """The program Claude Code, of a package of tests/node that Linux with glibc has."""
+    machine = {"x86_64": "x64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+    path = node_modules / f"node_modules/@anthropic-ai/claude-agent-sdk-{sys.platform}-{machine}/claude"
+    if not path.is_file():
+        _missing("node", "Claude Code is not installed: run `npm ci` in tests/node on Linux")
+    return path
+
+
+@pytest.fixture(scope="session")
 def typescript_client() -> Path:
     """The folder clients/typescript, with node on the machine and its packages installed."""
     folder = ROOT / "clients" / "typescript"
@@ -245,7 +257,7 @@ def typescript_client() -> Path:
 
 @pytest.fixture(scope="session")
 def python_clients() -> Path:
-    """The interpreter of `.clients`, which has the Python clients of the OpenAI API."""
+    """The interpreter of `.clients`, which has the Python clients of the OpenAI API and of Anthropic."""
     python = ROOT / ".clients" / "bin" / "python"
     if not (ROOT / ".clients" / "ready").is_file():
         _missing("python_clients", "the clients are not installed: run `make .clients/ready`")

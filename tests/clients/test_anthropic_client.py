@@ -1,4 +1,4 @@
-"""The package `anthropic` reads answers, failures, counts and models, and repeats no request that was repeated here."""
+"""Clients of Anthropic read answers, failures, counts and models, run tools once, and repeat nothing needlessly."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -14,6 +15,16 @@ from typing import Any, ClassVar, Final
 import pytest
 
 from tests.clients.conftest import ROOT, running
+from tests.clients.scripted_provider import (
+    CREDENTIAL,
+    KEY,
+    Block,
+    Turn,
+    call,
+    leaks,
+    messages_events,
+    repeating,
+)
 
 COUNT: Final = "/v1/messages/count_tokens"
 EXAMPLES: Final = ROOT / "examples_ndjson" / "anthropic_messages_input"
@@ -26,30 +37,44 @@ ERRORS: Final = {
     "500": (500, "api_error", "InternalServerError"),
     "529": (529, "overloaded_error", "OverloadedError"),
 }
-"""Model -> status and type of the provider's error, and what the client raises."""
-MODELS: Final = ("text", "thinking", "parallel-tools", "refusal", "truncated", "error", *ERRORS)
+"""Model -> status and type of the provider's error, and what the packages of Anthropic raise."""
+SCRIPTS: Final[Mapping[str, tuple[Turn, ...]]] = {
+    "loop": repeating(
+        lambda place: [
+            call("look", f"toolu_{place}_a", {"at": f"{place} {KEY}"}),
+            call("find", f"toolu_{place}_b", {"at": f"{CREDENTIAL} {place}"}),
+        ]
+    ),
+    "cut-call": (Turn((call("look", "toolu_1", {"at": CREDENTIAL}),), "cut"),),
+    "cut-start": (Turn((Block("tool", (), "toolu_1", "look"),), "error"),),
+}
+"""Model -> its answers; others are examples."""
+FAILING: Final = ("truncated", "error", "cut-call", "cut-start")
+MODELS: Final = ("text", "thinking", "parallel-tools", "refusal", *FAILING, *ERRORS, "loop")
 LISTED: Final = {"claude-a": "Claude A", "claude-b": "Claude B", "claude-c": "claude-c"}
 RETRIES: Final = 1
-TIMEOUT_S: Final = 120
+TIMEOUT_S: Final = 300
 
 pytestmark = pytest.mark.timeout(TIMEOUT_S)
 
 
 class _Provider(BaseHTTPRequestHandler):
-    """Answers with the example that `model` names."""
+    """Answers with the script or the example that `model` names, up to an `@`."""
 
     calls: ClassVar[Counter[tuple[str, str]]] = Counter()
 
     def do_POST(self) -> None:
-        model = json.loads(self.rfile.read(int(self.headers["content-length"])))["model"]
-        self.calls[self.path, model] += 1
+        asked = json.loads(self.rfile.read(int(self.headers["content-length"])))["model"]
+        turn = self.calls[self.path, asked]
+        self.calls[self.path, asked] += 1
+        model = asked.partition("@")[0]
         if model in ERRORS:
             status, kind, _ = ERRORS[model]
             self._answer(status, {"type": "error", "error": {"type": kind, "message": "No."}})
         elif self.path == COUNT:
             self._answer(200, {"input_tokens": 7 + len(self.headers["anthropic-beta"])})
         else:
-            lines = (EXAMPLES / f"messages-{model}.ndjson").read_bytes().splitlines()
+            lines = _events(model, turn)
             self._send(200, "text/event-stream", b"".join(b"data: " + line + b"\n\n" for line in lines))
 
     def do_GET(self) -> None:
@@ -69,31 +94,67 @@ class _Provider(BaseHTTPRequestHandler):
         """Write nothing."""
 
 
+def _events(model: str, turn: int) -> list[bytes]:
+    if model in SCRIPTS:
+        script = SCRIPTS[model]
+        return [json.dumps(event).encode() for event in messages_events(script[turn % len(script)], f"msg_{turn}")]
+    return (EXAMPLES / f"messages-{model}.ndjson").read_bytes().splitlines()
+
+
 @pytest.fixture(scope="module")
-def lines(python_clients: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Any]:
-    """Return what the script of the package prints, by model and way."""
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a server before the provider."""
     provider = ThreadingHTTPServer(("127.0.0.1", 0), _Provider)
     threading.Thread(target=provider.serve_forever, daemon=True).start()
     config = tmp_path_factory.mktemp("serve") / "projector.toml"
     config.write_text(
         f'[upstreams.claude]\napi = "anthropic_messages"\nbase_url = "http://127.0.0.1:{provider.server_port}/v1"\n'
-        f'[passthrough]\nmessages = "claude"\n[retries]\nmax = {RETRIES}\ninitial_backoff_s = 0.01\nbudget_share = 10\n'
-        "[circuit_breaker]\nfailures = 0\n",
+        'api_key = "${PROVIDER_KEY}"\n[passthrough]\nmessages = "claude"\npolicy.reasoning = "full"\n'
+        f"[retries]\nmax = {RETRIES}\ninitial_backoff_s = 0.01\nbudget_share = 10\n[circuit_breaker]\nfailures = 0\n",
         encoding="utf-8",
     )
-    with running([sys.executable, "-m", "projector", "serve", "--port", "0", "--config", str(config)]) as url:
-        command = [str(python_clients), str(ROOT / "tests/clients/python/client_anthropic.py"), url, *MODELS]
-        result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
+    command = [sys.executable, "-m", "projector", "serve", "--port", "0", "--config", str(config)]
+    with running(command, PROVIDER_KEY=KEY) as url:
+        yield url
     provider.shutdown()
     provider.server_close()
+
+
+Lines = dict[tuple[str, str], Any]
+"""Model and way of asking -> what a client printed."""
+CLIENTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "python": ("python_clients", "client_anthropic.py"),
+    "langchain": ("python_clients", "client_anthropic_langchain.py"),
+    "pydantic-ai": ("python_clients", "client_anthropic_pydantic_ai.py"),
+    "npm": ("node_modules", "anthropic-client.mjs", "npm"),
+    "ai-sdk": ("node_modules", "anthropic-client.mjs", "ai-sdk"),
+}
+"""Client -> fixture of what it needs, its script, and the first arguments."""
+PACKAGES_OF_ANTHROPIC: Final = ("python", "npm")
+
+
+@pytest.fixture(scope="module", params=CLIENTS)
+def client(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def lines(client: str, server: str, request: pytest.FixtureRequest) -> Lines:
+    """Return what a client prints; each one runs once, with models of its own."""
+    needed, script, *arguments = CLIENTS[client]
+    tools: Path = request.getfixturevalue(needed)
+    is_node = needed == "node_modules"
+    program = ["node", str(tools / script)] if is_node else [str(tools), str(ROOT / "tests/clients/python" / script)]
+    command = [*program, *arguments, server, *(f"{model}@{client}" for model in MODELS)]
+    result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
     assert result.returncode == 0, result.stderr
     printed = [json.loads(line) for line in result.stdout.splitlines()]
-    return {(line["model"], line["way"]): line for line in printed}
+    return {(line["model"].partition("@")[0], line["way"]): line for line in printed}
 
 
 WAYS: Final = ("streamed", "whole")
 CLIENT_RETRIES: Final = 2
-"""The default of the package."""
+"""The default of every client."""
 EXPECTED: Final[dict[str, tuple[list[str], str]]] = {
     "text": (["text"], "end_turn"),
     "parallel-tools": (["tool_use", "tool_use"], "tool_use"),
@@ -102,7 +163,7 @@ EXPECTED: Final[dict[str, tuple[list[str], str]]] = {
 
 
 @pytest.mark.parametrize("model", EXPECTED)
-def test_both_ways_read_the_same(lines: dict[tuple[str, str], Any], model: str) -> None:
+def test_both_ways_read_the_same(lines: Lines, model: str) -> None:
     results = [lines[model, way]["result"] for way in WAYS]
     assert results[0] == results[1]
     kinds, stop = EXPECTED[model]
@@ -110,30 +171,54 @@ def test_both_ways_read_the_same(lines: dict[tuple[str, str], Any], model: str) 
     assert results[0]["stop_reason"] == stop
 
 
-def test_thinking_that_the_policy_shows_is_a_block(lines: dict[tuple[str, str], Any]) -> None:
+def test_thinking_that_the_policy_shows_is_a_block(lines: Lines) -> None:
     [first, *_] = lines["thinking", "streamed"]["result"]["content"]
     assert (first["type"], bool(first["thinking"])) == ("thinking", True)
 
 
-@pytest.mark.parametrize("model", ["truncated", "error"])
-def test_a_failure_in_the_stream_raises(lines: dict[tuple[str, str], Any], model: str) -> None:
-    """Nothing was repeated here, so the client repeats what it did not show."""
-    assert "raised" in lines[model, "streamed"]
+@pytest.mark.parametrize("model", FAILING)
+def test_a_failure_in_the_stream_raises(client: str, lines: Lines, model: str) -> None:
+    """Nothing was repeated here, so the client repeats what it did not show. No call of it was executed."""
+    assert lines[model, "streamed"]["raised"][1] == "overloaded_error"
     assert lines[model, "whole"]["raised"] == [529, "overloaded_error"]
-    assert _Provider.calls["/v1/messages", model] == 1 + CLIENT_RETRIES + 1
+    assert _Provider.calls["/v1/messages", f"{model}@{client}"] == 1 + CLIENT_RETRIES + 1
+    assert not any(lines[model, way].get("executed") for way in WAYS)
 
 
 @pytest.mark.parametrize("model", ERRORS)
-def test_an_error_is_of_its_class_and_is_not_repeated(lines: dict[tuple[str, str], Any], model: str) -> None:
+def test_an_error_is_of_its_class(client: str, lines: Lines, model: str) -> None:
+    """Nothing that was repeated here is repeated by a client, except by the AI SDK, which decides by the status."""
     status, kind, raised = ERRORS[model]
-    for way in (*WAYS, "counted"):
+    is_own = client in PACKAGES_OF_ANTHROPIC
+    for way in (*WAYS, "counted") if is_own else WAYS:
         line = lines[model, way]
-        assert (line["raised"], line["class"], line["has_id"]) == ([status, kind], raised, True), line
+        assert line["raised"] == [status, kind]
+        assert not is_own or (line["class"], line["has_id"]) == (raised, True)
     calls = 1 + RETRIES if status == 429 or status >= 500 else 1
-    assert [_Provider.calls[path, model] for path in ("/v1/messages", COUNT)] == [2 * calls, calls]
+    by_client = 1 + CLIENT_RETRIES if client == "ai-sdk" and calls > 1 else 1
+    assert _Provider.calls["/v1/messages", f"{model}@{client}"] == 2 * calls * by_client
+    assert _Provider.calls[COUNT, f"{model}@{client}"] == calls * is_own
 
 
-def test_counts_and_models(lines: dict[tuple[str, str], Any]) -> None:
-    assert lines["text", "counted"]["result"]["tokens"] > 7
-    assert lines["", "listed"]["result"].pop("request_id")
-    assert lines["", "listed"]["result"] == {"names": LISTED}
+def test_counts_and_models(client: str, lines: Lines) -> None:
+    if client in PACKAGES_OF_ANTHROPIC:
+        assert lines["text", "counted"]["result"]["tokens"] > 7
+        assert lines["", "listed"]["result"]["names"] == LISTED
+    if client == "python":
+        assert lines["", "listed"]["result"]["request_id"]
+
+
+@pytest.mark.parametrize("way", ["loop_streamed", "loop_whole"])
+def test_a_tool_loop_shows_no_secret_and_goes_on(client: str, lines: Lines, way: str) -> None:
+    """Both secrets are repeated in thinking, text and arguments, and are cut at every place."""
+    assert leaks(json.dumps(lines["loop", way])) == []
+    result = lines["loop", way]["result"]
+    assert (result["content"][-1]["text"], result["stop_reason"]) == ("All done.", "end_turn")
+    turns = len(SCRIPTS["loop"])
+    assert _Provider.calls["/v1/messages", f"loop@{client}-{way}"] == turns
+    given = [[block.name, json.loads(block.whole)] for turn in SCRIPTS["loop"] for block in turn.blocks[2:]]
+    for secret in (KEY, CREDENTIAL):
+        given = [[name, {"at": at["at"].replace(secret, "<redacted>")}] for name, at in given]
+    assert sorted(result["executed"], key=str) == sorted(given, key=str)
+    assert len(result["received"]) >= turns
+    assert json.dumps(result["received"]).count("<redacted>") >= turns - 1

@@ -197,9 +197,15 @@ def on_item_added(stream: MessageStream, frame: Frame) -> None:
 
 
 def on_item_done(stream: MessageStream, frame: Frame) -> None:
-    """Stop the block of an item, and write what waited for it."""
+    """Stop the block of an item, and write what waited for it.
+
+    The block of an incomplete call stays open until the message ends: clients execute a call when its block stops, also
+    if an error follows.
+    """
     item_id = frame["item_id"]
     call = stream.calls.get(item_id)
+    if call is not None and frame["status"] == "incomplete":
+        return
     if call is not None and not stream.is_run:
         stream.end_call(item_id, call)
     stream.events += stream.blocks.close(item_id)

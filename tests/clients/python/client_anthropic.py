@@ -1,4 +1,4 @@
-"""The package `anthropic` against a server: stream helper, JSON answer and counter, one line each.
+"""The package `anthropic` against a server: stream helper, JSON answer, counter and tool loops, one line each.
 
 It is run with the base URL of the server, and names of models. The last line is its list of models.
 """
@@ -39,6 +39,43 @@ def counted(client: Any, model: str) -> dict[str, Any]:
     return {"tokens": ask(model=model, messages=QUESTION["messages"], betas=["one"]).input_tokens}
 
 
+def looped(client: Any, model: str, *, stream: bool) -> dict[str, Any]:
+    """Return the last answer of the package's own tool loop, the executed calls, and what the client received."""
+    executed: list[Any] = []
+    received: list[str] = []
+
+    def called(name: str, at: str) -> str:
+        executed.append([name, {"at": at}])
+        return f"{name}: done"
+
+    @anthropic.beta_tool
+    def look(at: str) -> str:
+        """Look."""
+        return called("look", at)
+
+    @anthropic.beta_tool
+    def find(at: str) -> str:
+        """Find."""
+        return called("find", at)
+
+    runner = client.beta.messages.tool_runner(model=model, tools=[look, find], stream=stream, **QUESTION)
+    last = None
+    for answer in runner:
+        received += map(str, answer) if stream else [answer.to_json()]
+        last = answer.get_final_message() if stream else answer
+    return {**read(last), "executed": executed, "received": received}
+
+
+def loop_streamed(client: Any, model: str) -> dict[str, Any]:
+    """Return what the tool loop shows when it streams."""
+    return looped(client, model, stream=True)
+
+
+def loop_whole(client: Any, model: str) -> dict[str, Any]:
+    """Return what the tool loop shows when it does not stream."""
+    return looped(client, model, stream=False)
+
+
 def listed(client: Any) -> dict[str, Any]:
     """Return the models of all pages, each read again by its ID, and what an unknown one raises."""
     names = {one.id: client.models.retrieve(one.id).display_name for one in client.models.list(limit=2)}
@@ -54,10 +91,11 @@ def main() -> None:
     url, *models = sys.argv[1:]
     client = anthropic.Anthropic(base_url=url, api_key="sk-client")
     for model in models:
-        for way in (streamed, whole, counted):
+        is_loop = model.startswith("loop")
+        for way in (loop_streamed, loop_whole) if is_loop else (streamed, whole, counted):
             line: dict[str, Any] = {"model": model, "way": way.__name__}
             try:
-                line["result"] = way(client, model)
+                line["result"] = way(client, f"{model}-{way.__name__}" if is_loop else model)
             except anthropic.APIStatusError as error:
                 line["raised"] = [error.status_code, error.body["error"]["type"]]  # type: ignore[index, call-overload]
                 line["class"], line["has_id"] = type(error).__name__, bool(error.request_id)

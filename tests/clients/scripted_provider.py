@@ -1,0 +1,279 @@
+"""A provider on loopback whose answers are scripts, in three APIs: conversations with tools, and ways to fail.
+
+`case=NAME` in the last message of a person chooses the script. Each request is answered with its next turn, and the
+first one follows the last. `calls` counts the requests by script.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
+from typing import Any, Final, NamedTuple, TypeAlias
+
+Event: TypeAlias = dict[str, Any]
+
+CASE: Final = re.compile(r"case=([\w-]+)")
+PATHS: Final = {
+    "/v1/messages": "anthropic_messages",
+    "/v1/chat/completions": "openai_chat",
+    "/v1/responses": "openai_responses",
+}
+OVERLOADED: Final = {"anthropic_messages": 529, "openai_chat": 503, "openai_responses": 503}
+UNFINISHED: Final = {"cut", "error"}
+"""Ends of a turn without the end of its last block."""
+SIGNATURE: Final = "c2lnbmF0dXJl"
+CREATED: Final = 1_765_800_000
+INPUT_TOKENS: Final = 10
+OUTPUT_TOKENS: Final = 5
+
+
+class Block(NamedTuple):
+    """Thinking, text or the call of a tool."""
+
+    kind: str
+    pieces: tuple[str, ...]
+    """Its text, or its arguments, as deltas."""
+    call_id: str = ""
+    name: str = ""
+
+    @property
+    def whole(self) -> str:
+        """Return the pieces joined."""
+        return "".join(self.pieces)
+
+
+class Turn(NamedTuple):
+    """An answer."""
+
+    blocks: tuple[Block, ...] = ()
+    end: str = "stop"
+    """`stop`, `refusal`, `max_tokens`, or in the last block: `cut` (nothing follows) or `error` (an event)."""
+    error: str = ""
+    """Type of the error that answers the request instead, such as `overloaded_error`."""
+
+
+def cut(text: str, secrets: Iterable[str], at: int) -> tuple[str, ...]:
+    """Return the text in pieces: each secret in it is cut after `at` characters."""
+    edges = {found.start() + min(at, len(one)) for one in secrets for found in re.finditer(re.escape(one), text)}
+    return tuple(text[start:end] for start, end in pairwise(sorted({0, len(text), *edges})))
+
+
+KEY: Final = "violet-otter-moonrise-42"
+"""The key of the server at the provider, which is withheld from every stream."""
+CREDENTIAL: Final = "AKIAIOSFODNN7EXAMPLE"
+SECRETS: Final = (KEY, CREDENTIAL)
+LEAK_CHARS: Final = 10
+"""This many characters of a secret are a leak."""
+
+
+def repeating(calls: Callable[[int], Iterable[Block]]) -> tuple[Turn, ...]:
+    """Return a conversation that repeats both secrets in thinking, text and arguments, each time cut at another place.
+
+    `calls` returns the calls of a turn, with the secrets in them. The last turn is a text without any.
+    """
+    turns = []
+    for place in range(max(map(len, SECRETS)) + 1):
+        texts = {"thinking": f"They are {KEY} and {CREDENTIAL}.", "text": f"I send {CREDENTIAL} with {KEY}."}
+        blocks = [Block(kind, (text,)) for kind, text in texts.items()]
+        cut_blocks = (block._replace(pieces=cut(block.whole, SECRETS, place)) for block in (*blocks, *calls(place)))
+        turns.append(Turn(tuple(cut_blocks)))
+    return (*turns, Turn((Block("text", ("All ", "done.")),)))
+
+
+def leaks(text: str) -> list[str]:
+    """Return the pieces of secrets in a text."""
+    pieces = {one[at : at + LEAK_CHARS] for one in SECRETS for at in range(len(one) - LEAK_CHARS + 1)}
+    return sorted(piece for piece in pieces if piece in text)
+
+
+def call(name: str, call_id: str, arguments: Mapping[str, object]) -> Block:
+    """Return the call of a tool, in one piece."""
+    return Block("tool", (json.dumps(arguments),), call_id, name)
+
+
+def messages_events(turn: Turn, response_id: str) -> Iterator[Event]:
+    """Yield the events of the Messages API."""
+    usage = {"input_tokens": INPUT_TOKENS, "output_tokens": 1}
+    message = {"id": response_id, "type": "message", "role": "assistant", "model": "scripted", "content": []}
+    yield {"type": "message_start", "message": {**message, "stop_reason": None, "stop_sequence": None, "usage": usage}}
+    for index, block in enumerate(turn.blocks):
+        start: Event
+        if block.kind == "tool":
+            start, name = {"type": "tool_use", "id": block.call_id, "name": block.name, "input": {}}, "partial_json"
+            delta_type = "input_json_delta"
+        else:
+            start, name, delta_type = {"type": block.kind, block.kind: ""}, block.kind, f"{block.kind}_delta"
+        yield {"type": "content_block_start", "index": index, "content_block": start}
+        for piece in block.pieces:
+            yield {"type": "content_block_delta", "index": index, "delta": {"type": delta_type, name: piece}}
+        if block.kind == "thinking":
+            signed = {"type": "signature_delta", "signature": SIGNATURE}
+            yield {"type": "content_block_delta", "index": index, "delta": signed}
+        if turn.end in UNFINISHED and block is turn.blocks[-1]:
+            break
+        yield {"type": "content_block_stop", "index": index}
+    if turn.end == "error":
+        yield {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
+    if turn.end in UNFINISHED:
+        return
+    reason = turn.end if turn.end != "stop" else "tool_use" if _calls(turn) else "end_turn"
+    delta = {"stop_reason": reason, "stop_sequence": None}
+    yield {"type": "message_delta", "delta": delta, "usage": {"output_tokens": OUTPUT_TOKENS}}
+    yield {"type": "message_stop"}
+
+
+def chat_events(turn: Turn, response_id: str) -> Iterator[Event]:
+    """Yield the chunks of Chat Completions."""
+    head = {"id": response_id, "object": "chat.completion.chunk", "created": CREATED, "model": "scripted"}
+
+    def chunk(delta: Event, reason: str | None = None) -> Event:
+        return {**head, "choices": [{"index": 0, "delta": delta, "finish_reason": reason}]}
+
+    yield chunk({"role": "assistant", "content": None})
+    calls = _calls(turn)
+    for block in turn.blocks:
+        member = {"thinking": "reasoning_content", "text": "refusal" if turn.end == "refusal" else "content"}
+        for at, piece in enumerate(block.pieces):
+            if block.kind != "tool":
+                yield chunk({member[block.kind]: piece})
+                continue
+            opened = {"id": block.call_id, "type": "function"} if at == 0 else {}
+            function = {"arguments": piece, **({"name": block.name} if at == 0 else {})}
+            yield chunk({"tool_calls": [{"index": calls.index(block), **opened, "function": function}]})
+    if turn.end == "error":
+        yield {"error": {"message": "Overloaded", "type": "server_error", "code": "server_error"}}
+    if turn.end in UNFINISHED:
+        return
+    yield chunk({}, "length" if turn.end == "max_tokens" else "tool_calls" if calls else "stop")
+    counts = {"prompt_tokens": INPUT_TOKENS, "completion_tokens": OUTPUT_TOKENS}
+    yield {**head, "choices": [], "usage": {**counts, "total_tokens": INPUT_TOKENS + OUTPUT_TOKENS}}
+
+
+def responses_events(turn: Turn, response_id: str) -> Iterator[Event]:
+    """Yield the events of the Responses API; thinking is a summary there."""
+    response = {"id": response_id, "object": "response", "created_at": CREATED, "model": "scripted", "output": []}
+    yield {"type": "response.created", "response": {**response, "status": "in_progress"}}
+    output = []
+    for index, block in enumerate(turn.blocks):
+        item_id = f"item_{response_id}_{index}"
+        at = {"item_id": item_id, "output_index": index}
+        is_refusal = turn.end == "refusal"
+        part = {"type": "refusal", "refusal": block.whole} if is_refusal else _text_part(block.whole)
+        name, item, place = {
+            "thinking": (
+                "reasoning_summary_text",
+                {"type": "reasoning", "summary": [{"type": "summary_text", "text": block.whole}]},
+                {"summary_index": 0},
+            ),
+            "text": (
+                "refusal" if is_refusal else "output_text",
+                {"type": "message", "role": "assistant", "status": "completed", "content": [part]},
+                {"content_index": 0},
+            ),
+            "tool": (
+                "function_call_arguments",
+                {"type": "function_call", "call_id": block.call_id, "name": block.name, "arguments": block.whole},
+                {},
+            ),
+        }[block.kind]
+        empty = {"summary": [], "content": [], "arguments": ""}
+        item = {"id": item_id, **item}
+        new = {**item, **{member: value for member, value in empty.items() if member in item}}
+        yield {"type": "response.output_item.added", "output_index": index, "item": new}
+        for piece in block.pieces:
+            yield {"type": f"response.{name}.delta", "delta": piece, **at, **place}
+        if turn.end in UNFINISHED and block is turn.blocks[-1]:
+            break
+        yield {"type": "response.output_item.done", "output_index": index, "item": item}
+        output.append(item)
+    if turn.end == "error":
+        error = {"code": "server_error", "message": "Overloaded"}
+        yield {"type": "response.failed", "response": {**response, "status": "failed", "error": error}}
+    if turn.end in UNFINISHED:
+        return
+    counts = {"input_tokens": INPUT_TOKENS, "output_tokens": OUTPUT_TOKENS}
+    ended = {**response, "output": output, "usage": {**counts, "total_tokens": INPUT_TOKENS + OUTPUT_TOKENS}}
+    if turn.end == "max_tokens":
+        ended |= {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
+        yield {"type": "response.incomplete", "response": ended}
+    else:
+        yield {"type": "response.completed", "response": {**ended, "status": "completed"}}
+
+
+def _text_part(text: str) -> Event:
+    return {"type": "output_text", "text": text, "annotations": []}
+
+
+EVENTS: Final = {
+    "anthropic_messages": messages_events,
+    "openai_chat": chat_events,
+    "openai_responses": responses_events,
+}
+
+
+def _calls(turn: Turn) -> list[Block]:
+    return [block for block in turn.blocks if block.kind == "tool"]
+
+
+class ScriptedProvider(ThreadingHTTPServer):
+    """The server, with its scripts and the requests so far."""
+
+    daemon_threads = True
+
+    def __init__(self, scripts: Mapping[str, tuple[Turn, ...]]) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.scripts = scripts
+        self.calls: Counter[str] = Counter()
+        self.requests: list[tuple[str, Event]] = []
+
+    @property
+    def url(self) -> str:
+        """Return the base URL."""
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+@contextmanager
+def serving(scripts: Mapping[str, tuple[Turn, ...]]) -> Iterator[ScriptedProvider]:
+    """Serve scripts until the end of the block."""
+    with ScriptedProvider(scripts) as provider:
+        threading.Thread(target=provider.serve_forever, daemon=True).start()
+        yield provider
+        provider.shutdown()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: ScriptedProvider
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        api = PATHS[self.path.partition("?")[0]]
+        name = CASE.findall(json.dumps(body["input" if api == "openai_responses" else "messages"]))[-1]
+        turns = self.server.scripts[name]
+        turn = turns[self.server.calls[name] % len(turns)]
+        self.server.calls[name] += 1
+        self.server.requests.append((name, body))
+        if turn.error:
+            error = {"type": turn.error, "message": "No.", "code": None}
+            self._head(OVERLOADED[api], "application/json")
+            self.wfile.write(json.dumps({"type": "error", "error": error}).encode())
+            return
+        self._head(200, "text/event-stream")
+        for event in EVENTS[api](turn, f"{name}-{len(self.server.requests)}"):
+            named = f"event: {event['type']}\n" if "type" in event else ""
+            self.wfile.write(f"{named}data: {json.dumps(event)}\n\n".encode())
+        if api == "openai_chat" and turn.end != "cut":
+            self.wfile.write(b"data: [DONE]\n\n")
+
+    def _head(self, status: int, media_type: str) -> None:
+        self.send_response(status)
+        self.send_header("content-type", media_type)
+        self.end_headers()
+
+    def log_message(self, *_arguments: Any) -> None:
+        """Write nothing."""
