@@ -1,0 +1,117 @@
+"""A Redis Cluster of one's own, for tests: three primaries and three replicas, on loopback addresses."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, Self
+
+from redis import Redis
+
+from bench.redis_server import RedisServer
+
+PRIMARIES: Final = 3
+_AWAY_MS: Final = 2_000
+"""Time without an answer after which a server counts as failed, and a replica takes over."""
+
+
+class RedisCluster:
+    """Processes `redis-server` that form a cluster.
+
+    Args:
+        server: the program `redis-server`.
+        cli: the program `redis-cli`.
+        folder: of their files.
+        options: of each server, besides those of a cluster.
+    """
+
+    def __init__(self, server: str, cli: str, folder: Path, options: Sequence[str] = ()) -> None:
+        self._cli = cli
+        self.servers: list[RedisServer] = []
+        for number in range(2 * PRIMARIES):
+            own = folder / str(number)
+            own.mkdir(parents=True)
+            given = ["--cluster-enabled", "yes", "--cluster-node-timeout", str(_AWAY_MS), "--save", ""]
+            # a part that is away must not stop the others; a replica need not be fresh to take over
+            given += ["--cluster-require-full-coverage", "no", "--cluster-replica-validity-factor", "0"]
+            given += ["--repl-diskless-sync-delay", "0", "--appendonly", "no", *options]
+            self.servers.append(RedisServer(server, own, given))
+
+    @property
+    def url(self) -> str:
+        """The address of two of its servers."""
+        return f"redis://127.0.0.1:{self.servers[0].port},127.0.0.1:{self.servers[-1].port}"
+
+    def cli(self, *arguments: str) -> str:
+        """Run `redis-cli`."""
+        command = [self._cli, *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)  # noqa: S603 - our own
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def start(self) -> None:
+        """Start all servers and join them."""
+        for server in self.servers:
+            server.start()
+        addresses = [f"127.0.0.1:{server.port}" for server in self.servers]
+        self.cli("--cluster", "create", *addresses, "--cluster-replicas", "1", "--cluster-yes")
+        self.settle()
+
+    def settle(self) -> None:
+        """Wait until the servers agree, and each slot has a primary with a replica, if it still runs."""
+        running = [server for server in self.servers if server.is_running]
+        while not all(self._is_settled(server, len(running)) for server in running):
+            time.sleep(0.05)
+
+    @staticmethod
+    def _is_settled(server: RedisServer, running: int) -> bool:
+        with Redis(port=server.port) as client:
+            state = client.execute_command("CLUSTER INFO")
+            nodes: dict[str, dict[str, Any]] = client.execute_command("CLUSTER NODES")
+            links: dict[str, Any] = client.info("replication")
+        sound = [one for one in nodes.values() if "fail" not in one["flags"] and "noaddr" not in one["flags"]]
+        is_synced = links["role"] == "master" or links["master_link_status"] == "up"
+        replicas = sum("slave" in one["flags"] for one in sound)
+        return state["cluster_state"] == "ok" and is_synced and (len(sound), replicas) == (running, running - PRIMARIES)
+
+    def primaries(self) -> list[RedisServer]:
+        """Return the servers that have slots now."""
+        found = []
+        for server in self.servers:
+            if server.is_running:
+                with Redis(port=server.port) as client:
+                    if client.info("replication")["role"] == "master":
+                        found.append(server)
+        return found
+
+    def owner(self, slot: int) -> RedisServer:
+        """Return the server that has a slot."""
+        seen = next(server for server in self.servers if server.is_running)
+        with Redis(port=seen.port) as client:
+            slots: dict[tuple[int, int], dict[str, Any]] = client.execute_command("CLUSTER SLOTS")
+        port = next(one["primary"][1] for (first, last), one in slots.items() if first <= slot <= last)
+        return next(server for server in self.servers if server.port == port)
+
+    def move(self, slot: int, to: RedisServer) -> None:
+        """Move a slot with its keys to another primary, a few keys at a time, as `redis-cli` does it."""
+        source = self.owner(slot)
+        with Redis(port=source.port) as old, Redis(port=to.port) as new:
+            old_id, new_id = (one.execute_command("CLUSTER MYID").decode() for one in (old, new))
+            new.execute_command("CLUSTER SETSLOT", slot, "IMPORTING", old_id)
+            old.execute_command("CLUSTER SETSLOT", slot, "MIGRATING", new_id)
+            while keys := old.execute_command("CLUSTER GETKEYSINSLOT", slot, 3):
+                old.execute_command("MIGRATE", "127.0.0.1", to.port, "", 0, 5_000, "KEYS", *keys)
+                time.sleep(0.01)
+            for one in (new, old):
+                one.execute_command("CLUSTER SETSLOT", slot, "NODE", new_id)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for server in self.servers:
+            server.resume()
+            server.kill()
