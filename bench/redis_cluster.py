@@ -47,9 +47,7 @@ class RedisCluster:
     def cli(self, *arguments: str) -> str:
         """Run `redis-cli`."""
         command = [self._cli, *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)  # noqa: S603 - our own
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout  # noqa: S603 - our own
 
     def start(self) -> None:
         """Start all servers and join them."""

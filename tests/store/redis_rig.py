@@ -29,7 +29,8 @@ class RedisRig:
 
     async def advance(self, seconds: float) -> None:
         self.clock.now_s += seconds
-        for name in await self.client.keys("*"):
+        nodes = {"target_nodes": "primaries"} if isinstance(self.client, ClusterClient) else {}
+        for name in await self.client.keys("*", **nodes):
             left_ms = await self.client.pttl(name)
             if left_ms >= 0:
                 await self.client.pexpire(name, max(0, left_ms - int(1_000 * seconds)))
