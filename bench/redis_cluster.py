@@ -88,8 +88,8 @@ class RedisCluster:
         """Return the server that has a slot."""
         seen = next(server for server in self.servers if server.is_running)
         with Redis(port=seen.port) as client:
-            slots: dict[tuple[int, int], dict[str, Any]] = client.execute_command("CLUSTER SLOTS")
-        port = next(one["primary"][1] for (first, last), one in slots.items() if first <= slot <= last)
+            slots: list[Any] = client.execute_command("CLUSTER SLOTS")
+        port = next(primary[1] for first, last, primary, *_ in slots if first <= slot <= last)
         return next(server for server in self.servers if server.port == port)
 
     def move(self, slot: int, to: RedisServer) -> None:
