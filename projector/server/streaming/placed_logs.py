@@ -24,6 +24,11 @@ class PlacedLogs(StreamLogs):
         return self._at(stream_id).is_available
 
     @property
+    def is_sound(self) -> bool:
+        """Whether all of the store worked when it was used last."""
+        return self.is_available and all(one.is_available for one in self._places.values())
+
+    @property
     def open(self) -> int:
         """The number of logs that this process writes."""
         return len(self._open) + sum(one.open for one in self._places.values())

@@ -208,6 +208,11 @@ class StreamLogs:
         """Have the store used once: if it is away, that is known before the first stream, and it is tried again."""
         self._writing = asyncio.create_task(self._check())
 
+    @property
+    def is_sound(self) -> bool:
+        """Whether all of the store worked when it was used last."""
+        return self.is_available
+
     def is_available_for(self, stream_id: str) -> bool:  # noqa: ARG002 - they are in one place
         """Return whether the store worked when it was used last for this stream or others of its place."""
         return self.is_available
