@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Self
 
 from redis import Redis
 
-from bench.redis_server import RedisServer
+from bench.redis_server import RedisServer, free_port
 
 PRIMARIES: Final = 3
 _AWAY_MS: Final = 2_000
@@ -24,19 +25,22 @@ class RedisCluster:
         server: the program `redis-server`.
         cli: the program `redis-cli`.
         folder: of their files.
-        options: of each server, besides those of a cluster.
+        tls: options of each server for encrypted connections.
     """
 
-    def __init__(self, server: str, cli: str, folder: Path, options: Sequence[str] = ()) -> None:
+    def __init__(self, server: str, cli: str, folder: Path, tls: Sequence[str] = ()) -> None:
         self._cli = cli
         self.servers: list[RedisServer] = []
+        self.tls_ports = [free_port() for _ in range(2 * PRIMARIES) if tls]
         for number in range(2 * PRIMARIES):
             own = folder / str(number)
             own.mkdir(parents=True)
             given = ["--cluster-enabled", "yes", "--cluster-node-timeout", str(_AWAY_MS), "--save", ""]
             # a part that is away must not stop the others; a replica need not be fresh to take over
             given += ["--cluster-require-full-coverage", "no", "--cluster-replica-validity-factor", "0"]
-            given += ["--repl-diskless-sync-delay", "0", "--appendonly", "no", *options]
+            given += ["--repl-diskless-sync-delay", "0"]
+            if tls:
+                given += ["--tls-port", str(self.tls_ports[number]), *tls]
             self.servers.append(RedisServer(server, own, given))
 
     @property
@@ -92,18 +96,36 @@ class RedisCluster:
         port = next(primary[1] for first, last, primary, *_ in slots if first <= slot <= last)
         return next(server for server in self.servers if server.port == port)
 
-    def move(self, slot: int, to: RedisServer) -> None:
-        """Move a slot with its keys to another primary, a few keys at a time, as `redis-cli` does it."""
+    def replica_of(self, primary: RedisServer) -> RedisServer:
+        """Return a replica of a primary."""
+        with Redis(port=primary.port) as client:
+            port = client.info("replication")["slave0"]["port"]
+        return next(server for server in self.servers if server.port == port)
+
+    @contextmanager
+    def moving(self, slot: int, to: RedisServer) -> Iterator[Callable[[], bool]]:
+        """Move a slot to another primary, as `redis-cli` does it. The function moves some keys, if there are."""
         source = self.owner(slot)
         with Redis(port=source.port) as old, Redis(port=to.port) as new:
             old_id, new_id = (one.execute_command("CLUSTER MYID").decode() for one in (old, new))
             new.execute_command("CLUSTER SETSLOT", slot, "IMPORTING", old_id)
             old.execute_command("CLUSTER SETSLOT", slot, "MIGRATING", new_id)
-            while keys := old.execute_command("CLUSTER GETKEYSINSLOT", slot, 3):
-                old.execute_command("MIGRATE", "127.0.0.1", to.port, "", 0, 5_000, "KEYS", *keys)
+
+            def move_keys() -> bool:
+                if keys := old.execute_command("CLUSTER GETKEYSINSLOT", slot, 3):
+                    old.execute_command("MIGRATE", "127.0.0.1", to.port, "", 0, 5_000, "KEYS", *keys)
+                return bool(keys)
+
+            yield move_keys
+            while move_keys():
                 time.sleep(0.01)
             for one in (new, old):
                 one.execute_command("CLUSTER SETSLOT", slot, "NODE", new_id)
+
+    def move(self, slot: int, to: RedisServer) -> None:
+        """Move a slot with its keys to another primary."""
+        with self.moving(slot, to):
+            pass
 
     def __enter__(self) -> Self:
         self.start()

@@ -19,7 +19,15 @@ from redis.asyncio.cluster import ClusterNode, RedisCluster
 from redis.asyncio.connection import SSLConnection, parse_url
 from redis.cluster import PRIMARY, REPLICA
 from redis.crc import key_slot
-from redis.exceptions import AskError, ClusterDownError, MovedError, RedisError, ResponseError, TryAgainError
+from redis.exceptions import (
+    AskError,
+    ClusterDownError,
+    MovedError,
+    RedisClusterException,
+    RedisError,
+    ResponseError,
+    TryAgainError,
+)
 
 from projector.store import redis_connection
 from projector.store.protocol import StoreFullError, StoreUnavailableError
@@ -34,6 +42,8 @@ _PAUSE_S: Final = 0.02
 _REFRESH_S: Final = 0.25
 """Seconds between two questions which server has which slot."""
 _PORT: Final = 6379
+_FAILURES: Final = (RedisError, RedisClusterException, OSError, TimeoutError, RuntimeError)
+"""What redis-py and uvloop raise if a cluster does not answer."""
 
 
 class MovingError(StoreUnavailableError):
@@ -214,7 +224,7 @@ class Servers:
                 return None
             try:
                 await self._begin()
-            except (RedisError, OSError, TimeoutError) as error:
+            except _FAILURES as error:
                 problem = StoreUnavailableError(f"the cluster does not answer: {type(error).__name__}")
                 continue
             return None
@@ -292,7 +302,7 @@ class Servers:
             if self._cluster is not None:
                 seeds = [*map(_address, self._seeds)]
                 await self._cluster.nodes_manager.initialize(seeds, last_failed_node_name=failed)
-        except (RedisError, OSError, TimeoutError, RuntimeError):
+        except _FAILURES:
             pass  # the next failure asks again
         await asyncio.sleep(_REFRESH_S)
 
@@ -305,7 +315,7 @@ class Servers:
             if self._cluster is not None:
                 name: str = self._cluster.nodes_manager.get_node_from_slot(key_slot(key.encode())).name
                 return name
-        except (KeyError, RedisError):
+        except (KeyError, RedisClusterException):
             self._refresh(None)
         raise StoreUnavailableError("no server of the cluster has the slot of a key")
 
