@@ -14,6 +14,7 @@ from redis import Redis
 from bench.redis_server import RedisServer, free_port
 
 PRIMARIES: Final = 3
+_PORTS_END: Final = 55_000
 _AWAY_MS: Final = 2_000
 """Time without an answer after which a server counts as failed, and a replica takes over."""
 
@@ -31,7 +32,8 @@ class RedisCluster:
     def __init__(self, server: str, cli: str, folder: Path, tls: Sequence[str] = ()) -> None:
         self._cli = cli
         self.servers: list[RedisServer] = []
-        self.tls_ports = [free_port() for _ in range(2 * PRIMARIES) if tls]
+        self.tls_ports = [_free_port() for _ in range(2 * PRIMARIES) if tls]
+        self._authority = tls[tls.index("--tls-ca-cert-file") + 1] if tls else ""
         for number in range(2 * PRIMARIES):
             own = folder / str(number)
             own.mkdir(parents=True)
@@ -40,7 +42,8 @@ class RedisCluster:
             given += ["--cluster-require-full-coverage", "no", "--cluster-replica-validity-factor", "0"]
             given += ["--repl-diskless-sync-delay", "0"]
             if tls:
-                given += ["--tls-port", str(self.tls_ports[number]), *tls]
+                given += ["--tls-port", str(self.tls_ports[number]), "--tls-cluster", "yes", *tls]
+                given += ["--tls-replication", "yes"]
             self.servers.append(RedisServer(server, own, given))
 
     @property
@@ -57,8 +60,9 @@ class RedisCluster:
         """Start all servers and join them."""
         for server in self.servers:
             server.start()
-        addresses = [f"127.0.0.1:{server.port}" for server in self.servers]
-        self.cli("--cluster", "create", *addresses, "--cluster-replicas", "1", "--cluster-yes")
+        addresses = [f"127.0.0.1:{port}" for port in self.tls_ports or [server.port for server in self.servers]]
+        encrypted = ["--tls", "--cacert", self._authority] if self._authority else []
+        self.cli(*encrypted, "--cluster", "create", *addresses, "--cluster-replicas", "1", "--cluster-yes")
         self.settle()
 
     def settle(self) -> None:
@@ -135,3 +139,8 @@ class RedisCluster:
         for server in self.servers:
             server.resume()
             server.kill()
+
+
+def _free_port() -> int:
+    """Return a free port that leaves room for the port of the cluster's own connections, which is 10,000 higher."""
+    return next(port for port in iter(free_port, 0) if port < _PORTS_END)

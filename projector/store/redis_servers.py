@@ -17,7 +17,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from redis.asyncio.cluster import ClusterNode, RedisCluster
 from redis.asyncio.connection import SSLConnection, parse_url
-from redis.cluster import PRIMARY, REPLICA
+from redis.cluster import PRIMARY
 from redis.crc import key_slot
 from redis.exceptions import (
     AskError,
@@ -88,9 +88,7 @@ class Servers:
         """Return what the URL leads to."""
         await self.find()
         if self._cluster is not None:
-            manager = self._cluster.nodes_manager
-            primaries, replicas = (len(manager.get_nodes_by_server_type(one)) for one in (PRIMARY, REPLICA))
-            return f"a cluster of {primaries} primaries and {replicas} replicas"
+            return f"a cluster of {len(self._primaries())} primaries"
         role, *state = await self.run("ROLE")
         if role != b"master":
             return "a replica, which refuses to write: expected the address of the primary"
