@@ -27,6 +27,11 @@ class RedisServer:
         """The address of its first database."""
         return f"redis://127.0.0.1:{self.port}/0"
 
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started, and not killed."""
+        return self._process is not None
+
     def start(self) -> None:
         """Start, with the same port as before."""
         for _ in range(9):

@@ -70,6 +70,7 @@ REST: Final = {
     "asgi/test_ai_sdk_client.py": "chats of three versions under node",
     "asgi/test_tanstack_client.py": "hundreds of connections of a client under node",
     "asgi/test_chaos.py": "thousands of faults, in processes",
+    "asgi/test_cluster_faults.py": "the same",
     "asgi/test_commit_orders.py": "tens of thousands of orders of signals",
     "asgi/test_disconnects.py": "a thousand connections",
     "asgi/test_limits.py": "hundreds of streams at a time",
@@ -95,6 +96,7 @@ REST: Final = {
     "store/test_interleavings.py::test_any_order": "hundreds of orders",
     "store/test_interleavings.py::test_any_order_in_redis": "the same",
     "store/test_redis.py": "servers that are killed",
+    "store/test_cluster.py": "the same",
     "property/test_linear.py": "counted line by line",
     "property/test_redaction_draws.py": "thousands of texts",
     "property/test_openwop_linear.py": "the same",
@@ -161,7 +163,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _tier_of(item: pytest.Item) -> str:
     """Return `test`, `rest`, or `docs` for what belongs to `make check`."""
     fixed, one_in = _row_of(item.path, getattr(item, "originalname", item.name))
-    return fixed or ("rest" if zlib.crc32(item.nodeid.encode()) % one_in else "test")
+    is_left = zlib.crc32(item.nodeid.encode()) % one_in or item.get_closest_marker("rest") is not None
+    return fixed or ("rest" if is_left else "test")
 
 
 @functools.cache
@@ -195,6 +198,23 @@ def redis_server(program: Callable[[str], str], tmp_path_factory: pytest.TempPat
         patch.setattr(redis_connection, "COMMAND_S", 60.0)
         patch.setattr(redis_store, "PRESENT_S", 0.0)  # time passes by shortening leases
         yield server
+
+
+@pytest.fixture(scope="session")
+def redis_cluster(program: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A Redis Cluster of three primaries and three replicas, which is never too slow for servers in this process."""
+    from bench.redis_cluster import RedisCluster  # noqa: PLC0415 - it imports the client of Redis
+    from projector.store import redis_connection, redis_servers, redis_store  # noqa: PLC0415 - the same
+
+    programs = program("redis-server"), program("redis-cli")
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        RedisCluster(*programs, tmp_path_factory.mktemp("cluster")) as cluster,
+    ):
+        patch.setattr(redis_connection, "COMMAND_S", 60.0)
+        patch.setattr(redis_servers, "ASIDE_S", 60.0)
+        patch.setattr(redis_store, "PRESENT_S", 0.0)  # time passes by shortening leases
+        yield cluster
 
 
 @pytest.fixture(scope="session")

@@ -58,8 +58,24 @@ def check_config(arguments: argparse.Namespace) -> int:
     server_module("app").create_app(settings)  # whatever it refuses would stop a start
     for reason in server_module("config.preflight").warnings(settings):
         print(f"warning: {reason}", file=sys.stderr)
+    _describe_store(settings)
     print("Configuration is valid." if arguments.file else "Configuration is valid; no file was read, only variables.")
     return 0
+
+
+def _describe_store(settings: Any) -> None:
+    """Print what the URL of the store leads to. A server starts without it, so it is no error that it is away."""
+    import asyncio  # noqa: PLC0415 - the other commands do not need it
+
+    from projector.store.protocol import StoreUnavailableError  # noqa: PLC0415 - the same
+
+    try:
+        found = asyncio.run(server_module("stored").describe_store(settings))
+    except StoreUnavailableError as error:
+        print(f"warning: `store.url`: {error}", file=sys.stderr)
+    else:
+        if found is not None:
+            print(f"`store.url` leads to {found}.")
 
 
 def print_config(arguments: argparse.Namespace) -> int:

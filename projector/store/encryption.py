@@ -201,9 +201,13 @@ class EncryptedStore:
 
         await self._inner.update(kind, keys, changed, ttl_s)
 
-    async def ping(self) -> None:
+    def place_of(self, stream_id: str) -> str:
         """See `Store`."""
-        await self._inner.ping()
+        return self._inner.place_of(stream_id)
+
+    async def ping(self, place: str = "") -> None:
+        """See `Store`."""
+        await self._inner.ping(place)
 
     async def aclose(self) -> None:
         """See `Store`."""

@@ -248,7 +248,11 @@ class MemoryStore(MemoryValues):
         """See `Store`."""
         self._cancel = callback
 
-    async def ping(self) -> None:
+    def place_of(self, stream_id: str) -> str:  # noqa: ARG002 - there is one
+        """See `Store`."""
+        return ""
+
+    async def ping(self, place: str = "") -> None:
         """See `Store`."""
 
     async def aclose(self) -> None:

@@ -239,12 +239,18 @@ class Store(Protocol):
         """Remove a value. Idempotent."""
 
     async def update(self, kind: str, keys: Sequence[str], change: Change, ttl_s: float) -> None:
-        """Replace several values by what `change` makes of them, in one step."""
+        """Replace several values by what `change` makes of them, in one step.
+
+        If there are several, their keys have the same text before the first `|`.
+        """
 
     # the store itself
 
-    async def ping(self) -> None:
-        """Return if the store can be used."""
+    def place_of(self, stream_id: str) -> str:
+        """Return what has a log: streams of one place wait for each other, and fail together. May change once."""
+
+    async def ping(self, place: str = "") -> None:
+        """Return if the store can be used: a place, or all of it."""
 
     async def aclose(self) -> None:
         """Release connections and threads. Idempotent. Methods must not be called afterwards."""

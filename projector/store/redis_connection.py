@@ -17,8 +17,8 @@ from typing import Any, Final, TypeAlias
 from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
+from redis.exceptions import AskError, OutOfMemoryError, ReadOnlyError, RedisError, ResponseError, TryAgainError
 from redis.exceptions import ConnectionError as NoConnectionError
-from redis.exceptions import OutOfMemoryError, ReadOnlyError, RedisError, ResponseError
 
 from projector.store.protocol import StoreFullError, StoreUnavailableError
 
@@ -42,14 +42,15 @@ _BACKOFF_MAX_S: Final = 0.5
 
 
 class Connection:
-    """The clients of one store.
+    """The clients of one server.
 
     Args:
         url: `redis://` or `rediss://`, with credentials if they are needed.
         ca_file: certificates of authorities that are trusted instead of those of the system.
+        blocks: how many commands may block at the same time.
     """
 
-    def __init__(self, url: str, ca_file: str | None = None) -> None:
+    def __init__(self, url: str, ca_file: str | None = None, blocks: int = 1) -> None:
         options: dict[str, Any] = {
             "protocol": 2,
             "decode_responses": False,
@@ -65,7 +66,7 @@ class Connection:
         )
         self._client: Any = Redis(connection_pool=pool)
         waiting = BlockingConnectionPool.from_url(
-            url, max_connections=1, timeout=COMMAND_S, socket_timeout=BLOCK_MS / 1_000 + COMMAND_S, **options
+            url, max_connections=blocks, timeout=COMMAND_S, socket_timeout=BLOCK_MS / 1_000 + COMMAND_S, **options
         )
         self._waiting: Any = Redis(connection_pool=waiting)
         for client in (self._client, self._waiting):
@@ -76,6 +77,8 @@ class Connection:
         self._backoff_s = _BACKOFF_S
         self._down_until_s = 0.0
         self._present_since_s = self._answered_s = -inf
+        self.failures = 0
+        """How often there was no answer: after one, the server may have lost what it had answered to."""
 
     @property
     def present_s(self) -> float:
@@ -89,10 +92,7 @@ class Connection:
         Raises:
             StoreUnavailableError: Redis is away, or refuses the command.
         """
-        (answer,) = await self.run_all([command])
-        if isinstance(answer, ResponseError):
-            raise StoreUnavailableError(f"Redis refused a command: {_code(answer)}")
-        return answer
+        return accepted(await self.run_all([command]))[0]
 
     async def run_all(self, commands: Sequence[Command]) -> list[Any]:
         """Send commands together; return their answers. Errors of single commands are among them."""
@@ -116,7 +116,7 @@ class Connection:
             yield pipeline
 
     async def block(self, *command: Any) -> Any:
-        """Send a command that blocks for at most `BLOCK_MS`. One at a time."""
+        """Send a command that blocks for at most `BLOCK_MS`."""
         async with self._checked():
             return await self._waiting.execute_command(*command)
 
@@ -185,10 +185,13 @@ class Connection:
             yield
         except OutOfMemoryError as error:
             raise StoreFullError("Redis has reached its `maxmemory`") from error
+        except (AskError, TryAgainError):  # of a cluster: another server has the keys
+            raise
         except ResponseError as error:
             raise StoreUnavailableError(f"Redis refused a command: {_code(error)}") from error
         except (RedisError, OSError, TimeoutError, RuntimeError) as error:  # uvloop raises the last one if it is closed
             self._answered_s = -inf
+            self.failures += 1
             self._down_until_s = time.monotonic() + self._backoff_s
             self._backoff_s = min(2 * self._backoff_s, _BACKOFF_MAX_S)
             raise StoreUnavailableError(f"Redis does not answer: {type(error).__name__}") from error
@@ -198,6 +201,14 @@ class Connection:
             if now_s - self._answered_s > _GAP_S:
                 self._present_since_s = now_s
             self._answered_s = now_s
+
+
+def accepted(answers: list[Any]) -> list[Any]:
+    """Return answers; raise `StoreUnavailableError` if a command was refused."""
+    for answer in answers:
+        if isinstance(answer, ResponseError):
+            raise StoreUnavailableError(f"Redis refused a command: {_code(answer)}")
+    return answers
 
 
 def _without_failure(answers: list[Any]) -> list[Any]:

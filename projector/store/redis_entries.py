@@ -8,9 +8,12 @@
 
 from __future__ import annotations
 
+import zlib
 from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Final, TypeAlias
+
+from redis.crc import REDIS_CLUSTER_HASH_SLOTS, key_slot
 
 from projector.store.packing import pack, unpack
 from projector.store.protocol import Batch, Page, Seal, StoreLimits, TrimmedError
@@ -25,7 +28,28 @@ ENTRY_BYTES: Final = 64
 _PARTS: Final = 32
 """Parts of a log that are removed as a whole; so a trim needs no list of all its entries."""
 
+GROUPS: Final = 32
+"""Hash tags of streams. In a cluster one `XREAD` waits for keys of one slot only, so each takes a connection."""
+
 RawEntry: TypeAlias = tuple[bytes, dict[bytes, bytes]]
+
+
+def _tags() -> tuple[str, ...]:
+    """Return a hash tag for each group; their slots are spread evenly over those that a cluster has."""
+    found: dict[int, str] = {}
+    for number in range(REDIS_CLUSTER_HASH_SLOTS):
+        found.setdefault(key_slot(b"%d" % number) * GROUPS // REDIS_CLUSTER_HASH_SLOTS, str(number))
+        if len(found) == GROUPS:
+            break
+    return tuple(found[group] for group in range(GROUPS))
+
+
+_TAGS: Final = _tags()
+
+
+def tag_of(stream_id: str) -> str:
+    """Return what the names of all keys of a stream begin with, after the prefix: it puts them into one slot."""
+    return f"{{{_TAGS[zlib.crc32(stream_id.encode()) % GROUPS]}}}:"
 
 
 def begin_entry(key: str) -> Command:
@@ -116,6 +140,8 @@ class Written:
         self.last_batch: tuple[int, int] = (0, 0)
         """First and last number of the last batch."""
         self.size = 0
+        self.place: tuple[str, int] = "", -1
+        """See `Servers.state_of`; the log had all frames up to the last one then."""
         self._limits = limits
         self._parts: deque[tuple[int, int]] = deque()
         """Last number and size of each part that is complete."""

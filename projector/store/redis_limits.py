@@ -6,18 +6,22 @@ with their limits every few seconds by one of the processes: until then a store 
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
 from projector.store.protocol import StoreFullError, StoreLimits
-from projector.store.redis_connection import Command, Connection
+from projector.store.redis_connection import Command, accepted
+from projector.store.redis_entries import tag_of
+from projector.store.redis_servers import Servers
 from projector.store.redis_values import ttl_ms
 
 SWEEP_MS: Final = 5_000
 _FULL_MS: Final = 3 * SWEEP_MS
 _DROPS_MAX: Final = 1_000
 """Logs that are dropped for one that is opened."""
+_UNRECORDED_MAX: Final = 10_000
+"""Commands that wait until the servers of a cluster with this index are back."""
 
 
 class Index:
@@ -30,11 +34,12 @@ class Index:
         clock: returns seconds since 1970-01-01 UTC.
     """
 
-    def __init__(self, connection: Connection, prefix: str, limits: StoreLimits, clock: Callable[[], float]) -> None:
+    def __init__(self, connection: Servers, prefix: str, limits: StoreLimits, clock: Callable[[], float]) -> None:
         self._connection = connection
         self._prefix = prefix
         self._limits = limits
         self._clock = clock
+        self._unrecorded: deque[Command] = deque(maxlen=_UNRECORDED_MAX)
         self._all, self._sealed, self._sizes = (f"{prefix}{name}" for name in ("streams", "sealed", "sizes"))
 
     async def make_room(self, owner: str) -> None:
@@ -46,7 +51,7 @@ class Index:
         limits, owned = self._limits, self._owned(owner)
         for _ in range(_DROPS_MAX):
             now_ms = int(1_000 * self._clock())
-            _, streams, of_owner, full, owner_full = await self._connection.run_all(
+            found = await self._connection.run_all(
                 [
                     ("ZREMRANGEBYSCORE", owned, "-inf", now_ms),
                     ("ZCOUNT", self._all, now_ms, "+inf"),
@@ -55,6 +60,7 @@ class Index:
                     ("EXISTS", self._full(owner)),
                 ]
             )
+            _, streams, of_owner, full, owner_full = accepted(found)
             is_owner_over = owner_full or of_owner >= limits.owner_streams
             if not (is_owner_over or full or streams >= limits.total_streams):
                 return
@@ -91,13 +97,22 @@ class Index:
         """Return the command that records the size of a log."""
         return ("HSET", self._sizes, stream_id, f"{size} {owner}")
 
+    async def record(self, commands: Sequence[Command]) -> None:
+        """Send commands of this index, now or, if its servers in a cluster are away, later."""
+        self._unrecorded.extend(commands)
+        sent = [*self._unrecorded]
+        self._unrecorded.clear()
+        if sent and not await self._connection.aside(lambda: self._connection.run_all(sent)):
+            self._unrecorded.extendleft(reversed(sent))
+
     async def drop(self, stream_id: str) -> None:
         """Remove a log."""
         size = await self._connection.run("HGET", self._sizes, stream_id)
         owner = "" if size is None else size.decode().partition(" ")[2]
-        await self._connection.run_transaction(
+        names = (f"{self._prefix}{tag_of(stream_id)}{name}:{stream_id}" for name in ("log", "head", "state", "lease"))
+        await self._connection.run_all(
             [
-                ("DEL", *(f"{self._prefix}{name}:{stream_id}" for name in ("log", "head", "state", "lease"))),
+                *(("DEL", name) for name in names),
                 *self._forget([stream_id]),
                 ("ZREM", self._owned(owner), stream_id),
                 ("ZREM", self._done(owner), stream_id),

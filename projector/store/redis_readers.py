@@ -1,6 +1,6 @@
-"""Waiting for the logs of many streams with one blocked `XREAD`.
+"""Waiting for the logs of many streams with one blocked `XREAD`. In a cluster they are those of one slot.
 
-The control stream of the process is read with them. Other processes write to it which stream is to be cancelled, and
+A control stream of the process is read with them. Other processes write to it which stream is to be cancelled, and
 this process writes to it when the list of streams has grown, which ends a read that blocks.
 """
 
@@ -12,8 +12,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 from projector.store.protocol import StoreUnavailableError
-from projector.store.redis_connection import BLOCK_MS, Connection
+from projector.store.redis_connection import BLOCK_MS
 from projector.store.redis_entries import RawEntry, number_of
+from projector.store.redis_servers import MovingError, Servers
 
 CONTROL_MS: Final = 60_000
 """Time that a control stream is kept after the last message."""
@@ -23,6 +24,8 @@ _CHECK_S: Final = 1.0
 _PAUSE_S: Final = 0.005
 """Pause after news, so that readers wait again before the next read: it saves a third of the cost of an event."""
 _RETRY_S: Final = 0.5
+_MOVING_S: Final = 0.1
+"""Pause while keys move to another server of a cluster: none waits for some that have moved and some that have not."""
 _CANCEL_S: Final = 0.1
 
 
@@ -50,23 +53,23 @@ class Readers:
 
     Args:
         connection: to Redis.
-        prefix: of keys.
-        process_id: of this process.
+        log: returns the key of the log of a stream.
+        control: key of the control stream.
         on_cancel: called with the ID of a stream that is to be cancelled.
         check: called about every second with the IDs of streams that are waited for; returns those to look at again.
     """
 
     def __init__(
         self,
-        connection: Connection,
-        prefix: str,
-        process_id: str,
+        connection: Servers,
+        log: Callable[[str], str],
+        control: str,
         on_cancel: Callable[[str], None],
         check: Callable[[Sequence[str]], Awaitable[Sequence[str]]],
     ) -> None:
         self._connection = connection
-        self._log = f"{prefix}log:"
-        self._control = f"{prefix}control:{process_id}"
+        self._log = log
+        self._control = control
         self._on_cancel = on_cancel
         self._check = check
         self._waiting: dict[str, _Waiting] = {}
@@ -131,6 +134,10 @@ class Readers:
                     checked_s = time.monotonic()
                     for stream_id in await self._check([*self._waiting]):
                         self.wake(stream_id)
+            except MovingError:
+                for waiting in self._waiting.values():
+                    waiting.wake()  # they read each log at its place
+                await asyncio.sleep(_MOVING_S)
             except StoreUnavailableError:
                 self._blocked = None
                 for waiting in self._waiting.values():
@@ -143,17 +150,19 @@ class Readers:
         wanted = {one: waiting.after for one, waiting in self._waiting.items()}
         after = {one: number for one, number in wanted.items() if number is not None}
         self._blocked = {*after}
-        names = [self._control, *(self._log + stream_id for stream_id in after)]
+        ids = {self._log(stream_id): stream_id for stream_id in after}
+        names = [self._control, *ids]
         cursors = [self._cursor, *(f"{number}-1" for number in after.values())]
         try:
-            found = await self._connection.block("XREAD", "COUNT", 4, "BLOCK", BLOCK_MS, "STREAMS", *names, *cursors)
+            asked = ("XREAD", "COUNT", 4, "BLOCK", BLOCK_MS, "STREAMS", *names, *cursors)
+            found = await self._connection.block(self._control, *asked)
         finally:
             self._blocked = None
         for name, entries in found or ():
             if name.decode() == self._control:
                 self._obey(entries)
                 continue
-            stream_id = name.decode()[len(self._log) :]
+            stream_id = ids[name.decode()]
             if (waiting := self._waiting.get(stream_id)) is not None:
                 self._news[stream_id] = after[stream_id], entries
                 waiting.wake(number_of(entries[-1]))

@@ -1,16 +1,17 @@
-"""The store of any number of processes: Redis 7 or Valkey, one server or one with replicas, no cluster, no Lua.
+"""The store of any number of processes: Redis 7 or Valkey, one server, one with replicas, or a cluster; no Lua.
 
-Keys of a stream, after the prefix: `log:ID` (see `redis_entries`), `head:ID`, `state:ID` (cancel, last reader),
-`lease:ID`, the ID of the process that has it. All of them expire.
+Keys of a stream, after the prefix and a hash tag: `log:ID` (see `redis_entries`), `head:ID`, `state:ID` (cancel, last
+reader), `lease:ID`, the ID of the process that has it. All of them expire.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
-from redis.exceptions import ResponseError
+from redis.exceptions import MovedError, ResponseError
 
 from projector.store.budgets import Budgets
 from projector.store.packing import pack, unpack
@@ -28,7 +29,7 @@ from projector.store.protocol import (
     StreamStatus,
     UnknownStreamError,
 )
-from projector.store.redis_connection import Command, Connection
+from projector.store.redis_connection import Command, accepted
 from projector.store.redis_entries import (
     BEGIN,
     ENTRY_BYTES,
@@ -40,9 +41,11 @@ from projector.store.redis_entries import (
     is_seal,
     page_of,
     seal_entry,
+    tag_of,
 )
 from projector.store.redis_limits import Index
 from projector.store.redis_readers import Readers, control_message
+from projector.store.redis_servers import Servers
 from projector.store.redis_values import RedisValues, ttl_ms
 from projector.store.shared_budgets import SharedBudgets
 
@@ -58,10 +61,10 @@ class RedisStore(RedisValues):
     """The store in Redis. See `projector.store.protocol.Store`.
 
     Args:
-        url: `redis://` or, with TLS, `rediss://`; with credentials if they are needed.
+        url: `redis://` or, with TLS, `rediss://`; with credentials if they are needed. See `Servers`.
         process_id: unique ID of this process; `StreamHead.producer` of its streams.
         limits: what is kept; `values` is ignored.
-        prefix: of all keys.
+        prefix: of all keys, without braces.
         ca_file: certificates of authorities that are trusted instead of those of the system.
         clock: returns seconds since 1970-01-01 UTC.
     """
@@ -77,14 +80,14 @@ class RedisStore(RedisValues):
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._limits = limits or StoreLimits()
-        self._connection = Connection(url, ca_file)
+        self._connection = Servers(url, ca_file)
         super().__init__(self._connection, prefix)
         self._key = prefix
         self._process_id = process_id
         self._clock = clock
         self._written: dict[str, Written] = {}
         self._index = Index(self._connection, prefix, self._limits, clock)
-        self._readers = Readers(self._connection, prefix, process_id, self._cancelled, self._look)
+        self._readers: dict[str, Readers] = {}
         self._budgets = SharedBudgets(self, clock)
         self._on_cancel: Callable[[str], None] = lambda _: None
         self._entry_bytes = 2_000.0
@@ -98,7 +101,7 @@ class RedisStore(RedisValues):
         """See `Store`."""
         if head.stream_id in self._written:
             return False
-        await self._index.make_room(head.owner)
+        await self._connection.aside(lambda: self._index.make_room(head.owner))
         stream_id, kept_ms = head.stream_id, ttl_ms(self._limits.open_max_s)
         value = pack([head.owner.encode(), head.producer.encode(), str(head.created_ms).encode(), head.meta])
         if await self._connection.run("SET", self._head(stream_id), value, "NX", "GET", "PX", kept_ms) not in {
@@ -112,12 +115,13 @@ class RedisStore(RedisValues):
             ("HSET", self._state(stream_id), "read", self._now_ms()),
             ("PEXPIRE", self._state(stream_id), kept_ms),
             ("SET", self._lease(stream_id), self._process_id, "PX", _LEASE_MS),
-            *self._index.opened(stream_id, head.owner),
         ]
         for answer in await self._connection.run_transaction(commands):
             _refusal(answer)
-        self._written[stream_id] = Written(head.owner, 0, self._limits)
-        self._readers.start()
+        written = self._written[stream_id] = Written(head.owner, 0, self._limits)
+        written.place = self._connection.state_of(self._log(stream_id))
+        await self._index.record(self._index.opened(stream_id, head.owner))
+        self._reader(stream_id).start()
         return True
 
     async def append(self, batches: Sequence[Batch]) -> Mapping[str, Refusal]:
@@ -127,7 +131,7 @@ class RedisStore(RedisValues):
         commands: list[Command] = []
         ahead: dict[str, int] = {}
         for batch in batches:
-            written = self._written.get(batch.stream_id) or await self._adopt(batch.stream_id)
+            written = await self._known(batch.stream_id)
             if isinstance(written, str):
                 refused[batch.stream_id] = written
                 continue
@@ -140,30 +144,35 @@ class RedisStore(RedisValues):
             asked.append((batch, written, len(packed) + ENTRY_BYTES))
             commands.append(batch_entry(self._log(batch.stream_id), batch, packed))
         trims: list[Command] = []
-        for (batch, written, size), answer in zip(asked, await self._connection.run_all(commands), strict=True):
-            refusal = _refusal(answer)
-            if refusal is not None:
+        moved: list[Batch] = []
+        answers = await self._connection.run_all(commands, follow=False)
+        for (batch, written, size), answer in zip(asked, answers, strict=True):
+            if isinstance(answer, MovedError):
+                moved.append(batch)
+            elif (refusal := _refusal(answer)) is not None:
                 refused[batch.stream_id] = refusal
             elif (first := written.add(batch, size)) is not None:
                 trims.append(("XTRIM", self._log(batch.stream_id), "MINID", f"{first}-0"))
         await self._connection.run_all(trims)
-        for stream_id, refusal in refused.items():
-            if refusal != "gap":
-                self._written.pop(stream_id, None)
-        return refused
+        self._forget(refused)
+        return {**refused, **await self.append(moved)} if moved else refused
 
     async def seal(self, stream_id: str, *, first: int = 0, frames: Sequence[bytes] = (), reason: str = "") -> bool:
         """See `Store`."""
-        written = self._written.pop(stream_id, None)
+        written = self._written.get(stream_id)
         if frames:
-            known = written or await self._adopt(stream_id)
-            self._written.pop(stream_id, None)
+            known = await self._known(stream_id)
             if isinstance(known, str):
+                self._written.pop(stream_id, None)
                 return False
             if first != known.last + 1:
                 frames, reason = (), INTERRUPTED
         seal = Seal(reason, self._now_ms())
-        (answer,) = await self._connection.run_all([seal_entry(self._log(stream_id), first, frames, seal)])
+        entry = seal_entry(self._log(stream_id), first, frames, seal)
+        (answer,) = await self._connection.run_all([entry], follow=not frames)
+        if isinstance(answer, MovedError) and frames:
+            return await self.seal(stream_id, first=first, frames=frames, reason=reason)
+        self._written.pop(stream_id, None)
         if _refusal(answer) is not None:
             return False
         kept_ms = ttl_ms(self._limits.retention_s)
@@ -171,19 +180,15 @@ class RedisStore(RedisValues):
         sized = [] if written is None else [self._index.sized(stream_id, owner, written.size + sum(map(len, frames)))]
         names = (self._log(stream_id), self._head(stream_id), self._state(stream_id))
         await self._connection.run_all(
-            [
-                *(("PEXPIRE", name, kept_ms) for name in names),
-                ("DEL", self._lease(stream_id)),
-                *self._index.sealed(stream_id, owner),
-                *sized,
-            ]
+            [*(("PEXPIRE", name, kept_ms) for name in names), ("DEL", self._lease(stream_id))]
         )
+        await self._index.record([*self._index.sealed(stream_id, owner), *sized])
         return True
 
     async def read(self, stream_id: str, after: int, max_bytes: int) -> Page:
         """See `Store`."""
         page, is_leased = await self._page(stream_id, after, max_bytes)
-        if is_leased or self._connection.present_s < PRESENT_S:
+        if is_leased or self._connection.present_s(self._log(stream_id)) < PRESENT_S:
             return page
         await self.seal(stream_id, reason=INTERRUPTED)
         page, _ = await self._page(stream_id, after, max_bytes)
@@ -193,7 +198,8 @@ class RedisStore(RedisValues):
         """Return a page, and false if it is empty and the producer has no lease."""
         count = int(min(max(max_bytes / self._entry_bytes, _ENTRIES_MIN), _ENTRIES_MAX))
         log = self._log(stream_id)
-        entries = self._readers.news(stream_id, after)
+        await self._connection.find()
+        entries = self._reader(stream_id).news(stream_id, after)
         if not entries:
             entries = await self._connection.run("XRANGE", log, f"({after}-1", "+", "COUNT", count)
             if entries:
@@ -203,26 +209,31 @@ class RedisStore(RedisValues):
         if page.frames or page.seal is not None:
             return page, True
         looks: list[Command] = [("EXISTS", log), ("EXISTS", self._lease(stream_id))]
-        exists, leased = _raise_error(await self._connection.run_all(looks))
+        exists, leased = accepted(await self._connection.run_all(looks))
         if not exists:
             raise UnknownStreamError("there is no such stream")
         return page, bool(leased)
 
     async def wait(self, stream_id: str, after: int, timeout_s: float) -> None:
         """See `Store`."""
-        await self._readers.wait(stream_id, after, timeout_s)
+        try:
+            await self._connection.find()
+        except StoreUnavailableError:
+            return  # the next read shows that Redis is away
+        await self._reader(stream_id).wait(stream_id, after, timeout_s)
 
     async def find(self, stream_id: str) -> StreamStatus | None:
         """See `Store`."""
         found = await self._find(stream_id)
-        if found is not None and found.seal is None and not found.is_leased and self._connection.present_s >= PRESENT_S:
+        is_lapsed = found is not None and found.seal is None and not found.is_leased
+        if is_lapsed and self._connection.present_s(self._log(stream_id)) >= PRESENT_S:
             await self.seal(stream_id, reason=INTERRUPTED)
             found = await self._find(stream_id)
         return found
 
     async def _find(self, stream_id: str) -> StreamStatus | None:
         log = self._log(stream_id)
-        leased, head, newest, oldest, (cancel, read) = _raise_error(
+        leased, head, newest, oldest, (cancel, read) = accepted(
             await self._connection.run_all(
                 [
                     ("EXISTS", self._lease(stream_id)),
@@ -245,14 +256,14 @@ class RedisStore(RedisValues):
             seal,
             bool(leased) and seal is None,
             cancel is not None,
-            self._unread_ms(read),
+            self._unread_ms(stream_id, read),
         )
 
     async def delete(self, stream_id: str) -> None:
         """See `Store`."""
         self._written.pop(stream_id, None)
         await self._index.drop(stream_id)
-        self._readers.wake(stream_id)
+        self._reader(stream_id).wake(stream_id)
 
     async def renew(self, stream_ids: Collection[str]) -> Mapping[str, Renewal]:
         """See `Store`."""
@@ -261,14 +272,15 @@ class RedisStore(RedisValues):
         states: list[Command] = [("HMGET", self._state(one), "cancel", "read") for one in ids]
         written = {one: self._written[one] for one in ids if one in self._written}
         sizes = [self._index.sized(one, known.owner, known.size) for one, known in written.items()]
-        answers = _raise_error(await self._connection.run_all([*leases, *states, *sizes]))
+        answers = accepted(await self._connection.run_all([*leases, *states]))
         renewed: dict[str, Renewal] = {}
-        for stream_id, is_held, (cancel, read) in zip(ids, answers, answers[len(ids) : 2 * len(ids)], strict=False):
+        for stream_id, is_held, (cancel, read) in zip(ids, answers, answers[len(ids) :], strict=False):
             lost = None if is_held else await self._renew_lapsed(stream_id)
-            renewed[stream_id] = Renewal(lost, cancel is not None, self._unread_ms(read))
+            renewed[stream_id] = Renewal(lost, cancel is not None, self._unread_ms(stream_id, read))
             if lost is not None:
                 self._written.pop(stream_id, None)
-        await self._index.sweep()
+        await self._index.record(sizes)
+        await self._connection.aside(self._index.sweep)
         return renewed
 
     async def _renew_lapsed(self, stream_id: str) -> Refusal | None:
@@ -296,26 +308,53 @@ class RedisStore(RedisValues):
         status = await self._find(stream_id)
         if status is None or status.seal is not None:
             return False
-        (is_first,) = _raise_error(await self._connection.run_all([("HSETNX", self._state(stream_id), "cancel", 1)]))
-        if is_first:
-            await self._connection.run_all(
-                control_message(f"{self._key}control:{status.head.producer}", "c", stream_id)
-            )
+        if await self._connection.run("HSETNX", self._state(stream_id), "cancel", 1):
+            control = self._control(stream_id, status.head.producer)
+            await self._connection.run_all(control_message(control, "c", stream_id))
         return True
 
     def on_cancel(self, callback: Callable[[str], None]) -> None:
         """See `Store`."""
         self._on_cancel = callback
 
-    async def ping(self) -> None:
+    def place_of(self, stream_id: str) -> str:
         """See `Store`."""
-        await self._connection.run("PING")
-        self._readers.start()  # from now on it is known whether Redis is there
+        return tag_of(stream_id) if self._connection.is_cluster else ""
+
+    async def ping(self, place: str = "") -> None:
+        """See `Store`."""
+        if place:
+            await self._connection.run("EXISTS", f"{self._key}{place}ping")
+            return
+        await self._connection.ping()
+        if not self._connection.is_cluster:
+            self._reader("").start()  # from now on it is known whether Redis is there
+
+    async def describe(self) -> str:
+        """Return what the URL leads to: a single server, or a cluster."""
+        return await self._connection.describe()
 
     async def aclose(self) -> None:
         """See `Store`."""
-        await self._readers.aclose()
+        await asyncio.gather(*(one.aclose() for one in self._readers.values()))
         await self._connection.aclose()
+
+    def _reader(self, stream_id: str) -> Readers:
+        """Return who waits for a stream: in a cluster, for all streams of its slot."""
+        place = self.place_of(stream_id)
+        if place not in self._readers:
+            control = self._control(stream_id, self._process_id)
+            self._readers[place] = Readers(self._connection, self._log, control, self._cancelled, self._look)
+        return self._readers[place]
+
+    def _control(self, stream_id: str, process_id: str) -> str:
+        """Return the name of the stream that tells a process what is to be cancelled."""
+        return f"{self._key}{self.place_of(stream_id)}control:{process_id}"
+
+    def _forget(self, refused: Mapping[str, Refusal]) -> None:
+        for stream_id, refusal in refused.items():
+            if refusal != "gap":
+                self._written.pop(stream_id, None)
 
     def _cancelled(self, stream_id: str) -> None:
         if stream_id in self._written:
@@ -324,12 +363,30 @@ class RedisStore(RedisValues):
     async def _look(self, stream_ids: Sequence[str]) -> Sequence[str]:
         """Record that streams are read; return those without a lease."""
         await self._touch(stream_ids)
-        kept = _raise_error(await self._connection.run_all([("EXISTS", self._lease(one)) for one in stream_ids]))
+        kept = accepted(await self._connection.run_all([("EXISTS", self._lease(one)) for one in stream_ids]))
         return [one for one, is_kept in zip(stream_ids, kept, strict=True) if not is_kept]
 
-    async def _adopt(self, stream_id: str) -> Written | Refusal:
-        """Return the state of a log of which this object knows nothing, or why nothing can be appended."""
-        newest, exists, head = _raise_error(
+    async def _known(self, stream_id: str) -> Written | Refusal:
+        """Return the state of a log, or why nothing can be appended.
+
+        What a failover has lost cannot be repeated: the log is sealed, instead of having a gap.
+        """
+        written, place = self._written.get(stream_id), self._connection.state_of(self._log(stream_id))
+        if written is None or written.place != place:
+            last = 0 if written is None else written.last
+            adopted = await self._adopt(stream_id)
+            if isinstance(adopted, str):
+                return adopted
+            written, found = adopted
+            if found < last:
+                await self.seal(stream_id, reason=INTERRUPTED)
+                return "sealed"
+            written.place = place
+        return written
+
+    async def _adopt(self, stream_id: str) -> tuple[Written, int] | Refusal:
+        """Return the state of a log and the number of its last frame in Redis, or why nothing can be appended."""
+        newest, exists, head = accepted(
             await self._connection.run_all(
                 [
                     ("XREVRANGE", self._log(stream_id), "+", "-", "COUNT", 1),
@@ -343,16 +400,16 @@ class RedisStore(RedisValues):
         last, seal = ends(newest)
         if seal is not None:
             return "sealed"
-        return self._written.setdefault(stream_id, Written(unpack(head)[0].decode(), last, self._limits))
+        return self._written.setdefault(stream_id, Written(unpack(head)[0].decode(), last, self._limits)), last
 
     async def _read_head(self, stream_id: str) -> tuple[str, str]:
         head = await self._connection.run("GET", self._head(stream_id))
         owner, producer = unpack(head)[:2] if head is not None else (b"", b"")
         return owner.decode(), producer.decode()
 
-    def _unread_ms(self, read: bytes | None) -> int:
+    def _unread_ms(self, stream_id: str, read: bytes | None) -> int:
         """Return the time since a reader was seen; 0 soon after an outage, in which none could be seen."""
-        if self._connection.present_s < PRESENT_S:
+        if self._connection.present_s(self._log(stream_id)) < PRESENT_S:
             return 0
         return max(0, self._now_ms() - int(read or self._now_ms()))
 
@@ -360,16 +417,16 @@ class RedisStore(RedisValues):
         return int(1_000 * self._clock())
 
     def _log(self, stream_id: str) -> str:
-        return f"{self._key}log:{stream_id}"
+        return f"{self._key}{tag_of(stream_id)}log:{stream_id}"
 
     def _head(self, stream_id: str) -> str:
-        return f"{self._key}head:{stream_id}"
+        return f"{self._key}{tag_of(stream_id)}head:{stream_id}"
 
     def _state(self, stream_id: str) -> str:
-        return f"{self._key}state:{stream_id}"
+        return f"{self._key}{tag_of(stream_id)}state:{stream_id}"
 
     def _lease(self, stream_id: str) -> str:
-        return f"{self._key}lease:{stream_id}"
+        return f"{self._key}{tag_of(stream_id)}lease:{stream_id}"
 
 
 def _refusal(answer: object) -> Refusal | None:
@@ -387,10 +444,3 @@ def _refusal(answer: object) -> Refusal | None:
     if "equal or smaller" in str(answer):  # it was appended, and the answer lost
         return None
     raise StoreUnavailableError(f"Redis refused an entry: {type(answer).__name__}")
-
-
-def _raise_error(answers: list[Any]) -> list[Any]:
-    for answer in answers:
-        if isinstance(answer, ResponseError):
-            raise StoreUnavailableError(f"Redis refused a command: {type(answer).__name__}")
-    return answers

@@ -10,7 +10,8 @@ from typing import Final
 from redis.exceptions import WatchError
 
 from projector.store.protocol import Change, StoreUnavailableError
-from projector.store.redis_connection import Connection
+from projector.store.redis_connection import accepted
+from projector.store.redis_servers import MovingError, Servers
 
 _TRIES: Final = 100
 """Tries to change values that others change at the same time."""
@@ -20,7 +21,7 @@ _PAUSE_S: Final = 0.01
 class RedisValues:
     """The values of a store. See `projector.store.protocol.Store`."""
 
-    def __init__(self, connection: Connection, prefix: str) -> None:
+    def __init__(self, connection: Servers, prefix: str) -> None:
         self._connection = connection
         self._prefix = prefix
 
@@ -54,7 +55,7 @@ class RedisValues:
         """See `Store`."""
         if not keys:
             return []
-        return list(await self._connection.run("MGET", *(self._name(kind, key) for key in keys)))
+        return accepted(await self._connection.run_all([("GET", self._name(kind, key)) for key in keys]))
 
     async def drop(self, kind: str, key: str) -> None:
         """See `Store`."""
@@ -63,28 +64,42 @@ class RedisValues:
     async def update(self, kind: str, keys: Sequence[str], change: Change, ttl_s: float) -> None:
         """See `Store`. Another change in between repeats it."""
         names = [self._name(kind, key) for key in keys]
-        async with self._connection.transaction() as pipeline:
-            for _ in range(_TRIES):
-                await pipeline.watch(*names)
-                changed = change(await pipeline.mget(names))
-                if changed is None:
+        for _ in range(_TRIES):
+            try:
+                if await self._update(names, change, ttl_s):
                     return
-                pipeline.multi()
-                for name, value in zip(names, changed, strict=True):
-                    if value is None:
-                        pipeline.execute_command("DEL", name)
-                    else:
-                        pipeline.execute_command("SET", name, value, "PX", ttl_ms(ttl_s))
-                try:
-                    await pipeline.execute()
-                except WatchError:
-                    await asyncio.sleep(_PAUSE_S * random.random())  # noqa: S311 - so that not all try again at once
-                else:
-                    return
+            except MovingError:
+                await asyncio.sleep(_PAUSE_S)
+            await asyncio.sleep(_PAUSE_S * random.random())  # noqa: S311 - so that not all try again at once
         raise StoreUnavailableError("values are changed too often")
 
+    async def _update(self, names: Sequence[str], change: Change, ttl_s: float) -> bool:
+        """Change values; return false if others have changed them in the meantime."""
+        async with self._connection.transaction(names[0]) as pipeline:
+            await pipeline.watch(*names)
+            changed = change(await pipeline.mget(names))
+            if changed is None:
+                return True
+            pipeline.multi()
+            for name, value in zip(names, changed, strict=True):
+                if value is None:
+                    pipeline.execute_command("DEL", name)
+                else:
+                    pipeline.execute_command("SET", name, value, "PX", ttl_ms(ttl_s))
+            try:
+                await pipeline.execute()
+            except WatchError:
+                return False
+            return True
+
     def _name(self, kind: str, key: str) -> str:
-        return f"{self._prefix}value:{kind}:{key}"
+        """Return the name of a key. What is before `|` is a hash tag: a cluster has these keys in one slot."""
+        group, mark, _ = key.partition("|")
+        return (
+            f"{self._prefix}value:{kind}:{{{group}}}{key[len(group) :]}"
+            if mark
+            else f"{self._prefix}value:{kind}:{key}"
+        )
 
 
 def ttl_ms(seconds: float) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import struct
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
@@ -68,7 +69,8 @@ class SharedBudgets:
 
 def _key(caller: str, limit: Limit) -> str:
     agent = "" if limit.agent is None else f"{len(limit.agent)}:{limit.agent}"
-    return f"{limit.unit}/{limit.period_s:g}/{agent}/{caller}"
+    group = hashlib.blake2s(caller.encode(), digest_size=8).hexdigest()  # all limits of a caller are updated together
+    return f"{group}|{limit.unit}/{limit.period_s:g}/{agent}/{caller}"
 
 
 def _bucket(value: bytes | None, limit: Limit, now_s: float) -> Bucket:

@@ -218,7 +218,11 @@ class SqliteStore:
         """See `Store`."""
         await self._threads.write(lambda writing: writing.update(kind, keys, change, ttl_s))
 
-    async def ping(self) -> None:
+    def place_of(self, stream_id: str) -> str:  # noqa: ARG002 - there is one
+        """See `Store`."""
+        return ""
+
+    async def ping(self, place: str = "") -> None:  # noqa: ARG002 - there is one
         """See `Store`."""
         if not self._threads.failure:
             await self._threads.write(lambda writing: writing.sweep())

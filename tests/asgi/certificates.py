@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from pathlib import Path
 
 from cryptography import x509
@@ -32,11 +33,13 @@ class Authority:
         self.file = folder / f"{name}.pem"
         self.file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
 
-    def issue(self, name: str, *, valid_days: float = 365, password: str = "") -> tuple[Path, Path]:
-        """Return the files of a new certificate for localhost, and of its key."""
+    def issue(
+        self, name: str, *, valid_days: float = 365, password: str = "", address: str | None = None
+    ) -> tuple[Path, Path]:
+        """Return the files of a new certificate for localhost or an address, and of its key."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
-        certificate = self._signed(subject, key.public_key(), valid_days)
+        certificate = self._signed(subject, key.public_key(), valid_days, address=address)
         cert_file, key_file = self._folder / f"{name}.crt", self._folder / f"{name}.key"
         cert_file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
         hidden = serialization.BestAvailableEncryption(password.encode()) if password else serialization.NoEncryption()
@@ -49,9 +52,11 @@ class Authority:
         key: ec.EllipticCurvePublicKey,
         valid_days: float,
         *extensions: x509.ExtensionType,
+        address: str | None = None,
     ) -> x509.Certificate:
         begin = datetime.now(UTC) - timedelta(days=2)
-        names = x509.SubjectAlternativeName([x509.DNSName("localhost")])
+        name = x509.DNSName("localhost") if address is None else x509.IPAddress(ip_address(address))
+        names = x509.SubjectAlternativeName([name])
         builder = x509.CertificateBuilder(
             self._name, subject, key, x509.random_serial_number(), begin, begin + timedelta(days=2 + valid_days)
         )

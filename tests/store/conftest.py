@@ -6,15 +6,18 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.store.redis_rig import redis
+from tests.store.redis_rig import cluster, redis
 from tests.store.rigs import LOCAL, SMALL, Rig
 
 
-@pytest.fixture(params=[*LOCAL, "redis"])
+@pytest.fixture(params=[*LOCAL, "redis", pytest.param("cluster", marks=pytest.mark.rest)])
 async def rig(request: pytest.FixtureRequest) -> AsyncIterator[Rig]:
     """Each store, with small limits."""
     if request.param in LOCAL:
         async with LOCAL[request.param](SMALL) as made:
+            yield made
+    elif request.param == "cluster":
+        async with cluster(request.getfixturevalue("redis_cluster"), SMALL) as made:
             yield made
     else:
         async with redis(request.getfixturevalue("redis_server"), SMALL) as made:

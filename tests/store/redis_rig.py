@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from redis.asyncio import Redis
+from redis.asyncio import RedisCluster as ClusterClient
 
+from bench.redis_cluster import RedisCluster
 from bench.redis_server import RedisServer
 from projector.store.protocol import Store, StoreLimits
 from projector.store.redis_store import RedisStore
@@ -27,18 +29,27 @@ class RedisRig:
 
     async def advance(self, seconds: float) -> None:
         self.clock.now_s += seconds
-        for name in await self.client.keys("*"):
+        nodes = {"target_nodes": "primaries"} if isinstance(self.client, ClusterClient) else {}
+        for name in await self.client.keys("*", **nodes):
             left_ms = await self.client.pttl(name)
             if left_ms >= 0:
                 await self.client.pexpire(name, max(0, left_ms - int(1_000 * seconds)))
 
 
-@asynccontextmanager
-async def redis(server: RedisServer, limits: StoreLimits) -> AsyncIterator[Rig]:
+def redis(server: RedisServer, limits: StoreLimits) -> AbstractAsyncContextManager[Rig]:
     """Return the store with an empty database."""
+    return _rig(server.url, Redis.from_url(server.url), limits)
+
+
+def cluster(servers: RedisCluster, limits: StoreLimits) -> AbstractAsyncContextManager[Rig]:
+    """Return the store in an empty cluster."""
+    return _rig(servers.url, ClusterClient(port=servers.servers[0].port, host="127.0.0.1"), limits)
+
+
+@asynccontextmanager
+async def _rig(url: str, client: Any, limits: StoreLimits) -> AsyncIterator[Rig]:
     clock, prefix = Clock(), f"test-{os.urandom(4).hex()}:"
-    one, other = (RedisStore(server.url, name, limits, prefix=prefix, clock=clock) for name in ("one", "other"))
-    client: Any = Redis.from_url(server.url)
+    one, other = (RedisStore(url, name, limits, prefix=prefix, clock=clock) for name in ("one", "other"))
     try:
         yield RedisRig(one, other, clock, client)
     finally:

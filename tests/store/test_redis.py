@@ -30,7 +30,7 @@ async def durable(program: Callable[[str], str], tmp_path: Path) -> AsyncIterato
         yield server
 
 
-async def _eventually(call: Callable[[], Awaitable[Any]]) -> Any:
+async def eventually(call: Callable[[], Awaitable[Any]]) -> Any:
     """Return the result of a call that fails for a while."""
     while True:
         try:
@@ -50,9 +50,9 @@ async def test_a_server_that_is_killed_and_started_again(durable: RedisServer) -
                 await call()
         await asyncio.wait_for(waiting, 60)
         durable.start()
-        assert await _eventually(lambda: rig.one.append([batch(6, 7)])) == {}
+        assert await eventually(lambda: rig.one.append([batch(6, 7)])) == {}
         assert await rig.one.append([batch(6, 7)]) == {}
-        reader = asyncio.ensure_future(_eventually(lambda: rig.other.wait("s", 7, 60)))
+        reader = asyncio.ensure_future(eventually(lambda: rig.other.wait("s", 7, 60)))
         assert await rig.one.seal("s", first=8, frames=frames(8, 9))
         await asyncio.wait_for(reader, 60)
         assert await read_all(rig.other) == frames(1, 9)
@@ -65,7 +65,7 @@ async def test_a_server_that_forgets(program: Callable[[str], str], tmp_path: Pa
             await rig.one.append([batch(1, 5)])
             server.kill()
             server.start()
-            assert await _eventually(lambda: rig.one.append([batch(6, 7)])) == {"s": "unknown"}
+            assert await eventually(lambda: rig.one.append([batch(6, 7)])) == {"s": "unknown"}
             assert (await rig.one.renew(["s"]))["s"].lost == "unknown"
             assert await rig.other.find("s") is None
             assert await rig.one.open(head("t"))
@@ -123,7 +123,7 @@ async def test_a_server_that_becomes_a_replica(redis_server: RedisServer) -> Non
                 await rig.one.append([batch(1, 2)])
         finally:
             await client.execute_command("REPLICAOF", "NO", "ONE")
-        assert await _eventually(lambda: rig.one.append([batch(1, 2)])) == {}
+        assert await eventually(lambda: rig.one.append([batch(1, 2)])) == {}
         assert int((await client.info("stats"))["total_connections_received"]) > before
     await client.aclose()
 

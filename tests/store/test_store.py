@@ -357,11 +357,11 @@ async def test_updates_are_not_lost(rig: Rig) -> None:
     def add(values: Sequence[bytes | None]) -> Sequence[bytes | None]:
         return [b"%d" % (int(value or b"0") + 1) for value in values]
 
-    await asyncio.gather(*(store.update("k", ["a", "b"], add, 60) for store in [rig.one, rig.other] * 10))
-    assert (await rig.one.get("k", "a"), await rig.one.get("k", "b")) == (b"20", b"20")
-    await rig.one.update("k", ["a", "b"], lambda _: None, 60)
-    await rig.one.update("k", ["a"], lambda _: [None], 60)
-    assert (await rig.one.get("k", "a"), await rig.one.get("k", "b")) == (None, b"20")
+    await asyncio.gather(*(store.update("k", ["x|a", "x|b"], add, 60) for store in [rig.one, rig.other] * 10))
+    assert await rig.one.get_many("k", ["x|a", "x|b"]) == [b"20", b"20"]
+    await rig.one.update("k", ["x|a", "x|b"], lambda _: None, 60)
+    await rig.one.update("k", ["x|a"], lambda _: [None], 60)
+    assert await rig.one.get_many("k", ["x|a", "x|b"]) == [None, b"20"]
 
 
 async def test_budgets_are_shared(rig: Rig) -> None:

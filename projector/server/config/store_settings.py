@@ -46,13 +46,14 @@ class StoreSettings(Table):
     path: Path | None = None
     """File of `sqlite`; it is created if it does not exist."""
     url: SecretStr | None = None
-    """URL of `redis`: `redis://USER:PASSWORD@HOST:PORT/NUMBER`, or `rediss://` for TLS."""
+    """URL of `redis`: `redis://USER:PASSWORD@HOST:PORT/NUMBER`, or `rediss://` for TLS. Of a cluster, one or more of
+    its servers: `redis://HOST:PORT,HOST:PORT`."""
     url_file: Path | None = None
     """File with the URL."""
     ca_file: Path | None = None
     """File with the certificates of the authorities that are trusted for `rediss://`, not those of the system."""
-    prefix: str = Field("projector:", min_length=1, max_length=64, pattern=r"^[!-~]+$")
-    """Prefix of all keys in Redis. Servers with the same prefix share their streams."""
+    prefix: str = Field("projector:", min_length=1, max_length=64, pattern=r"^[!-z|~]+$")
+    """Prefix of all keys in Redis, without braces. Servers with the same prefix share their streams."""
     encryption_keys: EncryptionKeys = ()
     """Keys that encrypt what is stored (AES-256-GCM), each 32 bytes in base64. The first one encrypts, all of them
     decrypt."""
@@ -79,11 +80,17 @@ class StoreSettings(Table):
     @field_validator("url")
     @classmethod
     def _check_url(cls, url: SecretStr | None) -> SecretStr | None:
-        text = "" if url is None else url.get_secret_value()
-        if url is not None and not (re.match(r"rediss?://", text) and has_valid_host(text)):
+        if url is None:
+            return None
+        text = url.get_secret_value()
+        parts = urlsplit(text)
+        hosts = parts.netloc.rpartition("@")[2].split(",")
+        if not (re.match(r"rediss?://", text) and all(has_valid_host(f"redis://{one}") for one in hosts)):
             raise ValueError("expected redis:// or rediss://, and a host; a port is a number from 1 to 65535")
-        if not re.fullmatch(r"/?\d*", urlsplit(text).path):
+        if not re.fullmatch(r"/?\d*", parts.path):
             raise ValueError("expected the number of a database after the host: redis://HOST:PORT/NUMBER")
+        if len(hosts) > 1 and parts.path.strip("/0"):
+            raise ValueError("expected no number of a database: a cluster has only 0")
         return url
 
     @model_validator(mode="after")

@@ -28,7 +28,7 @@ async def ready(request: Request) -> Response:
     streams: Streams = request.app.state.streams
     if streams.is_draining:
         raise problem_of_fault(FAULTS["server_shutdown"])
-    if not request.app.state.logs.is_available:
+    if not request.app.state.logs.is_sound:
         return PlainTextResponse("ok\nstore: unavailable, new streams cannot be resumed\n", headers=_NOT_STORED)
     return await alive(request)
 

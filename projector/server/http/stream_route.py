@@ -171,9 +171,10 @@ class SessionRoute:
         """Return whether a stream gets a log; raise `Problem` if it must have one, and the store is away."""
         if session.keeping.stored is None:
             return False
-        if not self._site.logs.is_available and self._site.settings.store.required:
+        is_available = self._site.logs.is_available_for(session.stats.stream_id)
+        if not is_available and self._site.settings.store.required:
             raise problem("store_unavailable")
-        return self._site.logs.is_available
+        return is_available
 
 
 @dataclass(frozen=True, slots=True)

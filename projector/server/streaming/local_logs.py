@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from projector.server.streaming.placed_logs import PlacedLogs
 from projector.server.streaming.stream_logs import NAME_KEPT_S, LogState, OnLoss, StreamLog, StreamLogs
 from projector.store.memory import MemoryStore
 from projector.store.protocol import RENEWAL_S, Store, StoreFullError, StreamHead
@@ -14,7 +15,7 @@ def make_logs(store: Store, *, unread_s: float) -> StreamLogs:
     """Return the logs of a store."""
     if isinstance(store, MemoryStore):
         return LocalLogs(store, unread_s=unread_s)
-    return StreamLogs(store, unread_s=unread_s)
+    return PlacedLogs(store, unread_s=unread_s)
 
 
 class LocalLog(StreamLog):

@@ -14,6 +14,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from enum import Enum
+from functools import partial
 from typing import Final, Literal, TypeAlias
 
 from anyio.lowlevel import checkpoint
@@ -113,7 +114,7 @@ class StreamLog:
         for frames, size, is_last in added:
             self.waiting += frames
             self.waiting_bytes += size
-            self._logs.waiting_bytes += size
+            self._logs.whole.waiting_bytes += size
             self.is_complete = self.is_complete or is_last
         if state is LogState.NEW:
             self.state = LogState.STARTED
@@ -161,7 +162,7 @@ class StreamLog:
     def close(self) -> None:
         """Stop collecting, and drop what waits."""
         self.state = LogState.OVER
-        self._logs.waiting_bytes -= self.waiting_bytes
+        self._logs.whole.waiting_bytes -= self.waiting_bytes
         self.waiting, self.waiting_bytes, self._added = [], 0, []
         self.names.clear()
         self.wake()
@@ -171,32 +172,50 @@ class StreamLog:
         del self.waiting[:count]
         self.first += count
         self.waiting_bytes -= size
-        self._logs.waiting_bytes -= size
+        self._logs.whole.waiting_bytes -= size
         self.wake()
 
 
 class StreamLogs:
-    """The logs that this process produces, and the tasks that write them."""
+    """The logs that this process produces, and the tasks that write them.
 
-    def __init__(self, store: Store, *, unread_s: float) -> None:
+    Args:
+        store: keeps the logs.
+        unread_s: seconds that a stream without any reader goes on.
+        whole: all logs, if these are those of one place of the store.
+        place: of the store.
+    """
+
+    def __init__(self, store: Store, *, unread_s: float, whole: StreamLogs | None = None, place: str = "") -> None:
         self.store = store
         self.unread_s = unread_s
-        """Seconds that a stream without any reader goes on."""
+        self.whole = whole or self
+        self._ping = partial(store.ping, place)
         self.waiting_bytes = 0
         self.is_available = True
         """Whether the store worked when it was used last."""
-        self.lost: dict[Loss, int] = {}
+        self.lost: dict[Loss, int] = {} if whole is None else whole.lost
         """Streams that lost their log, by reason."""
         self._open: dict[str, StreamLog] = {}
         self._changed: dict[str, StreamLog] = {}
         self._leftovers: dict[str, None] = {}
         self._wake = asyncio.Event()
         self._writing: asyncio.Task[None] | None = None
-        store.on_cancel(self._on_cancel)
+        if whole is None:
+            store.on_cancel(self.cancel)
 
     def check_store(self) -> None:
         """Have the store used once: if it is away, that is known before the first stream, and it is tried again."""
         self._writing = asyncio.create_task(self._check())
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether all of the store worked when it was used last."""
+        return self.is_available
+
+    def is_available_for(self, stream_id: str) -> bool:  # noqa: ARG002 - they are in one place
+        """Return whether the store worked when it was used last for this stream or others of its place."""
+        return self.is_available
 
     def begin(self, head: StreamHead, on_cancel: Callable[[], None], on_loss: OnLoss) -> StreamLog:
         """Return a log for a new stream."""
@@ -215,7 +234,7 @@ class StreamLogs:
 
     def on_change(self, one: StreamLog) -> None:
         """Have the frames of a log written."""
-        is_over = one.waiting_bytes > STREAM_WAITING_MAX_BYTES or self.waiting_bytes > WAITING_MAX_BYTES
+        is_over = one.waiting_bytes > STREAM_WAITING_MAX_BYTES or self.whole.waiting_bytes > WAITING_MAX_BYTES
         if is_over and not one.is_complete:  # the terminal repeats the text, and nothing follows it
             self._lose(one, "overflow")
             return
@@ -231,6 +250,11 @@ class StreamLogs:
 
     async def aclose(self) -> None:
         """Write what waits, within a limit of time, and release the store."""
+        await self.stop()
+        await self.store.aclose()
+
+    async def stop(self) -> None:
+        """Write what waits, within a limit of time."""
         if self._writing is not None:
             self._writing.cancel()
             await asyncio.wait([self._writing])
@@ -240,12 +264,11 @@ class StreamLogs:
                     await self._flush()
             except (TimeoutError, StoreError) as error:
                 log.warning("store_unavailable", reason=type(error).__name__)
-        await self.store.aclose()
 
     # writing
 
     async def _check(self) -> None:
-        await self._reaching(self.store.ping)
+        await self._reaching(self._ping)
         await self._write()
 
     async def _write(self) -> None:
@@ -259,7 +282,7 @@ class StreamLogs:
     async def _flush_until_done(self) -> None:
         while self._open or self._changed or self._leftovers or not self.is_available:
             if not self._open and not self.is_available:
-                await self._reaching(self.store.ping)
+                await self._reaching(self._ping)
                 continue
             await self._wake.wait()
             await asyncio.sleep(0)  # others may have frames in the same turn of the event loop
@@ -278,7 +301,7 @@ class StreamLogs:
                 if not (is_flush or self.is_available or not self._changed):
                     return
                 if not self.is_available:
-                    await self.store.ping()  # there may have been nothing to do
+                    await self._ping()  # there may have been nothing to do
             except StoreUnavailableError as error:
                 self._away(error)
                 await asyncio.sleep(_RETRY_S[min(attempt, len(_RETRY_S) - 1)])
@@ -410,7 +433,8 @@ class StreamLogs:
         """Return whether nobody has read a stream for too long."""
         return one.left_at is not None and min(now - one.left_at, unread_ms / 1000) > self.unread_s
 
-    def _on_cancel(self, stream_id: str) -> None:
+    def cancel(self, stream_id: str) -> None:
+        """Cancel a stream, if its log is written here."""
         one = self._open.get(stream_id)
         if one is not None:
             one.on_cancel()

@@ -52,7 +52,7 @@ class Metrics:
             (
                 "projector_store_available",
                 "Whether the store works: 1 or 0.",
-                lambda: logs is None or logs.is_available,
+                lambda: logs is None or logs.is_sound,
             ),
             ("projector_store_logs_open", "Streams whose log is written.", lambda: 0 if logs is None else logs.open),
             (
