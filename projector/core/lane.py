@@ -1,0 +1,307 @@
+"""The lane: messages that continue a text, from the provider's bytes to what they show, without decoder and stage.
+
+The deltas of a text come in hundreds of messages with the same bytes but for two or three members. A lane is made from
+one message that was read as usual. Any decoder would read what it reads in the same way: the bytes between the variable
+members are equal, and each of these is one JSON string or number. What it cannot read ends it, and goes the ordinary
+way from the start of the message, as do deltas that the search cannot decide at once.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from operator import itemgetter
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
+
+from projector.contracts import codec
+from projector.core.delta_frames import TEXT_MAX_CHARS, Output
+from projector.core.handlers.messages import OpenText
+from projector.core.sse import SseMessage
+
+Path: TypeAlias = tuple[str | int, ...]
+
+MESSAGE_MAX_BYTES: Final = 16_384
+"""Maximum size of a message that a lane reads."""
+KEPT_MAX: Final = 256
+"""Deltas after which the stage is told about them."""
+
+_END: Final = b"\n\n"
+_QUOTE: Final = ord('"')
+_BACKSLASH: Final = ord("\\")
+_STRING: Final = rb'[^"\\\x00-\x1f]*+(?:\\.[^"\\\x00-\x1f]*+)*+'
+"""The content of a JSON string, without going back: a part of it is never tried."""
+_NUMBER: Final = rb"(?>0|[1-9][0-9]{0,14}+)"
+"""A number that is exact in JavaScript."""
+_CONTENT: Final = re.compile(_STRING, re.DOTALL)
+_DIGITS: Final = re.compile(_NUMBER)
+REPLACEMENT: Final = "\ufffd"
+_OTHER_TEXT: Final = "another text"
+_OTHER_NUMBER: Final = 907_060_501
+
+
+class Slots(NamedTuple):
+    """Members in which the messages of a text may differ."""
+
+    text: Path
+    """The delta."""
+    number: tuple[str] | None = None
+    """The sequence number; None if the API has none."""
+    next_number: int = 0
+    """The sequence number of the next event, if the API has none."""
+    padding: Path | None = None
+    """A text that nobody reads. A message need not have it."""
+    stops: str = ""
+    """Characters that the delta does not contain."""
+
+
+@runtime_checkable
+class ShapedStage(Protocol):
+    """A provider stage that may be passed over for deltas of a text; any other one is fed each message."""
+
+    def slots(self, message: Mapping[str, Any], name: str, /) -> Slots | None:
+        """Return what may differ in further messages with a delta of the text that the last message continued.
+
+        None if it was no such message, or these may mean more than their text.
+
+        Args:
+            message: the JSON of the last message.
+            name: its event name.
+        """
+
+    def skip(self, texts: Sequence[str], numbers: Sequence[int], /) -> None:
+        """Record deltas that were read without this stage, before it is used again.
+
+        Args:
+            texts: the deltas, at least one.
+            numbers: their sequence numbers, which rise.
+        """
+
+
+Repeat: TypeAlias = Callable[[OpenText, list[str], list[bytes], list[int]], list[Output]]
+"""Handles deltas of the text that the last event continued, each with the content of its JSON string and its number."""
+
+
+class Lane:
+    """The lane of one text, wherever its bytes are cut; created by `lane_of`.
+
+    Args:
+        constants: the bytes before, between and behind the variable members.
+        members: the expressions of the variable members.
+        text: group of the delta in the expression of both.
+        number: group of the sequence number; 0 if there is none.
+        last: the last sequence number.
+        stops: characters that the delta does not contain.
+        stage: the stage that is passed over.
+        open_text: the text.
+    """
+
+    __slots__ = (
+        *("_constants", "_last", "_match", "_number", "_numbers", "_stage", "_text", "_texts", "_unread"),
+        *("count", "open_text", "unfinished"),
+    )
+
+    def __init__(
+        self,
+        constants: tuple[bytes, ...],
+        members: tuple[bytes, ...],
+        *,
+        text: int,
+        number: int,
+        last: int,
+        stops: str,
+        stage: ShapedStage,
+        open_text: OpenText,
+    ) -> None:
+        self._constants = constants
+        self._match = _expression(tuple(map(len, constants)), members).match
+        self._text, self._number = text, number
+        self._last = last
+        self._unread = frozenset(stops + REPLACEMENT)
+        """Characters that the delta does not contain; one of them stands for what is not valid Unicode."""
+        self._stage = stage
+        self._texts: list[str] = []
+        self._numbers: list[int] = []
+        """Deltas that the stage does not know yet, and their numbers."""
+        self.open_text = open_text
+        """The text."""
+        self.unfinished = b""
+        """The beginning of the next message."""
+        self.count = 0
+        """Messages of which the stage was told."""
+
+    def read(self, data: bytes, repeat: Repeat, output: list[Output]) -> bytes:
+        """Handle the messages that the bytes complete, up to the first one of another shape, and add their output.
+
+        Return the bytes from the start of that one; the lane has ended if there are any.
+        """
+        if self.unfinished:
+            data = self._completed(data)
+        texts: list[str] = []
+        encoded: list[bytes] = []
+        numbers: list[int] = []
+        constants, unread, last, at = self._constants, self._unread, self._last, 0
+        match, text_at, number_at = self._match, self._text, self._number
+        size = len(data)
+        while at < size and (found := match(data, at)) is not None:
+            parts = found.groups()
+            raw = parts[text_at]
+            if _BACKSLASH in raw:
+                text = _unescaped(raw)
+                content = codec.dumps(text)[1:-1]
+            else:
+                text, content = raw.decode("utf-8", "replace"), raw
+            if parts[::2] != constants or not (0 < len(text) <= TEXT_MAX_CHARS and unread.isdisjoint(text)):
+                break
+            number = int(parts[number_at]) if number_at else last + 1
+            end = found.end()
+            if number <= last or end - at > MESSAGE_MAX_BYTES:
+                break  # a number may have been read before (CONTRACT D52)
+            last, at = number, end
+            texts.append(text)
+            encoded.append(content)
+            numbers.append(number)
+        if texts:
+            self._last = last
+            self._texts += texts
+            self._numbers += numbers
+            if len(self._texts) > KEPT_MAX:
+                self._tell()
+            output += repeat(self.open_text, texts, encoded, numbers)
+        if at == size:
+            return b""
+        rest = data[at:]
+        if self.may_begin(rest):
+            self.unfinished, rest = rest, b""
+        return rest
+
+    def _completed(self, data: bytes) -> bytes:
+        """Return bytes with those before them; nothing as long as no message is complete: each is read once."""
+        data = self.unfinished + data
+        is_part = self.may_begin(data)
+        self.unfinished = data if is_part else b""
+        return b"" if is_part else data
+
+    def may_begin(self, data: bytes) -> bool:
+        """Return whether bytes are the beginning of a message that this lane may read."""
+        head = self._constants[0]
+        if len(data) < len(head):
+            return head.startswith(data)
+        return data.startswith(head) and _END not in data and len(data) < MESSAGE_MAX_BYTES
+
+    def end(self) -> bytes:
+        """Tell the stage what was read, and return the bytes that were read for the next message."""
+        self._tell()
+        return self.unfinished
+
+    def _tell(self) -> None:
+        """Tell the stage about the deltas that it does not know."""
+        if self._texts:
+            self.count += len(self._texts)
+            self._stage.skip(self._texts, self._numbers)
+            self._texts, self._numbers = [], []
+
+
+@lru_cache(maxsize=64)
+def _expression(lengths: tuple[int, ...], members: tuple[bytes, ...]) -> re.Pattern[bytes]:
+    """Return the expression of a message: constants of these lengths, and members between them.
+
+    It says nothing of the content of constants, so that few are compiled, for all streams together.
+    """
+    parts = zip(lengths, (*members, b""), strict=True)
+    return re.compile(b"".join([b"(.{%d})%b" % (length, member) for length, member in parts]), re.DOTALL)
+
+
+def lane_of(message: SseMessage, stage: object, open_text: OpenText) -> Lane | None:
+    """Return the lane of a text whose last delta a message was.
+
+    None if the stage cannot be passed over, or if the message's variable members cannot be told apart.
+    """
+    if not isinstance(stage, ShapedStage):
+        return None
+    try:
+        tree = codec.loads(message.data)
+    except codec.CodecError:
+        return None  # a message that nobody reads
+    slots = stage.slots(tree, message.event) if type(tree) is dict else None
+    if slots is None:
+        return None
+    data = message.data
+    paths = [path for path in (slots.text, slots.number, slots.padding) if path is not None]
+    found = ((path, _place(data, tree, path, is_number=path == slots.number)) for path in paths)
+    places = dict(sorted(((path, place) for path, place in found if place is not None), key=itemgetter(1)))
+    is_complete = slots.text in places and (slots.number is None or slots.number in places)
+    if not is_complete or len(data) > MESSAGE_MAX_BYTES or not _is_exact(data, tree, places):
+        return None
+    constants = [b"event: %b\ndata: " % message.event.encode() if message.event else b"data: "]
+    members: list[bytes] = []
+    at = 0
+    groups: dict[Path | None, int] = {None: 0}
+    for path, (start, end) in places.items():
+        constants[-1] += data[at:start]
+        groups[path] = 2 * len(members) + 1
+        members.append(b"(%b)" % (_NUMBER if path == slots.number else _STRING))
+        constants.append(b"")
+        at = end
+    constants[-1] += data[at:] + _END
+    return Lane(
+        tuple(constants),
+        tuple(members),
+        text=groups[slots.text],
+        number=groups[slots.number],
+        last=tree[slots.number[0]] if slots.number is not None else slots.next_number - 1,
+        stops=slots.stops,
+        stage=stage,
+        open_text=open_text,
+    )
+
+
+def _place(data: bytes, tree: Any, path: Path, *, is_number: bool) -> tuple[int, int] | None:
+    """Return where a number is, or a text without its quotes; None if that is not clear, or it is neither."""
+    try:
+        for step in path:
+            tree = tree[step]
+    except (KeyError, IndexError, TypeError):
+        return None
+    names = [*re.finditer(rb'"%b"\s*:\s*' % re.escape(str(path[-1]).encode()), data)]
+    if len(names) != 1:
+        return None
+    start = names[0].end()
+    if type(tree) is str and not is_number and data[start] == _QUOTE:
+        return start + 1, _end_of_string(data, start + 1)
+    if type(tree) is int and is_number and (digits := _DIGITS.match(data, start)) is not None:
+        return digits.span()
+    return None
+
+
+def _is_exact(data: bytes, tree: Any, places: dict[Path, tuple[int, int]]) -> bool:
+    """Check with other values that the places, in order, are those of the members, and of nothing else."""
+    expected = copy.deepcopy(tree)
+    for path, (start, end) in reversed(places.items()):
+        holder = expected
+        for step in path[:-1]:
+            holder = holder[step]
+        is_number = type(holder[path[-1]]) is int
+        holder[path[-1]] = _OTHER_NUMBER if is_number else _OTHER_TEXT
+        data = data[:start] + str(holder[path[-1]]).encode() + data[end:]
+    try:
+        return bool(codec.loads(data) == expected)
+    except codec.CodecError:
+        return False
+
+
+def _end_of_string(data: bytes, start: int) -> int:
+    """Return where the content of a JSON string ends."""
+    found = _CONTENT.match(data, start)
+    return found.end() if found is not None else start
+
+
+def _unescaped(raw: bytes) -> str:
+    """Return the text of the content of a JSON string with escapes; empty if it is not valid Unicode."""
+    try:
+        text = str(codec.loads(b'"%b"' % raw))
+        text.encode()  # without lone surrogates
+    except (codec.CodecError, UnicodeError):
+        return ""
+    return text
