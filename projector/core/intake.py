@@ -146,7 +146,7 @@ class PipelineBranch:
         if projector.branch is not self._state:
             output += self.enter()
         if (lane := self._lane) is not None:
-            if projector.open_text is lane.open_text:
+            if projector.open_text is lane.owner:
                 rest = lane.read(data, projector.repeat, output)
                 if not rest:  # nearly every read
                     return output
@@ -186,6 +186,7 @@ class PipelineBranch:
         unfinished = decoder.take_unfinished()
         if not lane.may_begin(unfinished):
             decoder.feed(unfinished)  # completes no message: it did not before
+            self._vain += 1
             return None
         lane.unfinished = unfinished
         self._lane = lane

@@ -17,7 +17,6 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias, runtime_checkabl
 
 from projector.contracts import codec
 from projector.core.delta_frames import TEXT_MAX_CHARS, Output
-from projector.core.handlers.messages import OpenText
 from projector.core.sse import SseMessage
 
 Path: TypeAlias = tuple[str | int, ...]
@@ -79,7 +78,7 @@ class ShapedStage(Protocol):
         """
 
 
-Repeat: TypeAlias = Callable[[OpenText, list[str], list[bytes], list[int]], list[Output]]
+Repeat: TypeAlias = Callable[[list[str], list[bytes], list[int]], list[Output]]
 """Handles deltas of the text that the last event continued, each with the content of its JSON string and its number."""
 
 
@@ -94,12 +93,12 @@ class Lane:
         last: the last sequence number.
         stops: characters that the delta does not contain.
         stage: the stage that is passed over.
-        open_text: the text.
+        owner: the text.
     """
 
     __slots__ = (
         *("_constants", "_last", "_match", "_number", "_numbers", "_stage", "_text", "_texts", "_unread"),
-        *("count", "open_text", "unfinished"),
+        *("count", "owner", "unfinished"),
     )
 
     def __init__(
@@ -112,7 +111,7 @@ class Lane:
         last: int,
         stops: str,
         stage: ShapedStage,
-        open_text: OpenText,
+        owner: object,
     ) -> None:
         self._constants = constants
         self._match = _expression(tuple(map(len, constants)), members).match
@@ -124,7 +123,7 @@ class Lane:
         self._texts: list[str] = []
         self._numbers: list[int] = []
         """Deltas that the stage does not know yet, and their numbers."""
-        self.open_text = open_text
+        self.owner = owner
         """The text."""
         self.unfinished = b""
         """The beginning of the next message."""
@@ -168,7 +167,7 @@ class Lane:
             self._numbers += numbers
             if len(self._texts) > KEPT_MAX:
                 self._tell()
-            output += repeat(self.open_text, texts, encoded, numbers)
+            output += repeat(texts, encoded, numbers)
         if at == size:
             return b""
         rest = data[at:]
@@ -213,7 +212,7 @@ def _expression(lengths: tuple[int, ...], members: tuple[bytes, ...]) -> re.Patt
     return re.compile(b"".join([b"(.{%d})%b" % (length, member) for length, member in parts]), re.DOTALL)
 
 
-def lane_of(message: SseMessage, stage: object, open_text: OpenText) -> Lane | None:
+def lane_of(message: SseMessage, stage: object, owner: object) -> Lane | None:
     """Return the lane of a text whose last delta a message was.
 
     None if the stage cannot be passed over, or if the message's variable members cannot be told apart.
@@ -253,7 +252,7 @@ def lane_of(message: SseMessage, stage: object, open_text: OpenText) -> Lane | N
         last=tree[slots.number[0]] if slots.number is not None else slots.next_number - 1,
         stops=slots.stops,
         stage=stage,
-        open_text=open_text,
+        owner=owner,
     )
 
 

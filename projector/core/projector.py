@@ -182,20 +182,17 @@ class PublicStreamProjector:
         output = text.emit(cleaned)
         return self._wrap(output, {"sequence_number": sequence}) if output else output
 
-    def repeat(
-        self, text: OpenText, deltas: list[str], encoded: list[bytes], numbers: list[int]
-    ) -> list[Frame | DeltaFrames]:
+    def repeat(self, deltas: list[str], encoded: list[bytes], numbers: list[int]) -> list[Frame | DeltaFrames]:
         """Handle deltas of the text that the last event continued.
 
         Args:
-            text: the text.
             deltas: valid texts, none of them empty or longer than `TEXT_MAX_CHARS`.
             encoded: each delta as the content of a JSON string.
             numbers: their sequence numbers.
         """
         output: list[Frame | DeltaFrames] = []
-        at, count = 0, len(deltas)
-        while at < count and self.open_text is text:
+        text, at = self.open_text, 0
+        while text is not None and at < len(deltas) and self.open_text is text:
             try:
                 shown = [] if self._replaced else text.part.feed_run(deltas, at)
             except Exception as error:  # noqa: BLE001 - as in `_signal`

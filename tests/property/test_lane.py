@@ -377,6 +377,9 @@ MEANINGS: Final = {
         [*WORD, *(_delta(9, text) for text in (" a", "<think>", "why", "</think>", " b")), *WORD],
         {"think_mode": "anywhere"},
     ),
+    "a closing tag after blanks and text": Meaning(
+        RESPONSES, [*(_delta(number, "\n") for number in range(6)), _delta(7, "a"), _delta(8, "</think>"), *WORD], {}
+    ),
     "members that are counted": Meaning(CHAT, [_chunk({"content": "x", "unknown": 1})] * 9, {}),
     "members that are counted by type": Meaning(
         CHAT, [_chunk({"content": "x", "reasoning_details": [{"type": "other"}]})] * 9, {}
