@@ -111,15 +111,10 @@ class EnvelopeWriter:
         self._event_id += 1
         return repeated(frame, self._event_id, self._envelope["server_timestamp"], sequence, delta)
 
-    @property
-    def may_repeat(self) -> bool:
-        """Whether frames may be equal to earlier ones but for their text: nothing in them stands for something else."""
-        return not self._replaced
-
     def run(
         self, frame: Frame, deltas: Sequence[CleanText], encoded: Sequence[bytes], sequences: Sequence[int]
     ) -> DeltaFrames:
-        """Return the next frames, equal to an earlier one but for their texts; only if `may_repeat`.
+        """Return the next frames, equal to an earlier one but for their texts; only if nothing is replaced.
 
         Args:
             frame: as for `again`.
@@ -127,9 +122,10 @@ class EnvelopeWriter:
             encoded: each text as the content of a JSON string.
             sequences: the provider's sequence number of each.
         """
-        first_id = self._event_id + 1
-        self._event_id += len(deltas)
-        return DeltaFrames(frame, first_id, self._envelope["server_timestamp"], deltas, encoded, sequences)
+        before = self._event_id
+        self._event_id = before + len(deltas)
+        time = self._envelope["server_timestamp"]
+        return DeltaFrames(frame, before + 1, time, deltas, encoded, sequences)
 
     def follow(self, frame: Frame) -> None:
         """Continue after a frame that another writer of the same stream has wrapped."""

@@ -154,7 +154,8 @@ class TextPart(GrowingText[TextStream]):
         if self._digest is not None or self._ends_in_half:
             return []
         shown = self._filter.feed_run(deltas, start)
-        self._received += sum(map(len, deltas[start : start + len(shown)]))
+        for delta in deltas if len(shown) == len(deltas) else deltas[start : start + len(shown)]:
+            self._received += len(delta)
         self._emitted.extend(shown)
         return shown
 

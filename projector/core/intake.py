@@ -15,9 +15,8 @@ from projector.core.canonical import CanonicalEvent, Frame
 from projector.core.context import BranchContext
 from projector.core.delta_frames import Output
 from projector.core.faults import FAULTS, Fault, check_fault
-from projector.core.handlers.messages import OpenText
 from projector.core.input_formats import MakeDecoder
-from projector.core.message_shape import MESSAGE_MAX_BYTES, MessageShape, ShapedStage, shape_of
+from projector.core.lane import MESSAGE_MAX_BYTES, Lane, lane_of
 from projector.core.projector import PublicStreamProjector
 from projector.core.sse import SseDecoder, SseMessage
 from projector.core.state import StreamState
@@ -56,14 +55,12 @@ class _Released:
 
 _RELEASED: Final = _Released()
 
-RUN_MIN: Final = 3
-"""Deltas that continue a text before their shape is read; beginning a run costs as much as two of them."""
-READ_MIN: Final = 2
-"""Messages of a read for which a run pays: one by itself, as a model sends it, costs less when it is read as usual."""
+LANE_MIN: Final = 3
+"""Deltas that continue a text before it gets a lane; making one costs as much as two of them."""
 VAIN_MAX: Final = 8
-"""Runs in a row that may be too short: messages with varying members have no shape."""
-
-Run: TypeAlias = tuple[OpenText, MessageShape, ShapedStage]
+"""Lanes in a row that may be too short: messages with varying members have none."""
+PIECE_BYTES: Final = 2_048
+"""Size of the first piece of a large read; each further one has twice its size. A lane may begin after each."""
 
 
 @dataclass(eq=False)
@@ -81,10 +78,9 @@ class PipelineBranch:
     """Runs a step, which returns frames, and encodes them."""
 
     def __post_init__(self) -> None:
-        self._run_of: Run | None = None
-        """The text whose deltas are read by their shape."""
+        self._lane: Lane | None = None
         self._vain = 0
-        """Runs in a row that were too short."""
+        """Lanes in a row that were too short."""
         self._start()
 
     @property
@@ -146,62 +142,64 @@ class PipelineBranch:
     def read(self, data: bytes) -> list[Output]:
         """Decode bytes and process their messages."""
         output: list[Output] = []
-        if self._projector.branch is not self._state:
+        projector = self._projector
+        if projector.branch is not self._state:
             output += self.enter()
-        if self._run_of is not None:
-            deltas, data = self._read_run(self._run_of, data)
-            output += deltas
+        if (lane := self._lane) is not None:
+            if projector.open_text is lane.owner:
+                rest = lane.read(data, projector.repeat, output)
+                if not rest:  # nearly every read
+                    return output
+                self._end_lane()
+                data = rest
+            else:
+                data = self._end_lane() + data
+        return output + self._read(data)
+
+    def _read(self, data: bytes) -> list[Output]:
+        """Decode bytes outside of a lane, in pieces, so that a lane may begin within a large read."""
+        output: list[Output] = []
+        size = PIECE_BYTES
+        while True:
+            messages = self._decoder.feed(data[:size])
+            output += self.pass_on(messages)
+            data = data[size:]
+            size *= 2
+            if messages and self._vain < VAIN_MAX:
+                lane = self._begin_lane(messages[-1])
+                if lane is not None and data:
+                    data = lane.read(data, self._projector.repeat, output)
+                    if data:
+                        self._end_lane()
             if not data:
                 return output
-        messages = self._decoder.feed(data)
-        output += self.pass_on(messages)
-        if len(messages) >= READ_MIN and self._vain < VAIN_MAX:
-            self._begin_run(messages[-1])
-        return output
 
-    def _begin_run(self, last: SseMessage | Fault) -> None:
-        """Read the next messages by the shape of the last one, if it continued a text and nothing else."""
-        decoder, stage, text = self._decoder, self._stage, self._projector.open_text
-        if text is None or text.count < RUN_MIN:
-            return
-        if not isinstance(stage, ShapedStage):
-            self._vain = VAIN_MAX
-            return
-        if isinstance(last, Fault) or not isinstance(decoder, SseDecoder):
-            return
-        shape = _shape_of(last, stage) if decoder.most_bytes >= MESSAGE_MAX_BYTES else None
-        if shape is None:
+    def _begin_lane(self, last: SseMessage | Fault) -> Lane | None:
+        """Begin a lane, if the last message continued a text and nothing else."""
+        decoder, text = self._decoder, self._projector.open_text
+        if text is None or text.count < LANE_MIN or type(last) is Fault or not isinstance(decoder, SseDecoder):
+            return None
+        lane = lane_of(last, self._stage, text) if decoder.most_bytes >= MESSAGE_MAX_BYTES else None
+        if lane is None:
             self._vain += 1
-            return
+            return None
         unfinished = decoder.take_unfinished()
-        if shape.may_begin(unfinished):
-            shape.unfinished = unfinished
-            self._run_of = text, shape, stage
-        else:
+        if not lane.may_begin(unfinished):
             decoder.feed(unfinished)  # completes no message: it did not before
+            self._vain += 1
+            return None
+        lane.unfinished = unfinished
+        self._lane = lane
+        return lane
 
-    def _read_run(self, run: Run, data: bytes) -> tuple[list[Output], bytes]:
-        """Read messages by their shape; return the bytes that are left when the run ends."""
-        text, shape, stage = run
-        if self._projector.open_text is not text:
-            return [], self._end_run() + data
-        deltas = shape.read(data)
-        output: list[Output] = []
-        if deltas.texts:
-            numbers = stage.skip(deltas.texts, deltas.numbers)
-            output = self._projector.repeat(text, deltas._replace(numbers=numbers) if numbers else deltas)
-        if deltas.rest or len(deltas.texts) < READ_MIN:
-            return output, self._end_run() + deltas.rest
-        return output, b""
-
-    def _end_run(self) -> bytes:
-        """Return the bytes that were read for the next message of a run."""
-        if self._run_of is None:
+    def _end_lane(self) -> bytes:
+        """Return the bytes that were read for the next message of a lane."""
+        lane, self._lane = self._lane, None
+        if lane is None:
             return b""
-        _, shape, _ = self._run_of
-        self._run_of = None
-        self._vain = 0 if shape.count >= RUN_MIN else self._vain + 1
-        return shape.unfinished
+        unfinished = lane.end()
+        self._vain = 0 if lane.count >= LANE_MIN else self._vain + 1
+        return unfinished
 
     def pass_on(self, messages: Iterable[SseMessage | Fault]) -> list[Frame]:
         """Process messages of the provider; after a fault, what the stage holds may be an end (CONTRACT D32)."""
@@ -227,7 +225,7 @@ class PipelineBranch:
         return output + read
 
     def _end_decoding(self) -> list[SseMessage | Fault]:
-        unfinished = self._end_run()
+        unfinished = self._end_lane()
         return [*(self._decoder.feed(unfinished) if unfinished else ()), *self._decoder.close()]
 
     def end_stage(self) -> list[Frame]:
@@ -246,7 +244,7 @@ class PipelineBranch:
     def release(self) -> None:
         """Drop everything read, except the counts, and the pipeline, with which the branch would be a cycle."""
         self._count_dropped()
-        self._decoder, self._stage, self._run_of = self._make_decoder(), _RELEASED, None
+        self._decoder, self._stage, self._lane = self._make_decoder(), _RELEASED, None
         self._run = _no_output
 
     def _start(self) -> None:
@@ -329,15 +327,6 @@ class RecordedBranches(PipelineBranch):
     def _select(self, branch: PipelineBranch) -> list[Frame]:
         self._current = branch
         return branch.enter()
-
-
-def _shape_of(message: SseMessage, stage: ShapedStage) -> MessageShape | None:
-    try:
-        tree = codec.loads(message.data)
-    except codec.CodecError:
-        return None  # a message that nobody reads
-    slots = stage.slots(tree, message.event) if type(tree) is dict else None
-    return shape_of(message, tree, slots) if slots is not None else None
 
 
 def _is_expensive(data: bytes) -> bool:

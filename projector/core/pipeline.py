@@ -24,7 +24,7 @@ from projector.core.input_formats import InputFormat, MakeDecoder, decoder_for
 from projector.core.intake import MakeStage, PipelineBranch, RecordedBranches, as_bytes, recorded_context
 from projector.core.projector import PublicStreamProjector
 from projector.core.reported_errors import ProviderError, clean_error
-from projector.core.sse import encode_events, encode_numbered_events
+from projector.core.sse import encode_events, encode_numbered_events, encode_rows
 from projector.dialects import DIALECTS
 from projector.dialects.descriptor import DialectOptions, RepeatWriter
 from projector.providers import PROVIDERS, profile_of
@@ -84,9 +84,9 @@ class Pipeline:
         own = options if options.is_run == run else replace(options, is_run=run)
         self._dialect = DIALECTS[dialect].writer(redactor.policy, own)
         self._repeat: RepeatWriter | None = None
-        """What writes the next deltas of a text, until another frame is written."""
+        """What writes the next deltas of the text of `_repeated`."""
         self._repeated: Frame | None = None
-        """The frame that its deltas are equal to."""
+        """The frame of a delta of the text that was written last; None if there was another frame since."""
         self._sends_frames = dialect == PUBLIC
         self._end_mark = DIALECTS[dialect].end_mark
         self._on_frame = on_frame
@@ -241,7 +241,7 @@ class Pipeline:
             branch.release()
         self._projector.release()
         self._on_frame = self._on_deltas = self.on_output = None  # they may refer to their owner, and it to this object
-        self._repeat = None
+        self._repeat = self._repeated = None
         del self._dialect
 
     def _finish_branches(self, *, is_broken: bool = False) -> list[Frame]:
@@ -250,6 +250,8 @@ class Pipeline:
     def _encode(self, output: Sequence[Output]) -> bytes:
         if self._on_frame is not None:
             self._report(self._on_frame, output)
+        if len(output) == 1 and type(run := output[0]) is DeltaFrames and run.frame is self._repeated and self._repeat:
+            return self._encode_run(run, self._repeat)  # nearly every step
         wire: list[WireEvent] = []
         sent: list[bytes | None] = []
         for one in output:
@@ -266,6 +268,21 @@ class Pipeline:
             self.on_output(output, sent)
         if output and self._projector.ended and self._end_mark is not None:
             wire.append((None, self._end_mark))
+        return self._joined(wire)
+
+    def _encode_run(self, run: DeltaFrames, repeat: RepeatWriter) -> bytes:
+        """Encode deltas of the text that was written last."""
+        name, write = repeat
+        rows = write(run)
+        for text in run.texts:
+            self.kept_bytes += len(text) if text.isascii() else WIDE_BYTES * len(text)
+        if self.on_output is not None:
+            self.on_output([run], [*rows] if self._sends_frames else [None] * len(rows))
+        if self._output_format == "ndjson" or self.has_event_ids:
+            return self._joined([(name, data) for data in rows])
+        return encode_rows(name, rows)
+
+    def _joined(self, wire: Sequence[WireEvent]) -> bytes:
         if self._output_format == "ndjson":
             return b"".join([data + b"\n" for _, data in wire])
         if self.has_event_ids:
@@ -274,7 +291,7 @@ class Pipeline:
         return encode_events(wire)
 
     def _write(self, frame: Frame) -> list[WireEvent]:
-        self._repeat = None
+        self._repeated = None
         events = self._dialect.feed(frame)
         delta = frame.get("delta")
         self.kept_bytes += _kept(frame, events) if delta is None else _text_bytes(delta)
@@ -283,14 +300,15 @@ class Pipeline:
     def _write_run(self, deltas: DeltaFrames) -> list[WireEvent]:
         """Write deltas of one text: the first one of a run as a frame, the others without theirs."""
         events: list[WireEvent] = []
-        if self._repeat is None or self._repeated is not deltas.frame:
+        if self._repeated is not deltas.frame or self._repeat is None:
             first, deltas = deltas.divided()
             events = self._write(first)
-            self._repeat, self._repeated = self._dialect.repeat(first), deltas.frame
+            self._repeat = self._dialect.repeat(first)
             if self._repeat is None:
                 return events + [event for frame in deltas.frames() for event in self._write(frame)]
+            self._repeated = deltas.frame
         self.kept_bytes += sum(map(_text_bytes, deltas.texts))
-        return events + self._repeat(deltas)
+        return events + [(self._repeat.name, data) for data in self._repeat.write(deltas)]
 
     def _report(self, on_frame: OnFrame, output: Sequence[Output]) -> None:
         """Pass the frames to the hooks. If one fails, the stream ends, and none is called again."""

@@ -19,7 +19,6 @@ from projector.core.handlers.endings import BRANCH_ENDS, TERMINALS
 from projector.core.handlers.messages import OpenText
 from projector.core.handlers.responses import CANCELLED, is_cancelled
 from projector.core.lifecycle import BRANCH_TRANSITIONS, OPTIONAL_BRANCH_TRANSITIONS, Phase, Signal, Verdict
-from projector.core.message_shape import Deltas
 from projector.core.reported_errors import ProviderError
 from projector.core.state import StreamState
 from projector.redaction import compose
@@ -68,23 +67,15 @@ class PublicStreamProjector:
         self._phase = Phase.IDLE
         """Phase of the current branch; saved to `branch.phase` when another one is entered."""
         self._is_run = is_run
-        self._open_text: OpenText | None = None
+        self.open_text: OpenText | None = None
         """The text that the last event continued; every other input clears it."""
+        self._replaced = redactor.replaced
         self.ended = False
         """Whether the terminal event has been emitted."""
         self._envelopes = EnvelopeWriter(redactor.stream_identifier(context.stream_id or ""), redactor.replaced)
-
-    @property
-    def open_text(self) -> OpenText | None:
-        """The text that the last event continued; None if it did something else."""
-        return self._open_text
-
-    def tick(self, timestamp: str) -> None:
-        """Begin a step, with the timestamp of its frames; the clock is read once per call of the pipeline (D2).
-
-        All frames so far were sent, for `fail_closed`.
-        """
-        self._envelopes.tick(timestamp)
+        self.tick = self._envelopes.tick
+        """Begins a step, with the timestamp of its frames; the clock is read once per call of the pipeline (D2). All
+        frames so far were sent, for `fail_closed`."""
 
     @property
     def dropped(self) -> Counter[str]:
@@ -125,7 +116,7 @@ class PublicStreamProjector:
         """Handle this branch from now on; return the private frame that names it to dialects."""
         if branch is self.branch or self.ended:
             return []
-        self._open_text = None
+        self.open_text = None
         self.branch.phase = self._phase
         self.branch, self._phase, self._transitions = branch, branch.phase, branch.transitions
         return [] if branch.is_over else self._wrap([frames.branch(branch.branch)])
@@ -133,12 +124,12 @@ class PublicStreamProjector:
     def feed(self, event: CanonicalEvent) -> list[Frame]:
         """Handle a provider event."""
         name = event.get("type")
-        text = self._open_text
+        text = self.open_text
         if text is not None and name == text.name:
             output = self._continue(text, event)
             if output is not None:  # nearly every event
                 return output
-        self._open_text = None
+        self.open_text = None
         return self._dispatch(name, event)
 
     def _dispatch(self, name: object, event: CanonicalEvent) -> list[Frame]:
@@ -156,7 +147,7 @@ class PublicStreamProjector:
             if output:
                 output = self._envelopes.wrap(output, self.branch.envelope, event)
                 if (opened := OPENERS.get(name)) is not None:
-                    self._open_text = opened(self.branch, event, output)
+                    self.open_text = opened(self.branch, event, output)
             return output
         signal = SIGNALS.get(name, PROGRESS)
         if signal is BEGINNING and is_cancelled(event):
@@ -191,34 +182,49 @@ class PublicStreamProjector:
         output = text.emit(cleaned)
         return self._wrap(output, {"sequence_number": sequence}) if output else output
 
-    def repeat(self, text: OpenText, deltas: Deltas) -> list[Frame | DeltaFrames]:
-        """Handle deltas of the text that the last event continued, each with its sequence number."""
+    def repeat(self, deltas: list[str], encoded: list[bytes], numbers: list[int]) -> list[Frame | DeltaFrames]:
+        """Handle deltas of the text that the last event continued.
+
+        Args:
+            deltas: valid texts, none of them empty or longer than `TEXT_MAX_CHARS`.
+            encoded: each delta as the content of a JSON string.
+            numbers: their sequence numbers.
+        """
         output: list[Frame | DeltaFrames] = []
-        texts, numbers = deltas.texts, deltas.numbers
-        at = 0
-        while at < len(texts) and self._open_text is text:
+        text, at = self.open_text, 0
+        while text is not None and at < len(deltas) and self.open_text is text:
             try:
-                shown = text.part.feed_run(texts, at) if self._envelopes.may_repeat else []
+                shown = [] if self._replaced else text.part.feed_run(deltas, at)
             except Exception as error:  # noqa: BLE001 - as in `_signal`
                 return output + self.fail_closed(_fault_of(error))
+            if shown == deltas:  # nearly always
+                return [self._envelopes.run(text.frame, shown, encoded, numbers)]
             if shown:
-                output += self._run(text.frame, shown, deltas, at)
+                output += self._run(text.frame, shown, deltas, encoded, numbers, at)
                 at += len(shown)
             else:
-                output += self._next_delta(text, texts[at], numbers[at])
+                output += self._next_delta(text, deltas[at], numbers[at])
                 at += 1
         return output
 
-    def _run(self, frame: Frame, shown: list[CleanText], deltas: Deltas, at: int) -> list[DeltaFrames]:
+    def _run(
+        self,
+        frame: Frame,
+        shown: list[CleanText],
+        deltas: list[str],
+        encoded: list[bytes],
+        numbers: list[int],
+        at: int,
+    ) -> list[DeltaFrames]:
         """Return the frames of what deltas from a position on show; those that show nothing have none."""
         end = at + len(shown)
-        encoded, numbers = deltas.encoded[at:end], deltas.numbers[at:end]
-        if shown != deltas.texts[at:end]:
-            if compose.EMPTY in shown:
-                numbers = [number for text, number in zip(shown, numbers, strict=True) if text]
-                shown = [text for text in shown if text]
-            encoded = codec.contents(shown)
-        return [self._envelopes.run(frame, shown, encoded, numbers)] if shown else []
+        numbers = numbers[at:end]
+        if shown == deltas[at:end]:
+            return [self._envelopes.run(frame, shown, encoded[at:end], numbers)]
+        if compose.EMPTY in shown:
+            numbers = [number for text, number in zip(shown, numbers, strict=True) if text]
+            shown = [text for text in shown if text]
+        return [self._envelopes.run(frame, shown, codec.contents(shown), numbers)] if shown else []
 
     def host(self, event: CanonicalEvent) -> list[Frame]:
         """Handle a host event (D35)."""
@@ -271,7 +277,7 @@ class PublicStreamProjector:
 
     def release(self) -> None:
         """Release the content of an ended stream, because the caller may keep the object."""
-        self._open_text = None
+        self.open_text = None
         for branch in self._branches:
             branch.release()
 
@@ -296,7 +302,7 @@ class PublicStreamProjector:
 
         Any exception ends the stream with its open items closed (D12).
         """
-        self._open_text = None
+        self.open_text = None
         phase, verdict = self._transitions[self._phase][signal]
         try:
             if verdict is EMIT and handler is not None:
@@ -353,7 +359,7 @@ class PublicStreamProjector:
         return wrapped
 
     def _end(self) -> None:
-        self._open_text = None
+        self.open_text = None
         self._phase, self.ended = Phase.ENDED, True
         for branch in self._branches:
             branch.phase = Phase.ENDED

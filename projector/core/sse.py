@@ -346,6 +346,14 @@ def encode_events(events: Iterable[tuple[str | None, bytes]]) -> bytes:
     return b"".join(parts)
 
 
+def encode_rows(name: str | None, rows: Sequence[bytes]) -> bytes:
+    """Encode several messages with the same name, at least one, of data without line ends."""
+    if len(rows) == 1:
+        return b"data: %b\n\n" % rows[0] if name is None else b"event: %b\ndata: %b\n\n" % (name.encode(), rows[0])
+    begin = b"data: " if name is None else b"event: %b\ndata: " % name.encode()
+    return begin + (b"\n\n" + begin).join(rows) + b"\n\n"
+
+
 def encode_numbered_events(events: Iterable[tuple[str | None, bytes]], first: int) -> bytes:
     """Encode several messages, each with the number of its event as its `id`."""
     return b"".join(

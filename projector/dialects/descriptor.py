@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from projector._registry import resolve
 
@@ -65,8 +65,13 @@ class DialectOptions:
     level: int = 6
 
 
-RepeatWriter: TypeAlias = "Callable[[DeltaFrames], list[WireEvent]]"
-"""Returns the events of a run of deltas, in order: the same as if each of its frames were fed."""
+class RepeatWriter(NamedTuple):
+    """Writes the events of runs of deltas, the same as if each of their frames were fed."""
+
+    name: str | None
+    """The name of each event."""
+    write: Callable[[DeltaFrames], list[bytes]]
+    """Returns the JSON of the event of each delta, in order."""
 
 
 class DialectWriter(Protocol):

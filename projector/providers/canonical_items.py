@@ -24,23 +24,18 @@ Annotation: TypeAlias = Mapping[str, object]
 class Numbering:
     """Numbers the events of a stage from 0, in the order in which they are emitted."""
 
-    __slots__ = ("_next",)
+    __slots__ = ("next",)
 
     def __init__(self) -> None:
-        self._next = 0
+        self.next = 0
+        """The number of the next event."""
 
     def __call__(self, events: list[Event]) -> list[CanonicalEvent | Fault]:
         """Return events with their numbers."""
         for event in events:
-            event["sequence_number"] = self._next
-            self._next += 1
+            event["sequence_number"] = self.next
+            self.next += 1
         return list(events)
-
-    def skip(self, count: int) -> range:
-        """Return the numbers of events that the stage does not emit itself."""
-        first = self._next
-        self._next += count
-        return range(first, self._next)
 
 
 def _joined(pieces: Gathered[str]) -> str:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # a descriptor is read by commands that must start without py
 class ProviderStage(Protocol):
     """Translates the messages of one response into canonical events.
 
-    Nothing else is needed. A stage that may be passed over for deltas is a `projector.core.message_shape.ShapedStage`,
+    Nothing else is needed. A stage that may be passed over for deltas is a `projector.core.lane.ShapedStage`,
     too.
     """
 

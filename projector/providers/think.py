@@ -7,7 +7,7 @@ character: text and reasoning together are the input without the tags that it ac
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -102,6 +102,11 @@ class ThinkSplitter:
         self.before = text
         self.has_shown = self.has_shown or not text.isspace()
         return True
+
+    def pass_over(self, texts: Sequence[str]) -> None:
+        """Record pieces that pass, at least one."""
+        self.before = texts[-1]
+        self.has_shown = self.has_shown or not all(map(str.isspace, texts))
 
     def skips(self, text: str) -> bool:
         """Check whether a complete message is nothing but text."""

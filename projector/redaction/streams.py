@@ -239,15 +239,12 @@ class MessageStream(TextStream):
 
     def feed_run(self, deltas: Sequence[str], start: int, /) -> list[CleanText]:
         """Feed deltas as long as a quick search decides each, and return what each of them shows."""
-        shown: list[CleanText] = []
-        if self._plain is None or not (self._seam is None or self._seam.owner is self):
-            return shown
-        for at in range(start, len(deltas)):
-            text = self._plain.shows(deltas[at])
-            if text is None:
-                break
+        plain, seam = self._plain, self._seam
+        if plain is None or not (seam is None or seam.owner is self):
+            return []
+        shown = plain.shows_each(deltas, start)
+        for text in shown:
             self.positions.read += len(text)
-            shown.append(CleanText(text))
         return shown
 
     def close(self) -> Cleaned[CleanText]:

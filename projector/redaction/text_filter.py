@@ -16,6 +16,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, Protocol
 
+from projector.redaction.clean import CleanText
 from projector.redaction.scanners import BEFORE_CHARS, Scanner, scanners_of
 from projector.redaction.search import Search
 from projector.redaction.spellings import MAY_BE_SPELLED, SPELLED, SPELLED_IN_SECRETS, Decoder, Step, unfinished_from
@@ -410,10 +411,12 @@ class TextFilter:
             return None
         before = self._before
         start = len(before)
-        whole = before + self.held + text
-        if text[:1] == " " and not self.held and before[-1] in _LETTERS and self._words is not None:
-            count = self._words.get(text)
-            end = self._decide_word(self._words, text, whole) if count is None else start + count
+        words, new = self._words, self.held + text
+        whole = before + new
+        last = before[-1]
+        if words is not None and (last in _LETTERS if new[:1] == " " else last == " " and before[-2:-1] in _LETTERS):
+            count = words.get(new)
+            end = self._decide_word(words, new, whole) if count is None else start + count
         else:
             end = self._decide(whole, start)
         if end < start:
@@ -425,6 +428,28 @@ class TextFilter:
             self.held = whole[end:]
             self._before = whole[:end] if end <= BEFORE_CHARS else whole[end - _LEAST_CHARS : end]
         return whole[start:end]
+
+    def shows_each(self, texts: Sequence[str], start: int, /) -> list[CleanText]:
+        """Read pieces from a position on and return what each shows, as long as `shows` can tell."""
+        found: list[CleanText] = []
+        words = self._words if self._readings is None else None
+        for text in texts[start:] if start else texts:
+            before = self._before
+            if (
+                words is not None
+                and words.get(text) == len(text)  # a known word
+                and not self.held
+                and text[0] == " "
+                and before[-1] in _LETTERS
+            ):
+                before += text
+                self._before = before if len(before) <= BEFORE_CHARS else before[-_LEAST_CHARS:]
+                found.append(CleanText(text))
+            elif (shown := self.shows(text)) is not None:
+                found.append(CleanText(shown))
+            else:
+                break
+        return found
 
     def _decide_word(self, words: dict[str, int], text: str, whole: str) -> int:
         """Return the position up to which a text is shown, and keep what was decided about a word."""
@@ -458,6 +483,9 @@ class TextFilter:
             held, self.held = self.held, ""
             if not held:
                 return []
+            whole = self._before + held
+            if self._search.shown(whole, len(self._before), is_whole=True) == len(whole):
+                return [(len(held), None)]
             steps = self._begin().feed(held) + self._begin().end()
         else:
             steps = self._readings.end()

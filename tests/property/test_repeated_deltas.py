@@ -209,7 +209,7 @@ def repeated(writer: DialectWriter, stream: list[Frame], random: Random) -> tupl
             while repeat is not None and at < len(run) and random.random() < 0.8:
                 deltas = _deltas_of(run[at : at + random.choice((1, 3, 100))])
                 assert deltas.frames() == run[at : at + len(deltas.texts)]
-                events += repeat(deltas)
+                events += [(repeat.name, data) for data in repeat.write(deltas)]
                 at += len(deltas.texts)
                 repeats += len(deltas.texts)
     return events, repeats

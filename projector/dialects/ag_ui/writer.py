@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Final, TypeAlias
 
 from projector.contracts.kinds import VENDOR, Kind, PrivateKind
-from projector.core.canonical import Frame, WireEvent
+from projector.core.canonical import Frame
 from projector.core.delta_frames import DeltaFrames
 from projector.dialects.ag_ui import ag_ui_run, tool_writer
 from projector.dialects.ag_ui.ag_ui_run import (
@@ -247,12 +247,12 @@ class AgUi(FrameWriter[Writer]):
         run = self._run
         pattern = ag_ui_run.text_pattern(run, frame)
 
-        def write(deltas: DeltaFrames) -> list[WireEvent]:
+        def write(deltas: DeltaFrames) -> list[bytes]:
             self._set_time(deltas.timestamp)
             run.branch_state.add(TEXT, frame["output_index"], frame["content_index"], "".join(deltas.texts))
-            return [(None, pattern % (run.at, text)) for text in deltas.encoded]
+            return [pattern % (run.at, text) for text in deltas.encoded]
 
-        return write
+        return RepeatWriter(None, write)
 
     def _set_time(self, timestamp: str) -> None:
         if timestamp != self._timestamp:

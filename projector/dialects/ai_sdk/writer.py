@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Final, TypeAlias
 
 from projector.contracts.kinds import TOOL_TYPES, Kind, PrivateKind
-from projector.core.canonical import Frame, WireEvent
+from projector.core.canonical import Frame
 from projector.core.delta_frames import DeltaFrames
 from projector.dialects.ai_sdk import tool_parts, ui_message
 from projector.dialects.ai_sdk.ui_message import (
@@ -324,11 +324,11 @@ class AiSdk(FrameWriter[Writer]):
         ui = self._ui
         pattern = pattern_of(ui.text_delta, {"delta": TEXT_PLACE})
 
-        def write(deltas: DeltaFrames) -> list[WireEvent]:
+        def write(deltas: DeltaFrames) -> list[bytes]:
             ui.branch_state.add(TEXT, frame["output_index"], frame["content_index"], "".join(deltas.texts))
-            return [(None, pattern % text) for text in deltas.encoded]
+            return [pattern % text for text in deltas.encoded]
 
-        return write
+        return RepeatWriter(None, write)
 
     def _enter(self, frame: Frame) -> list[Chunk]:
         """Switch to a branch and follow it, or write the end of its step if the branch is over."""

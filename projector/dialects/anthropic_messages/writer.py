@@ -394,9 +394,8 @@ class AnthropicMessages:
         event = delta_event(blocks.index, "text", "")
         delta = pattern_of(event["delta"], {"text": TEXT_PLACE})
         pattern = literal(codec.dumps({**event, "delta": None})[: -len(b"null}")]) + delta + b"}"
-        name = event["type"]
 
-        def write(deltas: DeltaFrames) -> list[WireEvent]:
-            return [(name, pattern % text) for text in deltas.encoded]
+        def write(deltas: DeltaFrames) -> list[bytes]:
+            return [pattern % text for text in deltas.encoded]
 
-        return write
+        return RepeatWriter(event["type"], write)

@@ -434,11 +434,11 @@ class ChatCompletions:
             return None
         pattern = stream.pattern("content")
 
-        def write(deltas: DeltaFrames) -> list[WireEvent]:
+        def write(deltas: DeltaFrames) -> list[bytes]:
             joined.length += sum(map(len, deltas.texts))
-            return [(None, pattern % text) for text in deltas.encoded]
+            return [pattern % text for text in deltas.encoded]
 
-        return write
+        return RepeatWriter(None, write)
 
     def _add_extension(self, frame: Frame) -> None:
         is_commentary = frame["kind"] == Kind.MESSAGE_DELTA and frame["item_id"] in self._stream.commentary

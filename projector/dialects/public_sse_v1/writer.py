@@ -61,13 +61,14 @@ class PublicSseV1:
         if len(pattern) + VALUES_MAX_BYTES > self._max_bytes:
             return None
 
-        def write(deltas: DeltaFrames) -> list[WireEvent]:
-            first, timestamp, sequences = deltas.first_id, deltas.timestamp.encode(), deltas.sequences
-            return [
-                (None, pattern % (first + at, timestamp, sequences[at], text)) for at, text in enumerate(deltas.encoded)
-            ]
+        def write(deltas: DeltaFrames) -> list[bytes]:
+            first, time = deltas.first_id, deltas.timestamp.encode()
+            numbers, texts = deltas.sequences, deltas.encoded
+            if len(texts) == 1:  # as a model sends them
+                return [pattern % (first, time, numbers[0], texts[0])]
+            return [pattern % (first + at, time, numbers[at], text) for at, text in enumerate(texts)]
 
-        return write
+        return RepeatWriter(None, write)
 
 
 _PLACES: Final[Mapping[str, bytes]] = {

@@ -146,11 +146,11 @@ def repeat_delta(kind: PartKind, stream: ResponseStream, frame: Frame) -> Repeat
     if write_events is None:
         return None
 
-    def write(deltas: DeltaFrames) -> list[WireEvent]:
+    def write(deltas: DeltaFrames) -> list[bytes]:
         part.buffer.write("".join(deltas.texts))
         return write_events(deltas.encoded)
 
-    return write
+    return RepeatWriter(stream.last_delta["type"], write)
 
 
 def on_part_done(kind: PartKind, stream: ResponseStream, frame: Frame) -> None:

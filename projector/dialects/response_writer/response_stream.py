@@ -225,16 +225,16 @@ class ResponseStream:
         self._sequence += 1
         return event
 
-    def repeat_delta(self) -> Callable[[Sequence[bytes]], list[WireEvent]] | None:
+    def repeat_delta(self) -> Callable[[Sequence[bytes]], list[bytes]] | None:
         """Return a writer of further deltas of the last text; None if their events may be too large."""
-        name, pattern = self.last_delta["type"], pattern_of(self.last_delta, _PLACES)
+        pattern = pattern_of(self.last_delta, _PLACES)
         if len(pattern) + VALUES_MAX_BYTES > self._max_bytes:
             return None
 
-        def write(deltas: Sequence[bytes]) -> list[WireEvent]:
+        def write(deltas: Sequence[bytes]) -> list[bytes]:
             first = self._sequence
             self._sequence += len(deltas)
-            return [(name, pattern % values) for values in enumerate(deltas, first)]
+            return [pattern % values for values in enumerate(deltas, first)]
 
         return write
 

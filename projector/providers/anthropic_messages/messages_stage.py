@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from projector.core import canonical as read
 from projector.core.canonical import CanonicalEvent
 from projector.core.faults import FAULTS, Fault
+from projector.core.lane import Slots
 from projector.core.sse import SseMessage
 from projector.providers.anthropic_messages import block_fields as fields
 from projector.providers.anthropic_messages.messages_api import MessagesProfile
@@ -18,6 +19,9 @@ from projector.providers.drops import JsonStage
 from projector.providers.error_shapes import error_of, members_of
 
 DEFAULT: Final = MessagesProfile()
+
+DELTA: Final = "content_block_delta"
+TEXT_DELTA: Final = "text_delta"
 
 _FULL_THINKING: Final = "dev-full-thinking"
 """Begin of the beta with which thinking is the full text."""
@@ -59,6 +63,21 @@ class AnthropicMessagesStage(JsonStage):
         if self._is_over or self._reason is None:
             return []
         return self._end()
+
+    def slots(self, event: Mapping[str, Any], _name: str, /) -> Slots | None:
+        """Return what may differ in further events with nothing but text; None for another event."""
+        delta = read.mapping_or_empty(event, "delta")
+        block = self._blocks.get(read.index_or_none(event, "index") or 0)
+        if event.get("type") != DELTA or delta.get("type") != TEXT_DELTA:
+            return None
+        if block is None or not self._output.is_in_text(block):
+            return None
+        return Slots(("delta", "text"), next_number=self._numbered.next)
+
+    def skip(self, texts: Sequence[str], numbers: Sequence[int], /) -> None:
+        """Record deltas of the text, and their sequence numbers."""
+        self._output.skip(texts)
+        self._numbered.next = numbers[-1] + 1
 
     def on_start(self, event: Mapping[str, Any]) -> list[CanonicalEvent | Fault]:
         """Begin the response; a repeated start is ignored, and one of another response is a fault."""
@@ -205,7 +224,7 @@ EVENTS: Final[Mapping[str, Callable[[AnthropicMessagesStage, Mapping[str, Any]],
     "message_start": AnthropicMessagesStage.on_start,
     "message": AnthropicMessagesStage.on_message,
     "content_block_start": AnthropicMessagesStage.on_block_start,
-    "content_block_delta": AnthropicMessagesStage.on_delta,
+    DELTA: AnthropicMessagesStage.on_delta,
     "content_block_stop": AnthropicMessagesStage.on_block_stop,
     "message_delta": AnthropicMessagesStage.on_message_delta,
     "message_stop": AnthropicMessagesStage.on_message_stop,
@@ -238,7 +257,7 @@ def _citation(_output: Output, block: Block, delta: Mapping[str, object]) -> lis
 
 
 DELTAS: Final[Mapping[str, Callable[[Output, Block, Mapping[str, object]], list[Event]]]] = {
-    "text_delta": _text,
+    TEXT_DELTA: _text,
     "thinking_delta": _thinking,
     "input_json_delta": _input,
     "signature_delta": _signature,

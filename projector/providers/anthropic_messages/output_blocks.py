@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -88,6 +88,17 @@ class Output:
         self._chars += len(delta)
         self.has_text = self.has_text or bool(delta.strip())
         return [*events, message.text(delta)]
+
+    def is_in_text(self, block: Block) -> bool:
+        """Return whether text of a block would only continue the text of the message."""
+        return self._message is not None and block.reasoning is None
+
+    def skip(self, texts: Sequence[str]) -> None:
+        """Add text whose events are not needed; only while `is_in_text`."""
+        self._chars += sum(map(len, texts))
+        self.has_text = self.has_text or any(text.strip() for text in texts)
+        if self._message is not None:
+            self._message.skip(texts)
 
     def thinking(self, block: Block, delta: str) -> list[Event]:
         """Add thinking, whatever the type of its block."""

@@ -14,7 +14,7 @@ from projector.contracts import codec
 from projector.core import canonical as read
 from projector.core.canonical import CanonicalEvent
 from projector.core.faults import FAULTS, Fault
-from projector.core.message_shape import Slots
+from projector.core.lane import Slots
 from projector.core.sse import COMMENT, DONE, SseMessage, is_comment
 from projector.providers.canonical_items import Event, Numbering
 from projector.providers.drops import Drops
@@ -85,13 +85,18 @@ class OpenAIChatStage:
         delta = _only_delta(chunk, name)
         if delta is None or not self._deltas.continues_text(delta):
             return None
-        return Slots(text=("choices", 0, "delta", "content"), padding=("obfuscation",), stops=self._deltas.stops)
+        return Slots(
+            text=("choices", 0, "delta", "content"),
+            next_number=self._numbered.next,
+            padding=("obfuscation",),
+            stops=self._deltas.stops,
+        )
 
-    def skip(self, texts: Sequence[str], _numbers: Sequence[int], /) -> Sequence[int]:
-        """Record deltas of the text, and return their sequence numbers."""
+    def skip(self, texts: Sequence[str], numbers: Sequence[int], /) -> None:
+        """Record deltas of the text, and their sequence numbers."""
         self._output.skip(texts)
         self._deltas.skip(texts)
-        return self._numbered.skip(len(texts))
+        self._numbered.next = numbers[-1] + 1
 
     def _read_object(self, chunk: dict[str, Any], name: str) -> list[CanonicalEvent | Fault]:
         was_finished = self._finish is not None

@@ -152,7 +152,7 @@ class DeltaReader:
 
     def skip(self, texts: Sequence[str]) -> None:
         """Record deltas that were read without this reader."""
-        self._splitter.before = texts[-1]
+        self._splitter.pass_over(texts)
 
     def flush(self) -> list[Event]:
         """Return the events of text that was held back because it looked like a tag."""

@@ -12,7 +12,7 @@ from typing import Any, Final
 from projector.contracts import codec
 from projector.core.canonical import CanonicalEvent
 from projector.core.faults import FAULTS, Fault
-from projector.core.message_shape import Slots
+from projector.core.lane import Slots
 from projector.core.sse import COMMENT, DONE, SseMessage, is_comment
 from projector.providers.error_shapes import error_of
 from projector.providers.openai_responses.read_numbers import ReadNumbers
@@ -59,11 +59,10 @@ class OpenAIResponsesStage:
             return None
         return Slots(("delta",), number=("sequence_number",), padding=("obfuscation",), stops=self._texts.stops)
 
-    def skip(self, texts: Sequence[str], numbers: Sequence[int], /) -> Sequence[int]:
+    def skip(self, texts: Sequence[str], numbers: Sequence[int], /) -> None:
         """Record deltas, and their numbers."""
         self._numbers.add(numbers, texts)
         self._texts.skip(texts)
-        return ()
 
     def _read_text(self, data: bytes) -> list[CanonicalEvent | Fault]:
         """Read a payload that is not JSON: a comment, an end mark, or a broken stream."""

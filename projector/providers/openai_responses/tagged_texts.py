@@ -101,7 +101,7 @@ class TaggedTexts:
 
     def skip(self, texts: Sequence[str]) -> None:
         """Record deltas of the last text that were read without this object."""
-        self._plain_splitter.before = texts[-1]
+        self._plain_splitter.pass_over(texts)
 
     def close(self) -> list[CanonicalEvent]:
         """Return what was held back, because the stream has ended."""

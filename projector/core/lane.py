@@ -1,27 +1,30 @@
-"""The shape of messages that differ only in a delta, a number and padding: read without lines and a JSON parser.
+"""The lane: messages that continue a text, from the provider's bytes to what they show, without decoder and stage.
 
-The deltas of a text come in hundreds of messages with the same bytes but for two or three members. A shape is made from
+The deltas of a text come in hundreds of messages with the same bytes but for two or three members. A lane is made from
 one message that was read as usual. Any decoder would read what it reads in the same way: the bytes between the variable
-members are equal, and each of these is one JSON string or number.
+members are equal, and each of these is one JSON string or number. What it cannot read ends it, and goes the ordinary
+way from the start of the message, as do deltas that the search cannot decide at once.
 """
 
 from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from operator import itemgetter
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from projector.contracts import codec
-from projector.core.delta_frames import TEXT_MAX_CHARS
+from projector.core.delta_frames import TEXT_MAX_CHARS, Output
 from projector.core.sse import SseMessage
 
 Path: TypeAlias = tuple[str | int, ...]
 
 MESSAGE_MAX_BYTES: Final = 16_384
-"""Maximum size of a message that a shape reads."""
+"""Maximum size of a message that a lane reads."""
+KEPT_MAX: Final = 256
+"""Deltas after which the stage is told about them."""
 
 _END: Final = b"\n\n"
 _QUOTE: Final = ord('"')
@@ -32,6 +35,7 @@ _NUMBER: Final = rb"(?>0|[1-9][0-9]{0,14}+)"
 """A number that is exact in JavaScript."""
 _CONTENT: Final = re.compile(_STRING, re.DOTALL)
 _DIGITS: Final = re.compile(_NUMBER)
+REPLACEMENT: Final = "\ufffd"
 _OTHER_TEXT: Final = "another text"
 _OTHER_NUMBER: Final = 907_060_501
 
@@ -43,6 +47,8 @@ class Slots(NamedTuple):
     """The delta."""
     number: tuple[str] | None = None
     """The sequence number; None if the API has none."""
+    next_number: int = 0
+    """The sequence number of the next event, if the API has none."""
     padding: Path | None = None
     """A text that nobody reads. A message need not have it."""
     stops: str = ""
@@ -63,92 +69,137 @@ class ShapedStage(Protocol):
             name: its event name.
         """
 
-    def skip(self, texts: Sequence[str], numbers: Sequence[int], /) -> Sequence[int]:
-        """Record deltas that were read without this stage; return their sequence numbers if the API has none.
+    def skip(self, texts: Sequence[str], numbers: Sequence[int], /) -> None:
+        """Record deltas that were read without this stage, before it is used again.
 
         Args:
-            texts: the deltas.
-            numbers: their sequence numbers, which rise; empty if the API has none.
+            texts: the deltas, at least one.
+            numbers: their sequence numbers, which rise.
         """
 
 
-class Deltas(NamedTuple):
-    """What was read of some bytes: the deltas of whole messages, and the bytes of other messages behind them."""
-
-    texts: list[str]
-    encoded: list[bytes]
-    """Each delta as the content of a JSON string, without quotes, as `codec.dumps` writes it."""
-    numbers: Sequence[int]
-    """The sequence number of each delta; empty if messages have none."""
-    rest: bytes
-    """Bytes from the start of a message that this shape cannot read."""
+Repeat: TypeAlias = Callable[[list[str], list[bytes], list[int]], list[Output]]
+"""Handles deltas of the text that the last event continued, each with the content of its JSON string and its number."""
 
 
-class MessageShape:
-    """Reads messages of one shape, wherever their bytes are cut; created by `shape_of`.
+class Lane:
+    """The lane of one text, wherever its bytes are cut; created by `lane_of`.
 
     Args:
         constants: the bytes before, between and behind the variable members.
         members: the expressions of the variable members.
         text: group of the delta in the expression of both.
         number: group of the sequence number; 0 if there is none.
-        last: the last sequence number that was read.
+        last: the last sequence number.
         stops: characters that the delta does not contain.
+        stage: the stage that is passed over.
+        owner: the text.
     """
 
-    __slots__ = ("_constants", "_last", "_match", "_number", "_stops", "_text", "count", "unfinished")
+    __slots__ = (
+        *("_constants", "_last", "_match", "_number", "_numbers", "_stage", "_text", "_texts", "_unread"),
+        *("count", "owner", "unfinished"),
+    )
 
     def __init__(
-        self, constants: tuple[bytes, ...], members: tuple[bytes, ...], *, text: int, number: int, last: int, stops: str
+        self,
+        constants: tuple[bytes, ...],
+        members: tuple[bytes, ...],
+        *,
+        text: int,
+        number: int,
+        last: int,
+        stops: str,
+        stage: ShapedStage,
+        owner: object,
     ) -> None:
         self._constants = constants
         self._match = _expression(tuple(map(len, constants)), members).match
         self._text, self._number = text, number
         self._last = last
-        self._stops = stops
+        self._unread = frozenset(stops + REPLACEMENT)
+        """Characters that the delta does not contain; one of them stands for what is not valid Unicode."""
+        self._stage = stage
+        self._texts: list[str] = []
+        self._numbers: list[int] = []
+        """Deltas that the stage does not know yet, and their numbers."""
+        self.owner = owner
+        """The text."""
         self.unfinished = b""
         """The beginning of the next message."""
         self.count = 0
-        """Messages that were read."""
+        """Messages of which the stage was told."""
 
-    def read(self, data: bytes) -> Deltas:
-        """Read the messages that the bytes complete, up to the first one of another shape."""
+    def read(self, data: bytes, repeat: Repeat, output: list[Output]) -> bytes:
+        """Handle the messages that the bytes complete, up to the first one of another shape, and add their output.
+
+        Return the bytes from the start of that one; the lane has ended if there are any.
+        """
         if self.unfinished:
-            data = self.unfinished + data
-            self.unfinished = b""
+            data = self._completed(data)
         texts: list[str] = []
         encoded: list[bytes] = []
         numbers: list[int] = []
-        match, constants, at = self._match, self._constants, 0
-        while (found := match(data, at)) is not None:
+        constants, unread, last, at = self._constants, self._unread, self._last, 0
+        match, text_at, number_at = self._match, self._text, self._number
+        size = len(data)
+        while at < size and (found := match(data, at)) is not None:
             parts = found.groups()
-            if parts[::2] != constants:
+            raw = parts[text_at]
+            if _BACKSLASH in raw:
+                text = _unescaped(raw)
+                content = codec.dumps(text)[1:-1]
+            else:
+                text, content = raw.decode("utf-8", "replace"), raw
+            if parts[::2] != constants or not (0 < len(text) <= TEXT_MAX_CHARS and unread.isdisjoint(text)):
                 break
-            raw = parts[self._text]
-            text = _text(raw)
-            if not text or found.end() - at > MESSAGE_MAX_BYTES or any(stop in text for stop in self._stops):
-                break
-            if self._number:
-                number = int(parts[self._number])
-                if number <= self._last:
-                    break  # it may have been read before (CONTRACT D52)
-                self._last = number
-                numbers.append(number)
+            number = int(parts[number_at]) if number_at else last + 1
+            end = found.end()
+            if number <= last or end - at > MESSAGE_MAX_BYTES:
+                break  # a number may have been read before (CONTRACT D52)
+            last, at = number, end
             texts.append(text)
-            encoded.append(raw if _BACKSLASH not in raw else codec.dumps(text)[1:-1])
-            at = found.end()
-        self.count += len(texts)
+            encoded.append(content)
+            numbers.append(number)
+        if texts:
+            self._last = last
+            self._texts += texts
+            self._numbers += numbers
+            if len(self._texts) > KEPT_MAX:
+                self._tell()
+            output += repeat(texts, encoded, numbers)
+        if at == size:
+            return b""
         rest = data[at:]
         if self.may_begin(rest):
             self.unfinished, rest = rest, b""
-        return Deltas(texts, encoded, numbers, rest)
+        return rest
+
+    def _completed(self, data: bytes) -> bytes:
+        """Return bytes with those before them; nothing as long as no message is complete: each is read once."""
+        data = self.unfinished + data
+        is_part = self.may_begin(data)
+        self.unfinished = data if is_part else b""
+        return b"" if is_part else data
 
     def may_begin(self, data: bytes) -> bool:
-        """Return whether bytes are the beginning of a message that this shape may read."""
+        """Return whether bytes are the beginning of a message that this lane may read."""
         head = self._constants[0]
         if len(data) < len(head):
             return head.startswith(data)
         return data.startswith(head) and _END not in data and len(data) < MESSAGE_MAX_BYTES
+
+    def end(self) -> bytes:
+        """Tell the stage what was read, and return the bytes that were read for the next message."""
+        self._tell()
+        return self.unfinished
+
+    def _tell(self) -> None:
+        """Tell the stage about the deltas that it does not know."""
+        if self._texts:
+            self.count += len(self._texts)
+            self._stage.skip(self._texts, self._numbers)
+            self._texts, self._numbers = [], []
 
 
 @lru_cache(maxsize=64)
@@ -161,10 +212,23 @@ def _expression(lengths: tuple[int, ...], members: tuple[bytes, ...]) -> re.Patt
     return re.compile(b"".join([b"(.{%d})%b" % (length, member) for length, member in parts]), re.DOTALL)
 
 
-def shape_of(message: SseMessage, tree: Any, slots: Slots) -> MessageShape | None:
-    """Return the shape of a message; None if its variable members cannot be told apart. `tree` is its JSON."""
+def lane_of(message: SseMessage, stage: object, owner: object) -> Lane | None:
+    """Return the lane of a text whose last delta a message was.
+
+    None if the stage cannot be passed over, or if the message's variable members cannot be told apart.
+    """
+    if not isinstance(stage, ShapedStage):
+        return None
+    try:
+        tree = codec.loads(message.data)
+    except codec.CodecError:
+        return None  # a message that nobody reads
+    slots = stage.slots(tree, message.event) if type(tree) is dict else None
+    if slots is None:
+        return None
     data = message.data
-    found = ((path, _place(data, tree, path, is_number=path == slots.number)) for path in slots[:3] if path is not None)
+    paths = [path for path in (slots.text, slots.number, slots.padding) if path is not None]
+    found = ((path, _place(data, tree, path, is_number=path == slots.number)) for path in paths)
     places = dict(sorted(((path, place) for path, place in found if place is not None), key=itemgetter(1)))
     is_complete = slots.text in places and (slots.number is None or slots.number in places)
     if not is_complete or len(data) > MESSAGE_MAX_BYTES or not _is_exact(data, tree, places):
@@ -180,9 +244,16 @@ def shape_of(message: SseMessage, tree: Any, slots: Slots) -> MessageShape | Non
         constants.append(b"")
         at = end
     constants[-1] += data[at:] + _END
-    last = tree[slots.number[0]] if slots.number is not None else -1
-    text, number = groups[slots.text], groups[slots.number]
-    return MessageShape(tuple(constants), tuple(members), text=text, number=number, last=last, stops=slots.stops)
+    return Lane(
+        tuple(constants),
+        tuple(members),
+        text=groups[slots.text],
+        number=groups[slots.number],
+        last=tree[slots.number[0]] if slots.number is not None else slots.next_number - 1,
+        stops=slots.stops,
+        stage=stage,
+        owner=owner,
+    )
 
 
 def _place(data: bytes, tree: Any, path: Path, *, is_number: bool) -> tuple[int, int] | None:
@@ -225,14 +296,11 @@ def _end_of_string(data: bytes, start: int) -> int:
     return found.end() if found is not None else start
 
 
-def _text(raw: bytes) -> str:
-    """Return the text of the content of a JSON string; empty if it is too long, or not valid Unicode."""
+def _unescaped(raw: bytes) -> str:
+    """Return the text of the content of a JSON string with escapes; empty if it is not valid Unicode."""
     try:
-        if _BACKSLASH not in raw:
-            text = raw.decode()
-        else:
-            text = str(codec.loads(b'"%b"' % raw))
-            text.encode()  # without lone surrogates
+        text = str(codec.loads(b'"%b"' % raw))
+        text.encode()  # without lone surrogates
     except (codec.CodecError, UnicodeError):
         return ""
-    return text if len(text) <= TEXT_MAX_CHARS else ""
+    return text

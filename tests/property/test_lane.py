@@ -1,6 +1,6 @@
-"""Deltas that are read by the shape of their message, and written without their frames, change nothing.
+"""The lane changes nothing: deltas that are read by the shape of their message, and written without their frames.
 
-The same messages as lines are the reference: only an event stream has shapes.
+The same messages as lines are the reference: only an event stream has lanes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from projector.core.canonical import Frame
 from projector.core.context import StreamContext
 from projector.core.delta_frames import TEXT_MAX_CHARS, DeltaFrames, frames_of
-from projector.core.intake import RUN_MIN, PipelineBranch
+from projector.core.intake import LANE_MIN
+from projector.core.lane import Lane
 from projector.core.pipeline import OutputFormat, Pipeline, build_pipeline
 from projector.core.sse import COMMENT
 from projector.dialects import DIALECTS
@@ -65,7 +66,7 @@ ENDS: Final = [
 ]
 PROFILES: Final = [{}, {}, {"think_mode": "anywhere"}, {"think_mode": "off"}]
 PLACES: Final = st.integers(0, 1 << 20)
-DELTAS: Final = st.lists(st.sampled_from([*WORDS, *WORDS, *WORDS, *ENDS]), min_size=RUN_MIN + 2, max_size=24)
+DELTAS: Final = st.lists(st.sampled_from([*WORDS, *WORDS, *WORDS, *ENDS]), min_size=LANE_MIN + 2, max_size=24)
 
 
 class Api(NamedTuple):
@@ -123,7 +124,34 @@ CHAT: Final = Api(
     ],
     [_chunk({}, "stop")],
 )
-APIS: Final = {"Responses": RESPONSES, "Chat": CHAT}
+BLOCK: Final = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
+TEXT_DELTA: Final = {"type": "text_delta", "text": "x"}
+MESSAGES: Final = Api(
+    "anthropic_messages",
+    [{"type": "message_start", "message": {"id": "msg_1", "model": "m", "usage": {"input_tokens": 1}}}, BLOCK],
+    lambda _number, text: {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}},
+    [
+        {"type": "content_block_delta", "index": 1, "delta": TEXT_DELTA},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "thinking_delta", "thinking": "why"}},
+        {
+            "type": "content_block_delta",
+            "index": 0,
+            "delta": {"type": "citations_delta", "citation": {"type": "other"}},
+        },
+        {"type": "content_block_delta", "index": 0, "delta": {**TEXT_DELTA, "text": None}},
+        {"type": "content_block_delta", "delta": TEXT_DELTA},
+        {"type": "content_block_stop", "index": 0},
+        {**BLOCK, "index": 1},
+        {"type": "ping"},
+        {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}},
+    ],
+    [
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 7}},
+        {"type": "message_stop"},
+    ],
+)
+APIS: Final = {"Responses": RESPONSES, "Chat": CHAT, "Messages": MESSAGES}
 PUBLIC: Final = "public_sse_v1"
 NOISE: Final = [": ping\n\n", "id: 7\n", "retry: 5\n\n", "event: other\n", "\n", "data:\n\n", "\r\n"]
 """Lines of an event stream that are no message; `event` names only the next one, which has a type."""
@@ -158,7 +186,7 @@ def streams(draw: st.DrawFn, api: Api) -> tuple[list[dict[str, Any]], dict[int, 
     for text in draw(DELTAS):
         messages.append(api.delta(len(messages), text))
         if draw(st.integers(0, 11)) == 0:
-            messages += [draw(st.sampled_from(api.others))] * draw(st.sampled_from([1, 1, RUN_MIN + 3]))
+            messages += [draw(st.sampled_from(api.others))] * draw(st.sampled_from([1, 1, LANE_MIN + 3]))
     for text in draw(DELTAS):
         messages.append(api.delta(len(messages), text))
     noise = draw(st.dictionaries(st.integers(0, len(messages)), st.sampled_from(NOISE), max_size=2))
@@ -190,8 +218,8 @@ def as_lines(messages: Sequence[dict[str, Any]], style: Style) -> list[bytes]:
 
 
 def as_reads(blocks: Sequence[bytes]) -> list[bytes]:
-    """Return reads of several messages: one by itself is read as usual."""
-    return [b"".join(blocks[at : at + RUN_MIN]) for at in range(0, len(blocks), RUN_MIN)]
+    """Return reads of several messages."""
+    return [b"".join(blocks[at : at + LANE_MIN]) for at in range(0, len(blocks), LANE_MIN)]
 
 
 @cache
@@ -253,18 +281,17 @@ def result(played: Played) -> list[object]:
 
 
 @pytest.fixture
-def runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return a list that grows by the number of deltas of each run."""
-    counts: list[int] = []
-    end_run = PipelineBranch._end_run
+def lanes(monkeypatch: pytest.MonkeyPatch) -> list[Lane]:
+    """Return a list that grows by each lane that ends."""
+    ended: list[Lane] = []
+    end = Lane.end
 
-    def counted(branch: PipelineBranch) -> bytes:
-        if branch._run_of is not None:
-            counts.append(branch._run_of[1].count)
-        return end_run(branch)
+    def counted(lane: Lane) -> bytes:
+        ended.append(lane)
+        return end(lane)
 
-    monkeypatch.setattr(PipelineBranch, "_end_run", counted)
-    return counts
+    monkeypatch.setattr(Lane, "end", counted)
+    return ended
 
 
 @pytest.mark.parametrize("api", APIS.values(), ids=APIS)
@@ -276,7 +303,7 @@ def test_shapes_change_nothing(api: Api, data: st.DataObject) -> None:
     dialect = data.draw(st.sampled_from([PUBLIC, *DIALECTS]))
     policy = data.draw(st.sampled_from(["off", "off", *POLICIES]))
     options = {name: data.draw(st.booleans()) for name in ("hooks", "runs")}
-    options["profile"] = data.draw(st.sampled_from(PROFILES))
+    options["profile"] = data.draw(st.sampled_from(PROFILES)) if api is not MESSAGES else {}
     reads = cut(b"".join(as_sse(messages, noise, style)), data.draw(st.lists(PLACES, min_size=3, max_size=40)))
     played, plain = (start(api, policy, dialect, way, **options) for way in ("sse", "ndjson"))
     said = b"".join([*map(played.pipeline.feed, reads), played.pipeline.close()])
@@ -294,7 +321,7 @@ HOST_CALLS: Final = st.one_of(CALLS, st.just(("host", {"type": "projector.contex
 def test_a_host_may_act_within_a_run(api: Api, data: st.DataObject) -> None:
     messages, _ = data.draw(streams(api))
     style = data.draw(STYLES)
-    calls = data.draw(st.dictionaries(st.integers(0, len(messages) // RUN_MIN), HOST_CALLS, max_size=3))
+    calls = data.draw(st.dictionaries(st.integers(0, len(messages) // LANE_MIN), HOST_CALLS, max_size=3))
     is_run = data.draw(st.booleans())
     outputs = []
     for input_format, blocks in (("sse", as_sse(messages, {}, style)), ("ndjson", as_lines(messages, style))):
@@ -310,22 +337,17 @@ def test_a_host_may_act_within_a_run(api: Api, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("api", APIS.values(), ids=APIS)
-@pytest.mark.parametrize(("size", "is_run"), [(1, False), (64, False), (200, False), (1_400, True), (1 << 20, True)])
-def test_a_long_text_is_one_run_unless_its_messages_come_alone(
-    api: Api,
-    size: int,
-    is_run: bool,  # noqa: FBT001 - a row
-    runs: list[int],
-) -> None:
-    style = Style((",", ":"), is_ascii=False, padding=-1, line="\n", is_named=True)
+@pytest.mark.parametrize("size", [1, 64, 200, 1_400, 1 << 20])
+@pytest.mark.parametrize("first", [1, 1 << 20])
+def test_a_long_text_is_one_lane(api: Api, size: int, first: int, lanes: list[Lane]) -> None:
+    style = Style((",", ":"), is_ascii=False, padding=0 if api is MESSAGES else -1, line="\n", is_named=True)
     texts = [f" word{number % 7}" for number in range(300)]
     messages = [*api.beginning, *(api.delta(number, text) for number, text in enumerate(texts)), *api.end]
     whole = b"".join(as_sse(messages, {}, style))
-    before = len(b"".join(as_sse(messages[: RUN_MIN + 3], {}, style)))
-    reads = [whole[:before], *(whole[at : at + size] for at in range(before, len(whole), size))]
+    reads = [whole[:first], *(whole[at : at + size] for at in range(first, len(whole), size))]
     played = start(api, "credentials", PUBLIC, "sse")
     b"".join([*map(played.pipeline.feed, reads), played.pipeline.close()])
-    assert max(runs) >= len(texts) - 3 * RUN_MIN if is_run else max(runs) <= 1
+    assert [lane.count > len(texts) - 16 for lane in lanes] == [True]
     assert "".join(frame["delta"] for frame in played.frames if "delta" in frame) == "".join(texts)
 
 
@@ -354,6 +376,9 @@ MEANINGS: Final = {
         RESPONSES,
         [*WORD, *(_delta(9, text) for text in (" a", "<think>", "why", "</think>", " b")), *WORD],
         {"think_mode": "anywhere"},
+    ),
+    "a closing tag after blanks and text": Meaning(
+        RESPONSES, [*(_delta(number, "\n") for number in range(6)), _delta(7, "a"), _delta(8, "</think>"), *WORD], {}
     ),
     "members that are counted": Meaning(CHAT, [_chunk({"content": "x", "unknown": 1})] * 9, {}),
     "members that are counted by type": Meaning(
