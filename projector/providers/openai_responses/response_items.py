@@ -101,6 +101,9 @@ def _approval(answer: Approval) -> Body:
 
 
 def _reasoning(reasoning: Reasoning) -> Body:
+    """Return reasoning: as it came, if it is kept."""
+    if reasoning.opaque is not None and isinstance(reasoning.opaque.value, dict):
+        return dict(reasoning.opaque.value)
     summary = [{"type": "summary_text", "text": text} for text in reasoning.summary]
     item = {"type": "reasoning", "id": reasoning.id, "summary": summary}
     return {**item, "encrypted_content": reasoning.encrypted} if reasoning.encrypted else item

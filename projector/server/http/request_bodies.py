@@ -85,21 +85,14 @@ class ReadConversation(Protocol):
         """Raise `InputRefusedError` if there is nothing to answer."""
 
 
-def conversation_body(
-    read: ReadConversation,
-    binding: AgentBinding,
-    previous_response_id: str | None = None,
-    target: Target | None = None,
-    *,
-    kept: KeptCalls = NOTHING_KEPT,
-) -> Body:
-    """Return the body for a conversation that the client holds.
+def client_part(read: ReadConversation, binding: AgentBinding, previous_response_id: str | None = None) -> ClientPart:
+    """Return the client's part of a request with a conversation that the client holds.
 
     The client may also provide tools that the agent allows. `previous_response_id` is the response that requested the
     approvals in this request, if there are any.
 
     Raises:
-        Problem: agent or provider do not support the request.
+        Problem: the agent does not support the request, or there is nothing to answer.
     """
     agent = binding.settings
     settings = ConversationSettings(agent.policy.encrypted_reasoning, agent.trust_client_approvals)
@@ -109,6 +102,18 @@ def conversation_body(
         raise problem("invalid_request", str(error)) from None
     for name in sorted(part_params(client.entries) - agent.allowed_params):
         raise _not_allowed(name, "messages")
+    return client
+
+
+def conversation_body(
+    client: ClientPart,
+    binding: AgentBinding,
+    previous_response_id: str | None = None,
+    target: Target | None = None,
+    *,
+    kept: KeptCalls = NOTHING_KEPT,
+) -> Body:
+    """Return the body for a conversation that the client holds; raise `Problem` if the provider does not support it."""
     return _write(
         binding,
         target,
@@ -116,7 +121,7 @@ def conversation_body(
         input=client.entries,
         client_tools=client.tools,
         previous_response_id=previous_response_id,
-        encrypted_reasoning=settings.encrypted_reasoning,
+        encrypted_reasoning=binding.settings.policy.encrypted_reasoning,
     )
 
 
