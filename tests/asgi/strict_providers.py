@@ -127,9 +127,11 @@ def read_responses(body: Body) -> int:
         kind = item.get("type", "message")
         need(not waiting or kind in {"function_call", "function_call_output"}, "no tool output found for a call")
         if kind == "reasoning":
-            at = int(item["id"].removeprefix("rs_"))
-            need(is_stored or "encrypted_content" in item, f"item {item['id']} not found: `store` is false")
-            need(item.get("encrypted_content", mark(at)) == mark(at), "the encrypted content could not be verified")
+            item_id, sealed = item.get("id"), item.get("encrypted_content")
+            need(is_stored or sealed, f"item {item_id} not found: `store` is false")
+            need(sealed in {None, *MARKS}, "the encrypted content could not be verified")
+            at = MARKS.index(sealed) // 2 if sealed else int(item_id.removeprefix("rs_"))
+            need(item_id in {None, f"rs_{at}"}, "an ID that does not begin with rs")
             reasoned.add(at)
             is_own = following.get("role") == "assistant" or answer_of(following.get("call_id")) == at
             need(is_own and "output" not in following, "reasoning without its required following item")
@@ -389,25 +391,51 @@ class Provider(NamedTuple):
     """Returns how many answers the conversation of a request has; raises `Refusal`."""
     write: Callable[[int, Said, Body], Iterator[Body]]
     """Yields the events of an answer."""
+    target: str
+    """Path and query of requests, after the name of the upstream."""
     model: str = "m"
+    key: tuple[bytes, str] = (b"authorization", f"Bearer {PLANTED}")
+    """Header with the key."""
 
 
+CHAT: Final = "/chat/completions"
+GENERATE: Final = "/models/gemini-3-x:streamGenerateContent?alt=sse"
 PROVIDERS: Final[Mapping[str, Provider]] = {
-    "openai": Provider("Responses", "openai_responses", read_responses, write_responses),
-    "plain": Provider("Chat Completions", "openai_chat", read_chat(nothing), write_chat(nothing, "reasoning")),
-    "deepseek": Provider("DeepSeek", "openai_chat", read_chat(deepseek), write_chat(deepseek, "reasoning_content")),
-    "compatible": Provider(
-        "Gemini's compatible endpoint", "openai_chat", read_chat(compatible), write_chat(compatible, "")
+    "openai": Provider("Responses", "openai_responses", read_responses, write_responses, "/responses"),
+    "plain": Provider("Chat Completions", "openai_chat", read_chat(nothing), write_chat(nothing, "reasoning"), CHAT),
+    "deepseek": Provider(
+        "DeepSeek", "openai_chat", read_chat(deepseek), write_chat(deepseek, "reasoning_content"), CHAT
     ),
-    "anthropic": Provider("Anthropic Messages", "anthropic_messages", read_anthropic, write_anthropic, "claude-x-5"),
-    "gemini": Provider("Gemini", "gemini", read_gemini, write_gemini, "gemini-3-x"),
+    "compatible": Provider(
+        "Gemini's compatible endpoint", "openai_chat", read_chat(compatible), write_chat(compatible, ""), CHAT
+    ),
+    "anthropic": Provider(
+        "Anthropic Messages",
+        "anthropic_messages",
+        read_anthropic,
+        write_anthropic,
+        "/messages",
+        "claude-x-5",
+        (b"x-api-key", PLANTED),
+    ),
+    "gemini": Provider(
+        "Gemini", "gemini", read_gemini, write_gemini, GENERATE, "gemini-3-x", (b"x-goog-api-key", PLANTED)
+    ),
 }
 
 
+def target_of(peer: Peer) -> tuple[Provider, str, str]:
+    """Return the provider of a request, the account there, and its target."""
+    _, name, account, target = peer.head.split()[1].decode().split("/", 3)
+    return PROVIDERS[name], account, f"/{target}"
+
+
 async def play(peer: Peer) -> None:
-    """Play the conversation of the provider that the path names, or answer 400."""
-    provider = PROVIDERS[peer.head.split()[1].decode().split("/")[1]]
+    """Play the conversation of the provider that the path begins with, or answer 400."""
+    provider, _, target = target_of(peer)
+    header, key = provider.key
     try:
+        need(target == provider.target and peer.header(header) == key.encode(), "not the address, or not the key")
         at = provider.read(peer.body)
     except Refusal as refusal:
         error = {"type": "invalid_request_error", "code": 400, "status": "INVALID_ARGUMENT", "message": str(refusal)}

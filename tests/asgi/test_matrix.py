@@ -12,8 +12,20 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-from tests.asgi.faithful_clients import CLIENTS, Client, events_of
-from tests.asgi.strict_providers import ANSWERS, CREDENTIAL, LOST, MARKS, OUTPUTS, PLANTED, PROVIDERS, USERS, play
+from tests.asgi.faithful_clients import CLIENTS, AgUi, AiSdk, ChatCompletions, ChatStream, Client, events_of
+from tests.asgi.strict_providers import (
+    ANSWERS,
+    CREDENTIAL,
+    LOST,
+    MARKS,
+    OUTPUTS,
+    PLANTED,
+    PROVIDERS,
+    USERS,
+    mark,
+    play,
+    target_of,
+)
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "providers.md"
 KEY: Final = base64.b64encode(b"k" * 32).decode()
@@ -47,7 +59,7 @@ def settings(port: int, mode: Mode) -> dict[str, Any]:
     upstreams = {
         name: {
             "api": one.api,
-            "base_url": f"http://localhost:{port}/{name}",
+            "base_url": f"http://localhost:{port}/{name}/a",
             "api_key": PLANTED,
             "models": {name: one.model},
         }
@@ -66,10 +78,10 @@ def settings(port: int, mode: Mode) -> dict[str, Any]:
     }
 
 
-async def converse(site: Any, client: Client) -> tuple[str, str]:
+async def converse(site: Any, client: Client, count: int = len(ANSWERS)) -> tuple[str, str]:
     """Return all that the client receives in the conversation, and why it fails; empty if it does not."""
     heard = ""
-    for at, said in enumerate(ANSWERS):
+    for at, said in enumerate(ANSWERS[:count]):
         if at in USERS:
             client.ask(USERS[at], has_image=at == 0)
         answer = await site.ask(client.url, client.body())
@@ -121,4 +133,30 @@ async def test_encrypted_reasoning_that_is_shown_goes_back_once(
     assert not failure
     assert not [one for one in (CREDENTIAL, PLANTED) if one in heard]
     last = [scripted.peers.get_nowait().body for _ in ANSWERS][-1]
-    assert [item["id"] for item in last["input"] if item.get("type") == "reasoning"] == ["rs_0", "rs_1", "rs_2", "rs_3"]
+    found = [item["encrypted_content"] for item in last["input"] if item.get("type") == "reasoning"]
+    has_all = client not in {ChatCompletions, ChatStream}
+    assert found == [mark(at) for at in ((0, 1, 2, 3) if has_all else (0, 1, 3))]
+
+
+@pytest.mark.parametrize("client", [ChatStream, AgUi, AiSdk], ids=lambda one: one.__name__)
+@pytest.mark.parametrize("provider", ["deepseek", "compatible", "anthropic", "gemini"])
+@pytest.mark.parametrize("mode", [KEPT, SEALED], ids=["kept", "sealed"])
+async def test_a_conversation_stays_at_the_target_that_its_state_is_from(
+    serve: Any, upstream: Any, upstream_port: int, mode: Mode, client: type[Client], provider: str
+) -> None:
+    if mode is SEALED and cells()[client.title][[*PROVIDERS].index(provider)] != "server or client":
+        return
+    scripted = await upstream(play)
+    given = settings(upstream_port, mode)
+    first = given["upstreams"][provider]
+    given["upstreams"]["other"] = {**first, "base_url": first["base_url"][:-1] + "b", "models": ["other"]}
+    targets = [{"upstream": name, "model": PROVIDERS[provider].model} for name in (provider, "other")]
+    two = {name: one for name, one in given["agents"][provider].items() if name not in {"upstream", "model"}}
+    given["agents"] = {provider: {**two, "targets": targets, "balance": "weight"}}
+    site = serve(**given)
+    accounts = []
+    for count in (len(ANSWERS), 1, len(ANSWERS)):  # targets take turns, so that the last conversation begins at another
+        _, failure = await converse(site, client(provider, is_lossy=False), count)
+        assert not failure
+        accounts.append({target_of(scripted.peers.get_nowait())[1] for _ in range(count)})
+    assert sorted(map(sorted, accounts[::2])) == [["a"], ["b"]]

@@ -121,7 +121,6 @@ def conversation_body(
         input=client.entries,
         client_tools=client.tools,
         previous_response_id=previous_response_id,
-        encrypted_reasoning=binding.settings.policy.encrypted_reasoning,
     )
 
 
@@ -149,9 +148,17 @@ def passthrough_body(
 
 
 def target_body(
-    body: Mapping[str, Any], route: PassthroughRoute, target: Target, api: str, kept: KeptCalls = NOTHING_KEPT
+    body: Mapping[str, Any],
+    route: PassthroughRoute,
+    target: Target,
+    api: str,
+    kept: KeptCalls = NOTHING_KEPT,
+    *,
+    encrypted_reasoning: bool = False,
 ) -> Body:
     """Return a caller's body for a target, which may have another API than the route, `api`.
+
+    `encrypted_reasoning` is whether a target with another API is asked for it.
 
     Raises:
         Problem: the target or the response cannot express the request; its `param` is the member.
@@ -165,7 +172,7 @@ def target_body(
             valid = {one: call for one, call in kept.items() if call.place == target.place}
             own = body if route.state_writer is None or not valid else route.state_writer(body, valid)
             return route.body_writer(own, profile)
-        request = route.request_reader(body)
+        request = replace(route.request_reader(body), encrypted_reasoning=encrypted_reasoning)
         if kept and not isinstance(request.input, str):
             request = replace(request, input=with_opaque(request.input, kept, target.place))
         return PROVIDERS[provider.api].request_writer(request, profile)
@@ -224,7 +231,12 @@ def _write(binding: AgentBinding, target: Target | None, *, kept: KeptCalls, **m
     if kept and not isinstance(members["input"], str):
         members["input"] = with_opaque(members["input"], kept, target.place)
     request = ModelRequest(
-        model=target.model or "", instructions=agent.instructions, tools=agent.tools, body=agent.parameters, **members
+        model=target.model or "",
+        instructions=agent.instructions,
+        tools=agent.tools,
+        body=agent.parameters,
+        encrypted_reasoning=agent.policy.encrypted_reasoning,
+        **members,
     )
     try:
         return PROVIDERS[provider.api].request_writer(request, profile_of(provider.api, provider.profile))

@@ -271,7 +271,8 @@ class StreamRoutes:
 
         def body_of(target: Target) -> Mapping[str, object]:
             sent = passthrough_body(received.body, binding, required=route.required, target=target)
-            return target_body(sent, route, target, passthrough.api, received.kept)
+            shows = binding.redactor.policy.encrypted_reasoning
+            return target_body(sent, route, target, passthrough.api, received.kept, encrypted_reasoning=shows)
 
         call = ProviderCall(binding, body_of, conversation_id=conversation_id, is_stream=is_stream, options=options)
         session = provider_session(self._site, received, call)
