@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -160,3 +161,17 @@ async def test_a_conversation_stays_at_the_target_that_its_state_is_from(
         assert not failure
         accounts.append({target_of(scripted.peers.get_nowait())[1] for _ in range(count)})
     assert sorted(map(sorted, accounts[::2])) == [["a"], ["b"]]
+
+
+@pytest.mark.parametrize("client", [AgUi, AiSdk], ids=lambda one: one.__name__)
+async def test_a_changed_value_is_refused_while_calls_wait(
+    serve: Any, upstream: Any, upstream_port: int, client: type[Client]
+) -> None:
+    scripted = await upstream(play)
+    site, chat = serve(**settings(upstream_port, SEALED)), client("anthropic", is_lossy=False)
+    await converse(site, chat, 1)
+    chat.history = json.loads(re.sub(r"(sealed\.[^\"]{60}).", r"\1_", json.dumps(chat.history)))
+    problem = await (await site.ask(chat.url, chat.body())).problem()
+    assert problem["code"] == "invalid_request"
+    assert problem["detail"].startswith("`messages` is not valid: it was changed")
+    assert scripted.peers.qsize() == 1
