@@ -69,6 +69,7 @@ REST: Final = {
     "fuzz": "mutated streams",
     "asgi/test_ai_sdk_client.py": "chats of three versions under node",
     "asgi/test_tanstack_client.py": "hundreds of connections of a client under node",
+    "asgi/test_matrix.py": "a thousand requests",
     "asgi/test_chaos.py": "thousands of faults, in processes",
     "asgi/test_cluster_faults.py": "the same",
     "asgi/test_commit_orders.py": "tens of thousands of orders of signals",

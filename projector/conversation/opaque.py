@@ -57,6 +57,25 @@ class Carried(NamedTuple):
     """Whether the provider needs it. Otherwise its reasoning may be left out."""
 
 
+def is_sealed(value: str | None) -> bool:
+    """Return whether a client's encrypted reasoning is what this server has sealed."""
+    return value is not None and value.startswith(SEALED)
+
+
+def carried_in(entries: Iterable[Entry], param: str) -> list[Carried]:
+    """Return the sealed values in a conversation, which is the member `param` of a request.
+
+    Providers need reasoning of the turn that waits for the outputs of its calls, and go on without that of others.
+    """
+    found: list[Carried] = []
+    for entry in entries:
+        if isinstance(entry, Message) and entry.role == USER:
+            found = [one._replace(is_needed=False) for one in found]
+        elif isinstance(entry, Reasoning) and entry.encrypted is not None and is_sealed(entry.encrypted):
+            found.append(Carried(param, entry.encrypted, is_needed=True))
+    return found
+
+
 class OpaqueCollector:
     """Collects the opaque values of one response.
 
@@ -102,7 +121,7 @@ def with_opaque(entries: Iterable[Entry], kept: KeptCalls, place: Place) -> list
             continue
         one = kept.get(entry.id) if isinstance(entry, ToolCall) else None
         if isinstance(entry, Reasoning):
-            is_carried = is_carried or entry.opaque is not None
+            is_carried = is_carried or entry.opaque is not None or entry.encrypted is not None
         elif isinstance(entry, Message) and entry.role == USER:
             is_carried = False
         if one is not None and one.place == place and isinstance(entry, ToolCall):

@@ -128,6 +128,8 @@ class Reasoning(_Item):
     def __init__(self, item_id: str, output_index: int) -> None:
         super().__init__(item_id, output_index)
         self.encrypted: str | None = None
+        self.opaque: object = None
+        """What the provider wants back with the reasoning."""
         self._texts: Gathered[str] = Gathered()
         self._summaries: Gathered[str] = Gathered()
 
@@ -161,6 +163,8 @@ class Reasoning(_Item):
             item["content"] = [{"type": "reasoning_text", "text": text}]
         if self.encrypted is not None:
             item["encrypted_content"] = self.encrypted
+        if self.opaque is not None:
+            item["opaque"] = self.opaque
         return [*events, self._item_event("done", item)]
 
 

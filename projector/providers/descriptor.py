@@ -102,6 +102,10 @@ class PassthroughRoute(NamedTuple):
     headers: tuple[str, ...] = ()
     """Headers of the caller, in lower case, that go on unchanged to an upstream of this provider."""
 
+    def carried(self, body: Mapping[str, Any]) -> Iterable[Carried]:
+        """Return the sealed values in a caller's body."""
+        return () if self.state_reader is None else self.state_reader(body)
+
 
 class TokenCounting(NamedTuple):
     """The route that counts the tokens of a body of the passthrough route, before it is sent."""

@@ -67,6 +67,9 @@ CHANNELS: Final[Mapping[str, tuple[TextChannel, ...]]] = {
 ITEM_TYPE_MAX_CHARS: Final = 80
 """Maximum characters of an unknown item type in the counts."""
 
+ENCRYPTED_MEMBERS: Final = ("type", "id", "summary", "encrypted_content")
+"""Members with which encrypted reasoning goes back."""
+
 STATUSES: Final[frozenset[str]] = frozenset(get_args(ItemStatus))
 """Statuses of items; hosted tools report their progress in `tool.status` instead."""
 
@@ -114,7 +117,7 @@ def finish(state: StreamState, item: Item, raw: Mapping[str, object]) -> list[Fr
     sealed = None
     if state.run.keep_opaque is not None:
         call_id = item.call.call_id if item.call is not None else None
-        sealed = state.run.keep_opaque(item.type, call_id, raw.get("opaque"))
+        sealed = state.run.keep_opaque(item.type, call_id, _opaque(item.type, raw))
     output = item_members.emit(state, item, raw)
     if item.phase is None and (phase := phase_of(raw)) is not None:
         output += _emit_phase(item, phase)
@@ -122,7 +125,16 @@ def finish(state: StreamState, item: Item, raw: Mapping[str, object]) -> list[Fr
         output += finisher(state, item, raw)
     if sealed is not None:
         output.append(frames.reasoning_encrypted(item.slot, item.item_id, compose.own_words(sealed)))
+    elif item.type == "reasoning":
+        output += messages.encrypted_reasoning(state, item, raw)
     return output + close(state, item, raw, "completed")
+
+
+def _opaque(item_type: str, raw: Mapping[str, object]) -> object:
+    """Return what the provider wants back with an item: its `opaque`, or reasoning that it has encrypted."""
+    is_encrypted = item_type == "reasoning" and isinstance(raw.get("encrypted_content"), str)
+    own = {name: raw[name] for name in ENCRYPTED_MEMBERS if name in raw} if is_encrypted else None
+    return raw.get("opaque", own)
 
 
 def emit_whole(state: StreamState, raw: Mapping[str, object]) -> list[Frame]:

@@ -194,12 +194,17 @@ def finish_reasoning(state: StreamState, item: Item, raw: Mapping[str, object]) 
     """Emit summaries and texts that come only with the finished item, once (D30)."""
     output = SUMMARY.finish(state, item, _texts(read.mappings(raw, "summary"), "text"))
     output += REASONING.finish(state, item, _texts(read.mappings(raw, "content"), "text"))
-    encrypted = read.text_or_none(raw, "encrypted_content")
-    if encrypted is not None and state.policy.encrypted_reasoning:
-        stream = state.redactor.value_stream()  # no text: base64 is like anything now and then
-        cleaned = compose.joined(stream.feed(encrypted), stream.close())
-        output.append(frames.reasoning_encrypted(item.slot, item.item_id, cleaned.value))
     return output
+
+
+def encrypted_reasoning(state: StreamState, item: Item, raw: Mapping[str, object]) -> list[Frame]:
+    """Emit the encrypted content of a finished item of reasoning, if the policy shows it."""
+    encrypted = read.text_or_none(raw, "encrypted_content")
+    if encrypted is None or not state.policy.encrypted_reasoning:
+        return []
+    stream = state.redactor.value_stream()  # no text: base64 is like anything now and then
+    cleaned = compose.joined(stream.feed(encrypted), stream.close())
+    return [frames.reasoning_encrypted(item.slot, item.item_id, cleaned.value)]
 
 
 def cite(state: StreamState, item: Item, content_index: int, annotation: Mapping[str, object]) -> list[Frame]:

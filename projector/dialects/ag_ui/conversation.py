@@ -40,6 +40,7 @@ from projector.conversation.client_history import (
     is_withheld,
     without_lost_reasoning,
 )
+from projector.conversation.opaque import is_sealed
 from projector.dialects.ag_ui.tool_writer import INTERRUPT_PREFIX
 from projector.dialects.descriptor import DialectOptions
 
@@ -363,9 +364,9 @@ class _Reader:
 
     def reasoning(self, message: ReasoningMessage, _calls: list[ToolCall]) -> None:
         """Add encrypted reasoning with the summaries of the same item. Providers accept no other reasoning."""
-        if not self._settings.encrypted_reasoning:
-            return
         entries, encrypted = self._entries, message.encrypted_value
+        if not (self._settings.encrypted_reasoning or is_sealed(encrypted)):
+            return
         item_id = _metadata(message, "item_id") or message.id.partition(":")[0]
         if encrypted:
             entries.append(neutral.Reasoning(item_id, (), encrypted))

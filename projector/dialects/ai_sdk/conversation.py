@@ -42,6 +42,7 @@ from projector.conversation.client_history import (
     is_withheld,
     without_lost_reasoning,
 )
+from projector.conversation.opaque import is_sealed
 from projector.dialects.descriptor import DialectOptions
 
 TOOLS_MAX: Final = 128
@@ -356,8 +357,8 @@ def _step(parts: list[AssistantPart], answers: set[int], settings: ConversationS
     for part in parts:
         if isinstance(part, TextPart) and part.text:
             yield neutral.Message(neutral.ASSISTANT, part.text)
-        elif isinstance(part, ReasoningPart) and settings.encrypted_reasoning:
-            yield from _reasoning(part, summaries)
+        elif isinstance(part, ReasoningPart):
+            yield from _reasoning(part, summaries, settings)
         elif isinstance(part, ToolPart):
             if id(part) in answers:
                 yield from _approval_request(part, settings)
@@ -400,7 +401,9 @@ def _approval(part: ToolPart) -> neutral.Approval:
     return neutral.Approval(answer.id, answer.approved is True, answer.reason)
 
 
-def _reasoning(part: ReasoningPart, summaries: dict[str, list[str]]) -> Iterator[neutral.Entry]:
+def _reasoning(
+    part: ReasoningPart, summaries: dict[str, list[str]], settings: ConversationSettings
+) -> Iterator[neutral.Entry]:
     """Yield encrypted reasoning with the summaries of the same item: the last part of an item has it."""
     item_id = _metadata(part.provider_metadata, "item_id")
     if item_id is None:
@@ -408,7 +411,8 @@ def _reasoning(part: ReasoningPart, summaries: dict[str, list[str]]) -> Iterator
     texts = summaries.setdefault(item_id, [])
     if part.text and _metadata(part.provider_metadata, "kind") != "full":
         texts.append(part.text)
-    if encrypted := _metadata(part.provider_metadata, "encrypted_content"):
+    encrypted = _metadata(part.provider_metadata, "encrypted_content")
+    if encrypted is not None and (settings.encrypted_reasoning or is_sealed(encrypted)):
         yield neutral.Reasoning(item_id, tuple(texts), encrypted)
 
 

@@ -17,6 +17,7 @@ from projector.conversation.entries import (
     Image,
     Message,
     Part,
+    Reasoning,
     Refusal,
     Text,
     ToolCall,
@@ -25,7 +26,7 @@ from projector.conversation.entries import (
 )
 from projector.conversation.model_request import Body, UnsupportedRequestError
 from projector.conversation.written import Turns
-from projector.providers.openai_chat.returned_state import add_state
+from projector.providers.openai_chat.returned_state import add_state, state_of
 
 PROVIDER: Final = "openai_chat"
 """Row of `PROVIDERS`."""
@@ -48,6 +49,8 @@ class _Messages(Turns):
         self.all: list[Body] = []
         self._caller: Body | None = None
         """The message that further calls belong to."""
+        self._reasoning: list[object] = []
+        """Opaque values of the reasoning before the next call."""
         self._texts: list[str] = []
         """Texts of the model that stand between these calls and their outputs."""
         self._waiting = 0
@@ -61,6 +64,7 @@ class _Messages(Turns):
         self.end_calls()
         self.all.append(message)
         self._caller = message if is_assistant else None
+        self._reasoning = self._reasoning if is_assistant else []
 
     def end_calls(self) -> None:
         """Complete the message with the last calls."""
@@ -77,8 +81,9 @@ class _Messages(Turns):
         member, text = CALLS[entry.kind]
         call = {"id": entry.id, "type": member, member: {"name": entry.name, text: entry.input}}
         self._caller.setdefault("tool_calls", []).append(call)
-        if entry.opaque is not None and entry.opaque.provider == PROVIDER:
-            add_state(self._caller, call, entry.opaque.value)
+        own = entry.opaque.value if entry.opaque is not None and entry.opaque.provider == PROVIDER else None
+        add_state(self._caller, call, state_of(self._reasoning, own))
+        self._reasoning = []
         self._waiting += 1
 
     def output(self, entry: ToolOutput) -> None:
@@ -87,6 +92,11 @@ class _Messages(Turns):
         self._waiting -= 1
         if self._waiting <= 0:
             self.end_calls()
+
+    def reasoning(self, entry: Reasoning) -> None:
+        """Keep reasoning that goes back with the call after it; omit what another provider has encrypted."""
+        if entry.opaque is not None and entry.opaque.provider == PROVIDER:
+            self._reasoning.append(entry.opaque.value)
 
 
 def _question(content: Content) -> Body:

@@ -14,7 +14,7 @@ from projector.contracts import codec
 from projector.core import canonical as read
 from projector.providers.canonical_items import CALL_SHAPES, Annotation, Call, Event, Message, Reasoning
 from projector.providers.drops import Drops
-from projector.providers.openai_chat.returned_state import EXTRA
+from projector.providers.openai_chat.returned_state import EXTRA, SHOWN, returned_reasoning
 
 Item: TypeAlias = Message | Reasoning | Call
 
@@ -114,6 +114,7 @@ class ChatOutput:
         self._waiting_citations: list[Annotation] = []
         self._returned: dict[str, list[str]] = {}
         """Member of a message -> reasoning that goes back in it."""
+        self._has_reasoning = self._is_returned = False
 
     @property
     def is_empty(self) -> bool:
@@ -162,6 +163,11 @@ class ChatOutput:
         if item is None:
             return []
         del self._open[item.output_index]
+        if self._returned:
+            item.opaque = returned_reasoning(
+                {name: codec.scrub("".join(text)) for name, text in self._returned.items()}
+            )
+            self._returned, self._is_returned = {}, True
         return item.done("completed")
 
     def empty_reasoning(self) -> list[Event]:
@@ -235,6 +241,8 @@ class ChatOutput:
         first = next((call for call in self._calls.all if call.is_announced), None)
         if first is not None:
             first.opaque |= {name: codec.scrub("".join(texts)) for name, texts in self._returned.items()}
+            if self._has_reasoning and not self._returned and not self._is_returned:
+                first.opaque[SHOWN] = None
         cut_off = self._current if status != "completed" else None
         for item in self._open.values():
             if item is not cut_off:
@@ -264,6 +272,7 @@ class ChatOutput:
         item = self._reasoning
         if item is None:
             item = self._reasoning = Reasoning(*self._next_id("rs"))
+            self._has_reasoning = True
             self._open[item.output_index] = item
             events.append(item.added())
         self._current = item

@@ -25,6 +25,7 @@ PROVIDER: Final = Provider(
         "responses",
         body_writer=lazy("projector.providers.openai_responses.sealed_items:forwarded_body"),
         request_reader=lazy("projector.providers.openai_responses.responses_request:read_request"),
+        state_writer=lazy("projector.providers.openai_responses.sealed_items:with_state"),
         state_reader=lazy("projector.providers.openai_responses.sealed_items:carried_state"),
     ),
     demo={

@@ -101,8 +101,11 @@ def _approval(answer: Approval) -> Body:
 
 
 def _reasoning(reasoning: Reasoning) -> Body:
+    """Return reasoning: as it came, if it is kept."""
+    if reasoning.opaque is not None and isinstance(reasoning.opaque.value, dict):
+        return dict(reasoning.opaque.value)
     summary = [{"type": "summary_text", "text": text} for text in reasoning.summary]
-    item = {"type": "reasoning", "id": reasoning.id, "summary": summary}
+    item: Body = {"type": "reasoning", **({"id": reasoning.id} if reasoning.id else {}), "summary": summary}
     return {**item, "encrypted_content": reasoning.encrypted} if reasoning.encrypted else item
 
 

@@ -10,15 +10,21 @@ from projector.conversation.request_members import Member, Members
 
 LOGPROBS: Final = "message.output_text.logprobs"
 
+ENCRYPTED_REASONING: Final = "reasoning.encrypted_content"
+
 FORMATS: Final = frozenset({"text", "json_object", "json_schema"})
 
 
 def _logprobs(body: Given, name: str) -> object:
-    """Return whether `include` asks for probabilities. The rest of what it can ask for is of this API only."""
+    """Return whether `include` asks for probabilities. The rest of what it can ask for is of this API only.
+
+    Encrypted reasoning is how a client offers to carry what the provider wants back. Other providers have that kept or
+    sealed without being asked, so nothing is missing in their answers.
+    """
     for at, one in enumerate(body.values(name)):
-        if one != LOGPROBS:
+        if one not in (LOGPROBS, ENCRYPTED_REASONING):
             body.refuse(f"{name}[{at}]", f"has a value that {NOT_SUPPORTED}")
-    return True if body.values(name) else None
+    return True if LOGPROBS in body.values(name) else None
 
 
 def _format(text: Given, name: str) -> object:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from projector.conversation.given_members import Given
 from projector.conversation.model_request import Body, ModelRequest
 from projector.conversation.request_members import read_parameters, write_parameters
 from projector.providers.openai_responses.response_input import read_input
 from projector.providers.openai_responses.response_items import items_of
-from projector.providers.openai_responses.response_members import DEFAULTS, MEMBERS, READ_ELSEWHERE
-
-ENCRYPTED_REASONING: Final = "reasoning.encrypted_content"
+from projector.providers.openai_responses.response_members import (
+    DEFAULTS,
+    ENCRYPTED_REASONING,
+    MEMBERS,
+    READ_ELSEWHERE,
+)
 
 
 def write_request(request: ModelRequest, _profile: object = None) -> Body:

@@ -1,13 +1,20 @@
-"""Reasoning of other providers in a caller's own Responses request: the caller has it sealed in `encrypted_content`."""
+"""Reasoning in a caller's own Responses request.
+
+The caller has it sealed in `encrypted_content`, or the server has kept it with the call that followed. An upstream of
+this API gets what it has encrypted itself.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
-from projector.conversation.entries import USER
+from projector.conversation.entries import ASSISTANT, USER
 from projector.conversation.model_request import Body
-from projector.conversation.opaque import SEALED, Carried
+from projector.conversation.opaque import SEALED, Carried, KeptCalls
+
+_REASONING: Final = "reasoning"
+_CALLS: Final = frozenset({"function_call", "custom_tool_call"})
 
 
 def carried_state(body: Mapping[str, Any]) -> Iterator[Carried]:
@@ -23,19 +30,58 @@ def carried_state(body: Mapping[str, Any]) -> Iterator[Carried]:
             yield Carried(f"input[{at}].encrypted_content", sealed, at > last)
 
 
+def with_state(body: Mapping[str, Any], kept: KeptCalls) -> Mapping[str, Any]:
+    """Return a caller's body with the reasoning that the provider has encrypted.
+
+    What was kept with a call is added, unless the caller sent some, in place of the reasoning that the caller was
+    shown. It is at the start of what precedes the call, as it was in the response.
+    """
+    given = body.get("input")
+    if not isinstance(given, list):
+        return body
+    items: list[object] = []
+    start, is_carried = 0, False
+    for one in given:
+        carried = kept.get(_sealed(one) or "")
+        item = one if carried is None else carried.own
+        call = kept.get(str(item["call_id"])) if _type(item) in _CALLS and "call_id" in item else None
+        if call is not None and call.before and not is_carried:
+            items[start:] = [*call.before, *(other for other in items[start:] if _type(other) != _REASONING)]
+        items.append(item)
+        if _type(item) == _REASONING:
+            is_carried = is_carried or "encrypted_content" in item
+        elif _type(item) != "message" or item.get("role") != ASSISTANT:
+            start, is_carried = len(items), False
+    return {**body, "input": items}
+
+
 def forwarded_body(body: Mapping[str, Any], _profile: object) -> Body:
-    """Return the caller's body without reasoning that an upstream of this API did not make, and could not read."""
+    """Return the caller's body without reasoning that the upstream could not read.
+
+    Another provider has made it, or it is not encrypted in a conversation that the upstream does not store.
+    """
     items = body.get("input")
-    if not isinstance(items, list) or all(_sealed(item) is None for item in items):
+    if not isinstance(items, list):
         return dict(body)
-    return {**body, "input": [item for item in items if _sealed(item) is None]}
+    is_stored = body.get("store") is not False
+    return {**body, "input": [item for item in items if _is_readable(item, is_stored=is_stored)]}
 
 
-def _begins_turn(item: object) -> bool:
-    return isinstance(item, dict) and item.get("type", "message") == "message" and item.get("role") == USER
+def _is_readable(item: Any, *, is_stored: bool) -> bool:
+    if _type(item) != _REASONING:
+        return True
+    return _sealed(item) is None and (is_stored or bool(item.get("encrypted_content")))
 
 
-def _sealed(item: object) -> str | None:
+def _type(item: Any) -> object:
+    return item.get("type", "message") if isinstance(item, dict) else None
+
+
+def _begins_turn(item: Any) -> bool:
+    return _type(item) == "message" and item.get("role") == USER
+
+
+def _sealed(item: Any) -> str | None:
     """Return the sealed value in an item of reasoning."""
-    value = item.get("encrypted_content") if isinstance(item, dict) and item.get("type") == "reasoning" else None
+    value = item.get("encrypted_content") if _type(item) == _REASONING else None
     return value if isinstance(value, str) and value.startswith(SEALED) else None

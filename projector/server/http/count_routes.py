@@ -82,7 +82,7 @@ class CountRoute:
 
     async def _count(self, received: Received, receive: Receive) -> Mapping[str, Any]:
         """Return the answer; raise `ClientLeftError` if the client disconnects before it is there."""
-        received = with_carried_state(received, self._row, self._site.sealer)
+        received = with_carried_state(received, self._row.carried(received.body), self._site.sealer)
         binding = self._passthrough.binding(received.body.get("model"))
         check_models(received.body, binding, received.grant)
         targets = binding.targets.in_order()

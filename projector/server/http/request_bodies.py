@@ -85,21 +85,14 @@ class ReadConversation(Protocol):
         """Raise `InputRefusedError` if there is nothing to answer."""
 
 
-def conversation_body(
-    read: ReadConversation,
-    binding: AgentBinding,
-    previous_response_id: str | None = None,
-    target: Target | None = None,
-    *,
-    kept: KeptCalls = NOTHING_KEPT,
-) -> Body:
-    """Return the body for a conversation that the client holds.
+def client_part(read: ReadConversation, binding: AgentBinding, previous_response_id: str | None = None) -> ClientPart:
+    """Return the client's part of a request with a conversation that the client holds.
 
     The client may also provide tools that the agent allows. `previous_response_id` is the response that requested the
     approvals in this request, if there are any.
 
     Raises:
-        Problem: agent or provider do not support the request.
+        Problem: the agent does not support the request, or there is nothing to answer.
     """
     agent = binding.settings
     settings = ConversationSettings(agent.policy.encrypted_reasoning, agent.trust_client_approvals)
@@ -109,6 +102,18 @@ def conversation_body(
         raise problem("invalid_request", str(error)) from None
     for name in sorted(part_params(client.entries) - agent.allowed_params):
         raise _not_allowed(name, "messages")
+    return client
+
+
+def conversation_body(
+    client: ClientPart,
+    binding: AgentBinding,
+    previous_response_id: str | None = None,
+    target: Target | None = None,
+    *,
+    kept: KeptCalls = NOTHING_KEPT,
+) -> Body:
+    """Return the body for a conversation that the client holds; raise `Problem` if the provider does not support it."""
     return _write(
         binding,
         target,
@@ -116,7 +121,6 @@ def conversation_body(
         input=client.entries,
         client_tools=client.tools,
         previous_response_id=previous_response_id,
-        encrypted_reasoning=settings.encrypted_reasoning,
     )
 
 
@@ -144,9 +148,17 @@ def passthrough_body(
 
 
 def target_body(
-    body: Mapping[str, Any], route: PassthroughRoute, target: Target, api: str, kept: KeptCalls = NOTHING_KEPT
+    body: Mapping[str, Any],
+    route: PassthroughRoute,
+    target: Target,
+    api: str,
+    kept: KeptCalls = NOTHING_KEPT,
+    *,
+    encrypted_reasoning: bool = False,
 ) -> Body:
     """Return a caller's body for a target, which may have another API than the route, `api`.
+
+    `encrypted_reasoning` is whether a target with another API is asked for it.
 
     Raises:
         Problem: the target or the response cannot express the request; its `param` is the member.
@@ -160,7 +172,7 @@ def target_body(
             valid = {one: call for one, call in kept.items() if call.place == target.place}
             own = body if route.state_writer is None or not valid else route.state_writer(body, valid)
             return route.body_writer(own, profile)
-        request = route.request_reader(body)
+        request = replace(route.request_reader(body), encrypted_reasoning=encrypted_reasoning)
         if kept and not isinstance(request.input, str):
             request = replace(request, input=with_opaque(request.input, kept, target.place))
         return PROVIDERS[provider.api].request_writer(request, profile)
@@ -219,7 +231,12 @@ def _write(binding: AgentBinding, target: Target | None, *, kept: KeptCalls, **m
     if kept and not isinstance(members["input"], str):
         members["input"] = with_opaque(members["input"], kept, target.place)
     request = ModelRequest(
-        model=target.model or "", instructions=agent.instructions, tools=agent.tools, body=agent.parameters, **members
+        model=target.model or "",
+        instructions=agent.instructions,
+        tools=agent.tools,
+        body=agent.parameters,
+        encrypted_reasoning=agent.policy.encrypted_reasoning,
+        **members,
     )
     try:
         return PROVIDERS[provider.api].request_writer(request, profile_of(provider.api, provider.profile))

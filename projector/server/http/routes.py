@@ -13,6 +13,7 @@ from starlette.routing import Route
 
 from projector.contracts.limits import ID_MAX_CHARS
 from projector.conversation.client_history import InputRefusedError
+from projector.conversation.opaque import carried_in
 from projector.dialects.ag_ui import conversation as ag_ui_conversation
 from projector.dialects.ai_sdk import conversation as ai_sdk_conversation
 from projector.dialects.descriptor import DialectOptions
@@ -37,6 +38,7 @@ from projector.server.http.problems import problem, request_id, unknown_agent_of
 from projector.server.http.request_bodies import (
     agent_body,
     check_models,
+    client_part,
     conversation_body,
     passthrough_body,
     references,
@@ -206,13 +208,9 @@ class StreamRoutes:
         except InputRefusedError as error:
             raise problem("invalid_request", str(error)) from None
         previous = self._approval_response(binding, approved, received.caller, "resume")
-        body_of = partial(
-            conversation_body,
-            partial(ag_ui_conversation.conversation, run),
-            binding,
-            previous,
-            kept=received.kept,
-        )
+        client = client_part(partial(ag_ui_conversation.conversation, run), binding, previous)
+        received = with_carried_state(received, carried_in(client.entries, "messages"), self._site.sealer)
+        body_of = partial(conversation_body, client, binding, previous, kept=received.kept)
         call = ProviderCall(binding, body_of, name, run.thread_id, options=ag_ui_conversation.dialect_options(run))
         return provider_session(self._site, received, call)
 
@@ -228,13 +226,9 @@ class StreamRoutes:
             raise problem("invalid_request", str(error)) from None
         approved = ai_sdk_conversation.approvals(chat)
         previous = self._approval_response(binding, approved, received.caller, "messages")
-        body_of = partial(
-            conversation_body,
-            partial(ai_sdk_conversation.conversation, chat),
-            binding,
-            previous,
-            kept=received.kept,
-        )
+        client = client_part(partial(ai_sdk_conversation.conversation, chat), binding, previous)
+        received = with_carried_state(received, carried_in(client.entries, "messages"), self._site.sealer)
+        body_of = partial(conversation_body, client, binding, previous, kept=received.kept)
         call = ProviderCall(binding, body_of, name, chat.id, options=ai_sdk_conversation.dialect_options(chat))
         return provider_session(self._site, received, call)
 
@@ -257,7 +251,7 @@ class StreamRoutes:
         Without `"stream": true` the response is JSON, if the dialect has one.
         """
         binding = passthrough.binding(received.body.get("model"))
-        received = with_carried_state(received, route, self._site.sealer)
+        received = with_carried_state(received, route.carried(received.body), self._site.sealer)
         check_models(received.body, binding, received.grant)
         body = passthrough_body(received.body, binding, required=route.required)
         conversation_id = _conversation_id(body)
@@ -277,7 +271,8 @@ class StreamRoutes:
 
         def body_of(target: Target) -> Mapping[str, object]:
             sent = passthrough_body(received.body, binding, required=route.required, target=target)
-            return target_body(sent, route, target, passthrough.api, received.kept)
+            shows = binding.redactor.policy.encrypted_reasoning
+            return target_body(sent, route, target, passthrough.api, received.kept, encrypted_reasoning=shows)
 
         call = ProviderCall(binding, body_of, conversation_id=conversation_id, is_stream=is_stream, options=options)
         session = provider_session(self._site, received, call)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -17,10 +17,9 @@ from starlette.datastructures import QueryParams
 from starlette.types import Receive, Scope, Send
 
 from projector import StreamContext
-from projector.conversation.opaque import NOTHING_KEPT, KeptCalls, OpaqueCollector, Place
+from projector.conversation.opaque import NOTHING_KEPT, Carried, KeptCalls, OpaqueCollector, Place
 from projector.dialects import DIALECTS
 from projector.dialects.descriptor import DialectOptions
-from projector.providers.descriptor import PassthroughRoute
 from projector.server.catalog import AgentBinding, chosen_dialect
 from projector.server.control.rate_limits import Admission
 from projector.server.control.rights import Grant
@@ -70,12 +69,10 @@ class Received(NamedTuple):
         return replace(options or _DEFAULTS, **given) if given else options or _DEFAULTS
 
 
-def with_carried_state(received: Received, route: PassthroughRoute, sealer: StateSealer) -> Received:
+def with_carried_state(received: Received, carried: Iterable[Carried], sealer: StateSealer) -> Received:
     """Return a request with what its body carries sealed; raise `Problem` if that cannot be opened."""
-    if route.state_reader is None:
-        return received
-    carried = sealer.opened(received.caller, route.state_reader(received.body))
-    return received._replace(kept={**received.kept, **carried}) if carried else received
+    opened = sealer.opened(received.caller, carried)
+    return received._replace(kept={**received.kept, **opened}) if opened else received
 
 
 NameOf: TypeAlias = Callable[[StoredStream], StreamName]
