@@ -6,6 +6,7 @@ Keys of a stream, after the prefix: `log:ID` (see `redis_entries`), `head:ID`, `
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
@@ -152,7 +153,15 @@ class RedisStore(RedisValues):
                 self._written.pop(stream_id, None)
         return refused
 
-    async def seal(self, stream_id: str, *, first: int = 0, frames: Sequence[bytes] = (), reason: str = "") -> bool:
+    async def seal(
+        self,
+        stream_id: str,
+        *,
+        first: int = 0,
+        frames: Sequence[bytes] = (),
+        reason: str = "",
+        ending: bytes = b"",
+    ) -> bool:
         """See `Store`."""
         written = self._written.pop(stream_id, None)
         if frames:
@@ -161,14 +170,18 @@ class RedisStore(RedisValues):
             if isinstance(known, str):
                 return False
             if first != known.last + 1:
-                frames, reason = (), INTERRUPTED
-        seal = Seal(reason, self._now_ms())
+                frames, reason, ending = (), INTERRUPTED, b""
+        seal = Seal(reason, self._now_ms(), ending)
         (answer,) = await self._connection.run_all([seal_entry(self._log(stream_id), first, frames, seal)])
         if _refusal(answer) is not None:
             return False
         kept_ms = ttl_ms(self._limits.retention_s)
         owner = written.owner if written is not None else (await self._read_head(stream_id))[0]
-        sized = [] if written is None else [self._index.sized(stream_id, owner, written.size + sum(map(len, frames)))]
+        sized = (
+            []
+            if written is None
+            else [self._index.sized(stream_id, owner, written.size + len(ending) + sum(map(len, frames)))]
+        )
         names = (self._log(stream_id), self._head(stream_id), self._state(stream_id))
         await self._connection.run_all(
             [
@@ -247,6 +260,11 @@ class RedisStore(RedisValues):
             cancel is not None,
             self._unread_ms(read),
         )
+
+    async def recent(self, count: int, owner: str | None = None) -> Sequence[StreamStatus]:
+        """See `Store`."""
+        found = await asyncio.gather(*map(self.find, await self._index.recent(count, owner)))
+        return [status for status in found if status is not None]
 
     async def delete(self, stream_id: str) -> None:
         """See `Store`."""
