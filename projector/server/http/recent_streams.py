@@ -102,7 +102,7 @@ class RecentStreams:
         if isinstance(provider.upstream, DemoUpstream) and (sent := provider.upstream.sent.get(stream_id)):
             finder = finder_for(settings.policy, secrets_of(site.settings))
             return lambda: record(provider.api, b"\n".join(sent), finder, input_format="ndjson").data
-        if settings.record is None:
+        if settings.record is None or not self._is_for_operators:  # it has reasoning and errors that callers never see
             return None
         folder, stem = settings.record.folder / inputs_of(provider.api), f"{name}.{match[1]}"
         return partial(_joined, folder, stem) if (folder / f"{stem}.ndjson").exists() else None

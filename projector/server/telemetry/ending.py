@@ -35,6 +35,7 @@ def line_of(stats: StreamStats) -> dict[str, object]:
         "reason": stats.reason,
         "duration_s": round(stats.duration_s, 3),
         "first_byte_s": None if stats.first_byte_s is None else round(stats.first_byte_s, 3),
+        "first_token_s": None if stats.first_token_s is None else round(stats.first_token_s, 3),
         "overhead_s": round(stats.overhead_s, 6),
         "events": stats.terminal.get("event_id"),
         "heartbeats": stats.heartbeats,
