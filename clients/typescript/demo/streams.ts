@@ -157,6 +157,7 @@ async function poll(): Promise<void> {
     const answer = (await response.json()) as { streams: Stream[]; has_demo: boolean };
     streams = answer.streams;
     byId("demo").hidden = !answer.has_demo;
+    byId("key-row").hidden = true;
     draw();
     show();
   } catch (error) {
