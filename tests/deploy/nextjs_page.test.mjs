@@ -143,6 +143,9 @@ test("an approval is asked for, and answered with the response that waits", asyn
   call.end();
   await shows("Two seats are booked.");
   await complete();
+  const asked = page.getByRole("group", { name: "book_seats: asked for approval" });
+  await asked.getByText("on bookings").click(); // it has gone on, so the card is closed
+  assert.deepEqual([await asked.locator("mark").innerText(), (await asked.innerText()).includes("<redacted>")], ["withheld", false]);
   assert.equal(await button("Approve").count(), 0);
 });
 
