@@ -29,6 +29,7 @@ from projector.server.http.error_responses import respond, response_status
 from projector.server.http.hosts import HostCheck, TrustedProxies
 from projector.server.http.model_routes import NotServed
 from projector.server.http.problems import Problem
+from projector.server.http.recent_streams import RecentStreams
 from projector.server.http.routes import routes
 from projector.server.http.site import Site
 from projector.server.kept_calls import CallKeeper
@@ -220,7 +221,9 @@ def _build(settings: Settings, shared: Shared, *, is_first: bool) -> Starlette:
     app.state.logs = shared.logs
     app.state.metrics = shared.metrics
     app.state.openapi = cache(partial(_openapi, app, shared.extensions))
-    app.state.admin = admin_app(app.state)
+    is_shown = settings.admin is not None and settings.admin.streams
+    recent = RecentStreams(catalog, is_for_operators=True)
+    app.state.admin = admin_app(app.state, recent.routes() if is_shown else ())
     return app
 
 

@@ -1,8 +1,9 @@
 """Encryption of what a store keeps: AES-256-GCM, with a key for each stream and each kind of value.
 
-Encrypted are frames, the `meta` of heads, and values; not IDs, owners, the keys of values, budgets, sizes and times.
-What is encrypted is bound to its place: a frame to its stream and number, a head to all its members, a value to its
-kind and key. A store that moves, swaps or alters any of it is noticed; one that leaves out the newest is not.
+Encrypted are frames, the `meta` of heads, endings, and values; not IDs, owners, the keys of values, budgets, sizes and
+times. What is encrypted is bound to its place: a frame to its stream and number, a head to all its members, an ending
+to its stream, a value to its kind and key. A store that moves, swaps or alters any of it is noticed; one that leaves
+out the newest is not.
 
 Each ciphertext is a version, the first bytes of a hash of its key, a nonce, and the result of AES-GCM. The keys of
 streams are derived from the configured key: a nonce is random, and 2^32 of them per key are safe.
@@ -28,6 +29,7 @@ from projector.store.protocol import (
     Page,
     Refusal,
     Renewal,
+    Seal,
     Store,
     StoreUnavailableError,
     StreamHead,
@@ -41,6 +43,8 @@ _NONCE_BYTES: Final = 12
 _PREFIX_BYTES: Final = len(_VERSION) + _ID_BYTES + _NONCE_BYTES
 OVERHEAD_BYTES: Final = _PREFIX_BYTES + 16
 """By how much a ciphertext is longer."""
+_ENDING: Final = b"ending"
+"""Place of the ending of a stream, which no number of a frame equals."""
 _CIPHERS_MAX: Final = 4_096
 """Derived keys that are kept; about 1 KB each."""
 
@@ -117,16 +121,27 @@ class EncryptedStore:
             [one._replace(frames=self._encrypt(one.stream_id, one.first, one.frames)) for one in batches]
         )
 
-    async def seal(self, stream_id: str, *, first: int = 0, frames: Sequence[bytes] = (), reason: str = "") -> bool:
+    async def seal(
+        self,
+        stream_id: str,
+        *,
+        first: int = 0,
+        frames: Sequence[bytes] = (),
+        reason: str = "",
+        ending: bytes = b"",
+    ) -> bool:
         """See `Store`."""
         encrypted = self._encrypt(stream_id, first, frames)
-        return await self._inner.seal(stream_id, first=first, frames=encrypted, reason=reason)
+        if ending:
+            (ending,) = self._keys.encrypt(_stream(stream_id), [_ENDING], [ending])
+        return await self._inner.seal(stream_id, first=first, frames=encrypted, reason=reason, ending=ending)
 
     async def read(self, stream_id: str, after: int, max_bytes: int) -> Page:
         """See `Store`."""
         page = await self._inner.read(stream_id, after, max_bytes)
         places = _places(page.first, len(page.frames))
-        return page._replace(frames=self._keys.decrypt(_stream(stream_id), places, page.frames))
+        frames = self._keys.decrypt(_stream(stream_id), places, page.frames)
+        return page._replace(frames=frames, seal=self._seal(stream_id, page.seal))
 
     async def wait(self, stream_id: str, after: int, timeout_s: float) -> None:
         """See `Store`."""
@@ -135,10 +150,11 @@ class EncryptedStore:
     async def find(self, stream_id: str) -> StreamStatus | None:
         """See `Store`."""
         status = await self._inner.find(stream_id)
-        if status is None:
-            return None
-        (meta,) = self._keys.decrypt(_stream(stream_id), [_head_place(status.head)], [status.head.meta])
-        return status._replace(head=status.head._replace(meta=meta))
+        return None if status is None else self._status(status)
+
+    async def recent(self, count: int, owner: str | None = None) -> Sequence[StreamStatus]:
+        """See `Store`."""
+        return [self._status(status) for status in await self._inner.recent(count, owner)]
 
     async def delete(self, stream_id: str) -> None:
         """See `Store`."""
@@ -215,6 +231,17 @@ class EncryptedStore:
 
     def _encrypt(self, stream_id: str, first: int, frames: Sequence[bytes]) -> list[bytes]:
         return self._keys.encrypt(_stream(stream_id), _places(first, len(frames)), frames)
+
+    def _status(self, status: StreamStatus) -> StreamStatus:
+        head = status.head
+        (meta,) = self._keys.decrypt(_stream(head.stream_id), [_head_place(head)], [head.meta])
+        return status._replace(head=head._replace(meta=meta), seal=self._seal(head.stream_id, status.seal))
+
+    def _seal(self, stream_id: str, seal: Seal | None) -> Seal | None:
+        if seal is None or not seal.ending:
+            return seal
+        (ending,) = self._keys.decrypt(_stream(stream_id), [_ENDING], [seal.ending])
+        return seal._replace(ending=ending)
 
     def _closed(self, kind: str, key: str, value: bytes) -> bytes:
         return self._keys.encrypt(f"value/{kind}", [key.encode()], [value])[0]

@@ -7,6 +7,7 @@ import time
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from typing import Final
 
 from projector.store.budgets import Budgets, MemoryBudgets
@@ -148,20 +149,32 @@ class MemoryStore(MemoryValues):
         """Return why a log is not written by this process any more."""
         return "sealed" if stream_id in self._open or stream_id in self._sealed else "unknown"
 
-    async def seal(self, stream_id: str, *, first: int = 0, frames: Sequence[bytes] = (), reason: str = "") -> bool:
+    async def seal(
+        self,
+        stream_id: str,
+        *,
+        first: int = 0,
+        frames: Sequence[bytes] = (),
+        reason: str = "",
+        ending: bytes = b"",
+    ) -> bool:
         """See `Store`."""
-        return self.seal_now(stream_id, first, frames, reason)
+        return self.seal_now(stream_id, first, frames, reason, ending)
 
-    def seal_now(self, stream_id: str, first: int = 0, frames: Sequence[bytes] = (), reason: str = "") -> bool:
+    def seal_now(
+        self, stream_id: str, first: int = 0, frames: Sequence[bytes] = (), reason: str = "", ending: bytes = b""
+    ) -> bool:
         """Do what `seal` does."""
         log = self._open.get(stream_id)
         if log is None:
             return False
         if frames and first != log.last + 1:
-            frames, reason = (), INTERRUPTED
+            frames, reason, ending = (), INTERRUPTED, b""
         if frames:
             self._extend(log, frames)
-        self._close(log, reason)
+        log.size += len(ending)
+        self._add(log.head.owner, len(ending))
+        self._close(log, reason, ending)
         return True
 
     async def read(self, stream_id: str, after: int, max_bytes: int) -> Page:
@@ -199,8 +212,16 @@ class MemoryStore(MemoryValues):
     async def find(self, stream_id: str) -> StreamStatus | None:
         """See `Store`."""
         log = self._get(stream_id)
-        if log is None:
-            return None
+        return None if log is None else self._status(log)
+
+    async def recent(self, count: int, owner: str | None = None) -> Sequence[StreamStatus]:
+        """See `Store`."""
+        self._sweep()
+        logs = chain(reversed(self._open.values()), reversed(self._sealed.values()))
+        found = islice((log for log in logs if owner is None or log.head.owner == owner), count)
+        return [self._status(log) for log in [*found]]
+
+    def _status(self, log: _Log) -> StreamStatus:
         self._check_lease(log)
         unread_ms = int(1000 * (self._clock() - log.read_s))
         first, is_leased = log.trimmed + 1, log.seal is None
@@ -311,8 +332,8 @@ class MemoryStore(MemoryValues):
             self._drop(found)
         return found is not None
 
-    def _close(self, log: _Log, reason: str) -> None:
-        log.seal = Seal(reason, int(1000 * self._wall_clock()))
+    def _close(self, log: _Log, reason: str, ending: bytes = b"") -> None:
+        log.seal = Seal(reason, int(1000 * self._wall_clock()), ending)
         log.sealed_s = self._clock()
         del self._open[log.head.stream_id]
         self._sealed[log.head.stream_id] = log

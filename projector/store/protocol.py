@@ -107,6 +107,8 @@ class Seal(NamedTuple):
     """Empty if its producer closed it: its last frames are in the log. Otherwise a code, `INTERRUPTED` by default, and
     readers compute closers and terminal from the frames."""
     at_ms: int
+    ending: bytes = b""
+    """JSON of the server about the end, opaque here; empty if the stream was interrupted."""
 
 
 class Page(NamedTuple):
@@ -172,7 +174,15 @@ class Store(Protocol):
         each batch may have been appended or not: appending the last batch of a stream again does nothing if it was.
         """
 
-    async def seal(self, stream_id: str, *, first: int = 0, frames: Sequence[bytes] = (), reason: str = "") -> bool:
+    async def seal(
+        self,
+        stream_id: str,
+        *,
+        first: int = 0,
+        frames: Sequence[bytes] = (),
+        reason: str = "",
+        ending: bytes = b"",
+    ) -> bool:
         """Append the last frames and close the log in one step; return whether this call closed it.
 
         Frames that do not follow the last one are left out, and the reason is then `INTERRUPTED`: readers end the
@@ -197,6 +207,12 @@ class Store(Protocol):
 
     async def find(self, stream_id: str) -> StreamStatus | None:
         """Return the state of a stream. A log with a lapsed lease is sealed first, as by `read`."""
+
+    async def recent(self, count: int, owner: str | None = None) -> Sequence[StreamStatus]:
+        """Return the states of at most `count` streams, of one owner or of all: those that run, then those sealed last.
+
+        The cost depends on `count`, and at most on the number of the streams that are kept.
+        """
 
     async def delete(self, stream_id: str) -> None:
         """Remove a log. Idempotent; its producer's next batch is refused as `unknown`."""

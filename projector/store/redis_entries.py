@@ -3,7 +3,7 @@
 - The first entry, `0-1`, marks the beginning and has no frames.
 - An entry with frames has the number of its last frame as its ID, and the fields `n`, their number, and `f`.
 - The seal has the highest ID that exists: Redis then refuses every further entry of any caller. It has the fields `a`,
-  the number of its first frame, `n`, `f`, `r`, the reason, and `t`, the time in milliseconds.
+  the number of its first frame, `n`, `f`, `r`, the reason, `t`, the time in milliseconds, and `e`, the ending.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def batch_entry(key: str, batch: Batch, packed: bytes) -> Command:
 
 def seal_entry(key: str, first: int, frames: Sequence[bytes], seal: Seal) -> Command:
     """Return the command that closes a log."""
-    fields = ("a", first, "n", len(frames), "f", pack(frames), "r", seal.reason, "t", seal.at_ms)
+    fields = ("a", first, "n", len(frames), "f", pack(frames), "r", seal.reason, "t", seal.at_ms, "e", seal.ending)
     return ("XADD", key, "NOMKSTREAM", END, *fields)
 
 
@@ -81,7 +81,8 @@ def is_seal(entry: RawEntry) -> bool:
 
 def seal_of(entry: RawEntry) -> Seal:
     """Return the seal of its entry."""
-    return Seal(entry[1][b"r"].decode(), int(entry[1][b"t"]))
+    fields = entry[1]
+    return Seal(fields[b"r"].decode(), int(fields[b"t"]), fields.get(b"e", b""))
 
 
 def ends(newest: Sequence[RawEntry]) -> tuple[int, Seal | None]:

@@ -93,6 +93,11 @@ class Index:
             ("PEXPIRE", self._done(owner), ttl_ms(self._limits.retention_s)),
         ]
 
+    async def recent(self, count: int, owner: str | None) -> list[str]:
+        """Return the IDs of the streams that expire last: those that run, which expire hours later, come first."""
+        key = self._all if owner is None else self._owned(owner)
+        return [one.decode() for one in await self._connection.run("ZRANGE", key, 0, count - 1, "REV")]
+
     def sized(self, stream_id: str, owner: str, size: int) -> Command:
         """Return the command that records the size of a log."""
         return ("HSET", self._sizes, stream_id, f"{size} {owner}")

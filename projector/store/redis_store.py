@@ -157,7 +157,15 @@ class RedisStore(RedisValues):
         self._forget(refused)
         return {**refused, **await self.append(moved)} if moved else refused
 
-    async def seal(self, stream_id: str, *, first: int = 0, frames: Sequence[bytes] = (), reason: str = "") -> bool:
+    async def seal(
+        self,
+        stream_id: str,
+        *,
+        first: int = 0,
+        frames: Sequence[bytes] = (),
+        reason: str = "",
+        ending: bytes = b"",
+    ) -> bool:
         """See `Store`."""
         written = self._written.get(stream_id)
         if frames:
@@ -166,18 +174,22 @@ class RedisStore(RedisValues):
                 self._written.pop(stream_id, None)
                 return False
             if first != known.last + 1:
-                frames, reason = (), INTERRUPTED
-        seal = Seal(reason, self._now_ms())
+                frames, reason, ending = (), INTERRUPTED, b""
+        seal = Seal(reason, self._now_ms(), ending)
         entry = seal_entry(self._log(stream_id), first, frames, seal)
         (answer,) = await self._connection.run_all([entry], follow=not frames)
         if isinstance(answer, MovedError) and frames:
-            return await self.seal(stream_id, first=first, frames=frames, reason=reason)
+            return await self.seal(stream_id, first=first, frames=frames, reason=reason, ending=ending)
         self._written.pop(stream_id, None)
         if _refusal(answer) is not None:
             return False
         kept_ms = ttl_ms(self._limits.retention_s)
         owner = written.owner if written is not None else (await self._read_head(stream_id))[0]
-        sized = [] if written is None else [self._index.sized(stream_id, owner, written.size + sum(map(len, frames)))]
+        sized = (
+            []
+            if written is None
+            else [self._index.sized(stream_id, owner, written.size + len(ending) + sum(map(len, frames)))]
+        )
         names = (self._log(stream_id), self._head(stream_id), self._state(stream_id))
         await self._connection.run_all(
             [*(("PEXPIRE", name, kept_ms) for name in names), ("DEL", self._lease(stream_id))]
@@ -258,6 +270,11 @@ class RedisStore(RedisValues):
             cancel is not None,
             self._unread_ms(stream_id, read),
         )
+
+    async def recent(self, count: int, owner: str | None = None) -> Sequence[StreamStatus]:
+        """See `Store`."""
+        found = await asyncio.gather(*map(self.find, await self._index.recent(count, owner)))
+        return [status for status in found if status is not None]
 
     async def delete(self, stream_id: str) -> None:
         """See `Store`."""

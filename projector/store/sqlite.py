@@ -86,9 +86,17 @@ class SqliteStore:
                 _wake(live)
         return refused
 
-    async def seal(self, stream_id: str, *, first: int = 0, frames: Sequence[bytes] = (), reason: str = "") -> bool:
+    async def seal(
+        self,
+        stream_id: str,
+        *,
+        first: int = 0,
+        frames: Sequence[bytes] = (),
+        reason: str = "",
+        ending: bytes = b"",
+    ) -> bool:
         """See `Store`."""
-        is_first = await self._threads.write(lambda writing: writing.seal(stream_id, first, frames, reason))
+        is_first = await self._threads.write(lambda writing: writing.seal(stream_id, first, frames, reason, ending))
         self._end(stream_id)
         return is_first
 
@@ -147,6 +155,11 @@ class SqliteStore:
     async def _row(self, stream_id: str) -> tables.Row | None:
         now_s = self._clock()
         return await self._threads.read(lambda connection: tables.find(connection, self._limits, stream_id, now_s))
+
+    async def recent(self, count: int, owner: str | None = None) -> Sequence[StreamStatus]:
+        """See `Store`."""
+        ids = await self._threads.read(lambda connection: tables.recent(connection, count, owner))
+        return [status for one in ids if (status := await self.find(one)) is not None]
 
     async def delete(self, stream_id: str) -> None:
         """See `Store`."""

@@ -25,7 +25,7 @@ from projector.store.protocol import (
     UnknownStreamError,
 )
 
-SCHEMA_VERSION: Final = 3
+SCHEMA_VERSION: Final = 4
 STREAM_BYTES: Final = 1_000
 """Size of a stream without frames, with its rows in indexes."""
 FRAME_BYTES: Final = 8
@@ -36,7 +36,7 @@ SCHEMA: Final = f"""
 CREATE TABLE streams (
     number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, owner TEXT NOT NULL, producer TEXT NOT NULL,
     created_ms INTEGER NOT NULL, meta BLOB NOT NULL, opened_s REAL NOT NULL, first INTEGER NOT NULL DEFAULT 1,
-    last INTEGER NOT NULL DEFAULT 0, size INTEGER NOT NULL, reason TEXT, sealed_s REAL
+    last INTEGER NOT NULL DEFAULT 0, size INTEGER NOT NULL, reason TEXT, sealed_s REAL, ending BLOB
 );
 CREATE INDEX streams_by_owner ON streams (owner, sealed_s);
 CREATE INDEX streams_by_seal ON streams (sealed_s);
@@ -48,7 +48,12 @@ PRAGMA user_version = {SCHEMA_VERSION};
 """
 
 
-MIGRATIONS: Final[Mapping[int, str]] = {1: "", 2: "ALTER TABLE streams DROP COLUMN parked;"}
+_ADDED: Final = "ALTER TABLE streams ADD COLUMN ending BLOB;"
+MIGRATIONS: Final[Mapping[int, str]] = {
+    1: _ADDED,
+    2: f"ALTER TABLE streams DROP COLUMN parked;{_ADDED}",
+    3: _ADDED,
+}
 """Version of a file -> what makes it one of the present version."""
 
 
@@ -67,6 +72,7 @@ class Row(NamedTuple):
     size: int
     reason: str | None
     sealed_s: float | None
+    ending: bytes | None
 
     @property
     def head(self) -> StreamHead:
@@ -83,7 +89,7 @@ class Row(NamedTuple):
         """The seal of the stream."""
         if self.reason is None or self.sealed_s is None:
             return None
-        return Seal(self.reason, int(1000 * self.sealed_s))
+        return Seal(self.reason, int(1000 * self.sealed_s), self.ending or b"")
 
 
 class _Total(NamedTuple):
@@ -145,6 +151,21 @@ def read(
     return Page(after + 1, frames, row.seal if after + len(frames) >= row.last else None)
 
 
+_RECENT: Final = (
+    "SELECT id FROM streams WHERE sealed_s IS NULL AND (?1 IS NULL OR owner = ?1) ORDER BY number DESC LIMIT ?2",
+    "SELECT id FROM streams WHERE sealed_s >= 0 AND (?1 IS NULL OR owner = ?1) ORDER BY sealed_s DESC LIMIT ?2",
+)
+"""Queries of streams that run, and of those that are sealed; an index has their order."""
+
+
+def recent(connection: sqlite3.Connection, count: int, owner: str | None) -> list[str]:
+    """Return the IDs of streams, those that run first; see `Store.recent`."""
+    found: list[str] = []
+    for query in _RECENT:
+        found += [stream_id for (stream_id,) in connection.execute(query, (owner, count - len(found)))]
+    return found
+
+
 class Writing:
     """The steps that write. An object belongs to the thread that writes.
 
@@ -198,18 +219,20 @@ class Writing:
                 refused[batch.stream_id] = "gap"
         return refused
 
-    def seal(self, stream_id: str, first: int, frames: Sequence[bytes], reason: str) -> bool:
+    def seal(self, stream_id: str, first: int, frames: Sequence[bytes], reason: str, ending: bytes) -> bool:
         """See `Store.seal`."""
         row = self._find(stream_id)
         if row is None or row.sealed_s is not None:
             return False
         if frames and first != row.last + 1:
-            frames, reason = (), INTERRUPTED
+            frames, reason, ending = (), INTERRUPTED, b""
         if frames:
             self._extend(row, frames)
         self.connection.execute(
-            "UPDATE streams SET reason = ?, sealed_s = ? WHERE number = ?", (reason, self._clock(), row.number)
+            "UPDATE streams SET reason = ?, sealed_s = ?, ending = ?, size = size + ? WHERE number = ?",
+            (reason, self._clock(), ending, len(ending), row.number),
         )
+        self._add(row.owner, 0, len(ending))
         return True
 
     def delete(self, stream_id: str) -> None:

@@ -39,9 +39,12 @@ def test_a_file_has_its_type_and_a_strict_policy(path: str, file: str) -> None:
     assert "unsafe" not in answer.headers["content-security-policy"]
 
 
-def test_the_page_needs_nothing_but_its_files() -> None:
-    page = (FILES / "index.html").read_text(encoding="utf-8")
-    assert set(re.findall(r'(?:src|href)="([^"]*)"', page)) == {"data:,", "demo/style.css", "demo/app.js"}
+@pytest.mark.parametrize(("name", "links"), [("index", {"streams"}), ("streams", {".", "#"})])
+def test_a_page_needs_nothing_but_its_files(name: str, links: set[str]) -> None:
+    page = (FILES / f"{name}.html").read_text(encoding="utf-8")
+    script = {"index": "app.js"}.get(name, f"{name}.js")
+    found = set(re.findall(r'(?:src|href)="([^"]*)"', page))
+    assert found == {"data:,", "demo/style.css", f"demo/{script}", *links}
     assert re.findall(r"<script[^>]*>[^<]|<style|\son\w+=|\sstyle=", page) == []
     assert {path.name for path in FILES.iterdir()} == TYPES.keys()
 

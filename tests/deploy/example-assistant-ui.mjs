@@ -26,6 +26,10 @@ for (const [name, features] of Object.entries(RUNTIMES)) {
     await answer(1, "opens at nine");
     await ended();
     assert.equal(await page.locator(".message").count(), 4);
+    const before = await page.locator(".message").allInnerTexts();
+    await page.reload();
+    await answer(1, "opens at nine");
+    assert.deepEqual(await page.locator(".message").allInnerTexts(), before);
     assertQuiet();
   });
 

@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { after, afterEach, before, beforeEach, test } from "node:test";
-import { fits, launch, lowContrasts, opened } from "./chromium.mjs";
+import { fits, launch, lowContrasts, opened, violations } from "./chromium.mjs";
 import { assertShortTasks, callsPerSection, growth, sections } from "./long_answer.mjs";
 import { startNext, startProjector, startProvider, startWire, until } from "./scripted_provider.mjs";
 
@@ -143,6 +143,9 @@ test("an approval is asked for, and answered with the response that waits", asyn
   call.end();
   await shows("Two seats are booked.");
   await complete();
+  const asked = page.getByRole("group", { name: "book_seats: asked for approval" });
+  await asked.getByText("on bookings").click(); // it has gone on, so the card is closed
+  assert.deepEqual([await asked.locator("mark").innerText(), (await asked.innerText()).includes("<redacted>")], ["withheld", false]);
   assert.equal(await button("Approve").count(), 0);
 });
 
@@ -338,10 +341,12 @@ test("a conversation has a history, is kept, and is found again", async () => {
   assert.equal(await page.getByRole("navigation").getByRole("link").count(), 0);
 });
 
+const assertSound = async () => assert.deepEqual([await violations(page), await lowContrasts(page), await fits(page)], [[], [], true]);
+
 const SCREENS = [
   ["light", {}],
   ["dark", { colorScheme: "dark" }],
-  ["narrow", { viewport: { width: 360, height: 740 }, colorScheme: "light", reducedMotion: "reduce" }],
+  ["narrow", { viewport: { width: 320, height: 740 }, colorScheme: "light", reducedMotion: "reduce" }],
 ];
 for (const [name, options] of SCREENS) {
   test(`${name}: readable, and nothing is wider than the screen`, async () => {
@@ -349,12 +354,11 @@ for (const [name, options] of SCREENS) {
     await (await ask("Is the strike over?")).play("chat-web-search");
     await complete();
     await picture(name);
-    assert.ok(await fits(page));
-    assert.deepEqual(await lowContrasts(page), []);
+    await assertSound();
     await (await ask("Book two seats")).play("chat-mcp-approval");
     await told("The answer needs your approval.");
-    assert.ok(await fits(page));
-    assert.deepEqual(await lowContrasts(page), []);
+    await assertSound();
+    await picture(`${name}-approval`);
     assert.deepEqual(complaints, []);
   });
 }

@@ -83,7 +83,7 @@ async def test_what_was_written_survives_the_death_of_the_process(path: Path) ->
     await store.aclose()
 
 
-@pytest.mark.parametrize(("version", "change"), [(1, ""), (2, "ALTER TABLE streams ADD COLUMN parked BLOB;")])
+@pytest.mark.parametrize(("version", "change"), [(1, ""), (2, "ALTER TABLE streams ADD COLUMN parked BLOB;"), (3, "")])
 async def test_a_file_of_an_earlier_version_is_used(path: Path, version: int, change: str) -> None:
     store = SqliteStore(path, SMALL)
     assert await store.open(head())
@@ -91,7 +91,7 @@ async def test_a_file_of_an_earlier_version_is_used(path: Path, version: int, ch
     await store.seal("s")
     await store.aclose()
     connection = sqlite3.connect(path)
-    connection.executescript(f"{change}PRAGMA user_version = {version}")
+    connection.executescript(f"ALTER TABLE streams DROP COLUMN ending;{change}PRAGMA user_version = {version}")
     connection.close()
     store = SqliteStore(path, SMALL)
     assert await read_all(store) == frames(1, 3)

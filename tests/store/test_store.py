@@ -380,6 +380,32 @@ async def test_budgets_are_shared(rig: Rig) -> None:
     assert (await rig.other.budgets.take("bob", [(minute, 1)]))[1]
 
 
+async def test_recent_streams_are_those_that_run_and_then_those_sealed_last(rig: Rig) -> None:
+    for number, owner in enumerate(["ann", "bob", "ann", "bob"]):
+        assert await rig.one.open(head(f"s{number}", owner))
+        assert await rig.one.append([batch(1, 2, f"s{number}")]) == {}
+        await rig.advance(0.1)
+    ending = b'{"outcome":"completed"}'
+    assert await rig.one.seal("s2", first=3, frames=frames(3, 3), ending=ending)
+    await rig.advance(0.1)
+    assert await rig.one.seal("s0", first=9, frames=frames(9, 9), ending=b"{}"), "its frames do not follow"
+
+    async def ids(count: int, owner: str | None = None) -> list[str]:
+        return [status.head.stream_id for status in await rig.other.recent(count, owner)]
+
+    assert await ids(9) == ["s3", "s1", "s0", "s2"]
+    assert await ids(3) == ["s3", "s1", "s0"]
+    assert (await ids(9, "ann"), await ids(1, "bob"), await ids(9, "eve")) == (["s0", "s2"], ["s3"], [])
+    statuses = await rig.other.recent(9)
+    assert statuses == [await rig.other.find(status.head.stream_id) for status in statuses]
+    sealed = [(status.seal.reason, status.seal.ending) for status in statuses[2:] if status.seal is not None]
+    assert sealed == [(INTERRUPTED, b""), ("", ending)]
+    page = await rig.other.read("s2", 3, 1)
+    assert page.seal == statuses[3].seal
+    await rig.advance(SMALL.retention_s + 1)
+    assert await ids(9, "ann") == []
+
+
 async def test_ping_and_close(rig: Rig) -> None:
     await rig.one.ping()
     await rig.one.aclose()

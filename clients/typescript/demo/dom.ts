@@ -19,7 +19,7 @@ export function h<K extends keyof HTMLElementTagNameMap>(
 
 export const byId = <T extends HTMLElement>(id: string): T => document.getElementById(id) as T;
 
-const MARK = "<redacted>";
+export const MARK = "<redacted>";
 
 /** Returns a text in which what was withheld is marked. */
 export function marked(text: string): Node[] {

@@ -1,6 +1,6 @@
 /** Both sides of a stream: what the provider sends, what the page gets, and what was withheld between them. */
 
-import { h, marked, withRanges } from "./dom.js";
+import { h, MARK, marked, withRanges } from "./dom.js";
 import { atFrame } from "./frames.js";
 
 type Json = Record<string, unknown>;
@@ -191,7 +191,11 @@ export class ProviderSide {
   /** Whether the last response has not ended. */
   private isOpen = true;
 
-  constructor(private readonly wire: Wire) {}
+  /** What a recording has was withheld before: it is not compared. */
+  constructor(
+    private readonly wire: Wire,
+    private readonly isRecording = false,
+  ) {}
 
   /** Adds an event of the provider. */
   add(data: string): void {
@@ -200,14 +204,14 @@ export class ProviderSide {
     if (isRecord(event.response) && typeof event.response.id === "string") this.response = event.response.id;
     if (event.type === "response.created") this.wire.remark(`Request ${(this.requests += 1)}`, "gap plain");
     this.isOpen = !ENDS.test(String(event.type)) && (this.isOpen || event.type === "response.created");
-    const text = previewOf(event);
+    const text = previewOf(event) || (this.isRecording ? publicPreview(event) : "");
     const isHost = String(event.type).startsWith(HOST);
     const family = typeof event.delta === "string" ? `${event.item_id}/${familyOf(event.type)}` : undefined;
     const start = family === undefined ? 0 : (this.raw.get(family)?.length ?? 0);
     if (family !== undefined) this.raw.set(family, (this.raw.get(family) ?? "") + text);
-    const isHeld = text.startsWith(INSTRUCTIONS);
-    if (isHeld) this.instructions.add(JSON.stringify(shortened(text.slice(INSTRUCTIONS.length))).slice(1, -1));
-    const preview = (): Node[] => withRanges(shortened(text), isHeld ? [[0, shortened(text).length]] : []);
+    const isHeld = this.isRecording ? data.includes(MARK) : text.startsWith(INSTRUCTIONS);
+    if (isHeld && !this.isRecording) this.instructions.add(JSON.stringify(shortened(text.slice(INSTRUCTIONS.length))).slice(1, -1));
+    const preview = (): Node[] => (this.isRecording ? marked(shortened(text)) : withRanges(shortened(text), isHeld ? [[0, shortened(text).length]] : []));
     const row = this.wire.add(String(event.type ?? "event").replace(/^response\./, ""), data, { preview, isHeld, ...(isHost && { tag: "from the server's tool" }) });
     this.rows.push({ row, text, key: `${this.response}/${event.sequence_number}`, family, start });
   }
@@ -229,14 +233,14 @@ export class ProviderSide {
 
   /** Marks what was withheld and what was not forwarded, once both sides are complete. */
   finish(): void {
-    const secrets = this.secrets();
+    const secrets = this.isRecording ? new Set<string>() : this.secrets();
     const within = new Set([...secrets, ...this.instructions]);
     for (const one of this.rows) {
       const { row, text } = one;
       row.mark(within);
-      const ranges = one.family === undefined ? rangesOf(text, secrets) : this.deltaRanges(one);
+      const ranges = one.family === undefined || this.isRecording ? rangesOf(text, secrets) : this.deltaRanges(one);
       const isHeld = ranges.length > 0 || this.held.has(one.key) || row.isHeld;
-      const isForwarded = this.texts.has(one.key) || isHeld;
+      const isForwarded = this.texts.has(one.key) || isHeld || one.key.endsWith(UNNUMBERED);
       if (!isHeld && isForwarded) continue;
       const shown = clipped(ranges, Math.min(text.length, PREVIEW_CHARS));
       const preview = ranges.length > 0 && { preview: () => withRanges(shortened(text), shown) };
@@ -270,6 +274,8 @@ const INSTRUCTIONS = "instructions: ";
 const ENDS = /^(response\.(completed|failed|incomplete|cancelled)|error)$/;
 /** Begin of the type of an event that is in the recording, but comes from the server itself. */
 const HOST = "projector.";
+/** End of the key of an event without a number, as other APIs have them: it cannot be matched. */
+const UNNUMBERED = "/undefined";
 const SECRET_CHARS = 4;
 
 /** Returns the texts of an event of the page that may contain marks. */

@@ -42,7 +42,7 @@ function Row({ item, state, decide }: Props & { item: Item }) {
     case 'reasoning':
       return <Reasoning item={item} />
     case 'tool':
-      return <ToolCard item={item} status={toolStatus(item, state)} decide={decide} />
+      return <ToolCard item={item} status={toolStatus(item, state)} decide={decide} isOver={state.end !== undefined} />
     default:
       return null
   }

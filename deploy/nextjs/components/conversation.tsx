@@ -83,7 +83,7 @@ export function Conversation({ id, turns, signInUrl }: Props) {
             return (
               <li key={n}>
                 <h2 className="question"><span className="hidden">You: </span>{turn.question}</h2>
-                <section className="answer" aria-label="Answer" aria-busy={n === live && isRunning}>
+                <section className="answer" aria-label={`Answer ${n + 1}`} aria-busy={n === live && isRunning}>
                   <Answer state={answer} {...(n === last && !isRunning && { decide })} />
                   {n === last && trouble && (
                     <p className="trouble">

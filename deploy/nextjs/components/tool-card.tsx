@@ -26,12 +26,16 @@ interface Props {
   item: ToolItem
   status: Status
   decide?: Decide
+  /** Whether the answer has ended. */
+  isOver: boolean
 }
 
 /** A call of a tool: its arguments while they are written, its outputs, and the decision that it may wait for. */
-export const ToolCard = memo(function ToolCard({ item, status, decide }: Props) {
+export const ToolCard = memo(function ToolCard({ item, status, decide, isOver }: Props) {
   const [wasOpened, setOpened] = useState<boolean>()
-  const isWaiting = status === 'awaiting_approval'
+  const isAsked = status === 'awaiting_approval'
+  const isWaiting = isAsked && (decide !== undefined || !isOver)
+  const told = isAsked && !isWaiting ? 'asked for approval' : STATUSES[status]
   const isOpen = wasOpened ?? (status === 'running' || isWaiting)
   const toggle = (event: MouseEvent): void => {
     event.preventDefault() // React sets it
@@ -41,11 +45,11 @@ export const ToolCard = memo(function ToolCard({ item, status, decide }: Props) 
   const server = item.tool?.tool_type === 'mcp' ? item.tool.server_label : undefined
   const image = imageUrl(item)
   return (
-    <div className="card" role="group" aria-label={`${name}: ${STATUSES[status]}`}>
+    <div className="card" role="group" aria-label={`${name}: ${told}`}>
       <details open={isOpen}>
         <summary onClick={toggle}>
           <b>{name}</b>{server && <span className="soft"> on {server}</span>}
-          <span className={`pill ${status}`}>{STATUSES[status]}</span>
+          <span className={`pill ${isAsked && !isWaiting ? '' : status}`}>{told}</span>
         </summary>
         <Detail label="Searched for" text={queriesOf(item)} />
         <Detail label="Arguments" text={item.argumentsJson ? JSON.stringify(item.argumentsJson, null, 2) : item.argumentsText} />
@@ -69,10 +73,13 @@ function Detail({ label, text }: { label: string; text: string }) {
   return (
     <>
       <span className="label">{label}</span>
-      <pre tabIndex={0} aria-label={label}>{text}</pre>
+      <pre tabIndex={0} aria-label={label}>{marked(text)}</pre>
     </>
   )
 }
+
+/** Returns a text in which what was withheld is marked. */
+const marked = (text: string) => text.split('<redacted>').flatMap((piece, n) => (n === 0 ? [piece] : [<mark key={n}>withheld</mark>, piece]))
 
 function Found({ item: { tool } }: { item: ToolItem }) {
   const pages = tool?.tool_type === 'web_search' ? (tool.sources ?? []) : []

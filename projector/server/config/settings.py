@@ -228,6 +228,8 @@ class Admin(Table):
     """Address to listen on."""
     port: int = Field(ge=0, le=65535)
     """Port to listen on; 0 for any free port."""
+    streams: bool = False
+    """Serve `/streams`, a page of the recent streams of all callers with their contents."""
 
 
 class UpstreamSettings(Table):

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 FILES: Final = Path(__file__).parent.parent / "demo_page"
 TYPES: Final = {
     "index.html": "text/html; charset=utf-8",
+    "streams.html": "text/html; charset=utf-8",
+    "streams.js": "text/javascript; charset=utf-8",
     "app.js": "text/javascript; charset=utf-8",
     "style.css": "text/css; charset=utf-8",
 }
@@ -56,7 +58,7 @@ def demo_routes(catalog: Catalog) -> list[Route]:
         Route("/", _index, include_in_schema=False),
         Route("/demo/about", partial(_about, has_provider=side is not None), include_in_schema=False),
         *([] if side is None else [Route("/demo/provider/{stream_id}", side.read, include_in_schema=False)]),
-        Route("/demo/{file}", _file, include_in_schema=False),
+        file_route(),
     ]
 
 
@@ -97,15 +99,21 @@ class ProviderSide:
 
 
 async def _index(_request: Request) -> Response:
-    return _response("index.html")
+    return file_response("index.html")
 
 
 async def _file(request: Request) -> Response:
     name = request.path_params["file"]
     if name not in TYPES:
         raise problem("not_found")
-    return _response(name)
+    return file_response(name)
 
 
-def _response(name: str) -> Response:
+def file_route() -> Route:
+    """Return the route of the files of the pages."""
+    return Route("/demo/{file}", _file, include_in_schema=False)
+
+
+def file_response(name: str) -> Response:
+    """Respond with a file of the pages."""
     return FileResponse(FILES / name, headers={**HEADERS, "content-type": TYPES[name]})

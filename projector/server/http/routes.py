@@ -35,6 +35,7 @@ from projector.server.http.demo_page import demo_routes
 from projector.server.http.internal_routes import HEALTH_ROUTES, INTERNAL_ROUTES, root_route
 from projector.server.http.model_routes import ModelRoutes
 from projector.server.http.problems import problem, request_id, unknown_agent_of
+from projector.server.http.recent_streams import RecentStreams
 from projector.server.http.request_bodies import (
     agent_body,
     check_models,
@@ -99,8 +100,12 @@ def routes(catalog: Catalog, site: Site) -> list[Route]:
         *(INTERNAL_ROUTES if has_internal else ()),
         *HEALTH_ROUTES,
         *(_without_agents(dialect, path) for dialect, path in _OF_DIALECTS.items() if not catalog.agents_with(dialect)),
-        *(demo_routes(catalog) if site.settings.demo_page else (root_route(paths, has_openapi=has_internal),)),
+        *(_pages(catalog) if site.settings.demo_page else (root_route(paths, has_openapi=has_internal),)),
     ]
+
+
+def _pages(catalog: Catalog) -> list[Route]:
+    return [*RecentStreams(catalog, is_for_operators=False).routes(), *demo_routes(catalog)]
 
 
 def _run_routes(catalog: Catalog, site: Site, streams: StreamRoutes) -> list[Route]:

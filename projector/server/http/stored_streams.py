@@ -73,11 +73,15 @@ async def respond_with_log(
     *,
     after: int = 0,
     dialect: str | None = None,
+    dialects: Sequence[str] = (),
     is_json: bool = False,
 ) -> None:
-    """Respond with the events of a stored stream after a position, or with its JSON answer; 204 if nothing follows."""
+    """Respond with the events of a stored stream after a position, or with its JSON answer; 204 if nothing follows.
+
+    The dialect is one of `dialects`, by default of those that the readers of the stream may select.
+    """
     stored = StoredStream.of(status.head)
-    name = stored.dialect if dialect is None else chosen_dialect(dialect, stored.dialects)
+    name = stored.dialect if dialect is None else chosen_dialect(dialect, dialects or stored.dialects)
     options = dialect_options(scope)
     session = LogSession(
         site.logs.store,
@@ -103,13 +107,13 @@ async def respond_with_log(
         await session.run(scope, receive, send)
 
 
-async def find(site: Site, stream_id: str, caller: str) -> StreamStatus:
-    """Return the state of a caller's stream; raise `Problem` if the caller has none of this ID."""
+async def find(site: Site, stream_id: str, caller: str | None) -> StreamStatus:
+    """Return the state of a caller's stream, of any stream for None; raise `Problem` if there is none of this ID."""
     try:
         status = await site.logs.store.find(stream_id)
     except StoreUnavailableError:
         raise problem("store_unavailable") from None
-    if status is None or status.head.owner != caller:
+    if status is None or caller not in {None, status.head.owner}:
         raise problem("unknown_stream")
     return status
 

@@ -87,7 +87,7 @@ class LocalLogs(StreamLogs):
         if not is_last:
             if reason := self._memory.append_now(stream_id, first, frames, size):
                 self._lose(one, reason)
-        elif self._memory.seal_now(stream_id, first, frames):
+        elif self._memory.seal_now(stream_id, first, frames, ending=one.describe()):
             one.close()
             del self._open[stream_id]
         else:

@@ -36,6 +36,7 @@ from projector.server.streaming.response_writer import SHOULD_RETRY, AbortableSe
 from projector.server.streaming.side_tasks import SideTasks
 from projector.server.streaming.stored_stream import NOTHING, Keeping
 from projector.server.streaming.stream_logs import Loss, StreamLog, StreamLogs
+from projector.server.telemetry.ending import ending_of
 from projector.server.telemetry.logs import log
 from projector.server.telemetry.request_facts import facts_of
 from projector.server.telemetry.stream_stats import StreamStats
@@ -159,6 +160,7 @@ class StreamSession:
         if self.keeping.stored is not None:
             head = self.keeping.stored.head(self.stats.stream_id, self.stats.caller, producer)
             begun = self._log = logs.begin(head, self.cancel, self._on_loss)
+            begun.describe = lambda: ending_of(self.stats, self._pipeline.dropped)
             if name_of is not None:
                 self.stats.on_response_id = lambda response_id: begun.add_name(*name_of(response_id))
             self._pipeline.on_output = self._log.add

@@ -82,6 +82,9 @@ class StreamLog:
         self.waiting_bytes = 0
         self.is_complete = False
         """Whether the terminal is among the frames that wait."""
+        self.describe: Callable[[], bytes] = bytes
+        """Returns the ending of the stream, once its terminal exists."""
+        self.ending = b""
         self.is_ahead = False
         """Whether the client may have frames that the store does not have, because the store is away."""
         self.names: list[tuple[str, str]] = []
@@ -115,7 +118,8 @@ class StreamLog:
             self.waiting += frames
             self.waiting_bytes += size
             self._logs.whole.waiting_bytes += size
-            self.is_complete = self.is_complete or is_last
+            if is_last:
+                self.is_complete, self.ending, self.describe = True, self.describe(), bytes
         if state is LogState.NEW:
             self.state = LogState.STARTED
             self._logs.register(self)
@@ -165,6 +169,7 @@ class StreamLog:
         self._logs.whole.waiting_bytes -= self.waiting_bytes
         self.waiting, self.waiting_bytes, self._added = [], 0, []
         self.names.clear()
+        self.describe = bytes
         self.wake()
 
     def sent(self, count: int, size: int) -> None:
@@ -366,7 +371,7 @@ class StreamLogs:
 
     async def _seal(self, one: StreamLog) -> None:
         stream_id = one.head.stream_id
-        is_sealed = await self.store.seal(stream_id, first=one.first, frames=list(one.waiting))
+        is_sealed = await self.store.seal(stream_id, first=one.first, frames=list(one.waiting), ending=one.ending)
         if one.state is not LogState.OPEN:
             return
         if is_sealed or await self._is_ours(one, is_sealed=True):

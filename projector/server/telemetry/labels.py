@@ -6,6 +6,7 @@ from http import HTTPStatus
 from typing import Final
 
 from projector.core.faults import FAULTS
+from projector.core.handlers import DROPPED, HANDLERS
 from projector.server.http.problems import PROBLEMS
 
 OTHER: Final = "other"
@@ -29,6 +30,7 @@ _OPENWOP_CODES: Final = frozenset({
     "run_already_terminal", "interrupt_cancelled", "rate_limited", "subscription_not_found", "run_not_terminal",
 })  # fmt: skip
 """Codes of an OpenWOP host, which this module must not import."""
+_EVENTS: Final = frozenset({*DROPPED, *HANDLERS})
 _STATUSES: Final = frozenset(status.value for status in HTTPStatus)
 _CODES: Final = frozenset(
     {*PROBLEMS, *FAULTS, *_OPENWOP_CODES, MALFORMED_HTTP, "run_max_turns", "run_guardrail", "run_model_behavior"}
@@ -39,6 +41,11 @@ _CODES: Final = frozenset(
 def code_label(code: str) -> str:
     """Return the label of an error code."""
     return code if code in _CODES else PROVIDER_CODE
+
+
+def event_label(name: str) -> str:
+    """Return the label of the type of an event, or of the reason why it was dropped."""
+    return name if name in _EVENTS else OTHER
 
 
 def reason_label(code: str, reason: str | None) -> str:

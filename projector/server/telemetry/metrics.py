@@ -7,7 +7,6 @@ from typing import Any, Final, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 
-from projector.core.handlers import DROPPED, HANDLERS
 from projector.server.streaming.registry import Streams
 from projector.server.streaming.stream_logs import StreamLogs
 from projector.server.telemetry.labels import (
@@ -16,6 +15,7 @@ from projector.server.telemetry.labels import (
     OTHER,
     PROVIDER_CODE,
     code_label,
+    event_label,
     reason_label,
     status_label,
 )
@@ -24,7 +24,6 @@ from projector.server.telemetry.request_facts import RequestFacts
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.circuit import Circuits
 
-_KNOWN: Final = frozenset({*DROPPED, *HANDLERS})
 _TOKEN_TYPES: Final = (("input_tokens", "input"), ("output_tokens", "output"))
 _TOKENS_MAX: Final = 1_000_000_000
 _DURATION_S: Final = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600, 1800)
@@ -131,7 +130,7 @@ class Metrics:
             self._errors.labels(stats.upstream, stats.agent or "", code_label(stats.code)).inc()
         self.count_failures(stats)
         for name, times in stats.dropped.items():
-            self._of(self._dropped, name if name in _KNOWN else OTHER).inc(times)
+            self._of(self._dropped, event_label(name)).inc(times)
         for name, times in stats.notices.items():
             self._notices.labels(name).inc(times)
 

@@ -19,9 +19,10 @@ from projector.core.reported_errors import ProviderError
 from projector.server.http.problems import Problem
 from projector.server.streaming.session import StreamSession
 from projector.server.telemetry import tracing
+from projector.server.telemetry.ending import line_of
 from projector.server.telemetry.logs import log
 from projector.server.telemetry.request_facts import facts_of
-from projector.server.telemetry.request_log import CALLER_MAX_CHARS, level_of
+from projector.server.telemetry.request_log import level_of
 from projector.server.telemetry.stream_stats import StreamStats, Terminal, terminal_of
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ class Observer:
             self._metrics.count(stats)
         for error in stats.provider_errors:
             _log_provider_error(stats, error)
-        log.log(_level(stats), "stream_end", **_line(stats))
+        log.log(_level(stats), "stream_end", **line_of(stats))
 
 
 async def _call(hook: OnTerminal, stats: StreamStats) -> None:
@@ -150,31 +151,3 @@ def _level(stats: StreamStats) -> int:
     """Return the level of the log line: a failure of the server or of a provider is a warning."""
     is_failed = stats.outcome == "error"
     return logging.WARNING if is_failed else level_of(stats.status, stats.code)
-
-
-def _line(stats: StreamStats) -> dict[str, object]:
-    """Return the fields of the log line: IDs, names and numbers, no payload."""
-    return {
-        "stream_id": stats.stream_id,
-        "request_id": stats.request_id,
-        "trace_id": stats.trace.trace_id,
-        "caller": stats.caller[:CALLER_MAX_CHARS],
-        "route": stats.route,
-        "status": stats.status,
-        "agent": stats.agent,
-        "workflow": stats.workflow,
-        "workflow_run_id": stats.workflow_run_id,
-        "upstream": stats.upstream or None,
-        "model": stats.model or None,
-        "dialect": stats.dialect,
-        "response_id": stats.terminal.get("response_id"),
-        "outcome": stats.outcome,
-        "code": stats.code,
-        "reason": stats.reason,
-        "duration_s": round(stats.duration_s, 3),
-        "first_byte_s": None if stats.first_byte_s is None else round(stats.first_byte_s, 3),
-        "overhead_s": round(stats.overhead_s, 6),
-        "events": stats.terminal.get("event_id"),
-        "heartbeats": stats.heartbeats,
-        **stats.usage,
-    }

@@ -8,6 +8,7 @@ from typing import Final
 from starlette.types import Scope, Send
 
 _KEY: Final = "request_facts"
+CALLER_MAX_CHARS: Final = 256
 
 
 @dataclass(slots=True)

@@ -15,12 +15,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from projector.server.http.problems import request_id
 from projector.server.telemetry.logs import log
 from projector.server.telemetry.metrics import Metrics
-from projector.server.telemetry.request_facts import RequestFacts, facts_of, route_of
+from projector.server.telemetry.request_facts import CALLER_MAX_CHARS, RequestFacts, facts_of, route_of
 
 PROBES: Final = frozenset({"/livez", "/healthz", "/readyz", "/metrics"})
 """Routes that monitoring polls; their lines have the level `debug`."""
 OTHER_METHOD: Final = "other"
-CALLER_MAX_CHARS: Final = 256
 
 _METHODS: Final = frozenset(HTTPMethod)
 

@@ -22,6 +22,11 @@ from projector.server.control.token_meter import TokenMeter
 _TERMINALS: Final = frozenset({Kind.FINAL, Kind.ERROR})
 _NOTED: Final = _TERMINALS | {Kind.OUTPUT_ITEM_ADDED, Kind.TOOL_STATUS, PrivateKind.RESPONSE_META}
 """Kinds of frames from which more is reported than from all."""
+_DELTAS: Final = frozenset({
+    Kind.MESSAGE_DELTA, Kind.REFUSAL_DELTA, Kind.REASONING_SUMMARY_DELTA, PrivateKind.REASONING_DELTA,
+    Kind.TOOL_ARGUMENTS_DELTA, Kind.TOOL_CODE_DELTA,
+})  # fmt: skip
+"""Kinds of frames that are part of an answer as it grows."""
 _AWAITING: Final = "awaiting_approval"
 
 _NUMBERS: Final = frozenset({"status", "usage"})
@@ -77,6 +82,8 @@ class StreamStats:
     """Provider -> headers of the caller that go on to it."""
     started_at: float = field(default_factory=time.monotonic)
     first_byte_at: float | None = None
+    first_token_at: float | None = None
+    """When the first part of the answer was there, of what may be shown."""
     ended_at: float | None = None
     heartbeats: int = 0
     overhead_s: float = 0.0
@@ -125,12 +132,16 @@ class StreamStats:
             self.meter.on_frame(frame)
         if "notices" in frame:
             self._note_notices(frame["notices"])
+        if self.first_token_at is None and frame["kind"] in _DELTAS:
+            self.first_token_at = time.monotonic()
         if frame["kind"] in _NOTED:
             self._note(frame["kind"], frame)
 
     def on_deltas(self, deltas: DeltaFrames, /) -> None:
         """Count the frames of a run of deltas, of which nothing else is reported."""
         self.frames += len(deltas.texts)
+        if self.first_token_at is None:
+            self.first_token_at = time.monotonic()
         self._note_response(deltas.frame)
         if self.meter is not None:
             self.meter.on_deltas(deltas)
@@ -191,6 +202,11 @@ class StreamStats:
     def first_byte_s(self) -> float | None:
         """Seconds from the request to the provider's first byte; None without one."""
         return None if self.first_byte_at is None else self.first_byte_at - self.started_at
+
+    @property
+    def first_token_s(self) -> float | None:
+        """Seconds from the request to the first part of the answer; None without one."""
+        return None if self.first_token_at is None else self.first_token_at - self.started_at
 
     @property
     def usage(self) -> Mapping[str, int]:

@@ -2,6 +2,8 @@ import { AssistantRuntimeProvider, useAssistantTool, type AssistantRuntime } fro
 import { AssistantChatTransport, useChatRuntime } from "@assistant-ui/react-ai-sdk";
 import { useDataStreamRuntime } from "@assistant-ui/react-data-stream";
 import { lastAssistantMessageIsCompleteWithApprovalResponses, lastAssistantMessageIsCompleteWithToolCalls } from "ai";
+import { useState } from "react";
+import { savedMessages, saveMessages, useKept } from "./kept";
 import { usePublicStreamRuntime } from "./public-stream";
 import { Thread } from "./thread";
 import { GET_DEPARTURES } from "./tools";
@@ -14,17 +16,19 @@ const isToBeContinued: typeof lastAssistantMessageIsCompleteWithToolCalls = (cha
 
 /** The runtime of the AI SDK: `useChat` below the components of assistant-ui. */
 function WithAiSdk() {
-  return <Chat runtime={useChatRuntime({ transport, sendAutomaticallyWhen: isToBeContinued })} />;
+  const [messages] = useState(savedMessages); // of `useChat`: the runtime cannot import them
+  const runtime = useChatRuntime({ transport, messages, sendAutomaticallyWhen: isToBeContinued, onFinish: ({ messages }) => saveMessages(messages) });
+  return <Chat runtime={runtime} />;
 }
 
 /** assistant-ui's own runtime, which reads the same stream without the AI SDK. Each answer counts as two steps. */
 function WithDataStream() {
-  return <Chat runtime={useDataStreamRuntime({ api: AGENT, maxSteps: 20 })} />;
+  return <Chat runtime={useKept("data-stream", useDataStreamRuntime({ api: AGENT, maxSteps: 20 }))} />;
 }
 
 /** The server's own events, with the reducer of `public-stream-client`. */
 function WithPublicStream() {
-  return <Chat runtime={usePublicStreamRuntime()} />;
+  return <Chat runtime={useKept("public-stream", usePublicStreamRuntime())} />;
 }
 
 function Chat({ runtime }: { runtime: AssistantRuntime }) {

@@ -6,7 +6,7 @@ import { useState } from "react";
 
 /** The runtime of an external store: `public-stream-client` reads `public_sse_v1`, and this page keeps the messages. */
 export function usePublicStreamRuntime(): AssistantRuntime {
-  const [earlier, setEarlier] = useState<ThreadMessage[]>([]);
+  const [earlier, setEarlier] = useState<readonly ThreadMessage[]>([]);
   const stream = useStream({ url: "/api/v1/chat/stream" });
 
   function add(text: string): ThreadMessage[] {
@@ -23,7 +23,7 @@ export function usePublicStreamRuntime(): AssistantRuntime {
   }
 
   const send = (text: string): void => stream.send({ input: add(text).map(inputOf) });
-  return useExternalStoreRuntime(externalStore(stream, earlier, send, decide));
+  return useExternalStoreRuntime({ ...externalStore(stream, earlier, send, decide), onImport: (messages) => setEarlier(messages as readonly ThreadMessage[]) });
 }
 
 const userMessage = (text: string): ThreadMessage => ({

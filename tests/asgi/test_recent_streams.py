@@ -1,0 +1,208 @@
+"""Recent streams: what the page is told in each store, to whom, and that nothing withheld can be reached from it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncGenerator, AsyncIterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from projector.contracts.stream_rules import check_stream
+from projector.server.upstream.demo import DemoUpstream
+from projector.server.upstream.protocol import ProviderRequest
+from tests.asgi import in_process
+from tests.asgi.callers import Server, Upstream, completed, event, keys, text
+from tests.asgi.in_process import Answer
+from tests.rule_samples import MIXED
+
+KEY: Final = "a2V5LW9mLXRoaXJ0eS10d28tYnl0ZXMtZm9yLXRlc3Q="
+PLANTED: Final = "sk-" + MIXED[:48]
+DEMO_SECRETS: Final = ("hunter2", "example-bearer-000", "s3same", "AKIAIOSFODNN7EXAMPLE", "rt-example", "ter2-not")
+PLAN: Final = "a plan that only the model may know"
+SETTINGS: Final[dict[str, Any]] = {
+    "demo_page": True,
+    "auth": {"api_keys": keys("ann", "bob")},
+    "admin": {"port": 0, "streams": True},
+    "upstreams": {"one": {"base_url": "http://localhost/v1"}},
+}
+AGENT: Final = {"upstream": "one", "model": "m"}
+
+
+class Site(Server):
+    """A server with one agent, `helper`; both listeners."""
+
+    async def get(self, path: str, key: str = "", *, is_admin: bool = False) -> Answer:
+        headers = {"authorization": f"Bearer {key}"} if key else {}
+        app = self.app.state.admin if is_admin else self.app
+        return await in_process.ask(app, path, None, method="GET", headers=headers)
+
+    async def recent(self, key: str = "", *, is_admin: bool = False) -> list[dict[str, Any]]:
+        answer = await self.get("/streams/recent", key, is_admin=is_admin)
+        rows: list[dict[str, Any]] = answer.json()["streams"]
+        assert answer.headers["cache-control"] == "no-cache"
+        return rows
+
+
+def site(upstream: Any, agent: dict[str, Any] | None = None, **settings: Any) -> Site:
+    return Site({**SETTINGS, "agents": {"helper": {**AGENT, **(agent or {})}}, **settings}, upstream)
+
+
+@pytest.fixture(params=["memory", "sqlite", "redis", "encrypted"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
+    if request.param == "memory":
+        return {"kind": "memory"}
+    if request.param == "sqlite":
+        return {"kind": "sqlite", "path": str(tmp_path / "store.db")}
+    url, prefix = request.getfixturevalue("redis_server").url, f"test-{os.urandom(4).hex()}:"
+    is_encrypted = {"encryption_keys": (KEY,)} if request.param == "encrypted" else {}
+    return {"kind": "redis", "url": url, "prefix": prefix, **is_encrypted}
+
+
+async def test_callers_see_their_streams_and_operators_all(store: dict[str, Any]) -> None:
+    one = site(DemoUpstream(pace_s=0), store=store)
+    for key, message in (("ann", "secret"), ("bob", "hello"), ("ann", "fail")):
+        await one.ask(key=key, body={"message": message})
+        await asyncio.sleep(0.01)
+    failed, told = await one.recent("ann")
+    assert [row["caller"] for row in (failed, told)] == ["key:ann"] * 2
+    assert (failed["outcome"], failed["code"], failed.get("output_tokens")) == ("error", "rate_limit_exceeded", None)
+    assert (told["outcome"], told["agent"], told["model"], told["output_tokens"]) == ("completed", "helper", "m", 58)
+    assert told["dropped"] == {"response.content_part.added": 1, "response.content_part.done": 1}
+    assert told["withheld"]["redacted"] > 5
+    assert 0 < told["first_byte_s"] <= told["first_token_s"] <= told["duration_s"]
+    assert told["created_ms"] <= told["ended_ms"]
+    everyone = [row["caller"] for row in await one.recent(is_admin=True)]
+    assert everyone == ["key:ann", "key:bob", "key:ann"]
+    assert len(await one.recent("bob")) == 1
+    assert (await one.get("/streams/recent")).status == 401
+    seen = ""
+    for row in (failed, told):
+        for part in ("events", "provider"):
+            path = f"/streams/{row['stream_id']}/{part}"
+            refused = [(await one.get(path, key)).status for key in ("", "bob")]
+            assert refused == [401, 404]
+            for_caller, for_operator = await one.get(path, "ann"), await one.get(path, is_admin=True)
+            assert (for_caller.status, for_caller.text) == (200, for_operator.text)
+            seen += for_caller.text
+    assert "<redacted>" in seen
+    seen += (await one.get("/streams/recent", is_admin=True)).text
+    assert [secret for secret in DEMO_SECRETS if secret in seen] == []
+    await one.app.state.aclose()
+
+
+async def test_a_stream_that_runs_and_one_that_its_server_did_not_end(store: dict[str, Any]) -> None:
+    gate = asyncio.Event()
+
+    async def script(_: ProviderRequest) -> AsyncGenerator[bytes, None]:
+        yield text("Hello")
+        await gate.wait()
+        yield completed()
+
+    one = site(Upstream(script), store=store)
+    asked = asyncio.create_task(one.ask(key="ann"))
+    while not (rows := await one.recent("ann")):  # noqa: ASYNC110 - the store has no event for it
+        await asyncio.sleep(0.01)
+    (row,) = rows
+    assert (row["outcome"], row["has_recording"]) == ("in_progress", False)
+    reading = asyncio.create_task(one.get(f"/streams/{row['stream_id']}/events", is_admin=True))
+    await one.app.state.logs.store.seal(row["stream_id"], reason="stream_interrupted")
+    (row,) = await one.recent("ann")
+    assert row["outcome"] == "interrupted"
+    assert "withheld" not in row
+    assert '"code":"stream_interrupted"' in (await reading).text
+    gate.set()
+    await asked
+    await one.app.state.aclose()
+
+
+@pytest.fixture
+async def recorded(tmp_path: Path) -> AsyncIterator[Site]:
+    """A server whose provider's side is recorded, and one stream of it with what must not be seen."""
+
+    async def script(_: ProviderRequest) -> AsyncGenerator[bytes, None]:
+        yield event("response.created", response={"id": "r", "status": "in_progress", "instructions": PLANTED})
+        yield event("response.reasoning_text.delta", item_id="rs_1", output_index=0, content_index=0, delta=PLAN)
+        yield text(f"The key is {PLANTED[:20]}") + text(f"{PLANTED[20:]}.")
+        yield event("response.unheard_of." + PLANTED)
+        yield completed("r", input_tokens=3, output_tokens=4, total_tokens=7)
+
+    agent = {"record": {"folder": str(tmp_path)}, "dialects": ["ai_sdk"]}
+    one = site(Upstream(script), agent)
+    await one.ask(key="ann", body={"message": f"my key is {PLANTED}"})
+    while not (await one.recent(is_admin=True))[0]["has_recording"]:  # noqa: ASYNC110 - another thread writes it
+        await asyncio.sleep(0.01)
+    yield one
+    await one.app.state.aclose()
+
+
+async def test_a_planted_secret_is_nowhere(recorded: Site) -> None:
+    (row,) = await recorded.recent(is_admin=True)
+    assert (row["has_recording"], row["dropped"]["other"]) == (True, 1)
+    found = {"recent": (await recorded.get("/streams/recent", is_admin=True)).text}
+    for part in ("events", "provider"):
+        answer = await recorded.get(f"/streams/{row['stream_id']}/{part}", is_admin=True)
+        assert answer.status == 200
+        found[part] = answer.text
+    pieces = (PLANTED, PLANTED[:20], PLANTED[20:])
+    assert [(name, piece) for name, seen in found.items() for piece in pieces if piece in seen] == []
+    assert '"delta":"The key is <redacted>' in found["provider"]
+    lines = [line.partition("data: ")[2] for line in found["events"].split("\n\n") if line]
+    assert check_stream(lines) == [], "what the page saves is valid, in whatever dialect the stream was"
+    kinds = [json.loads(line)["type"] for line in found["provider"].splitlines()]
+    assert kinds[0] == "response.created"
+
+
+async def test_what_a_provider_sent_is_for_operators(recorded: Site) -> None:
+    (row,) = await recorded.recent("ann")
+    assert not row["has_recording"], "it has the reasoning, which callers never see"
+    assert (await recorded.get(f"/streams/{row['stream_id']}/provider", "ann")).status == 404
+    assert PLAN in (await recorded.get(f"/streams/{row['stream_id']}/provider", is_admin=True)).text
+    assert PLAN not in (await recorded.get(f"/streams/{row['stream_id']}/events", is_admin=True)).text
+
+
+@pytest.mark.parametrize(
+    ("change", "public", "internal"),
+    [
+        ({}, 200, 200),
+        ({"demo_page": False}, 404, 200),
+        ({"admin": {"port": 0}}, 200, 404),
+        ({"demo_page": False, "admin": None}, 404, 404),
+    ],
+)
+async def test_it_is_off_by_default(change: dict[str, Any], public: int, internal: int) -> None:
+    one = site(Upstream(), **change)
+    for path in ("/streams", "/streams/recent", "/demo/streams.js"):
+        assert (await one.get(path, "ann")).status == public, path
+        assert (await one.get(path, is_admin=True)).status == internal, path
+    stream_id = "stream_" + "0" * 32
+    assert (await one.get(f"/streams/{stream_id}/events", is_admin=True)).status == 404
+    assert (await one.get("/streams/..%2f..%2fx/provider", is_admin=True)).status == 404
+
+
+async def test_how_a_stream_ended_that_was_stopped(serve: Any, upstream: Any) -> None:
+    async def script(peer: Any) -> None:
+        await peer.start()
+        await peer.event({"type": "response.created", "response": {"id": "r", "status": "in_progress"}})
+        await peer.gone.wait()
+
+    await upstream(script)
+    one = serve(demo_page=True)
+    ends = []
+    for stop in ("leave", "cancel"):
+        answer = await one.ask()
+        await answer.chunk()
+        if stop == "leave":
+            answer.leave()
+        else:
+            await (await one.post(f"{answer.headers['location']}/cancel", {})).read_head()
+        while True:
+            (row, *_) = json.loads(await (await one.get("/streams/recent")).rest())["streams"]
+            if row["outcome"] != "in_progress":
+                break
+            await asyncio.sleep(0.01)
+        ends.append((row["outcome"], row["withheld"], row["dropped"], "first_token_s" in row))
+    assert ends == [("client_left", {}, {}, False), ("cancelled", {}, {}, False)]
