@@ -66,6 +66,7 @@ REST: Final = {
     "fuzz": "mutated streams",
     "asgi/test_ai_sdk_client.py": "chats of three versions under node",
     "asgi/test_tanstack_client.py": "hundreds of connections of a client under node",
+    "asgi/test_codex.py": "sessions of a coding agent, under node",
     "asgi/test_chaos.py": "thousands of faults, in processes",
     "asgi/test_commit_orders.py": "tens of thousands of orders of signals",
     "asgi/test_disconnects.py": "a thousand connections",

@@ -1,4 +1,4 @@
-"""Reasoning of other providers in a caller's own Responses request: the caller has it sealed in `encrypted_content`."""
+"""Reasoning in a caller's own Responses request: sealed in `encrypted_content`, or without content."""
 
 from __future__ import annotations
 
@@ -24,15 +24,28 @@ def carried_state(body: Mapping[str, Any]) -> Iterator[Carried]:
 
 
 def forwarded_body(body: Mapping[str, Any], _profile: object) -> Body:
-    """Return the caller's body without reasoning that an upstream of this API did not make, and could not read."""
+    """Return the caller's body without reasoning that an upstream of this API did not make, and could not read.
+
+    Where nothing is stored, an item of reasoning of which the client got no content cannot be found by its ID: it is a
+    404 of OpenAI, and the answer needs no such item.
+    """
     items = body.get("input")
-    if not isinstance(items, list) or all(_sealed(item) is None for item in items):
+    if not isinstance(items, list):
         return dict(body)
-    return {**body, "input": [item for item in items if _sealed(item) is None]}
+    is_stored = body.get("store") is not False
+    kept = [item for item in items if _sealed(item) is None and (is_stored or not _is_empty(item))]
+    return dict(body) if len(kept) == len(items) else {**body, "input": kept}
 
 
 def _begins_turn(item: object) -> bool:
     return isinstance(item, dict) and item.get("type", "message") == "message" and item.get("role") == USER
+
+
+def _is_empty(item: object) -> bool:
+    """Return whether an item of reasoning has neither text nor encrypted content."""
+    if not isinstance(item, dict) or item.get("type") != "reasoning":
+        return False
+    return not item.get("encrypted_content") and not item.get("content")
 
 
 def _sealed(item: object) -> str | None:

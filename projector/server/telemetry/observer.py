@@ -176,5 +176,6 @@ def _line(stats: StreamStats) -> dict[str, object]:
         "overhead_s": round(stats.overhead_s, 6),
         "events": stats.terminal.get("event_id"),
         "heartbeats": stats.heartbeats,
+        "notices": dict(stats.notices) or None,
         **stats.usage,
     }
