@@ -75,6 +75,7 @@ REST: Final = {
     "asgi/test_openwop_limits.py": "the same",
     "contract/test_bench_inputs.py": "the subjects of the benchmarks",
     "contract/test_openwop_is_apart.py": "processes",
+    "contract/test_sdk_members.py": "a stream for each variant of each item of an SDK",
     "contract/test_startup.py": "processes",
     "contract/test_clean_types.py::test_only_redaction_makes_clean_values": "mypy on the whole package",
     "asgi/test_openwop_page.py": "processes",
