@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from projector.conversation.client_history import NO_PARAMETERS
 from projector.conversation.entries import user_text
-from projector.conversation.given_members import NOT_SUPPORTED, Given
+from projector.conversation.given_members import NOT_SUPPORTED, Given, tools_of
 from projector.conversation.model_request import Body, ModelRequest, UnsupportedRequestError
 from projector.conversation.request_members import Member, Members, write_parameters
 from projector.providers.anthropic_messages.message_turns import turns_of
@@ -57,7 +57,7 @@ def write_request(request: ModelRequest, profile: MessagesProfile) -> Body:
     """Return the body of a request, or raise `UnsupportedRequestError` if the API cannot express it."""
     if request.previous_response_id is not None:
         raise UnsupportedRequestError("`previous_response_id` cannot be set here.", "previous_response_id")
-    body = request.start([_tool(Given(tool, f"tools[{at}]")) for at, tool in enumerate(request.client_tools)])
+    body = request.start([_tool(tool) for tool in tools_of(request.client_tools, {"function", "custom"})])
     body.setdefault("max_tokens", profile.max_tokens)
     parameters = {name: value for name, value in request.parameters.items() if name not in IGNORED}
     if (parameters.get("format") or {}) == {"type": "text"}:
@@ -92,11 +92,8 @@ def _write_effort(body: Body, effort: object, profile: MessagesProfile, path: st
 
 def _tool(tool: Given) -> Body:
     """Return a tool of the client; a custom tool has one text as its input."""
-    kind = tool.text("type")
-    if kind not in {"function", "custom"}:
-        tool.unsupported("type")
     schema = tool.members.get("parameters") or NO_PARAMETERS
-    if kind == "custom":
+    if tool.text("type") == "custom":
         schema = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
     description = tool.text_or_none("description")
     about = {"description": description} if description else {}

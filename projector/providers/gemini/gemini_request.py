@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from projector.conversation.client_history import NO_PARAMETERS
 from projector.conversation.entries import user_text
-from projector.conversation.given_members import NOT_SUPPORTED, Given
+from projector.conversation.given_members import NOT_SUPPORTED, Given, tools_of
 from projector.conversation.model_request import Body, ModelRequest, UnsupportedRequestError
 from projector.conversation.request_members import Member, Members, write_parameters
 from projector.providers.gemini.gemini_contents import contents_of
@@ -150,14 +150,11 @@ def _tools(request: ModelRequest, schema_name: str) -> tuple[list[Body], list[Bo
     """Return the functions of the client, and the tools of the provider; a custom tool has one text as its input."""
     functions: list[Body] = []
     hosted: list[Body] = []
-    for at, one in enumerate(request.client_tools):
-        tool = Given(one, f"tools[{at}]")
+    for tool in tools_of(request.client_tools, {*HOSTED, "function", "custom"}):
         kind = tool.text("type")
         if kind in HOSTED:
             hosted.append({HOSTED[kind]: {}})
             continue
-        if kind not in {"function", "custom"}:
-            tool.unsupported("type")
         schema: object = tool.members.get("parameters") or NO_PARAMETERS
         if kind == "custom":
             schema = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
