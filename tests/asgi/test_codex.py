@@ -159,6 +159,7 @@ async def test_a_session(name: str, node_modules: Path, tmp_path: Path) -> None:
     assert provider.requests[len(TURNS) - 1]["input"][-1]["type"] == setup.compaction
 
     assert b"Done: " in tee.received
+    assert b"incremental: ?1" in tee.received.lower()
     texts = [one["text"] for kind in ("agent_message", "reasoning") for one in (*said(first, kind), *said(last, kind))]
     assert SECRET not in json.dumps(texts)
     if setup.shown != SECRET:
