@@ -12,10 +12,12 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
+from projector.recording import replay
 from tests.asgi.coding_session import LAST, SECRET, TURNS, CodingProvider, Tee
 from tests.asgi.conftest import ScriptedUpstream
 from tests.asgi.process import running, serve_with
 from tests.asgi.route_clients import NODE_S
+from tests.asgi.test_recorder import until
 
 pytestmark = pytest.mark.timeout(4 * NODE_S)
 
@@ -27,6 +29,7 @@ base_url = "http://127.0.0.1:{port}/v1"
 [passthrough]
 responses = "one"
 policy = {policy}
+record.folder = {folder}
 """
 CODEX: Final = """
 model = "gpt-5.5"
@@ -134,9 +137,9 @@ async def test_a_session(name: str, node_modules: Path, tmp_path: Path) -> None:
     provider = CodingProvider([*TURNS, [], *LAST])
     upstream = ScriptedUpstream(provider)
     listening = await asyncio.start_server(upstream.on_connection, "127.0.0.1", 0, limit=2**20)
-    config, log = tmp_path / "projector.toml", tmp_path / "log"
+    config, log, folder = tmp_path / "projector.toml", tmp_path / "log", tmp_path / "kept"
     port = listening.sockets[0].getsockname()[1]
-    config.write_text(SERVER.format(port=port, policy=setup.policy), encoding="utf-8")
+    config.write_text(SERVER.format(port=port, policy=setup.policy, folder=json.dumps(str(folder))), encoding="utf-8")
     codex = Codex(node_modules, tmp_path)
     async with running(serve_with(config), 1, log=log) as server, Tee(server.port).running() as tee, listening:
         codex.configure(setup.provider, f"http://127.0.0.1:{tee.port}/v1")
@@ -147,6 +150,7 @@ async def test_a_session(name: str, node_modules: Path, tmp_path: Path) -> None:
         await asyncio.wait_for(peer.gone.wait(), NODE_S)
         await asyncio.wait_for(stopped.communicate(), NODE_S)
         last = await codex.run("resume", "--last", "finish")
+        await until(lambda: len(list(folder.glob("*/*.ndjson"))) == len(TURNS) + len(LAST))
 
     assert provider.refused == []
     assert len(provider.requests) == len(TURNS) + 1 + len(LAST)
@@ -166,6 +170,9 @@ async def test_a_session(name: str, node_modules: Path, tmp_path: Path) -> None:
         assert SECRET.encode() not in tee.received
         assert SECRET.encode() not in codex.files()
         assert SECRET not in json.dumps([first, last, provider.requests])
+    for case in replay.load_cases(folder):
+        assert SECRET not in case.source.read_text()
+        assert b"response.completed" in replay.play(case, "responses")
     lines = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
     answered = [line for line in lines if line["event"] == "stream_end"]
     assert [line["outcome"] for line in answered] == [*["completed"] * len(TURNS), "client_left", *["completed"] * 2]
