@@ -4,6 +4,7 @@ BIN := .venv/bin
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-emit-index-url --no-header --generate-hashes
 IMAGE := build/image
 PARALLEL := --numprocesses auto --dist worksteal
+unexport PYTHONDONTWRITEBYTECODE # tests start hundreds of processes, and each would compile all modules
 
 .PHONY: demo test test-all check goldens schemas docs page picture bench bench-compare bench-store bench-proxy bench-page soak fuzz wheel sbom release-check site lock check-latest clean
 

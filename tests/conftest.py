@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import filecmp
+import functools
 import gc
 import importlib
 import os
@@ -29,7 +30,7 @@ SAMPLED: Final = {
     "asgi": 6,
     "golden/test_goldens.py::test_it_does_not_matter_how_the_bytes_arrive": 24,
     "golden/test_stored_streams.py": 48,
-    "property": 24,
+    "property": 40,
     "store": 8,
     "store/test_interleavings.py::test_some_orders_in_memory": 1,
     "contract/test_clean_types.py::test_mypy_rejects": 8,
@@ -54,7 +55,7 @@ SAMPLED: Final = {
     "unit/test_redaction_formats.py::test_the_counter_example_passes": 8,
     "unit/test_redaction_formats.py::test_the_example_is_found_by_its_own_row": 8,
     "unit/test_redaction_formats.py::test_what_is_said_of_a_beginning_stays_true": 8,
-    "unit/test_text_redaction.py::test_every_split_of_a_sample_into_three": 400,
+    "unit/test_text_redaction.py::test_splits_of_a_sample_into_three": 400,
     "unit/test_text_redaction.py::test_every_split_of_a_sample_into_two": 48,
     "unit/test_text_tails.py::test_nothing_of_a_credential_is_shown_behind_the_seam": 96,
 }
@@ -149,21 +150,29 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Keep the tests of one tier; without `--tier`, all of them."""
     tier = config.getoption("tier")
     if tier is not None:
-        kept = [item for item in items if _tier_of(item) == tier]
-        config.hook.pytest_deselected(items=[item for item in items if _tier_of(item) != tier])
+        kept: list[pytest.Item] = []
+        left: list[pytest.Item] = []
+        for item in items:
+            (kept if _tier_of(item) == tier else left).append(item)
+        config.hook.pytest_deselected(items=left)
         items[:] = kept
 
 
 def _tier_of(item: pytest.Item) -> str:
     """Return `test`, `rest`, or `docs` for what belongs to `make check`."""
-    path = item.path.relative_to(ROOT / "tests").as_posix()
-    folder = path.partition("/")[0]
-    if folder == DOCS:
-        return DOCS
-    parts = (folder, path, f"{path}::{getattr(item, 'originalname', item.name)}")
+    fixed, one_in = _row_of(item.path, getattr(item, "originalname", item.name))
+    return fixed or ("rest" if zlib.crc32(item.nodeid.encode()) % one_in else "test")
+
+
+@functools.cache
+def _row_of(file: Path, function: str) -> tuple[str | None, int]:
+    """Return the tier of all tests of a function, if they have one, and else one in how many is in `make test`."""
+    path = file.relative_to(ROOT / "tests").as_posix()
+    parts = (path.partition("/")[0], path, f"{path}::{function}")
     one_in = next((SAMPLED[part] for part in reversed(parts) if part in SAMPLED), 1)
-    is_sampled = zlib.crc32(item.nodeid.encode()) % one_in == 0
-    return "test" if is_sampled and not any(part in REST for part in parts) else "rest"
+    if DOCS in parts:
+        return DOCS, one_in
+    return "rest" if any(part in REST for part in parts) else None, one_in
 
 
 def _missing(need: str, reason: str) -> None:

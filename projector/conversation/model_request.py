@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from projector.conversation.entries import Conversation
+from projector.conversation.entries import Conversation, user_text
 
 Body: TypeAlias = dict[str, Any]
 Item: TypeAlias = Mapping[str, Any]
@@ -45,6 +45,16 @@ class ModelRequest:
     metadata: Mapping[str, str] | None = None
     encrypted_reasoning: bool = False
     """Whether the response should contain encrypted reasoning."""
+
+    @property
+    def entries(self) -> Conversation:
+        """The input as a conversation."""
+        return [user_text(self.input)] if isinstance(self.input, str) else self.input
+
+    def refuse_previous_response(self) -> None:
+        """Raise `UnsupportedRequestError` if the request continues a response, for an API that stores none."""
+        if self.previous_response_id is not None:
+            raise UnsupportedRequestError("`previous_response_id` cannot be set here.", "previous_response_id")
 
     def start(self, client_tools: Sequence[Item]) -> Body:
         """Return a body with model and tools as the API expects them. The parameters follow in `request_members`."""

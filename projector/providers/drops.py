@@ -1,13 +1,19 @@
-"""Counts of a provider's input that is not read, by name."""
+"""What stages share: counts of input that is not read, and the reading of messages that are JSON."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from projector.contracts import codec
 from projector.core import canonical as read
+from projector.core.canonical import CanonicalEvent
+from projector.core.faults import FAULTS, Fault
+from projector.core.sse import COMMENT, DONE, SseMessage, is_comment
 from projector.core.state import DROP_NAMES_MAX, OTHER
+from projector.providers.canonical_items import Numbering
 
 NAME_MAX_CHARS: Final = 80
 """Maximum length of a counted name, which may come from the provider."""
@@ -40,3 +46,53 @@ class Drops(Counter[str]):
         if len(found) < len(entries):
             self.note(f"{kind}.{name}", len(entries) - len(found))
         return found
+
+
+class JsonStage(ABC):
+    """A stage of messages that are JSON. The last item is a fault if one is not JSON before the end of the response."""
+
+    def __init__(self) -> None:
+        self.dropped: Counter[str]
+        """Input that was not read, by object and member or by reason."""
+        self.dropped = self._dropped = Drops()
+        self._numbered = Numbering()
+        self._is_over = False
+
+    def feed(self, message: SseMessage, /) -> list[CanonicalEvent | Fault]:
+        """Return the events of a message."""
+        try:
+            value = codec.loads(message.data)
+        except codec.TooDeepError:
+            return self._dropped.drop("(too deep)")
+        except codec.CodecError:
+            return self._read_text(message.data)
+        return self._dropped.drop("(after the end)") if self._is_over else self.read(value, message)
+
+    @abstractmethod
+    def read(self, value: object, message: SseMessage) -> list[CanonicalEvent | Fault]:
+        """Return the events of the JSON of a message, before the end."""
+
+    @abstractmethod
+    def close(self) -> list[CanonicalEvent | Fault]:
+        """Return the events that the end of input causes."""
+
+    @property
+    @abstractmethod
+    def has_reason(self) -> bool:
+        """Whether the reason is known why the response ends."""
+
+    def _read_text(self, data: bytes) -> list[CanonicalEvent | Fault]:
+        """Read a payload that is not JSON: a comment, an end mark of another API, or a broken stream."""
+        if is_comment(data):
+            return self._dropped.drop(COMMENT)
+        if data.strip() == DONE:
+            return self.close()
+        if self._is_over or self.has_reason:
+            return self._dropped.drop("(after the end)")
+        self._is_over = True
+        return [FAULTS["upstream_malformed"]]
+
+    def _stop(self, events: list[Any]) -> list[CanonicalEvent | Fault]:
+        """Return the last events of the response."""
+        self._is_over = True
+        return self._numbered(events)

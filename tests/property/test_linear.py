@@ -271,13 +271,13 @@ CONTRADICTION: Final = event("output_text.done", content_index=0, text="x")
 PROVOKED: Final = (
     Row("summaries in turn", alternating(summary(0), summary(1)), 16),
     Row("text and refusal in turn", alternating(ANSWER, REFUSAL), 16),
-    Row("two texts in turn", alternating(text(at=0), text(at=1)), 16),
-    Row("two texts in turn with registered values", guarded(alternating(text("say Qui"), text("eter", 1))), 12),
+    Row("two texts in turn", alternating(text(at=0), text(at=1)), 10),
+    Row("two texts in turn with registered values", guarded(alternating(text("say Qui"), text("eter", 1))), 8),
     Row("deltas and contradictions in turn", alternating(ANSWER, CONTRADICTION), 20),
     Row("outputs of calls with one long prefix", outputs_of_one_prefix, 16),
     Row("calls with the IDs of others", chained_call_ids, 12),
     Row("calls of one ID", calls_of_one_id, 12),
-    Row("messages with one citation each", cited_messages, 14),
+    Row("messages with one citation each", cited_messages, 8),
 )
 """Shapes that a provider can choose."""
 

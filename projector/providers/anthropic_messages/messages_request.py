@@ -1,17 +1,44 @@
-"""Requests of the Messages API, from a request in neutral terms."""
+"""Requests of the Messages API, from a request in neutral terms.
+
+The API demands: turns of both roles alternate; the results of all calls of a turn are the first blocks of one message
+of the user; texts are not empty; the input of a call is an object; thinking has its signature.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final
 
-from projector.conversation.client_history import NO_PARAMETERS
-from projector.conversation.entries import user_text
+from projector.conversation.entries import (
+    ASSISTANT,
+    USER,
+    File,
+    Image,
+    Message,
+    Reasoning,
+    Refusal,
+    Text,
+    ToolCall,
+    ToolOutput,
+    object_of,
+)
 from projector.conversation.given_members import NOT_SUPPORTED, Given, tools_of
 from projector.conversation.model_request import Body, ModelRequest, UnsupportedRequestError
 from projector.conversation.request_members import Member, Members, write_parameters
-from projector.providers.anthropic_messages.message_turns import turns_of
-from projector.providers.anthropic_messages.messages_profile import MessagesProfile
+from projector.conversation.written import (
+    CLIENT_TOOLS,
+    PartWriters,
+    Turns,
+    data_of,
+    function_of,
+    listed,
+    typed_text,
+    written_parts,
+)
+from projector.providers.anthropic_messages.messages_api import MessagesProfile
+
+PROVIDER: Final = "anthropic_messages"
+"""Row of `PROVIDERS`."""
 
 BUDGETS: Final = {"minimal": 1024, "low": 1024, "medium": 4096, "high": 16384, "xhigh": 32768}
 """Effort -> tokens of thinking, for models without `output_config.effort`."""
@@ -33,10 +60,6 @@ def _choice(value: object) -> object:
     return {"type": "tool", "name": given.text("name")}
 
 
-def _stop(value: object) -> object:
-    return [value] if isinstance(value, str) else value
-
-
 def _format(value: Mapping[str, Any]) -> object:
     if value.get("type") != "json_schema":
         raise UnsupportedRequestError(f"`text.format` {NOT_SUPPORTED}", "text.format")
@@ -48,16 +71,16 @@ MEMBERS: Final[Members] = {
     "top_p": Member("top_p"),
     "max_output_tokens": Member("max_tokens"),
     "tool_choice": Member("tool_choice", write=_choice),
-    "stop": Member("stop_sequences", write=_stop),
+    "stop": Member("stop_sequences", write=listed),
     "format": Member("output_config.format", write=_format),
 }
 
 
 def write_request(request: ModelRequest, profile: MessagesProfile) -> Body:
     """Return the body of a request, or raise `UnsupportedRequestError` if the API cannot express it."""
-    if request.previous_response_id is not None:
-        raise UnsupportedRequestError("`previous_response_id` cannot be set here.", "previous_response_id")
-    body = request.start([_tool(tool) for tool in tools_of(request.client_tools, {"function", "custom"})])
+    request.refuse_previous_response()
+    tools = [function_of(tool) for tool in tools_of(request.client_tools, CLIENT_TOOLS)]
+    body = request.start([{"name": tool.name, **tool.about, "input_schema": tool.schema} for tool in tools])
     body.setdefault("max_tokens", profile.max_tokens)
     parameters = {name: value for name, value in request.parameters.items() if name not in IGNORED}
     if (parameters.get("format") or {}) == {"type": "text"}:
@@ -68,7 +91,7 @@ def write_request(request: ModelRequest, profile: MessagesProfile) -> Body:
         _write_effort(body, effort, profile, request.parameter_paths.get("reasoning_effort", "reasoning_effort"))
     if parallel is False and "tools" in body:
         body["tool_choice"] = {"type": "auto", **body.get("tool_choice", {}), "disable_parallel_tool_use": True}
-    turns = turns_of([user_text(request.input)] if isinstance(request.input, str) else request.input)
+    turns = MessageTurns().add(request.entries)
     system = [] if request.instructions is None else [{"type": "text", "text": request.instructions}]
     if system or turns.system:
         body["system"] = [*system, *turns.system]
@@ -90,11 +113,82 @@ def _write_effort(body: Body, effort: object, profile: MessagesProfile, path: st
     body["max_tokens"] = max(body["max_tokens"], BUDGETS[effort] + profile.max_tokens)
 
 
-def _tool(tool: Given) -> Body:
-    """Return a tool of the client; a custom tool has one text as its input."""
-    schema = tool.members.get("parameters") or NO_PARAMETERS
-    if tool.text("type") == "custom":
-        schema = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
-    description = tool.text_or_none("description")
-    about = {"description": description} if description else {}
-    return {"name": tool.text("name"), **about, "input_schema": schema}
+# the conversation
+
+
+class MessageTurns(Turns):
+    """The turns of a conversation, as `system` and `messages`."""
+
+    def __init__(self) -> None:
+        self.system: list[Body] = []
+        self.messages: list[Body] = []
+
+    def message(self, entry: Message) -> None:
+        """Add a message; those of the system and the developer before the first turn are the system prompt."""
+        blocks = written_parts(entry.content, PARTS)
+        if entry.role in {ASSISTANT, USER}:
+            self._extend(entry.role, blocks)
+        elif self.messages:
+            self._extend(USER, blocks)
+        else:
+            self.system += blocks
+
+    def call(self, entry: ToolCall) -> None:
+        """Add a call."""
+        given = entry.input if entry.kind == "custom" else None
+        value = {"input": given} if given is not None else object_of(entry.input)
+        self._extend(ASSISTANT, [{"type": "tool_use", "id": entry.id, "name": entry.name, "input": value}])
+
+    def output(self, entry: ToolOutput) -> None:
+        """Add the result of a call, before anything else that the user says in this turn."""
+        content: Any = entry.output if isinstance(entry.output, str) else written_parts(entry.output, PARTS)
+        block = {"type": "tool_result", "tool_use_id": entry.call_id, **({"content": content} if content else {})}
+        self._extend(USER, [])
+        blocks = self.messages[-1]["content"]
+        at = sum(one["type"] == "tool_result" for one in blocks)
+        blocks.insert(at, block)
+
+    def reasoning(self, entry: Reasoning) -> None:
+        """Add thinking as it came; without its signature it cannot go back, and the API goes on without it."""
+        opaque = entry.opaque
+        if opaque is not None and opaque.provider == PROVIDER and (blocks := thinking_of(opaque.value)):
+            self._extend(ASSISTANT, blocks)
+
+    def done(self) -> list[Body]:
+        """Return the messages; those without content are left out."""
+        return [message for message in self.messages if message["content"]]
+
+    def _extend(self, role: str, blocks: list[Body]) -> None:
+        if not self.messages or self.messages[-1]["role"] != role:
+            self.messages.append({"role": role, "content": []})
+        self.messages[-1]["content"] += blocks
+
+
+def thinking_of(value: object) -> list[Body]:
+    """Return the block of thinking that the opaque value of reasoning is from; none, if it is from none."""
+    if not isinstance(value, Mapping):
+        return []
+    if isinstance(value.get("data"), str):
+        return [{"type": "redacted_thinking", "data": value["data"]}]
+    if isinstance(value.get("signature"), str):
+        return [{"type": "thinking", "thinking": value.get("thinking") or "", "signature": value["signature"]}]
+    return []
+
+
+def _source(url: str) -> Body:
+    """Return the source of an image or document: base64 or an address."""
+    data = data_of(url)
+    return {"type": "url", "url": url} if data is None else {"type": "base64", "media_type": data[0], "data": data[1]}
+
+
+def _image(image: Image) -> Body:
+    return {"type": "image", "source": _source(image.url)}
+
+
+def _file(file: File) -> Body:
+    source = {"type": "file", "file_id": file.file_id} if file.file_id else _source(file.url or "")
+    return {"type": "document", "source": source, **({"title": file.name} if file.name else {})}
+
+
+PARTS: Final[PartWriters] = {Text: typed_text, Refusal: typed_text, Image: _image, File: _file}
+"""Part of a message -> its block."""

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from projector.contracts import codec
 from projector.core import canonical as read
 from projector.core.canonical import CanonicalEvent
 from projector.core.faults import FAULTS, Fault
-from projector.core.sse import COMMENT, DONE, SseMessage, is_comment
+from projector.core.sse import SseMessage
 from projector.providers.anthropic_messages import block_fields as fields
-from projector.providers.anthropic_messages.messages_profile import MessagesProfile
+from projector.providers.anthropic_messages.messages_api import MessagesProfile
 from projector.providers.anthropic_messages.output_blocks import Block, Output
-from projector.providers.canonical_items import Event, Numbering
+from projector.providers.canonical_items import Event
+from projector.providers.drops import JsonStage
 from projector.providers.error_shapes import error_of, members_of
 
 DEFAULT: Final = MessagesProfile()
-
-NAMES_MAX: Final = 64
-NAME_MAX_CHARS: Final = 80
 
 _FULL_THINKING: Final = "dev-full-thinking"
 """Begin of the beta with which thinking is the full text."""
@@ -29,43 +25,38 @@ _SUMMARISING: Final = re.compile(r"(?:^|[./])claude-(?!v?[0-3](?:\D|$)|instant)"
 """Name of a model whose thinking is a summary: from 4 on."""
 
 
-class AnthropicMessagesStage:
-    """Translates one response. The last item is a fault if a payload is not JSON, or another response begins."""
+class AnthropicMessagesStage(JsonStage):
+    """Translates one response. The last item is a fault, too, if another response begins."""
 
     def __init__(self, profile: MessagesProfile = DEFAULT) -> None:
-        self.dropped: Counter[str] = Counter()
-        """Input that was not read, by kind and name."""
+        super().__init__()
         self._profile = profile
-        self._output = Output(self._note)
+        self._output = Output(self._dropped.note)
         self._blocks: dict[int, Block | None] = {}
         """Open blocks by index; None for one of an unknown type."""
         self._response: dict[str, Any] = {}
         self._usage: dict[str, object] = {}
-        self._stop: str | None = None
+        self._reason: str | None = None
         self._details: Mapping[str, object] = {}
-        self._is_over = False
-        self._numbered = Numbering()
 
-    def feed(self, message: SseMessage, /) -> list[CanonicalEvent | Fault]:
-        """Return the events of a message."""
-        try:
-            event = codec.loads(message.data)
-        except codec.TooDeepError:
-            return self._drop("(too deep)")
-        except codec.CodecError:
-            return self._read_text(message.data)
-        if self._is_over:
-            return self._drop("(after the end)")
-        name = (read.text_or_none(event, "type") or message.event) if isinstance(event, dict) else "(no object)"
-        handle = EVENTS.get(name)
-        if handle is not None:
-            return handle(self, event)
+    def read(self, event: object, message: SseMessage) -> list[CanonicalEvent | Fault]:
+        """Return the events of one event."""
+        name = "(no object)"
+        if isinstance(event, dict):
+            name = read.text_or_none(event, "type") or message.event
+            if (handle := EVENTS.get(name)) is not None:
+                return handle(self, event)
         error = error_of(event, has_begun=bool(self._response))
-        return self._drop(f"event.{name}") if error is None else self._end_with([error.event()])
+        return self._dropped.drop(f"event.{name}") if error is None else self._stop([error.event()])
+
+    @property
+    def has_reason(self) -> bool:
+        """Whether there was a stop reason."""
+        return self._reason is not None
 
     def close(self) -> list[CanonicalEvent | Fault]:
         """Return the end of the response, if there was a stop reason; else the stream was truncated."""
-        if self._is_over or self._stop is None:
+        if self._is_over or self._reason is None:
             return []
         return self._end()
 
@@ -91,15 +82,17 @@ class AnthropicMessagesStage:
         kind = read.text_or_none(delta, "type") or ""
         block = self._blocks.get(index)
         if block is None:
-            return self._drop("delta of an unknown block" if index in self._blocks else "delta of a closed block")
+            return self._dropped.drop(
+                "delta of an unknown block" if index in self._blocks else "delta of a closed block"
+            )
         add = DELTAS.get(kind)
-        return self._drop(f"delta.{kind}") if add is None else self._numbered(add(self._output, block, delta))
+        return self._dropped.drop(f"delta.{kind}") if add is None else self._numbered(add(self._output, block, delta))
 
     def on_block_stop(self, event: Mapping[str, Any]) -> list[CanonicalEvent | Fault]:
         """End a block."""
         index = read.index_or_none(event, "index") or 0
         if index not in self._blocks:
-            return self._drop("stop of a closed block")
+            return self._dropped.drop("stop of a closed block")
         block = self._blocks.pop(index)
         return [] if block is None else self._numbered(self._output.stop(block))
 
@@ -114,13 +107,13 @@ class AnthropicMessagesStage:
         """End the response."""
         self._note_usage(event)
         if not self._response:
-            return self._drop("stop of no message")
+            return self._dropped.drop("stop of no message")
         return self._end()
 
     def on_error(self, event: Mapping[str, Any]) -> list[CanonicalEvent | Fault]:
         """End the stream with an error."""
         error = members_of(event)
-        return self._end_with([error._replace(code=error.code or error.type).event()])
+        return self._stop([error._replace(code=error.code or error.type).event()])
 
     def on_ping(self, _event: Mapping[str, Any]) -> list[CanonicalEvent | Fault]:
         """Ignore a ping."""
@@ -130,7 +123,7 @@ class AnthropicMessagesStage:
         known, response_id = self._response.get("id"), read.text_or_none(message, "id")
         if self._response:
             if known is None or response_id in {None, known}:
-                return self._drop("repeated start")
+                return self._dropped.drop("repeated start")
             self._is_over = True
             return [FAULTS["upstream_truncated"]]
         events = self._identify(message)
@@ -171,7 +164,7 @@ class AnthropicMessagesStage:
         return events + started
 
     def _note_end(self, source: Mapping[str, object]) -> None:
-        self._stop = read.text_or_none(source, "stop_reason") or self._stop
+        self._reason = read.text_or_none(source, "stop_reason") or self._reason
         self._details = read.mapping_or_empty(source, "stop_details") or self._details
         container = read.text_or_none(read.mapping_or_empty(source, "container"), "id")
         self._output.container_id = container or self._output.container_id
@@ -182,9 +175,9 @@ class AnthropicMessagesStage:
             self._usage |= {name: value for name, value in usage.items() if value is not None}
 
     def _end(self) -> list[CanonicalEvent | Fault]:
-        stop = self._stop or "end_turn"
+        stop = self._reason or "end_turn"
         if stop not in fields.ENDS:
-            self._note(f"stop_reason.{stop}")
+            self._dropped.note(f"stop_reason.{stop}")
         status, reason = fields.ENDS.get(stop, ("completed", None))
         events: list[Event] = []
         if stop == "refusal" and self._output.has_text:
@@ -201,31 +194,11 @@ class AnthropicMessagesStage:
             response["incomplete_details"] = {"reason": reason}
         if usage := fields.responses_usage(self._usage):
             response["usage"] = usage
-        return self._end_with([*events, {"type": f"response.{status}", "response": response}])
+        return self._stop([*events, {"type": f"response.{status}", "response": response}])
 
-    def _end_with(self, events: list[Any]) -> list[CanonicalEvent | Fault]:
-        self._is_over = True
+    def _stop(self, events: list[Any]) -> list[CanonicalEvent | Fault]:
         self._blocks.clear()
-        return self._numbered(events)
-
-    def _read_text(self, data: bytes) -> list[CanonicalEvent | Fault]:
-        """Read a payload that is not JSON: a comment, an end mark of another API, or a broken stream."""
-        if is_comment(data):
-            return self._drop(COMMENT)
-        if data.strip() == DONE:
-            return self.close()
-        if self._is_over or self._stop is not None:
-            return self._drop("(after the end)")
-        self._is_over = True
-        return [FAULTS["upstream_malformed"]]
-
-    def _note(self, name: str) -> None:
-        name = name[:NAME_MAX_CHARS]
-        self.dropped[name if name in self.dropped or len(self.dropped) < NAMES_MAX else "(other)"] += 1
-
-    def _drop(self, name: str) -> list[CanonicalEvent | Fault]:
-        self._note(name)
-        return []
+        return super()._stop(events)
 
 
 EVENTS: Final[Mapping[str, Callable[[AnthropicMessagesStage, Mapping[str, Any]], list[CanonicalEvent | Fault]]]] = {

@@ -5,7 +5,6 @@ A response ends with the input after a finish reason, or with a chunk without ca
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 from hashlib import blake2b
 from typing import Any, Final
@@ -13,10 +12,10 @@ from typing import Any, Final
 from projector.contracts import codec
 from projector.core import canonical as read
 from projector.core.canonical import CanonicalEvent
-from projector.core.faults import FAULTS, Fault
-from projector.core.sse import COMMENT, DONE, SseMessage, is_comment
-from projector.providers.canonical_items import Event, Numbering
-from projector.providers.drops import Drops
+from projector.core.faults import Fault
+from projector.core.sse import SseMessage
+from projector.providers.canonical_items import Event
+from projector.providers.drops import JsonStage
 from projector.providers.error_shapes import error_of
 from projector.providers.gemini import gemini_fields as fields
 from projector.providers.gemini.gemini_output import Output
@@ -37,13 +36,11 @@ FAILED_CODE: Final = frozenset({"OUTCOME_FAILED", "OUTCOME_DEADLINE_EXCEEDED"})
 FETCHED: Final = "URL_RETRIEVAL_STATUS_SUCCESS"
 
 
-class ChunkStage:
-    """Translates one response. The last item is a fault if a payload is not JSON before a finish reason."""
+class ChunkStage(JsonStage):
+    """Translates one response."""
 
     def __init__(self) -> None:
-        self.dropped: Counter[str]
-        """Input that was not read, by object and member or by reason."""
-        self.dropped = self._dropped = Drops()
+        super().__init__()
         self._output = Output(self._dropped)
         self._response: dict[str, Any] = {}
         self._usage: dict[str, object] = {}
@@ -53,22 +50,16 @@ class ChunkStage:
         self._tools: set[str] = set()
         """Types of items of tools that the stream has in place, and of searches that were announced."""
         self._pages: set[str] = set()
-        self._numbered = Numbering()
-        self._is_over = False
 
-    def feed(self, message: SseMessage, /) -> list[CanonicalEvent | Fault]:
-        """Return the events of a message."""
-        try:
-            chunk = codec.loads(message.data)
-        except codec.TooDeepError:
-            return self._dropped.drop("(too deep)")
-        except codec.CodecError:
-            return self._read_text(message.data)
-        if self._is_over:
-            return self._dropped.drop("(after the end)")
-        if isinstance(chunk, list):
-            return [event for one in chunk for event in self._read(one, message.data)]
-        return self._read(chunk, message.data)
+    def read(self, value: object, message: SseMessage) -> list[CanonicalEvent | Fault]:
+        """Return the events of a chunk, or of a list of chunks."""
+        chunks = value if isinstance(value, list) else [value]
+        return [event for chunk in chunks for event in self._read(chunk, message.data)]
+
+    @property
+    def has_reason(self) -> bool:
+        """Whether there was a finish reason."""
+        return self._finish is not None
 
     def close(self) -> list[CanonicalEvent | Fault]:
         """Return the end of the response, if there was a finish reason; else the stream was truncated."""
@@ -287,21 +278,6 @@ class ChunkStage:
         if self._finish is not None:
             return self._dropped.drop("error after a finish reason")
         return self._stop([fields.error_members(value).event()])
-
-    def _stop(self, events: list[Any]) -> list[CanonicalEvent | Fault]:
-        self._is_over = True
-        return self._numbered(events)
-
-    def _read_text(self, data: bytes) -> list[CanonicalEvent | Fault]:
-        """Read a payload that is not JSON: a comment, an end mark of another API, or a broken stream."""
-        if is_comment(data):
-            return self._dropped.drop(COMMENT)
-        if data.strip() == DONE:
-            return self.close()
-        if self._is_over or self._finish is not None:
-            return self._dropped.drop("(after the end)")
-        self._is_over = True
-        return [FAULTS["upstream_malformed"]]
 
 
 def _members(kind: str, item_type: str, args: Mapping[str, object]) -> dict[str, Any]:

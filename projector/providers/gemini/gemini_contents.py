@@ -1,4 +1,4 @@
-"""A conversation as `systemInstruction` and `contents`.
+"""A conversation as `systemInstruction` and `contents`, or as the `input` of an interaction.
 
 The API demands: the results of all calls of a turn are the only parts of the content that follows it, in the order of
 the calls; a call has an object as its arguments; what the model sent with a signature goes back with it.
@@ -8,16 +8,12 @@ from __future__ import annotations
 
 import mimetypes
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from projector.conversation.entries import (
     ASSISTANT,
     USER,
-    Approval,
-    ApprovalRequest,
-    Content,
-    Entry,
     File,
     Image,
     Message,
@@ -25,14 +21,14 @@ from projector.conversation.entries import (
     Part,
     Reasoning,
     Refusal,
-    ServerCall,
     Text,
     ToolCall,
     ToolOutput,
     object_of,
     text_of,
 )
-from projector.conversation.model_request import Body, UnsupportedRequestError
+from projector.conversation.model_request import Body
+from projector.conversation.written import PartWriters, Turns, data_of, typed_text, written_parts
 
 PROVIDER: Final = "gemini"
 MODEL: Final = "model"
@@ -43,7 +39,7 @@ LOST_SIGNATURE: Final = "skip_thought_signature_validator"
 """Google's placeholder for a signature that is lost, or of a call that another model has made."""
 
 
-class Contents:
+class Contents(Turns):
     """The contents of a conversation for a model."""
 
     def __init__(self, model: str) -> None:
@@ -58,13 +54,6 @@ class Contents:
         self._after: list[Body] = []
         """Media of results, which follow them."""
 
-    def add(self, entry: Entry) -> None:
-        """Add an entry; raise `UnsupportedRequestError` if the API cannot express it."""
-        if (reason := UNSUPPORTED.get(type(entry))) is not None:
-            raise UnsupportedRequestError(reason)
-        if (write := WRITERS.get(type(entry))) is not None:
-            write(self, entry)
-
     def done(self) -> list[Body]:
         """Return all contents."""
         self._end_results()
@@ -72,7 +61,7 @@ class Contents:
 
     def message(self, entry: Message) -> None:
         """Add a message; those of the system and the developer before the first turn are the instruction."""
-        parts = _parts(entry.content)
+        parts = written_parts(entry.content, PARTS)
         if entry.role == ASSISTANT:
             self._extend(MODEL, _signed(parts, _value(entry.opaque)))
         elif entry.role == USER or self.contents or self._results:
@@ -87,7 +76,7 @@ class Contents:
         call = {
             **({"id": own_id} if isinstance(own_id, str) else {}),
             "name": entry.name,
-            "args": {"input": entry.input} if entry.kind == "custom" else object_of(entry.input),
+            "args": arguments_of(entry),
         }
         self._extend(MODEL, [])
         parts = self.contents[-1]["parts"]
@@ -109,13 +98,7 @@ class Contents:
         }
         self._results.append((self._order.get(entry.call_id, len(self._order)), {"functionResponse": response}))
         media = () if isinstance(entry.output, str) else entry.output
-        self._after += _parts(tuple(part for part in media if isinstance(part, Image | File)))
-
-    def server_call(self, entry: ServerCall) -> None:
-        """Add a call of an MCP tool and its output, which are one entry, as those of a function."""
-        self._end_results()
-        self.call(ToolCall(entry.id, entry.name, entry.input))
-        self.output(ToolOutput(entry.id, entry.output))
+        self._after += written_parts(tuple(part for part in media if isinstance(part, Image | File)), PARTS)
 
     def reasoning(self, entry: Reasoning) -> None:
         """Add reasoning with the signature of the model; without one it means nothing to it."""
@@ -144,41 +127,6 @@ class Contents:
             self.contents.append({"role": USER, "parts": after})
 
 
-WRITERS: Final[Mapping[type, Callable[[Contents, Any], None]]] = {
-    Message: Contents.message,
-    ToolCall: Contents.call,
-    ToolOutput: Contents.output,
-    ServerCall: Contents.server_call,
-    Reasoning: Contents.reasoning,
-}
-"""Entry -> what adds it."""
-
-UNSUPPORTED: Final[Mapping[type, str]] = {
-    Approval: "This agent does not support items of type `mcp_approval_response`.",
-    ApprovalRequest: "This agent does not support items of type `mcp_approval_request`.",
-}
-"""Entry that the API cannot express -> message."""
-
-
-def contents_of(entries: Iterable[Entry], model: str) -> Contents:
-    """Return the contents of a conversation; raise `UnsupportedRequestError` for an entry that has none."""
-    contents = Contents(model)
-    for entry in entries:
-        contents.add(entry)
-    return contents
-
-
-def data_of(url: str) -> tuple[str, str] | None:
-    """Return media type and base64 of a data URL; None for another URL."""
-    if not url.startswith("data:"):
-        return None
-    head, _, data = url.removeprefix("data:").partition(",")
-    media_type, _, coding = head.partition(";")
-    if coding.rpartition(";")[2] != "base64":
-        raise UnsupportedRequestError("A data URL must be in base64.")
-    return media_type, data
-
-
 def type_of(url: str) -> str | None:
     """Return the media type that the name at the end of a URL indicates."""
     return mimetypes.guess_type(url.partition("?")[0].partition("#")[0])[0]
@@ -204,11 +152,6 @@ def _signed(parts: list[Body], state: Mapping[str, Any]) -> list[Body]:
     return [*parts[:-1], {**parts[-1], "thoughtSignature": signature}]
 
 
-def _parts(content: Content) -> list[Body]:
-    parts = (Text(content),) if isinstance(content, str) else content
-    return [written for part in parts if (written := PARTS[type(part)](part)) is not None]
-
-
 def _text(part: Part) -> Body | None:
     text = part.text if isinstance(part, Text | Refusal) else ""
     return {"text": text} if text else None
@@ -229,5 +172,76 @@ def _file(file: File) -> Body:
     return {"fileData": {"fileUri": file.file_id}} if file.file_id else _media(file.url or "")
 
 
-PARTS: Final[Mapping[type, Callable[[Any], Body | None]]] = {Text: _text, Refusal: _text, Image: _image, File: _file}
-"""Part of a message -> its part; None for an empty one, which the API refuses."""
+PARTS: Final[PartWriters] = {Text: _text, Refusal: _text, Image: _image, File: _file}
+"""Part of a message -> its part of a content."""
+
+
+# steps of an interaction
+
+
+class Steps(Turns):
+    """The steps of a conversation, which are the input of an interaction."""
+
+    def __init__(self) -> None:
+        self.system: list[str] = []
+        """Texts of the system before the first turn."""
+        self.steps: list[Body] = []
+        self._names: dict[str, str] = {}
+
+    def message(self, entry: Message) -> None:
+        """Add a message; those of the system and the developer before the first turn are the instruction."""
+        if entry.role not in {ASSISTANT, USER} and not self.steps:
+            self.system.append(text_of(entry.content))
+        elif content := written_parts(entry.content, STEP_PARTS):
+            kind = "model_output" if entry.role == ASSISTANT else "user_input"
+            self.steps.append({"type": kind, "content": content})
+
+    def call(self, entry: ToolCall) -> None:
+        """Add a call."""
+        self._names[entry.id] = entry.name
+        call = {"id": entry.id, "name": entry.name, "arguments": arguments_of(entry)}
+        self.steps.append({"type": "function_call", **call})
+
+    def output(self, entry: ToolOutput) -> None:
+        """Add the result of a call."""
+        result: Any = entry.output if isinstance(entry.output, str) else written_parts(entry.output, STEP_PARTS)
+        name = {"name": self._names[entry.call_id]} if entry.call_id in self._names else {}
+        self.steps.append({"type": "function_result", "call_id": entry.call_id, **name, "result": result})
+
+    def reasoning(self, entry: Reasoning) -> None:
+        """Add reasoning with the signature of the model; without one it means nothing to it."""
+        state = _value(entry.opaque)
+        if isinstance(state.get("signature"), str):
+            thought = state.get("thought")
+            summary = {"summary": [{"type": "text", "text": thought}]} if thought else {}
+            self.steps.append({"type": "thought", "signature": state["signature"], **summary})
+
+
+def arguments_of(entry: ToolCall) -> Body:
+    """Return the arguments of a call; a custom tool has one text as its input."""
+    return {"input": entry.input} if entry.kind == "custom" else object_of(entry.input)
+
+
+def _content(url: str, kind: str) -> Body:
+    if (data := data_of(url)) is not None:
+        kind = "image" if data[0].startswith("image/") else kind
+        return {"type": kind, "mime_type": data[0], "data": data[1]}
+    named = type_of(url)
+    return {"type": kind, "uri": url, **({"mime_type": named} if named else {})}
+
+
+def _image_content(image: Image) -> Body:
+    return _content(image.url, "image")
+
+
+def _document(file: File) -> Body:
+    return _content(file.file_id or file.url or "", "document")
+
+
+STEP_PARTS: Final[PartWriters] = {
+    Text: typed_text,
+    Refusal: typed_text,
+    Image: _image_content,
+    File: _document,
+}
+"""Part of a message -> its content in a step."""

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
-from projector.conversation.client_history import NO_PARAMETERS
-from projector.conversation.entries import user_text
 from projector.conversation.given_members import NOT_SUPPORTED, Given, tools_of
 from projector.conversation.model_request import Body, ModelRequest, UnsupportedRequestError
 from projector.conversation.request_members import Member, Members, write_parameters
-from projector.providers.gemini.gemini_contents import contents_of
-from projector.providers.gemini.gemini_profile import GeminiProfile
-from projector.providers.gemini.interaction_request import steps_of
+from projector.conversation.written import CLIENT_TOOLS, function_of, listed
+from projector.providers.gemini.gemini_api import GeminiProfile
+from projector.providers.gemini.gemini_contents import Contents, Steps
 
 IGNORED: Final = frozenset(
     {"metadata", "truncation", "user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "verbosity",
@@ -40,8 +38,7 @@ def write_request(request: ModelRequest, profile: GeminiProfile) -> Body:
 
 
 def _write_contents(request: ModelRequest) -> Body:
-    if request.previous_response_id is not None:
-        raise UnsupportedRequestError("`previous_response_id` cannot be set here.", "previous_response_id")
+    request.refuse_previous_response()
     functions, hosted = _tools(request, "parametersJsonSchema")
     declared = [{"functionDeclarations": functions}] if functions else []
     body = request.start([*hosted, *declared])
@@ -51,7 +48,7 @@ def _write_contents(request: ModelRequest) -> Body:
         config = dict(body.get("generationConfig") or {})
         config["thinkingConfig"] = _thinking(effort, request, dict(config.get("thinkingConfig") or {}))
         body["generationConfig"] = config
-    contents = contents_of(_entries(request), request.model)
+    contents = Contents(request.model).add(request.entries)
     system = [] if request.instructions is None else [{"text": request.instructions}]
     if system or contents.system:
         body["systemInstruction"] = {"parts": [*system, *contents.system]}
@@ -72,18 +69,14 @@ def _write_interaction(request: ModelRequest) -> Body:
             else {"thinking_level": LEVELS["minimal" if effort == "none" else _effort(effort, request)]}
         )
         body["generation_config"] = {**body.get("generation_config", {}), **level, "thinking_summaries": "auto"}
-    system, steps = steps_of(_entries(request))
-    texts = [*([request.instructions] if request.instructions is not None else []), *system]
+    steps = Steps().add(request.entries)
+    texts = [*([request.instructions] if request.instructions is not None else []), *steps.system]
     if texts:
         body["system_instruction"] = "\n\n".join(texts)
     if request.previous_response_id is not None:
         body["previous_interaction_id"] = request.previous_response_id
-    body["input"] = steps
+    body["input"] = steps.steps
     return body
-
-
-def _entries(request: ModelRequest) -> Any:
-    return [user_text(request.input)] if isinstance(request.input, str) else request.input
 
 
 def _write_parameters(body: Body, request: ModelRequest, members: Members, *, ignored: frozenset[str]) -> None:
@@ -147,20 +140,15 @@ def _thinking(value: object, request: ModelRequest, config: Body) -> Body:
 
 
 def _tools(request: ModelRequest, schema_name: str) -> tuple[list[Body], list[Body]]:
-    """Return the functions of the client, and the tools of the provider; a custom tool has one text as its input."""
+    """Return the functions of the client, and the tools of the provider."""
     functions: list[Body] = []
     hosted: list[Body] = []
-    for tool in tools_of(request.client_tools, {*HOSTED, "function", "custom"}):
-        kind = tool.text("type")
-        if kind in HOSTED:
+    for tool in tools_of(request.client_tools, {*HOSTED, *CLIENT_TOOLS}):
+        if (kind := tool.text("type")) in HOSTED:
             hosted.append({HOSTED[kind]: {}})
             continue
-        schema: object = tool.members.get("parameters") or NO_PARAMETERS
-        if kind == "custom":
-            schema = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
-        description = tool.text_or_none("description")
-        about = {"description": description} if description else {}
-        functions.append({"name": tool.text("name"), **about, schema_name: _schema(schema)})
+        function = function_of(tool)
+        functions.append({"name": function.name, **function.about, schema_name: _schema(function.schema)})
     return functions, hosted
 
 
@@ -169,15 +157,11 @@ def _schema(value: object) -> object:
     return {name: one for name, one in value.items() if name != "$schema"} if isinstance(value, Mapping) else value
 
 
-def _stop(value: object) -> object:
-    return [value] if isinstance(value, str) else value
-
-
 CONTENT_MEMBERS: Final[Members] = {
     "temperature": Member("generationConfig.temperature"),
     "top_p": Member("generationConfig.topP"),
     "max_output_tokens": Member("generationConfig.maxOutputTokens"),
-    "stop": Member("generationConfig.stopSequences", write=_stop),
+    "stop": Member("generationConfig.stopSequences", write=listed),
     "seed": Member("generationConfig.seed"),
     "presence_penalty": Member("generationConfig.presencePenalty"),
     "frequency_penalty": Member("generationConfig.frequencyPenalty"),
@@ -186,7 +170,7 @@ INTERACTION_MEMBERS: Final[Members] = {
     "temperature": Member("generation_config.temperature"),
     "top_p": Member("generation_config.top_p"),
     "max_output_tokens": Member("generation_config.max_output_tokens"),
-    "stop": Member("generation_config.stop_sequences", write=_stop),
+    "stop": Member("generation_config.stop_sequences", write=listed),
     "seed": Member("generation_config.seed"),
     "store": Member("store"),
 }

@@ -5,7 +5,6 @@ The names of the preview of 2025 (`interaction.start`, `content.delta`, ...) are
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -14,10 +13,10 @@ from typing import Any, Final, NamedTuple
 from projector.contracts import codec
 from projector.core import canonical as read
 from projector.core.canonical import CanonicalEvent
-from projector.core.faults import FAULTS, Fault
-from projector.core.sse import COMMENT, DONE, SseMessage, is_comment
-from projector.providers.canonical_items import Annotation, Event, HostedCall, Numbering
-from projector.providers.drops import Drops
+from projector.core.faults import Fault
+from projector.core.sse import SseMessage
+from projector.providers.canonical_items import Annotation, Event, HostedCall
+from projector.providers.drops import JsonStage
 from projector.providers.error_shapes import error_of, members_of
 from projector.providers.gemini import gemini_fields as fields
 from projector.providers.gemini.gemini_output import Output
@@ -51,13 +50,11 @@ class Step:
     annotations: list[Mapping[str, object]] = field(default_factory=list)
 
 
-class InteractionStage:
-    """Translates one interaction. The last item is a fault if a payload is not JSON before its end."""
+class InteractionStage(JsonStage):
+    """Translates one interaction."""
 
     def __init__(self) -> None:
-        self.dropped: Counter[str]
-        """Input that was not read, by kind and name."""
-        self.dropped = self._dropped = Drops()
+        super().__init__()
         self.cursor: Cursor | None = None
         """The last event that has an ID."""
         self._output = Output(self._dropped)
@@ -65,19 +62,9 @@ class InteractionStage:
         """Open steps by index; None for one that is not read."""
         self._response: dict[str, Any] = {}
         self._usage: Mapping[str, object] = {}
-        self._numbered = Numbering()
-        self._is_over = False
 
-    def feed(self, message: SseMessage, /) -> list[CanonicalEvent | Fault]:
-        """Return the events of a message."""
-        try:
-            event = codec.loads(message.data)
-        except codec.TooDeepError:
-            return self._dropped.drop("(too deep)")
-        except codec.CodecError:
-            return self._read_text(message.data)
-        if self._is_over:
-            return self._dropped.drop("(after the end)")
+    def read(self, event: object, message: SseMessage) -> list[CanonicalEvent | Fault]:
+        """Return the events of one event."""
         if not isinstance(event, dict):
             return self._dropped.drop("(no object)")
         name = read.text_or_none(event, "event_type") or message.event
@@ -94,6 +81,11 @@ class InteractionStage:
     def close(self) -> list[CanonicalEvent | Fault]:
         """Return nothing: an interaction says how it ends."""
         return []
+
+    @property
+    def has_reason(self) -> bool:
+        """Whether the end is known, which is so only behind it."""
+        return False
 
     # events
 
@@ -345,21 +337,9 @@ class InteractionStage:
         place = {} if span is None else {"start_index": span[0], "end_index": span[1]}
         return {"type": "url_citation", "url": url, **({"title": title} if title else {}), **place}
 
-    def _read_text(self, data: bytes) -> list[CanonicalEvent | Fault]:
-        """Read a payload that is not JSON: a comment, the end mark, or a broken stream."""
-        if is_comment(data):
-            return self._dropped.drop(COMMENT)
-        if data.strip() == DONE:
-            return []
-        if self._is_over:
-            return self._dropped.drop("(after the end)")
-        self._is_over = True
-        return [FAULTS["upstream_malformed"]]
-
     def _stop(self, events: list[Any]) -> list[CanonicalEvent | Fault]:
-        self._is_over = True
         self._steps.clear()
-        return self._numbered(events)
+        return super()._stop(events)
 
 
 def _code(code: str | None) -> str | None:

@@ -11,23 +11,20 @@ from typing import Any, Final
 
 from projector.conversation.entries import (
     ASSISTANT,
-    Approval,
-    ApprovalRequest,
     Content,
     Entry,
     File,
     Image,
     Message,
     Part,
-    Reasoning,
     Refusal,
-    ServerCall,
     Text,
     ToolCall,
     ToolOutput,
     text_of,
 )
 from projector.conversation.model_request import Body, UnsupportedRequestError
+from projector.conversation.written import Turns
 from projector.providers.openai_chat.returned_state import add_state
 
 PROVIDER: Final = "openai_chat"
@@ -39,17 +36,12 @@ CALLS: Final[Mapping[str, tuple[str, str]]] = {"function": ("function", "argumen
 
 def messages_of(entries: Iterable[Entry]) -> list[Body]:
     """Return the messages of a conversation; raise `UnsupportedRequestError` for an entry that is none."""
-    messages = _Messages()
-    for entry in entries:
-        if (reason := UNSUPPORTED.get(type(entry))) is not None:
-            raise UnsupportedRequestError(reason)
-        if (write := WRITERS.get(type(entry))) is not None:
-            write(messages, entry)
+    messages = _Messages().add(entries)
     messages.end_calls()
     return messages.all
 
 
-class _Messages:
+class _Messages(Turns):
     """The messages of a conversation. Calls belong to one message as long as one of them waits for its output."""
 
     def __init__(self) -> None:
@@ -95,30 +87,6 @@ class _Messages:
         self._waiting -= 1
         if self._waiting <= 0:
             self.end_calls()
-
-    def server_call(self, entry: ServerCall) -> None:
-        """Add a call of an MCP tool and its output, which are one entry, as those of a function."""
-        self.call(ToolCall(entry.id, entry.name, entry.input))
-        self.output(ToolOutput(entry.id, entry.output))
-
-    def reasoning(self, entry: Reasoning) -> None:
-        """Omit reasoning: only the provider that encrypted it can read it."""
-
-
-WRITERS: Final[Mapping[type, Callable[[_Messages, Any], None]]] = {
-    Message: _Messages.message,
-    ToolCall: _Messages.call,
-    ToolOutput: _Messages.output,
-    ServerCall: _Messages.server_call,
-    Reasoning: _Messages.reasoning,
-}
-"""Entry -> what adds it to the messages."""
-
-UNSUPPORTED: Final[Mapping[type, str]] = {
-    Approval: "This agent does not support items of type `mcp_approval_response`.",
-    ApprovalRequest: "This agent does not support items of type `mcp_approval_request`.",
-}
-"""Entry that the API cannot express -> message."""
 
 
 def _question(content: Content) -> Body:

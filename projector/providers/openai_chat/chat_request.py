@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from projector.conversation.entries import Message, user_text
+from projector.conversation.entries import Message
 from projector.conversation.given_members import Given
-from projector.conversation.model_request import Body, ModelRequest, UnsupportedRequestError
+from projector.conversation.model_request import Body, ModelRequest
 from projector.conversation.request_members import read_parameters, write_parameters
 from projector.providers.openai_chat.chat_history import read_messages
 from projector.providers.openai_chat.chat_members import DEFAULTS, MEMBERS, READ_ELSEWHERE, read_tools, write_tools
@@ -17,15 +17,13 @@ from projector.providers.openai_chat.chat_profile import ChatProfile
 
 def write_request(request: ModelRequest, profile: ChatProfile) -> Body:
     """Return the body of a request, or raise `UnsupportedRequestError` if the API cannot express it."""
-    if request.previous_response_id is not None:
-        raise UnsupportedRequestError("`previous_response_id` cannot be set here.", "previous_response_id")
+    request.refuse_previous_response()
     tools, search = write_tools(list(request.client_tools))
     body = request.start(tools) | search
     parameters = {name: value for name, value in request.parameters.items() if (name, value) != ("store", False)}
     write_parameters(body, parameters, MEMBERS, request.parameter_paths)  # that is the default, which some do not know
-    entries = [user_text(request.input)] if isinstance(request.input, str) else request.input
     instructions = [] if request.instructions is None else [Message("system", request.instructions)]
-    body["messages"] = messages_of([*instructions, *entries])
+    body["messages"] = messages_of([*instructions, *request.entries])
     if profile.takes_stream_options:
         body["stream_options"] = {"include_usage": True}  # without it a stream reports no usage
     return body

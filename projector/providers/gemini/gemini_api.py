@@ -1,14 +1,36 @@
-"""How requests of Gemini are sent: headers, where the model is, and the list of models. A key is never in a URL."""
+"""Upstreams of Gemini: how they differ, and how requests are sent to them. A key is never in a URL."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Annotated, Final, Literal
 from urllib.parse import quote
+
+from pydantic import BaseModel, ConfigDict, StringConstraints
 
 from projector.core import canonical as read
 from projector.providers.descriptor import Outgoing, bearer
-from projector.providers.gemini.gemini_profile import GeminiProfile
+
+NonEmpty = Annotated[str, StringConstraints(min_length=1)]
+
+
+class GeminiProfile(BaseModel):
+    """Differences of one upstream. The defaults are those of the Gemini API of Google AI."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    platform: Literal["google", "vertex"] = "google"
+    """`google`: the base URL ends with the version; `vertex`: with project and location."""
+
+    api: Literal["generate_content", "interactions"] = "generate_content"
+    """The API that is asked: `streamGenerateContent`, or Interactions."""
+
+    authentication: Literal["auto", "x-goog-api-key", "bearer"] = "auto"
+    """How the key is sent. `auto`: as `x-goog-api-key` to Google AI, as a bearer token to Vertex."""
+
+    revision: NonEmpty = "2026-05-20"
+    """Value of `Api-Revision` for Interactions."""
+
 
 STREAM: Final[Mapping[str, str]] = {"alt": "sse"}
 """Query of a request for an event stream; without it the response is a JSON array."""

@@ -1,15 +1,47 @@
-"""How requests of the Messages API are sent: headers, where the model is, token counts, and the list of models."""
+"""Upstreams of the Messages API: how they differ, and how requests are sent to them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Final
+from typing import Annotated, Final, Literal
 from urllib.parse import quote
 
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
 from projector.core import canonical as read
-from projector.providers.anthropic_messages.messages_profile import MessagesProfile
 from projector.providers.descriptor import Outgoing, bearer
+
+NonEmpty = Annotated[str, StringConstraints(min_length=1)]
+
+
+class MessagesProfile(BaseModel):
+    """Differences of one upstream. The defaults are those of the provider's own API."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    platform: Literal["direct", "vertex", "bedrock"] = "direct"
+    """`direct`: the model is a member of the body; `vertex` and `bedrock`: it is in the path of the request."""
+
+    authentication: Literal["auto", "x-api-key", "bearer"] = "auto"
+    """How the key is sent. `auto`: `x-api-key` to a `direct` upstream, as a bearer token to the others."""
+
+    version: NonEmpty = "2023-06-01"
+    """Value of `anthropic-version`. Later ones refuse `temperature` and `top_p`."""
+
+    betas: tuple[NonEmpty, ...] = ()
+    """Names for `anthropic-beta`."""
+
+    max_tokens: int = Field(8192, gt=0)
+    """`max_tokens` of requests that set none; the API requires it."""
+
+    thinking: Literal["auto", "summary", "text"] = "auto"
+    """What thinking is: a summary, which may be shown, or the full text, which may not. `auto`: a summary of `claude-`
+    models from 4 on."""
+
+    effort: Literal["effort", "budget"] = "effort"
+    """What `reasoning_effort` becomes: `output_config.effort`, or a budget of tokens in `thinking` for older models."""
+
 
 BODY_VERSIONS: Final = {"vertex": "vertex-2023-10-16", "bedrock": "bedrock-2023-05-31"}
 """Platform -> `anthropic_version` of its bodies."""
