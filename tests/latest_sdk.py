@@ -14,7 +14,10 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parent.parent
 SDKS: Final = ("openai", "openai-agents")
-TESTS: Final = ("tests/contract/test_tables.py", "tests/unit/test_agents_sdk_vocabulary.py")
+TESTS: Final = (
+    *("tests/contract/test_tables.py", "tests/contract/test_sdk_members.py"),
+    "tests/unit/test_agents_sdk_vocabulary.py",
+)
 SHOW_VERSIONS: Final = f"from importlib.metadata import version; print(*map(version, {SDKS}), flush=True)"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, NoReturn
 
 from projector.contracts.limits import ID_MAX_CHARS
@@ -63,6 +63,32 @@ class Given:
     def unsupported(self, name: str) -> NoReturn:
         """Raise the error about the value of a member that has none in the other API."""
         self.refuse(name, f"has a value that {NOT_SUPPORTED}")
+
+
+TOOL_TYPES: Final = frozenset(
+    {
+        *("apply_patch", "code_interpreter", "computer", "computer_use_preview", "custom", "file_search", "function"),
+        *("image_generation", "local_shell", "mcp", "namespace", "programmatic_tool_calling", "shell", "tool_search"),
+        *("web_search", "web_search_preview"),
+    }
+)
+"""Types of tools that an error repeats; any other is a value of the caller."""
+
+
+def tools_of(tools: Sequence[Mapping[str, object]], supported: Collection[str]) -> list[Given]:
+    """Return the tools of a request; raise the error that names each tool whose type is not supported."""
+    found = [Given(tool, f"tools[{at}]") for at, tool in enumerate(tools)]
+    refused = [tool for tool in found if tool.text("type") not in supported]
+    if refused:
+        path = refused[0].path_of("type")
+        named = [f"`{tool.path}.type`{_known_type(tool.text('type'))}" for tool in refused]
+        has = "has" if len(refused) == 1 else "each have"
+        raise UnsupportedRequestError(f"{', '.join(named)} {has} a value that {NOT_SUPPORTED}", path)
+    return found
+
+
+def _known_type(kind: str) -> str:
+    return f" (`{kind}`)" if kind in TOOL_TYPES else ""
 
 
 def content_of(given: Given, name: str, readers: Mapping[str, Callable[[Given], Part]]) -> Content:

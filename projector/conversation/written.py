@@ -116,14 +116,15 @@ class ClientFunction(NamedTuple):
     """JSON Schema of the arguments."""
 
 
+CLIENT_TOOLS: Final = frozenset({"function", "custom"})
+"""Types of the tools that a client runs; `tools_of` refuses others."""
+
+
 def function_of(tool: Given) -> ClientFunction:
-    """Return a tool of the client as a function; raise `UnsupportedRequestError` for a provider's own tool."""
-    kind = tool.text("type")
-    if kind not in {"function", "custom"}:
-        tool.unsupported("type")
+    """Return a tool of the client, whose type is one of `CLIENT_TOOLS`, as a function."""
     description = tool.text_or_none("description")
     about: Body = {"description": description} if description else {}
-    schema = TEXT_INPUT if kind == "custom" else tool.members.get("parameters") or NO_PARAMETERS
+    schema = TEXT_INPUT if tool.text("type") == "custom" else tool.members.get("parameters") or NO_PARAMETERS
     return ClientFunction(tool.text("name"), about, schema)
 
 

@@ -206,8 +206,9 @@ class CallArguments(GrowingText[_ArgumentsFilter]):
 
     __slots__ = ("_objects", "agrees")
 
-    def __init__(self, redactor: Redactor, *, is_plain: bool) -> None:
-        super().__init__(lambda: PlainInput(redactor) if is_plain else redactor.argument_stream(), is_costly=True)
+    def __init__(self, redactor: Redactor, *, is_plain: bool, tool: str | None = None) -> None:
+        make = PlainInput if is_plain else Redactor.argument_stream
+        super().__init__(lambda: make(redactor, tool), is_costly=True)
         self._objects = None if is_plain else WholeObjects()
         self.agrees = True
         """Whether the complete text agreed with the deltas."""
@@ -250,8 +251,8 @@ class PlainInput:
 
     __slots__ = ("_emitted", "_is_cut", "_notices", "_room", "_stream")
 
-    def __init__(self, redactor: Redactor) -> None:
-        self._stream = redactor.code_stream()
+    def __init__(self, redactor: Redactor, tool: str | None = None) -> None:
+        self._stream = redactor.code_stream(tool)
         self._emitted: Gathered[CleanText] = Gathered()
         self._notices: tuple[Notice, ...] = ()
         self._is_cut = False

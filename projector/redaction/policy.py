@@ -115,6 +115,11 @@ def _check_word(word: str) -> str:
 _Words: TypeAlias = tuple[Annotated[str, AfterValidator(_check_word)], ...]
 
 
+_LISTS: Final = (
+    *("arguments_as_sent", "formats_off", "registered", "rules", "sensitive_keys_add", "sensitive_keys_remove"),
+)
+
+
 class Policy(_Table):
     """The redaction policy of a host. The defaults are those of the contract.
 
@@ -124,6 +129,8 @@ class Policy(_Table):
     `error_messages` selects the messages of provider errors: ours (`generic`), or the provider's, redacted and without
     names of accounts and infrastructure (`provider`). `auto` is `provider` on the routes of the OpenAI APIs, whose
     callers are developers, and `generic` elsewhere (CONTRACT D41).
+    `arguments_as_sent` are names of tools that the client runs, or types of their items such as `shell_call`: of the
+    arguments of such a call only registered values are withheld.
     `sensitive_keys_remove` are shipped words that no longer count, or whole keys that are harmless (`page_token`).
     `formats_off` are names of formats in `redaction/formats/` or in the host's own files.
     `text` selects what is withheld from text that people read (messages, reasoning, summaries, refusals, structured
@@ -139,6 +146,7 @@ class Policy(_Table):
     sensitive_keys_add: _Words = ()
     sensitive_keys_remove: _Words = ()
     formats_off: frozenset[str] = frozenset()
+    arguments_as_sent: frozenset[str] = frozenset()
     rules: tuple[Path, ...] = ()
     registered: tuple[Annotated[RegisteredValue, AfterValidator(_check_resolved)], ...] = ()
     images: Literal["chunks", "host"] = "chunks"
@@ -178,7 +186,7 @@ class Policy(_Table):
             return _ready_table(table)
         return _with_base(table) if isinstance(table, Mapping) and _BASE in table else table
 
-    @field_validator("formats_off", "registered", "rules", "sensitive_keys_add", "sensitive_keys_remove", mode="before")
+    @field_validator(*_LISTS, mode="before")
     @classmethod
     def _check_list(cls, entries: object) -> object:
         if isinstance(entries, Iterable) and not isinstance(entries, str | bytes | Mapping):

@@ -28,7 +28,7 @@ from projector.redaction.json_filter import string_filter
 from projector.redaction.ledger import Echo, Ledger
 from projector.redaction.names import Names
 from projector.redaction.policy import Policy
-from projector.redaction.rules import merged
+from projector.redaction.rules import KeyRules, Rules, merged
 from projector.redaction.search import Prose, Search, Structured, ValueSearch
 from projector.redaction.streams import ArgumentStream, MessageStream, Seam, TextStream, echo_of
 
@@ -53,6 +53,7 @@ class Redactor:
         self._names: Names | None = None
         self._clean_names: dict[str, CleanText] = {}
         self._values = ValueSearch(self._search)
+        self._as_sent = ValueSearch(self._search, keys=KeyRules(rules=Rules())) if policy.arguments_as_sent else None
         actions = policy.text_actions
         self._prose = Prose(self._search, actions, merged(policy.own_rules).classes) if actions else None
         self._structured = Structured(self._search, self._prose.rows, self._prose.reported) if self._prose else None
@@ -135,9 +136,12 @@ class Redactor:
         """Return a web address without credentials; one that is not http or https is withheld (CONTRACT D28)."""
         return whole_values.clean_url(self._search, url, self.policy.limits.url_max_chars)
 
-    def json(self, value: object, *, string_max_chars: int) -> Cleaned[CleanJson]:
-        """Return a tree without sensitive values, in bounded strings, containers and depth."""
-        return whole_values.clean_tree(value, self.policy.limits, string_max_chars, self._search)
+    def json(self, value: object, *, string_max_chars: int, tool: str | None = None) -> Cleaned[CleanJson]:
+        """Return a tree without sensitive values, in bounded strings, containers and depth.
+
+        `tool` is the type of the item of a call that the client runs: see `Policy.arguments_as_sent`.
+        """
+        return whole_values.clean_tree(value, self.policy.limits, string_max_chars, self._search_in(tool))
 
     def arguments(self, text: str) -> CleanArguments:
         """Return the complete arguments of a call."""
@@ -172,9 +176,17 @@ class Redactor:
     def _new_names(self) -> Names:
         return Names(self._search, self.policy.limits.id_max_chars, self._clean_names)
 
-    def argument_stream(self) -> ArgumentStream:
-        """Return a cleaner for the arguments of one call, fragment by fragment."""
-        return ArgumentStream(self._search, self.policy.limits)
+    def argument_stream(self, tool: str | None = None) -> ArgumentStream:
+        """Return a cleaner for the arguments of one call, fragment by fragment.
+
+        `tool` is the name of a tool that the client runs: see `Policy.arguments_as_sent`.
+        """
+        return ArgumentStream(self._search_in(tool), self.policy.limits)
+
+    def _search_in(self, tool: str | None) -> Search:
+        """Return the search of what a tool is called with."""
+        is_as_sent = self._as_sent is not None and tool in self.policy.arguments_as_sent
+        return self._as_sent if is_as_sent and self._as_sent is not None else self._search
 
     def message_stream(self, seam: Seam | None = None, message: object = None) -> TextStream:
         """Return a cleaner for text that people read: registered values, and what the policy's `text` names (D40).
@@ -207,9 +219,9 @@ class Redactor:
         ledger = Ledger(self.policy.text_actions, self._echo, of_classes=True)
         return TextStream(string_filter(self._structured, 1), ledger)
 
-    def code_stream(self) -> TextStream:
-        """Return a cleaner for tool code, fragment by fragment."""
-        return TextStream(string_filter(self._search, 1))
+    def code_stream(self, tool: str | None = None) -> TextStream:
+        """Return a cleaner for tool code, or for the input of a `tool` that the client runs, fragment by fragment."""
+        return TextStream(string_filter(self._search_in(tool), 1))
 
 
 def _again(text: Cleaned[CleanText], stream: TextStream) -> Cleaned[CleanText]:

@@ -335,10 +335,10 @@ class Structured(Search):
 
 
 class ValueSearch(Search):
-    """The search for registered values and nothing else."""
+    """The search for registered values and nothing else; no key is sensitive if `keys` has no words."""
 
-    def __init__(self, search: Search, *, crossing: bool = False) -> None:
-        self.keys, self.crossing = search.keys, search.crossing
+    def __init__(self, search: Search, *, crossing: bool = False, keys: KeyRules | None = None) -> None:
+        self.keys, self.crossing = keys or search.keys, search.crossing
         self.values = search.crossing if crossing else search.values
         self.context = 1
 

@@ -22,6 +22,7 @@ from projector.server.config.agent_settings import (
     AgentSettings,
     KeepingSettings,
     Passthrough,
+    RecordSettings,
     WorkflowSettings,
     can_serve,
 )
@@ -284,13 +285,20 @@ class Catalog:
 
     def _agent(self, name: str, agent: AgentSettings) -> AgentBinding:
         providers = {one.upstream: self._upstreams[one.upstream] for one in agent.all_targets}
-        if agent.record is not None:
-            copies = self._recorder.copies(name, agent.record, agent.policy)
-            providers = {
-                key: replace(one, upstream=copies.upstream(one.upstream, one.profile)) for key, one in providers.items()
-            }
+        providers = self._recorded(name, agent.record, agent.policy, providers)
         targets = [self._target(providers[one.upstream], one.model, one.weight) for one in agent.all_targets]
         return AgentBinding(name, TargetList(targets, agent.balance), agent, self.redactor(agent.policy))
+
+    def _recorded(
+        self, name: str, record: RecordSettings | None, policy: Policy, providers: Mapping[str, UpstreamBinding]
+    ) -> dict[str, UpstreamBinding]:
+        """Return upstreams that record their streams, if the settings say so."""
+        if record is None:
+            return dict(providers)
+        copies = self._recorder.copies(name, record, policy)
+        return {
+            key: replace(one, upstream=copies.upstream(one.upstream, one.profile)) for key, one in providers.items()
+        }
 
     def _workflow(self, name: str, workflow: WorkflowSettings) -> WorkflowBinding:
         definition = workflow.definition
@@ -309,6 +317,9 @@ class Catalog:
         upstreams = [
             _of_api(one, api) if not settings.upstreams and api in one.upstream.providers else one for one in named
         ]
+        own = {name: model for name, model in settings.models.items() if self._serves(model, api)}
+        targets = {one.upstream: self._upstreams[one.upstream] for model in own.values() for one in model.targets}
+        recorded = self._recorded(route, table.record, table.policy, targets | {one.name: one for one in upstreams})
         keeping = {name: getattr(table, name) for name in KeepingSettings.model_fields}
         agent = AgentSettings(upstream=DEFAULT, model=settings.model, dialects=dialects, **keeping)
         bindings = tuple(
@@ -319,18 +330,19 @@ class Catalog:
                 redactor,
                 None if settings.upstreams else settings.model,
             )
-            for one in upstreams
+            for one in (recorded[one.name] for one in upstreams)
             if can_serve(one.api, api)
         )
         models = {
-            name: AgentBinding(None, self._model(model), agent, redactor)
-            for name, model in settings.models.items()
-            if self._upstreams[model.targets[0].upstream].api == api
+            name: AgentBinding(None, self._model(model, recorded), agent, redactor) for name, model in own.items()
         }
         return PassthroughBinding(api, dialects, models, bindings) if bindings or models else None
 
-    def _model(self, model: ModelSettings) -> TargetList:
-        targets = [self._target(self._upstreams[one.upstream], one.model, one.weight) for one in model.targets]
+    def _serves(self, model: ModelSettings, api: str) -> bool:
+        return self._upstreams[model.targets[0].upstream].api == api
+
+    def _model(self, model: ModelSettings, upstreams: Mapping[str, UpstreamBinding]) -> TargetList:
+        targets = [self._target(upstreams[one.upstream], one.model, one.weight) for one in model.targets]
         return TargetList(targets, model.balance)
 
 

@@ -332,6 +332,21 @@ async def test_what_is_not_served(serve: Any, path: str, status: int, code: str,
     assert answer.headers.get("allow") == ("POST" if status == 405 else None)
 
 
+@pytest.mark.parametrize(
+    ("path", "detail"),
+    [
+        ("/v1/responses/compact", "send an item `compaction_trigger` in the `input` of `POST /v1/responses`"),
+        ("/v1/responses/input_tokens", "The usage of a response counts the tokens of its input."),
+    ],
+)
+async def test_a_route_of_openai_is_no_response(serve: Any, path: str, detail: str) -> None:
+    answer = await serve().ask(path, {"model": "m", "input": "Hi"})
+    error = json.loads(await answer.rest())["error"]
+    assert (answer.status, error["code"]) == (404, "not_found")
+    assert f"`{path}` is not served here; available: `POST /v1/responses`, " in error["message"]
+    assert detail in error["message"]
+
+
 @pytest.mark.parametrize(("path", "status"), [("/v1/responses", 426), ("/v1/models", 200), ("/v1/embeddings", 404)])
 async def test_a_websocket_is_refused_where_a_post_is_served(serve: Any, path: str, status: int) -> None:
     answer = await serve().get(

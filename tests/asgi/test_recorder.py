@@ -93,6 +93,34 @@ async def test_a_stream_is_recorded_without_secrets(site: Any, upstream: Any, tm
     assert case.source.stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.parametrize("named", [{}, {"smart": {"targets": [{"upstream": "one", "model": "m"}]}}])
+async def test_a_passthrough_route_is_recorded(
+    serve: Any, upstream: Any, upstream_port: int, tmp_path: Path, named: dict[str, Any]
+) -> None:
+    async def script(peer: Peer) -> None:
+        if not peer.body:
+            body = b'{"data": [{"id": "m-1"}]}'
+            await peer.send(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n")
+            await peer.send(b"connection: close\r\ncontent-length: %d\r\n\r\n" % len(body) + body)
+            return
+        await peer.start()
+        for event in (CREATED, text(f"It is {KEY}"), COMPLETED):
+            await peer.event(event)
+        await peer.end()
+
+    await upstream(script)
+    one = {"base_url": f"http://localhost:{upstream_port}/v1", "api_key": KEY}
+    route = {"responses": "one", "record": {"folder": str(tmp_path)}}
+    site = serve(api_key=None, base_url=None, upstreams={"one": one}, models=named, passthrough=route)
+    answer = await site.ask("/v1/responses", {"model": next(iter(named), "m"), "input": "Hi", "stream": True})
+    await answer.rest()
+    await until(lambda: bool(cases_in(tmp_path)))
+    (case,) = cases_in(tmp_path)
+    assert case.name == "responses." + answer.headers["x-stream-id"].removeprefix("stream_")
+    assert KEY not in case.source.read_text()
+    assert "m-1" in (await (await site.get("/v1/models")).rest()).decode(), "lists are asked for, and not recorded"
+
+
 async def test_a_broken_stream_is_recorded_with_its_fault(site: Any, upstream: Any, tmp_path: Path) -> None:
     async def script(peer: Peer) -> None:
         await peer.start()

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal, get_args, get_origin
 
 import pytest
+from openai.types.beta import BetaResponseOutputItem, BetaResponseStreamEvent
 from openai.types.responses import ResponseOutputItem, ResponseStreamEvent
 from pydantic import BaseModel
 
@@ -48,6 +49,7 @@ from projector.core.lifecycle import (
 from projector.core.projector import BEGINNINGS, TERMINALS
 from projector.core.transcript import CALL_TYPES, NAME_FIELDS
 from projector.dialects import DIALECTS
+from projector.dialects.responses.item_shapes import DROPPED_ITEMS
 from projector.recording import replay
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
@@ -105,6 +107,13 @@ def test_every_stream_event_is_handled_or_dropped() -> None:
 def test_every_item_type_has_a_finisher_or_a_reason() -> None:
     assert unlisted(ITEM_TYPES, items.FINISHERS, items.ITEMS_ONLY) == set()
     assert items.FINISHERS.keys() & items.ITEMS_ONLY.keys() == set()
+
+
+def test_the_items_of_the_beta_api_have_rows() -> None:
+    beta = discriminators(BetaResponseOutputItem) - ITEM_TYPES
+    assert beta == {"agent_message", "multi_agent_call", "multi_agent_call_output"}
+    assert beta <= items.ITEMS_ONLY.keys() & DROPPED_ITEMS.keys()
+    assert discriminators(BetaResponseStreamEvent) == STREAM_EVENTS
 
 
 def test_d35_host_events_are_no_provider_events() -> None:

@@ -386,3 +386,20 @@ def test_what_the_other_api_cannot_express_is_named(source: str, body: Json, par
 def test_the_tables_have_the_parameters_of_routes_of_agents() -> None:
     names = {"temperature", "top_p", "max_output_tokens", "reasoning_effort", "verbosity"}
     assert names <= chat_members.MEMBERS.keys() & response_members.MEMBERS.keys()
+
+
+@pytest.mark.parametrize("provider", ["openai_chat", "anthropic_messages", "gemini"])
+def test_every_tool_that_a_provider_lacks_is_named(provider: str) -> None:
+    """A coding agent sends a dozen tools; its user must know all that have to be switched off."""
+    names = ("function", "namespace", "custom", "tool_search", "acme-4711")
+    tools = [{"type": name, "name": f"tool_{at}"} for at, name in enumerate(names)]
+    route = PROVIDERS[RESPONSES].passthrough
+    assert route is not None
+    assert route.request_reader is not None
+    request = route.request_reader({"model": "m", "input": "Hi", "tools": tools})
+    with pytest.raises(UnsupportedRequestError) as raised:
+        PROVIDERS[provider].request_writer(request, profile_of(provider, {}))
+    assert raised.value.param == "tools[1].type"
+    named, _, rest = str(raised.value).partition(" each have ")
+    assert named == "`tools[1].type` (`namespace`), `tools[3].type` (`tool_search`), `tools[4].type`"
+    assert rest.endswith("is not supported by the model that serves this request.")

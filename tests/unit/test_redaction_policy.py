@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import BaseModel, ValidationError
@@ -187,3 +189,47 @@ def test_the_rules_can_be_printed() -> None:
     assert rows["formats", "bearer"] == "switched off by the policy"
     assert all(("formats", row.name) in rows for row in FORMATS)
     assert all(rows.values())
+
+
+TOKEN = "ghp_" + "Ab3dEf6hIj9kLm2nOp5qRs8tUv1wXy4z" + "ABCD"
+COMMAND = {"cmd": f"use {TOKEN} {SECRET}", "password": "abcDEF123456"}
+SENT = {"cmd": f"use {TOKEN} [REDACTED:vault]", "password": "abcDEF123456"}
+CLEAN = {"cmd": "use <redacted> [REDACTED:vault]", "password": "<redacted>"}
+
+
+@pytest.mark.parametrize("dialect", ["responses", "public_sse_v1"])
+@pytest.mark.parametrize("step", [1, 9, 1000])
+@pytest.mark.parametrize(
+    ("item", "member", "shown"),
+    [
+        ({"type": "function_call", "name": "run", "arguments": json.dumps(COMMAND)}, "arguments", SENT),
+        ({"type": "function_call", "name": "show", "arguments": json.dumps(COMMAND)}, "arguments", CLEAN),
+        ({"type": "mcp_call", "name": "run", "arguments": json.dumps(COMMAND)}, "arguments", CLEAN),
+        ({"type": "custom_tool_call", "name": "run", "input": COMMAND["cmd"]}, "input", SENT["cmd"]),
+        ({"type": "custom_tool_call", "name": "show", "input": COMMAND["cmd"]}, "input", CLEAN["cmd"]),
+        ({"type": "shell_call", "call_id": "c", "action": {"commands": [COMMAND["cmd"]]}}, "action", SENT["cmd"]),
+        ({"type": "local_shell_call", "call_id": "c", "action": {"command": [COMMAND["cmd"]]}}, "", CLEAN["cmd"]),
+    ],
+    ids=lambda value: f"{value['type']} {value.get('name')}" if isinstance(value, dict) and "type" in value else "",
+)
+def test_arguments_as_sent(item: dict[str, Any], member: str, shown: Any, step: int, dialect: str) -> None:
+    """Only registered values are withheld from the arguments of the tools that a policy names."""
+    table = {"arguments_as_sent": ["run", "shell_call"], "registered": [{"id": "vault", "value": SECRET}]}
+    pipeline = build_pipeline(provider="openai_responses", dialect=dialect, policy=Policy.load(table))
+    item = {"id": "i", **item}
+    place = {"output_index": 0, "item_id": "i"}
+    begun = {**item, member: ""} if item["type"].endswith(("n_call", "m_tool_call")) else item
+    events: list[dict[str, Any]] = [{"type": "response.output_item.added", "output_index": 0, "item": begun}]
+    if member in {"arguments", "input"} and item["type"] != "mcp_call":
+        name = "function_call_arguments" if member == "arguments" else "custom_tool_call_input"
+        text = item[member]
+        deltas = [text[at : at + step] for at in range(0, len(text), step)]
+        events += [{"type": f"response.{name}.delta", **place, "delta": delta} for delta in deltas]
+    events.append({"type": "response.output_item.done", "output_index": 0, "item": item})
+    written = b"".join(pipeline.feed(b"data: " + json.dumps(event).encode() + b"\n\n") for event in events)
+    written += pipeline.close()
+    text = shown if isinstance(shown, str) else shown["cmd"]
+    is_shown = dialect == "responses" or item["type"].endswith(("n_call", "m_tool_call", "mcp_call"))
+    assert (json.dumps(text)[1:-1].encode() in written.replace(b'\\"', b'"')) == is_shown
+    assert (TOKEN.encode() in written) == (is_shown and TOKEN in text)
+    assert SECRET.encode() not in written

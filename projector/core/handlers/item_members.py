@@ -43,12 +43,13 @@ def emit(state: StreamState, item: Item, raw: Mapping[str, object]) -> list[Fram
     found = {name: raw[name] for name in MEMBERS.get(item.type, ()) if raw.get(name) is not None}
     if not found:
         return []
-    clean = compose.record({name: _clean(state, name, value) for name, value in found.items()})
+    clean = compose.record({name: _clean(state, item, name, value) for name, value in found.items()})
     return [frames.item_members(item.slot, item.item_id, clean)]
 
 
-def _clean(state: StreamState, name: str, value: object) -> Cleaned[CleanJson] | Cleaned[CleanText]:
+def _clean(state: StreamState, item: Item, name: str, value: object) -> Cleaned[CleanJson] | Cleaned[CleanText]:
     if name in OPAQUE and isinstance(value, str):
         stream = state.redactor.value_stream()
         return compose.joined(stream.feed(value), stream.close())
-    return state.redactor.json(value, string_max_chars=state.policy.limits.arguments_text_max_chars)
+    limit = state.policy.limits.arguments_text_max_chars
+    return state.redactor.json(value, string_max_chars=limit, tool=item.type)

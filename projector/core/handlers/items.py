@@ -54,6 +54,9 @@ ITEMS_ONLY: Final[Mapping[str, str]] = {
     "program": "no public tool type",
     "program_output": "no public tool type",
     "compaction": "an encrypted summary of the conversation, readable by the provider only",
+    "agent_message": "a message between agents of the provider, of its beta API",
+    "multi_agent_call": "no public tool type; of the beta API of the provider",
+    "multi_agent_call_output": "no public tool type; of the beta API of the provider",
 }
 """Item types of which only `output_item.*` is emitted, and why (D22); `item_members` has what clients of APIs get."""
 

@@ -49,6 +49,9 @@ OUTCOMES: Final[Mapping[str, tuple[str, str]]] = {
 FIRST_STATUS: Final[Mapping[str, str]] = {"mcp_approval_request": "awaiting_approval"}
 """The first status of a call if it is not `in_progress` (D18)."""
 
+CLIENT_CALLS: Final = frozenset({"function_call", "custom_tool_call"})
+"""Item types of calls that the client runs."""
+
 ARGUMENTS_DELTAS: Final[Mapping[str, str]] = {
     "response.function_call_arguments.delta": "function_call",
     "response.mcp_call_arguments.delta": "mcp_call",
@@ -163,8 +166,10 @@ def begin(state: StreamState, item: Item, raw: Mapping[str, object]) -> list[Fra
     if tool_type is None or item.call is not None:
         return []
     provider_id = read.text_or_none(raw, "call_id")
-    name = state.redactor.name(read.text_or_none(raw, "name") or "unknown")
-    arguments = CallArguments(state.redactor, is_plain=item.type == "custom_tool_call")
+    given = read.text_or_none(raw, "name") or "unknown"
+    name = state.redactor.name(given)
+    tool = given if item.type in CLIENT_CALLS else None
+    arguments = CallArguments(state.redactor, is_plain=item.type == "custom_tool_call", tool=tool)
     call_id = state.slots.call_id(provider_id, item.item_id, item.slot)
     call = item.call = ToolCall(tool_type, call_id, name, arguments)
     register(state, item, call, raw)

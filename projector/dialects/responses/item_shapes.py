@@ -200,6 +200,7 @@ ITEMS: Final[Mapping[str, ItemShape]] = {
 
 CLIENT: Final = "the client itself sends it"
 CALLER: Final = "the AI SDK rejects a JSON answer with this type, and the caller of a function knows its output"
+BETA: Final = "only requests with a beta header of OpenAI get it, and this header is not forwarded"
 
 DROPPED_ITEMS: Final[Mapping[str, str]] = {
     "function_call_output": CALLER,
@@ -211,6 +212,7 @@ DROPPED_ITEMS: Final[Mapping[str, str]] = {
     "local_shell_call_output": CLIENT,
     "apply_patch_call_output": CLIENT,
     "additional_tools": "tools are configuration",
+    **dict.fromkeys(("agent_message", "multi_agent_call", "multi_agent_call_output"), BETA),
 }
 """Item types that are not written, and why. Indexes have no gaps for them."""
 

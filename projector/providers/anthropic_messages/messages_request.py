@@ -22,10 +22,11 @@ from projector.conversation.entries import (
     ToolOutput,
     object_of,
 )
-from projector.conversation.given_members import NOT_SUPPORTED, Given
+from projector.conversation.given_members import NOT_SUPPORTED, Given, tools_of
 from projector.conversation.model_request import Body, ModelRequest, UnsupportedRequestError
 from projector.conversation.request_members import Member, Members, write_parameters
 from projector.conversation.written import (
+    CLIENT_TOOLS,
     PartWriters,
     Turns,
     data_of,
@@ -78,7 +79,7 @@ MEMBERS: Final[Members] = {
 def write_request(request: ModelRequest, profile: MessagesProfile) -> Body:
     """Return the body of a request, or raise `UnsupportedRequestError` if the API cannot express it."""
     request.refuse_previous_response()
-    tools = [function_of(Given(tool, f"tools[{at}]")) for at, tool in enumerate(request.client_tools)]
+    tools = [function_of(tool) for tool in tools_of(request.client_tools, CLIENT_TOOLS)]
     body = request.start([{"name": tool.name, **tool.about, "input_schema": tool.schema} for tool in tools])
     body.setdefault("max_tokens", profile.max_tokens)
     parameters = {name: value for name, value in request.parameters.items() if name not in IGNORED}

@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from projector.conversation.given_members import NOT_SUPPORTED, Given
+from projector.conversation.given_members import NOT_SUPPORTED, Given, tools_of
 from projector.conversation.model_request import Body, ModelRequest, UnsupportedRequestError
 from projector.conversation.request_members import Member, Members, write_parameters
-from projector.conversation.written import function_of, listed
+from projector.conversation.written import CLIENT_TOOLS, function_of, listed
 from projector.providers.gemini.gemini_api import GeminiProfile
 from projector.providers.gemini.gemini_contents import Contents, Steps
 
@@ -143,8 +143,7 @@ def _tools(request: ModelRequest, schema_name: str) -> tuple[list[Body], list[Bo
     """Return the functions of the client, and the tools of the provider."""
     functions: list[Body] = []
     hosted: list[Body] = []
-    for at, one in enumerate(request.client_tools):
-        tool = Given(one, f"tools[{at}]")
+    for tool in tools_of(request.client_tools, {*HOSTED, *CLIENT_TOOLS}):
         if (kind := tool.text("type")) in HOSTED:
             hosted.append({HOSTED[kind]: {}})
             continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from projector.conversation.given_members import Given
+from projector.conversation.given_members import Given, tools_of
 from projector.conversation.model_request import Body
 from projector.conversation.request_members import Member, Members
 
@@ -123,8 +123,7 @@ def write_tools(tools: list[Mapping[str, Any]]) -> tuple[list[Body], Body]:
     """
     written: list[Body] = []
     members: Body = {}
-    for at, tool in enumerate(tools):
-        given = Given(tool, f"tools[{at}]")
+    for given in tools_of(tools, {*SEARCHES, *TOOL_READERS}):
         kind = given.text("type")
         if kind in SEARCHES:
             members["web_search_options"] = _search_options(given)
@@ -133,10 +132,8 @@ def write_tools(tools: list[Mapping[str, Any]]) -> tuple[list[Body], Body]:
             if function.get("strict") is False:
                 del function["strict"]  # the default, which some servers do not know
             written.append({"type": kind, "function": function})
-        elif kind == "custom":
-            written.append({"type": kind, "custom": _custom(given)})
         else:
-            given.unsupported("type")
+            written.append({"type": kind, "custom": _custom(given)})
     return written, members
 
 

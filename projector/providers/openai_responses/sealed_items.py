@@ -58,7 +58,8 @@ def with_state(body: Mapping[str, Any], kept: KeptCalls) -> Mapping[str, Any]:
 def forwarded_body(body: Mapping[str, Any], _profile: object) -> Body:
     """Return the caller's body without reasoning that the upstream could not read.
 
-    Another provider has made it, or it is not encrypted in a conversation that the upstream does not store.
+    Another provider has made it, or the client got neither its text nor its encrypted content, in a conversation that
+    the upstream does not store: it is a 404 of OpenAI, and the answer needs no such item.
     """
     items = body.get("input")
     if not isinstance(items, list):
@@ -70,7 +71,7 @@ def forwarded_body(body: Mapping[str, Any], _profile: object) -> Body:
 def _is_readable(item: Any, *, is_stored: bool) -> bool:
     if _type(item) != _REASONING:
         return True
-    return _sealed(item) is None and (is_stored or bool(item.get("encrypted_content")))
+    return _sealed(item) is None and (is_stored or bool(item.get("encrypted_content") or item.get("content")))
 
 
 def _type(item: Any) -> object:

@@ -50,12 +50,13 @@ class KeepingSettings(Table):
 
 
 class RecordSettings(Table):
-    """Recording of the provider streams of an agent, redacted, as cases for `projector replay`."""
+    """Recording of the provider streams of an agent or route, redacted, as cases for `projector replay`."""
 
     folder: Path
     """Folder for the recorded cases. Relative paths are resolved against the working directory."""
     max_streams: int = Field(100, gt=0)
-    """Streams of this agent in the folder. Recording stops there until files are removed and the server restarts."""
+    """Streams of this agent or route in the folder. Recording stops there until files are removed and the server
+    restarts."""
     max_stream_bytes: int = Field(4 * 1024 * 1024, gt=0)
     """Larger streams are not recorded; long responses with images take about half of this."""
 
@@ -164,6 +165,8 @@ class _Passthrough(KeepingSettings):
     """Dialects that a request may select with `?dialect=`; all by default."""
     policy: Policy = Policy()
     """Redaction policy of all routes."""
+    record: RecordSettings | None = None
+    """Without this table nothing is recorded."""
 
     def upstream_names(self, route: str) -> tuple[str, ...]:
         """Return the upstreams of a route, by a name of `PASSTHROUGH_APIS`."""

@@ -164,6 +164,12 @@ _SETTINGS: Final = {
     if row is not None
 }
 """Path of a route of the providers' APIs -> how to turn it on."""
+_INSTEAD: Final = {
+    "/v1/responses/compact": "To compact a conversation in its stream, send an item `compaction_trigger` in the "
+    "`input` of `POST /v1/responses`, or `context_management`.",
+    "/v1/responses/input_tokens": "The usage of a response counts the tokens of its input.",
+}
+"""Path of OpenAI that would be taken for the ID of a response -> what there is instead."""
 _ANY_SETTING: Final = "To serve the OpenAI API, name an upstream in the table `[passthrough]`."
 
 
@@ -175,10 +181,11 @@ class NotServed:
 
     async def __call__(self, scope: Scope, _receive: Receive, _send: Send) -> None:
         """Raise the `Problem` of a request."""
+        path = scope["path"].removeprefix(scope.get("root_path", ""))[:_PATH_MAX_CHARS]
         allowed = {
             method
             for route in self._routes
-            if route.matches(scope)[0] is Match.PARTIAL
+            if route.matches(scope)[0] is Match.PARTIAL and path not in _INSTEAD
             for method in route.methods or ()
         }
         if allowed:
@@ -190,13 +197,12 @@ class NotServed:
             if is_upgrade:
                 found.headers |= {"upgrade": "HTTP/1.1", "connection": "upgrade"}
             raise found
-        path = scope["path"].removeprefix(scope.get("root_path", ""))[:_PATH_MAX_CHARS]
         name = f"`{path}`" if path.isprintable() else "This path"
         served = [
             f"`{method} {route.path_format}`"
             for route in self._routes
             for method in sorted((route.methods or set()) - {"HEAD"})
         ]
-        setting = _SETTINGS.get(path, "" if served else _ANY_SETTING)
+        setting = _SETTINGS.get(path) or (_INSTEAD.get(path, "") if served else _ANY_SETTING)
         available = f"; available: {', '.join(served)}" if served else ""
         raise problem("not_found", f"{name} is not served here{available}. {setting}".rstrip())

@@ -39,12 +39,13 @@ def line_of(stats: StreamStats) -> dict[str, object]:
         "overhead_s": round(stats.overhead_s, 6),
         "events": stats.terminal.get("event_id"),
         "heartbeats": stats.heartbeats,
+        "notices": dict(stats.notices) or None,
         **stats.usage,
     }
 
 
-_IN_HEAD: Final = frozenset({"stream_id", "trace_id", "caller", "dialect"})
-"""Fields that a stored stream has anyway, or that are of use in a log only."""
+_IN_HEAD: Final = frozenset({"stream_id", "trace_id", "caller", "dialect", "notices"})
+"""Fields that a stored stream has anyway, that are of use in a log only, or that have another name in the record."""
 
 
 def ending_of(stats: StreamStats, dropped: Mapping[str, int]) -> bytes:

@@ -181,6 +181,9 @@ class RecordedUpstream:
     def __init__(self, recorder: Recorder, copies: AgentCopies, target: _Target, inner: Upstream) -> None:
         self.providers = inner.providers
         self.is_recording = inner.is_recording
+        self.count = getattr(inner, "count", None)
+        """What is beside the responses is not recorded."""
+        self.models = getattr(inner, "models", None)
         self._recorder = recorder
         self._copies = copies
         self._target = target

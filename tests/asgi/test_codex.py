@@ -1,0 +1,181 @@
+"""Codex before `projector serve`, by its base URL: tools, parallel calls, compaction, interruption, resumption."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import pytest
+
+from projector.recording import replay
+from tests.asgi.coding_session import LAST, SECRET, TURNS, CodingProvider, Tee
+from tests.asgi.conftest import ScriptedUpstream
+from tests.asgi.process import running, serve_with
+from tests.asgi.route_clients import NODE_S
+from tests.asgi.test_recorder import until
+
+pytestmark = pytest.mark.timeout(4 * NODE_S)
+
+COMMAND: Final = ("exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "--json")
+NOTES: Final = Path(__file__).with_name("notes_server.py")
+SERVER: Final = """
+[upstreams.one]
+base_url = "http://127.0.0.1:{port}/v1"
+[passthrough]
+responses = "one"
+policy = {policy}
+record.folder = {folder}
+"""
+CODEX: Final = """
+model = "gpt-5.5"
+model_auto_compact_token_limit = 150000
+check_for_update_on_startup = false
+{provider}
+[analytics]
+enabled = false
+[mcp_servers.notes]
+command = {python}
+args = [{notes}]
+default_tools_approval_mode = "approve"
+"""
+BASE_URL: Final = 'openai_base_url = "{url}"'
+OWN_PROVIDER: Final = """
+model_provider = "projector"
+[model_providers.projector]
+name = "projector"
+base_url = "{url}"
+wire_api = "responses"
+env_key = "CODEX_API_KEY"
+"""
+AS_SENT: Final = '{ arguments_as_sent = ["exec_command", "apply_patch", "read_note"] }'
+
+
+class Setup(NamedTuple):
+    """How Codex and the server are configured."""
+
+    provider: str
+    policy: str
+    compaction: str
+    """Type of the item that follows the compaction."""
+    upgrades: bool
+    """Whether Codex tries a WebSocket first."""
+    shown: str = "<redacted>"
+    """What calls contain in place of the secret."""
+
+
+SETUPS: Final[dict[str, Setup]] = {
+    "base URL": Setup(BASE_URL, "{ encrypted_reasoning = true }", "compaction", upgrades=True),
+    "own provider": Setup(OWN_PROVIDER, "{}", "message", upgrades=False),
+    "arguments as sent": Setup(
+        OWN_PROVIDER + "supports_websockets = true\n", AS_SENT, "message", upgrades=True, shown=SECRET
+    ),
+}
+
+
+class Codex:
+    """The command, with a folder for its settings and sessions, and one for its work."""
+
+    def __init__(self, node_modules: Path, folder: Path) -> None:
+        self._program = node_modules / "node_modules" / ".bin" / "codex"
+        self.home, self.work = folder / "home", folder / "work"
+        self.home.mkdir()
+        self.work.mkdir()
+
+    def configure(self, provider: str, url: str) -> None:
+        given = {"python": json.dumps(sys.executable), "notes": json.dumps(str(NOTES))}
+        text = CODEX.format(provider=provider.format(url=url), **given)
+        (self.home / "config.toml").write_text(text, encoding="utf-8")
+
+    async def start(self, *arguments: str) -> asyncio.subprocess.Process:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("OPENAI_", "CODEX_"))}
+        pipe = asyncio.subprocess.PIPE
+        return await asyncio.create_subprocess_exec(
+            *(str(self._program), *COMMAND, *arguments),
+            cwd=self.work,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=pipe,
+            stderr=pipe,
+            env={**kept, "CODEX_HOME": str(self.home), "CODEX_API_KEY": "sk-any"},
+            start_new_session=True,
+        )
+
+    async def run(self, *arguments: str) -> list[dict[str, Any]]:
+        """Run a task to its end, and return the events that it prints."""
+        process = await self.start(*arguments)
+        try:
+            out, errors = await asyncio.wait_for(process.communicate(), NODE_S)
+        finally:
+            _stop(process)
+        assert process.returncode == 0, (out, errors)
+        return [json.loads(line) for line in out.splitlines()]
+
+    def files(self) -> bytes:
+        """Return the content of all its files, sessions and logs included."""
+        return b"".join(
+            path.read_bytes() for root in (self.home, self.work) for path in root.rglob("*") if path.is_file()
+        )
+
+
+def _stop(process: asyncio.subprocess.Process, signal_number: int = signal.SIGKILL) -> None:
+    if process.returncode is None:
+        os.killpg(process.pid, signal_number)
+
+
+def said(events: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
+    """Return the finished items of a type."""
+    return [one["item"] for one in events if one["type"] == "item.completed" and one["item"]["type"] == kind]
+
+
+@pytest.mark.parametrize("name", SETUPS)
+async def test_a_session(name: str, node_modules: Path, tmp_path: Path) -> None:
+    setup = SETUPS[name]
+    provider = CodingProvider([*TURNS, [], *LAST])
+    upstream = ScriptedUpstream(provider)
+    listening = await asyncio.start_server(upstream.on_connection, "127.0.0.1", 0, limit=2**20)
+    config, log, folder = tmp_path / "projector.toml", tmp_path / "log", tmp_path / "kept"
+    port = listening.sockets[0].getsockname()[1]
+    config.write_text(SERVER.format(port=port, policy=setup.policy, folder=json.dumps(str(folder))), encoding="utf-8")
+    codex = Codex(node_modules, tmp_path)
+    async with running(serve_with(config), 1, log=log) as server, Tee(server.port).running() as tee, listening:
+        codex.configure(setup.provider, f"http://127.0.0.1:{tee.port}/v1")
+        first = await codex.run("deploy it")
+        stopped = await codex.start("resume", "--last", "go on")
+        peer = await asyncio.wait_for(provider.waiting.get(), NODE_S)
+        _stop(stopped, signal.SIGINT)
+        await asyncio.wait_for(peer.gone.wait(), NODE_S)
+        await asyncio.wait_for(stopped.communicate(), NODE_S)
+        last = await codex.run("resume", "--last", "finish")
+        await until(lambda: len(list(folder.glob("*/*.ndjson"))) == len(TURNS) + len(LAST))
+
+    assert provider.refused == []
+    assert len(provider.requests) == len(TURNS) + 1 + len(LAST)
+    assert [one["exit_code"] for one in said(first, "command_execution")] == [0, 0]
+    assert said(first, "mcp_tool_call")[0]["status"] == "completed"
+    assert said(first, "file_change")[0]["status"] == "completed"
+    assert said(first, "agent_message")[-1]["text"] == "Done: <redacted>."
+    assert said(last, "agent_message")[-1]["text"] == "All is there, also <redacted>."
+    assert (codex.work / "a.env").read_text() == (codex.work / "b.env").read_text() == f"DEPLOY={setup.shown}\n"
+    assert provider.requests[len(TURNS) - 1]["input"][-1]["type"] == setup.compaction
+
+    assert b"Done: " in tee.received
+    assert b"incremental: ?1" in tee.received.lower()
+    texts = [one["text"] for kind in ("agent_message", "reasoning") for one in (*said(first, kind), *said(last, kind))]
+    assert SECRET not in json.dumps(texts)
+    if setup.shown != SECRET:
+        assert SECRET.encode() not in tee.received
+        assert SECRET.encode() not in codex.files()
+        assert SECRET not in json.dumps([first, last, provider.requests])
+    for case in replay.load_cases(folder):
+        assert SECRET not in case.source.read_text()
+        assert b"response.completed" in replay.play(case, "responses")
+    lines = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
+    answered = [line for line in lines if line["event"] == "stream_end"]
+    assert [line["outcome"] for line in answered] == [*["completed"] * len(TURNS), "client_left", *["completed"] * 2]
+    assert [line["status"] for line in lines if line["event"] == "request"] == ([426] if setup.upgrades else []) * 3
+    withheld = [line.get("notices", {}).get("redacted", 0) > 0 for line in answered]
+    assert {withheld[0], withheld[-1]} == {True}, "the log tells it"
