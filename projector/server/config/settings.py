@@ -140,8 +140,8 @@ class Limits(Table):
     max_streams_per_caller: int | None = Field(None, gt=0)
     """Concurrent streams of one caller; behind a reverse proxy without authentication it needs `trusted_proxies`."""
     max_connections: int | None = Field(None, gt=0)
-    """Open connections of clients; by default twice `max_streams` and 100. Further ones are closed: after a 503
-    without TLS, before the handshake with it."""
+    """Open connections of clients; by default twice `max_streams` and 100. For a further one the oldest that has sent
+    no request is closed; without such a one the new one is: after a 503 without TLS, before the handshake with it."""
     max_connections_per_address: int | None = Field(None, gt=0)
     """Open connections from one address; a reverse proxy is one address."""
 
