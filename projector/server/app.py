@@ -10,23 +10,23 @@ from functools import cache, partial
 from typing import Any, Final, Protocol
 
 from starlette.applications import Starlette
+from starlette.datastructures import State
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
-from projector._errors import check_argument
+from projector._errors import UsageError, check_argument, missing_package
 from projector._registry import resolve
-from projector.server.admin import admin_app
 from projector.server.catalog import Catalog, MakeUpstream, provider_upstream
 from projector.server.config.settings import Settings
-from projector.server.config.store_settings import decoded_key
+from projector.server.config.store_settings import StoreSettings, decoded_key
 from projector.server.control import rate_limits
-from projector.server.control.fallback_budgets import FallbackBudgets
-from projector.server.control.rate_limits import RateLimiter
+from projector.server.control.rate_limits import FallbackBudgets, RateLimiter
 from projector.server.control.rights import Rights
 from projector.server.http.authenticator import Authenticator
 from projector.server.http.cors import Cors
 from projector.server.http.error_responses import respond, response_status
 from projector.server.http.hosts import HostCheck, TrustedProxies
+from projector.server.http.internal_routes import HEALTH_ROUTES, INTERNAL_ROUTES
 from projector.server.http.model_routes import NotServed
 from projector.server.http.problems import Problem
 from projector.server.http.routes import routes
@@ -34,7 +34,6 @@ from projector.server.http.site import Site
 from projector.server.kept_calls import CallKeeper
 from projector.server.ownership import Ownership
 from projector.server.sealed_state import StateSealer
-from projector.server.stored import make_store
 from projector.server.streaming.local_logs import make_logs
 from projector.server.streaming.registry import Streams
 from projector.server.streaming.stream_logs import StreamLogs
@@ -43,6 +42,8 @@ from projector.server.telemetry.observer import Observer, OnTerminal, check_hook
 from projector.server.telemetry.request_log import RequestLog
 from projector.server.upstream.circuit import Circuits
 from projector.store.budgets import Budgets
+from projector.store.memory import MemoryStore
+from projector.store.protocol import Store, StoreLimits
 
 _CORS_HEADERS: Final = (
     "authorization", "content-type", "idempotency-key", "last-event-id", "x-request-id", "x-run-id", "traceparent",
@@ -87,7 +88,7 @@ def create_app(
     streams = Streams(settings.limits)
     circuits = Circuits(settings.circuit_breaker)
     producer = f"process_{uuid.uuid4().hex}"
-    store = make_store(settings, producer)
+    store = _make_store(settings, producer)
     logs = make_logs(store, unread_s=settings.store.unread_s)
     metrics = Metrics(streams, circuits, logs)
     observer = Observer(metrics, on_terminal, response_status)
@@ -220,7 +221,7 @@ def _build(settings: Settings, shared: Shared, *, is_first: bool) -> Starlette:
     app.state.logs = shared.logs
     app.state.metrics = shared.metrics
     app.state.openapi = cache(partial(_openapi, app, shared.extensions))
-    app.state.admin = admin_app(app.state)
+    app.state.admin = _admin_app(app.state)
     return app
 
 
@@ -277,3 +278,41 @@ def _openapi(app: Starlette, extensions: Iterable[Extension]) -> bytes:
         paths |= more_paths
         schemas |= more_schemas
     return openapi.document(routes, paths, schemas)
+
+
+def _admin_app(state: State) -> Starlette:
+    """Return the application of the admin listener: metrics, document and probes of the application with this state."""
+    app = Starlette(
+        routes=[*HEALTH_ROUTES, *INTERNAL_ROUTES],
+        exception_handlers=dict.fromkeys((Problem, HTTPException, Exception), respond),
+    )
+    app.state = state
+    app.router.redirect_slashes = False
+    app.add_middleware(RequestLog, metrics=state.metrics)
+    return app
+
+
+def _make_store(settings: Settings, producer: str) -> Store:
+    """Return the store that the settings describe; raise `UsageError` if a package is missing that it needs."""
+    table = settings.store
+    store = _store(table, table.limits(settings.limits.max_memory_bytes), producer)
+    if table.encryption_keys:
+        from projector.store.encryption import EncryptedStore  # noqa: PLC0415 - a start without it is faster
+
+        store = EncryptedStore(store, [decoded_key(key) for key in table.encryption_keys])
+    return store
+
+
+def _store(table: StoreSettings, limits: StoreLimits, producer: str) -> Store:
+    if table.path is not None:
+        from projector.store.sqlite import SqliteStore  # noqa: PLC0415 - a start without it is faster
+
+        return SqliteStore(table.path, limits)
+    if table.url is not None:
+        try:
+            from projector.store.redis_store import RedisStore  # noqa: PLC0415 - the `redis` extra
+        except ModuleNotFoundError as error:
+            raise UsageError(missing_package(error.name, "server,redis")) from None
+        ca_file = None if table.ca_file is None else str(table.ca_file)
+        return RedisStore(table.url.get_secret_value(), producer, limits, prefix=table.prefix, ca_file=ca_file)
+    return MemoryStore(limits)
