@@ -10,23 +10,23 @@ from functools import cache, partial
 from typing import Any, Final, Protocol
 
 from starlette.applications import Starlette
+from starlette.datastructures import State
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
 from projector._errors import check_argument
 from projector._registry import resolve
-from projector.server.admin import admin_app
 from projector.server.catalog import Catalog, MakeUpstream, provider_upstream
 from projector.server.config.settings import Settings
 from projector.server.config.store_settings import decoded_key
 from projector.server.control import rate_limits
-from projector.server.control.fallback_budgets import FallbackBudgets
-from projector.server.control.rate_limits import RateLimiter
+from projector.server.control.rate_limits import FallbackBudgets, RateLimiter
 from projector.server.control.rights import Rights
 from projector.server.http.authenticator import Authenticator
 from projector.server.http.cors import Cors
 from projector.server.http.error_responses import respond, response_status
 from projector.server.http.hosts import HostCheck, TrustedProxies
+from projector.server.http.internal_routes import HEALTH_ROUTES, INTERNAL_ROUTES
 from projector.server.http.model_routes import NotServed
 from projector.server.http.problems import Problem
 from projector.server.http.recent_streams import RecentStreams
@@ -223,7 +223,7 @@ def _build(settings: Settings, shared: Shared, *, is_first: bool) -> Starlette:
     app.state.openapi = cache(partial(_openapi, app, shared.extensions))
     is_shown = settings.admin is not None and settings.admin.streams
     recent = RecentStreams(catalog, is_for_operators=True)
-    app.state.admin = admin_app(app.state, recent.routes() if is_shown else ())
+    app.state.admin = _admin_app(app.state, recent.routes() if is_shown else ())
     return app
 
 
@@ -280,3 +280,15 @@ def _openapi(app: Starlette, extensions: Iterable[Extension]) -> bytes:
         paths |= more_paths
         schemas |= more_schemas
     return openapi.document(routes, paths, schemas)
+
+
+def _admin_app(state: State, more: Sequence[Route]) -> Starlette:
+    """Return the application of the admin listener: metrics, document and probes of the application with this state."""
+    app = Starlette(
+        routes=[*HEALTH_ROUTES, *INTERNAL_ROUTES, *more],
+        exception_handlers=dict.fromkeys((Problem, HTTPException, Exception), respond),
+    )
+    app.state = state
+    app.router.redirect_slashes = False
+    app.add_middleware(RequestLog, metrics=state.metrics)
+    return app

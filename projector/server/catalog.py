@@ -114,10 +114,14 @@ class AgentBinding:
         targets: Sequence[Target] | None = None,
     ) -> ProviderSource:
         """Return the source of one response, of one of the targets; by default, of all that the agent has."""
+        used = self.targets.targets[0]  # the pipeline begins with its stage
 
         def on_target(target: Target) -> None:
+            nonlocal used
             target.report_to(stats)
-            pipeline.use_stage(target.make_stage)
+            if target is not used:
+                used = target
+                pipeline.use_stage(target.make_stage)
 
         attempts = Attempts(targets or self.targets.in_order(), body_of, stats)
         return ProviderSource(pipeline, UpstreamReader(attempts, stats, account, on_target))

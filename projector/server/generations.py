@@ -18,8 +18,7 @@ from projector._errors import UsageError
 from projector.server.app import rebuild
 from projector.server.config.loading import SettingsError
 from projector.server.config.preflight import warnings
-from projector.server.config.relations import check_access
-from projector.server.config.settings import NEEDS_RESTART, Settings
+from projector.server.config.settings import NEEDS_RESTART, Settings, check_access
 from projector.server.telemetry.logs import log
 
 ReadSettings = Callable[[], Settings]

@@ -9,9 +9,8 @@ from projector._errors import known_name
 from projector.core.pipeline import OutputFormat
 from projector.server.catalog import Catalog, MakeUpstream, provider_upstream
 from projector.server.config.settings import Settings
-from projector.server.streaming.byte_stream import byte_stream
 from projector.server.streaming.memory import Account, Memory
-from projector.server.streaming.session import StreamSession
+from projector.server.streaming.session import StreamSession, byte_stream
 from projector.server.streaming.workflow_source import workflow_source
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.telemetry.tracing import begin_stream, end_stream

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.server import HANDLED_SIGNALS
 
 from projector import __version__
 from projector.server.app import create_app
@@ -88,7 +89,11 @@ def _serve(
             serving.admin_listener = stack.enter_context(contextlib.closing(admin))
             _print(f"Metrics and health on {url_of(admin)}\n")
         settle_interpreter()
+        for number in HANDLED_SIGNALS:  # uvicorn restores these handlers before the connections are closed
+            signal.signal(number, serving.handle_exit)
         serving.run(sockets=[listener])
+        for number in HANDLED_SIGNALS:
+            signal.signal(number, signal.SIG_IGN)
 
 
 def _demo_words() -> str:

@@ -21,10 +21,9 @@ from projector.server.config.config_base import DEFAULT_DIALECT
 from projector.server.config.settings import Limits, Retries, Settings, Timeouts
 from projector.server.http.problems import Problem, problem_response
 from projector.server.streaming.agent_run import AgentRun, StreamedRun
-from projector.server.streaming.byte_stream import byte_stream
 from projector.server.streaming.host_source import HostSource, HostUpstream, check_source
 from projector.server.streaming.memory import Account, Memory
-from projector.server.streaming.session import ProviderSource, StreamSession
+from projector.server.streaming.session import ProviderSource, StreamSession, byte_stream
 from projector.server.telemetry.observer import Observer, OnTerminal, check_hook
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.telemetry.tracing import begin_stream

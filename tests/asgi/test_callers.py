@@ -22,8 +22,8 @@ from jwt.algorithms import RSAAlgorithm
 from structlog.testing import capture_logs
 
 from projector.cli import main
+from projector.server.config.auth_settings import Auth
 from projector.server.config.loading import SettingsError, load
-from projector.server.config.settings import Auth
 from projector.server.http.authenticator import Authenticator
 from projector.server.http.problems import Problem
 from projector.server.ownership import Ownership

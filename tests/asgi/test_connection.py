@@ -12,6 +12,7 @@ from projector.server.http.connection import HEAD_MAX_BYTES, OVERHEAD_MAX_BYTES,
 
 PROBE = b"GET /livez HTTP/1.1\r\nhost: test\r\n\r\n"
 BODY_S = 0.3
+UPLOAD = b"POST /api/v1/chat/stream HTTP/1.1\r\nhost: test\r\ncontent-type: application/json\r\n"
 
 
 async def connected(site: Any) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -34,6 +35,50 @@ async def test_a_missing_head_times_out(serve: Any, sent: bytes) -> None:
     answer = await asyncio.wait_for(reader.read(), 60)  # to the end of the connection
     assert answer.count(b"HTTP/1.1 200 OK") == sent.count(PROBE)
     writer.close()
+
+
+async def test_a_client_that_ends_its_side_gets_its_answer(serve: Any, upstream: Any, text_events: Any) -> None:
+    asked, ended = asyncio.Event(), asyncio.Event()
+
+    async def script(peer: Any) -> None:
+        asked.set()
+        await ended.wait()
+        await peer.start()
+        for event in text_events:
+            await peer.event(event)
+        await peer.end()
+
+    await upstream(script)
+    reader, writer = await connected(serve())
+    body = b'{"message": "hello"}'
+    writer.write(UPLOAD + b"content-length: %d\r\n\r\n%b" % (len(body), body))
+    await asked.wait()
+    writer.write_eof()
+    assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+    ended.set()
+    answer = await asyncio.wait_for(reader.read(), 60)
+    assert b"HTTP/1.1 200 OK" in answer
+    assert b'"status":"completed"' in answer
+    assert answer.endswith(b"\r\n0\r\n\r\n")
+    writer.close()
+
+
+async def test_a_client_that_leaves_before_its_answer_begins(serve: Any, upstream: Any) -> None:
+    """Its end looks like that of a client that still reads, until something is sent to it."""
+    asked, gone = asyncio.Event(), asyncio.Event()
+
+    async def script(peer: Any) -> None:
+        asked.set()
+        await peer.gone.wait()
+        gone.set()
+
+    await upstream(script)
+    _, writer = await connected(serve())
+    body = b'{"message": "hello"}'
+    writer.write(UPLOAD + b"content-length: %d\r\n\r\n%b" % (len(body), body))
+    await asked.wait()
+    writer.close()
+    await asyncio.wait_for(gone.wait(), 10)  # a heartbeat is later
 
 
 async def test_a_blank_line_after_a_response(serve: Any) -> None:
@@ -106,7 +151,6 @@ async def test_several_requests_on_one_connection(serve: Any) -> None:
     writer.close()
 
 
-UPLOAD = b"POST /api/v1/chat/stream HTTP/1.1\r\nhost: test\r\ncontent-type: application/json\r\n"
 CHUNKED = UPLOAD + b"transfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n"
 
 

@@ -76,6 +76,22 @@ async def test_a_connection_too_many(serve: Any, limits: dict[str, int], reason:
         await asyncio.sleep(0.01)
 
 
+@pytest.mark.parametrize("sent", [b"", PROBE[:-2]])
+async def test_silent_connections_give_way(serve: Any, sent: bytes) -> None:
+    """The oldest one without a request is closed for a new one; those with a request stay."""
+    site = serve(limits={"max_connections": 3}, admin={"port": 0})
+    async with connected(site) as (reader, used), connected(site) as (first, one), connected(site) as (_, other):
+        for writer, head in ((used, PROBE), (one, sent), (other, sent)):
+            writer.write(head)
+        await reader.readuntil(b"ok\n")
+        assert (await probed(site)).startswith(b"HTTP/1.1 200")
+        assert await first.read() == b""
+        used.write(PROBE)
+        await reader.readuntil(b"ok\n")
+    text = (await (await site.get("/metrics", port=site.admin_port)).rest()).decode()
+    assert 'projector_connections_closed_total{reason="limit"}' in text
+
+
 async def test_a_head_that_is_late(serve: Any) -> None:
     site = serve(timeouts={"request_read_s": 0.2}, admin={"port": 0})
     with capture_logs() as lines:

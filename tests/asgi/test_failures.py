@@ -5,10 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import socket
+import sys
+from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterator
+from types import FrameType
 from typing import Any
 
 import pytest
+
+from projector.core.faults import http_status_fault
+from projector.server.upstream.protocol import ProviderFailure, ProviderRequest, UpstreamError
+from tests.asgi.callers import Server, Upstream, keys
 
 
 def status(line: str, *headers: str, body: bytes = b"secret detail of the provider") -> Any:
@@ -290,3 +299,33 @@ async def test_what_arrived_before_a_connection_broke_off_is_shown(serve: Any, u
     events = [json.loads(line[6:]) for line in (await answer.rest()).splitlines() if line.startswith(b"data: ")]
     assert "".join(event.get("delta", "") for event in events) == "".join(words)
     assert (events[-1]["kind"], events[-1]["final"]["status"]) == ("final", "completed")
+
+
+async def test_a_refusal_of_the_provider_does_no_work_that_is_thrown_away() -> None:
+    """Calls of functions of this project, which do not depend on the machine."""
+    calls: Counter[str] = Counter()
+    fault = http_status_fault(429)
+    refused = UpstreamError(fault, 60, failure=ProviderFailure(429, "Rate limit reached", code="rate_limit_exceeded"))
+
+    class Refusing(Upstream):
+        @contextlib.asynccontextmanager
+        async def open(self, _request: ProviderRequest, /) -> AsyncGenerator[AsyncIterator[bytes], None]:
+            raise refused
+            yield
+
+    def count(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and f"{os.sep}projector{os.sep}" in frame.f_code.co_filename:
+            calls[frame.f_code.co_qualname] += 1
+
+    server = Server({"auth": {"api_keys": keys("alice")}, "base_url": "http://localhost:1/v1"}, Refusing())
+    await server.ask()  # fills caches
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        answer = await server.ask()
+    finally:
+        sys.setprofile(before)
+    assert (answer.status, answer.json()["code"]) == (429, "upstream_http_429")
+    assert calls["OpenAIResponsesStage.__init__"] == 1, "one stage, which is not built again"
+    assert calls["Pipeline._encode"] == 0, "no end of a stream that nobody reads"
+    assert calls.total() < 560

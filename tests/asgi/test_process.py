@@ -81,6 +81,13 @@ async def test_streams_that_do_not_complete_get_a_terminal(upstream: Any, upstre
         await asyncio.wait_for(peer.gone.wait(), 60)
 
 
+async def test_a_signal_at_the_very_end_changes_nothing() -> None:
+    late = "import atexit, os, signal\natexit.register(os.kill, os.getpid(), signal.SIGTERM)\n"
+    async with running(late + DEMO, 2) as demo:
+        demo.stop()
+        assert await demo.exit_code() == 0
+
+
 async def test_under_load_every_stream_gets_a_terminal_event(upstream: Any, upstream_port: int) -> None:
     """Of 100 streams some complete while the server drains, and some are ended by it."""
     chance = random.Random(1)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Final, Literal, TypeAlias
 
@@ -23,14 +25,20 @@ from pydantic import (
 )
 
 from projector.providers import DEFAULT_PROVIDER, PROVIDERS, profile_of
-from projector.server.config.agent_settings import PASSTHROUGH_APIS, AgentSettings, Passthrough, WorkflowSettings
-from projector.server.config.caller_settings import CallerName, CallerSettings
-from projector.server.config.config_base import DEFAULT, Api, ApiUrl, BaseUrl, Name, Table, has_valid_host, matching
+from projector.server.config.agent_settings import (
+    PASSTHROUGH_APIS,
+    AgentSettings,
+    Passthrough,
+    WorkflowSettings,
+    can_serve,
+)
+from projector.server.config.auth_settings import Auth
+from projector.server.config.caller_settings import ROUTES, CallerName, CallerSettings, caller_checks
+from projector.server.config.config_base import DEFAULT, SHORTHAND, Api, ApiUrl, Name, Table, has_valid_host, matching
 from projector.server.config.extensions import EXTENSIONS, ExtensionSettings
 from projector.server.config.http_fields import ExtraHeaders, ExtraQuery, ModelId, ModelNames
-from projector.server.config.relations import broken_rules
 from projector.server.config.store_settings import EncryptionKeys, StoreSettings
-from projector.server.config.target_settings import CircuitBreaker, ModelSettings
+from projector.server.config.target_settings import CircuitBreaker, ModelSettings, api_of, upstream_of
 from projector.server.config.tls_settings import ListenerTls, UpstreamTls
 
 NEEDS_RESTART: Final = ("admin", "host", "log_level", "port", "store", "tls", *sorted(EXTENSIONS))
@@ -73,15 +81,9 @@ ApiKey: TypeAlias = Annotated[SecretStr, AfterValidator(_check_header_value)]
 Origin: TypeAlias = Annotated[
     str, matching(r"https?://[^/@\s?#*]+", "an origin such as https://app.example: scheme, host, optionally a port")
 ]
-KeyHash: TypeAlias = Annotated[
-    str,
-    matching(
-        r"sha256:[0-9a-f]{64}(\s+sha256:[0-9a-f]{64})*",
-        "the hash of a key: `sha256:` and 64 hexadecimal digits; several with blanks between them",
-    ),
-]
-Algorithm: TypeAlias = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
+_Check: TypeAlias = Callable[[], object]
+"""Raises `ValueError` if settings do not fit together."""
 
 
 class UpstreamTimeouts(Table):
@@ -119,78 +121,6 @@ class Retries(Table):
     """Retries of an upstream as a share of its requests, besides two per second that are always allowed."""
 
 
-class Jwt(Table):
-    """Bearer tokens of an issuer; each must contain issuer, audience and expiry."""
-
-    issuer: str = Field(min_length=1)
-    """Required `iss` of a token."""
-    audience: str = Field(min_length=1)
-    """Required `aud` of a token."""
-    jwks_url: BaseUrl | None = None
-    """URL of the issuer's public keys; alternatively `jwks_file`."""
-    jwks: str | None = None
-    """The public keys themselves."""
-    jwks_file: Path | None = None
-    """File with the public keys."""
-    ca_file: Path | None = None
-    """File with the certificates of the authorities that are trusted for `jwks_url`, instead of those of the system."""
-    algorithms: tuple[Algorithm, ...] = Field(("RS256", "ES256"), min_length=1)
-    """Accepted signature algorithms; only those with public keys, so that the server holds no secret."""
-    caller_claim: str = Field("sub", min_length=1)
-    """Claim with the name of the caller."""
-    groups_claim: str | None = Field(None, min_length=1)
-    """Claim with the groups of the caller, such as `scope` or `roles`: a list, or names with spaces between them."""
-
-    @field_validator("jwks")
-    @classmethod
-    def _check_key_set(cls, jwks: str | None) -> str | None:
-        import jwt  # noqa: PLC0415 - only for servers with tokens
-
-        try:
-            if jwks is not None:
-                jwt.PyJWKSet.from_json(jwks)
-        except (ValueError, AttributeError, TypeError, jwt.PyJWTError):
-            raise ValueError("expected a JSON Web Key Set with a key of a supported type") from None
-        return jwks
-
-    @model_validator(mode="after")
-    def _check_keys(self) -> Jwt:
-        if (self.jwks_url is None) == (self.jwks is None):
-            raise ValueError("expected either `jwks_url` or `jwks_file`")
-        if self.ca_file is not None and not (self.jwks_url or "").startswith("https:"):
-            raise ValueError("`ca_file` has no effect, because `jwks_url` does not begin with https://")
-        return self
-
-
-class Auth(Table):
-    """Authentication of callers. Without it everyone has access, on a loopback address only."""
-
-    api_keys: dict[Name, KeyHash] = Field({})
-    """Name of a caller -> hash of its key; while a key is replaced, those of the old and the new one."""
-    jwt: Jwt | None = None
-
-    @field_validator("api_keys")
-    @classmethod
-    def _check_keys(cls, api_keys: dict[str, str]) -> dict[str, str]:
-        callers: dict[str, str] = {}
-        for name, hashes in api_keys.items():
-            for key in hashes.split():
-                if callers.setdefault(key, name) != name:
-                    raise ValueError(f"`{callers[key]}` and `{name}` have the same key: it would always be one of them")
-        return api_keys
-
-    @property
-    def is_on(self) -> bool:
-        """Whether requests must be authenticated."""
-        return bool(self.api_keys) or self.jwt is not None
-
-    @property
-    def caller_names(self) -> list[str]:
-        """Names of callers; `token:` and `group:` stand for all that begin so."""
-        tokens = [] if self.jwt is None else ["token:"] if self.jwt.groups_claim is None else ["token:", "group:"]
-        return [*(f"key:{name}" for name in self.api_keys), *tokens]
-
-
 _OTHER_CONNECTIONS: Final = 100
 """Connections that a server with few streams needs as well: probes, long polls, requests that are refused."""
 
@@ -210,8 +140,8 @@ class Limits(Table):
     max_streams_per_caller: int | None = Field(None, gt=0)
     """Concurrent streams of one caller; behind a reverse proxy without authentication it needs `trusted_proxies`."""
     max_connections: int | None = Field(None, gt=0)
-    """Open connections of clients; by default twice `max_streams` and 100. Further ones are closed: after a 503
-    without TLS, before the handshake with it."""
+    """Open connections of clients; by default twice `max_streams` and 100. For a further one the oldest that has sent
+    no request is closed; without such a one the new one is: after a 503 without TLS, before the handshake with it."""
     max_connections_per_address: int | None = Field(None, gt=0)
     """Open connections from one address; a reverse proxy is one address."""
 
@@ -382,6 +312,110 @@ class Settings(Table):
 
     @model_validator(mode="after")
     def _check_relations(self) -> Settings:
-        if problems := [*broken_rules(self)]:
+        if problems := [*_broken_rules(self)]:
             raise ValueError("\n".join(problems))
         return self
+
+
+# rules about several settings, checked once each of them is valid by itself
+
+
+def _broken_rules(settings: Settings) -> Iterator[str]:
+    """Yield what is wrong with settings that do not fit together, a line for each."""
+    for check in _checks(settings):
+        try:
+            check()
+        except ValueError as error:
+            yield str(error)
+
+
+def check_access(settings: Settings) -> None:
+    """Raise `ValueError` if everyone could use the server from another machine."""
+    if not settings.is_loopback and not settings.auth.is_on:
+        raise ValueError("`host` must be a loopback address unless callers are configured in `auth`")
+
+
+def _checks(settings: Settings) -> Iterator[_Check]:
+    upstreams: Mapping[str, UpstreamSettings | None] = settings.upstreams or {DEFAULT: None}
+    agents: Mapping[str, AgentSettings | None] = settings.agents or ({} if settings.upstreams else {DEFAULT: None})
+    yield partial(check_access, settings)
+    yield partial(_check_ports, settings)
+    for name in sorted(SHORTHAND.keys() & settings.model_fields_set if settings.upstreams else ()):
+        yield partial(_check_shorthand, settings, name)
+    for name, agent in settings.agents.items():
+        yield partial(api_of, f"agent `{name}`", [one.upstream for one in agent.all_targets], upstreams)
+    for name, model in settings.models.items():
+        yield partial(_check_model, name, [one.upstream for one in model.targets], upstreams)
+    for name, workflow in settings.workflows.items():
+        yield partial(workflow.check, name, agents)
+    for extension in settings.extensions:
+        yield partial(extension.check, agents, settings.workflows)
+    dialects = {f"agent `{name}`": agent.dialects for name, agent in settings.agents.items()}
+    dialects |= {f"workflow `{name}`": workflow.dialects for name, workflow in settings.workflows.items()}
+    for name in EXTENSIONS:
+        for what, used in dialects.items() if getattr(settings, name) is None else ():
+            yield partial(_check_dialect, what, name, used)
+    for route, api in PASSTHROUGH_APIS.items():
+        yield partial(_check_route, settings, route, api, upstreams)
+    yield partial(_check_passthrough, settings)
+    yield from _caller_checks(settings, agents, upstreams)
+
+
+def _check_ports(settings: Settings) -> None:
+    if settings.admin is not None and settings.admin.port == settings.port != 0:
+        raise ValueError("`admin.port` must not be the same as `port`")
+
+
+def _check_shorthand(settings: Settings, name: str) -> None:
+    """Refuse a setting of the shorthand beside `upstreams`; the text of a file is reported as the file."""
+    if f"{name}_file" not in settings.model_fields_set:
+        tables = [*getattr(settings, SHORTHAND[name])]
+        place = f"[{SHORTHAND[name]}.{tables[0] if len(tables) == 1 else 'NAME'}]"
+        raise ValueError(f"`{name}` cannot be combined with `upstreams`: it belongs in `{place}`")
+
+
+def _check_model(name: str, used: list[str], upstreams: Mapping[str, UpstreamSettings | None]) -> None:
+    api = api_of(f"model `{name}`", used, upstreams)
+    if api not in PASSTHROUGH_APIS.values():
+        raise ValueError(f"model `{name}`: there is no passthrough route for the api `{api}`")
+
+
+def _check_dialect(what: str, name: str, used: tuple[str, ...]) -> None:
+    """Check that the dialect of an extension is used with it only: a host announces what it supports."""
+    if name in used:
+        raise ValueError(f"{what}: the dialect `{name}` requires the table `{name}`")
+
+
+def _check_route(settings: Settings, route: str, api: str, upstreams: Mapping[str, UpstreamSettings | None]) -> None:
+    """Check the upstreams of a passthrough route: each has its API, and all but the last a list of models."""
+    for_any_model: str | None = None
+    for name in settings.passthrough_upstreams(route):
+        upstream = upstream_of(f"`passthrough.{route}`", name, upstreams)
+        if upstream is not None and not can_serve(upstream.api, api):
+            raise ValueError(f"`passthrough.{route}`: expected an upstream with api `{api}`, not `{name}`")
+        if upstream is not None and upstream.models is not None:
+            continue
+        if for_any_model is not None:
+            raise ValueError(
+                f"`passthrough.{route}`: `{name}` would never be used, because `{for_any_model}` accepts every"
+                " model; set `models` of an upstream"
+            )
+        for_any_model = name
+
+
+def _check_passthrough(settings: Settings) -> None:
+    is_on = bool(settings.models) or any(map(settings.passthrough_upstreams, PASSTHROUGH_APIS))
+    if settings.passthrough is not None and settings.passthrough.model_fields_set and not is_on:
+        raise ValueError(f"`passthrough`: expected an upstream: `{'` or `'.join(PASSTHROUGH_APIS)}`")
+
+
+def _caller_checks(
+    settings: Settings, agents: Mapping[str, object], upstreams: Mapping[str, UpstreamSettings | None]
+) -> Iterator[_Check]:
+    names = {name for route in PASSTHROUGH_APIS for name in settings.passthrough_upstreams(route)}
+    offered = [None if (one := upstreams.get(name)) is None else one.models for name in sorted(names)]
+    offered.append(dict.fromkeys(settings.models, ""))
+    models = None if None in offered else sorted({name for models in offered for name in models or ()})
+    known = {"agents": [*agents], "workflows": settings.workflows, "routes": ROUTES, "models": models}
+    workflows = {name: one.definition.agents for name, one in settings.workflows.items()}
+    return caller_checks(settings.callers, settings.auth.caller_names, known, workflows)

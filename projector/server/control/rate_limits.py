@@ -11,6 +11,7 @@ import asyncio
 import math
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 from typing import Final
 
@@ -20,9 +21,11 @@ from starlette.types import Scope
 from projector.server.config.caller_settings import RateLimits
 from projector.server.control.token_meter import TokenMeter
 from projector.server.http.problems import Problem, problem
+from projector.server.streaming.stream_logs import StreamLogs
 from projector.server.telemetry.request_facts import facts_of
 from projector.server.telemetry.stream_stats import StreamStats
-from projector.store.budgets import Budgets, Level, Limit, Receipt, Unit
+from projector.store.budgets import Budgets, Level, Limit, MemoryBudgets, Receipt, Unit
+from projector.store.protocol import StoreUnavailableError
 
 CODES: Final[Mapping[Unit, str]] = {"requests": "request_limit_exceeded", "tokens": "token_limit_exceeded"}
 """Unit -> code of the problem."""
@@ -41,6 +44,7 @@ _SECOND_PART: Final = 1e-6
 """A part of a second that rounding may have added."""
 
 
+@lru_cache
 def owner_of(caller: str) -> str:
     """Return the name that the limits of a caller are kept by: IPv6 addresses of one network (/64) are one caller.
 
@@ -186,6 +190,48 @@ class Admission:
         if used:
             with anyio.CancelScope(shield=True):  # also after a disconnect
                 await self._budgets.settle(used)
+
+
+class _LocalReceipt(Receipt):
+    """A receipt for units of the budgets in this process."""
+
+    __slots__ = ()
+
+
+class FallbackBudgets:
+    """The budgets of a store. While it is away each server counts by itself, from nothing.
+
+    Args:
+        shared: the budgets in the store.
+        logs: know whether the store is away, and try it again.
+    """
+
+    def __init__(self, shared: Budgets, logs: StreamLogs) -> None:
+        self._shared = shared
+        self._local = MemoryBudgets()
+        self._logs = logs
+
+    async def take(self, caller: str, wanted: Sequence[tuple[Limit, float]]) -> tuple[list[Level], list[Receipt]]:
+        """See `Budgets`."""
+        if self._logs.is_available:
+            try:
+                return await self._shared.take(caller, wanted)
+            except StoreUnavailableError as error:
+                self._logs.on_unavailable(error)
+        levels, receipts = await self._local.take(caller, wanted)
+        return levels, [_LocalReceipt(*receipt) for receipt in receipts]
+
+    async def settle(self, used: Sequence[tuple[Receipt, float]]) -> None:
+        """See `Budgets`. What cannot be settled stays reserved until it becomes available with time."""
+        local = [one for one in used if isinstance(one[0], _LocalReceipt)]
+        shared = [one for one in used if not isinstance(one[0], _LocalReceipt)]
+        if local:
+            await self._local.settle(local)
+        if shared and self._logs.is_available:
+            try:
+                await self._shared.settle(shared)
+            except StoreUnavailableError as error:
+                self._logs.on_unavailable(error)
 
 
 def _headers(levels: Iterable[Level]) -> list[tuple[bytes, bytes]]:

@@ -30,11 +30,7 @@ def is_openai(scope: Scope) -> bool:
 
 def is_anthropic(scope: Scope) -> bool:
     """Return whether a request is one of the Anthropic API: by its path, on a shared path by the version it sends."""
-    path = path_of(scope)
-    if _is_below(path, MESSAGES_PATH):
+    path = f"{path_of(scope)}/"
+    if path.startswith(f"{MESSAGES_PATH}/"):
         return True
-    return _is_below(path, MODELS_PATH) and VERSION_HEADER in Headers(scope=scope)
-
-
-def _is_below(path: str, parent: str) -> bool:
-    return path == parent or path.startswith(f"{parent}/")
+    return path.startswith(f"{MODELS_PATH}/") and VERSION_HEADER in Headers(scope=scope)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
-from projector.server.config.settings import Auth
+from projector.server.config.auth_settings import Auth
 from projector.server.http.api_paths import is_anthropic
 from projector.server.http.problems import problem
 from projector.server.telemetry.request_facts import facts_of

@@ -38,6 +38,10 @@ _SLICE_BYTES: Final = 16_384
 """Bytes that are parsed at once. Overhead in the same slice as content is not counted."""
 _HOST: Final = re.compile(rb"([A-Za-z0-9._~!$&'()*+,;=%-]*|\[[0-9A-Fa-f:.]+\])(:[0-9]*)?")
 _HEAD_END: Final = re.compile(rb"\n\r?\n")
+_PROBE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+"""A response that changes nothing (RFC 9110, section 15.2); the client's system rejects it if the client has left."""
+_PROBES_S: Final = (0.05, 0.25, 1, 5)
+"""Pauses between probes: the second one fails. Some clients accept five such responses at most."""
 _UPGRADE: Final = re.compile(rb"^upgrade[ \t]*:[^\n]*(?:\n[ \t][^\n]*)*\n", re.IGNORECASE | re.MULTILINE)
 
 
@@ -71,6 +75,7 @@ class GuardedProtocol(HttpToolsProtocol):
             transport.set_read_buffer_limits(_TLS_BUFFER_BYTES)  # type: ignore[attr-defined] # of TLS only
         self.is_admitted = self.is_admitted or self.admission.admit(self._address)
         if self.is_admitted:
+            self.admission.silent[self] = None
             self._start_timer()
         else:
             transport.write(_REFUSAL)
@@ -80,8 +85,30 @@ class GuardedProtocol(HttpToolsProtocol):
         """Stop the time limit."""
         self._stop_timer()
         if self.is_admitted:
+            self.admission.silent.pop(self, None)
             self.admission.release(self._address)
         super().connection_lost(exc)
+
+    def give_way(self) -> None:
+        """Close a connection that has sent no request."""
+        self.transport.close()
+
+    def eof_received(self) -> bool:  # type: ignore[override] # uvicorn closes every connection
+        """Return whether to keep a connection that its client sends nothing more on: for a response not yet begun."""
+        cycle: RequestResponseCycle | None = self.cycle
+        is_waiting = cycle is not None and not (cycle.more_body or cycle.response_started or self.pipeline)
+        if cycle is None or not is_waiting or self.scheme == "https":  # TLS ends both sides
+            return False
+        cycle.keep_alive = False
+        self._probe(cycle, _PROBES_S)
+        return True
+
+    def _probe(self, cycle: RequestResponseCycle, pauses_s: tuple[float, ...]) -> None:
+        """Find out whether the client has left: both look the same until something is sent."""
+        if not (self.transport.is_closing() or cycle.response_started) and cycle.scope["http_version"] == "1.1":
+            self.transport.write(_PROBE)
+            if pauses_s:
+                self.loop.call_later(pauses_s[0], self._probe, cycle, pauses_s[1:])
 
     def data_received(self, data: bytes) -> None:
         """Parse bytes: heads one by one, everything else as it arrives."""
@@ -118,6 +145,7 @@ class GuardedProtocol(HttpToolsProtocol):
         if hosts and not _HOST.fullmatch(hosts[0]):
             raise _HostError
         self._is_in_head = False
+        self.admission.silent.pop(self, None)
         self._overhead_bytes = 0
         self._stop_timer()
         super().on_headers_complete()

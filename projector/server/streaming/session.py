@@ -13,9 +13,11 @@ A disconnect of the client cancels the stream, unless it survives that: then it 
 
 from __future__ import annotations
 
+import asyncio
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from math import inf
 from typing import Final, Protocol
@@ -194,9 +196,11 @@ class StreamSession:
                 beside.watch(receive, self._disconnect)
                 await self._produce(source, writer, clock)
         finally:
-            if self._is_ended_elsewhere or (self._state.phase is Phase.REFUSED and self._log is not None):
+            is_refused = self._state.phase is Phase.REFUSED
+            if self._is_ended_elsewhere or (is_refused and self._is_logged):
                 self._last_bytes()  # its log ends like the answer
-            self._pipeline.cancel()  # if the client is gone, what it received is the end of the stream
+            if self._is_logged or not is_refused:  # otherwise there is neither a client nor a log to write an end for
+                self._pipeline.cancel()  # if the client is gone, what it received is the end of the stream
             if self._log is not None:
                 self._log.end()
                 self._log = self.stats.on_response_id = None  # they have methods of this session
@@ -369,6 +373,24 @@ class StreamSession:
         await self._store()
         if await writer.beat(encode_comment(f"heartbeat {datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}")):
             self.stats.heartbeats += 1
+
+
+async def byte_stream(session: StreamSession) -> AsyncGenerator[bytes, None]:
+    """Run a session, and yield its stream. The next chunk is produced on demand; closing ends the session."""
+    async with AsyncExitStack() as stack:
+        sender, receiver = anyio.create_memory_object_stream[bytes](0)
+
+        async def produce() -> None:
+            async with sender:
+                await session.run_without_http(sender.send)
+
+        producer = asyncio.create_task(produce())
+        stack.push_async_callback(asyncio.wait, [producer])
+        stack.callback(producer.cancel)  # runs before the callback above
+        async with receiver:
+            async for data in receiver:
+                yield data
+        await producer
 
 
 def shown_fault(pipeline: Pipeline, error: UpstreamError, failure: ProviderFailure | None) -> Fault:

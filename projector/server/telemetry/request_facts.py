@@ -35,7 +35,10 @@ class RequestFacts:
 
 def facts_of(scope: Scope) -> RequestFacts:
     """Return the facts of a request."""
-    facts: RequestFacts = scope.setdefault("state", {}).setdefault(_KEY, RequestFacts())
+    state = scope.setdefault("state", {})
+    facts: RequestFacts | None = state.get(_KEY)
+    if facts is None:
+        facts = state[_KEY] = RequestFacts()
     return facts
 
 
