@@ -89,7 +89,10 @@ class Servers:
         await self.find()
         if self._cluster is not None:
             return f"a cluster of {len(self._primaries())} primaries"
-        role, *state = await self.run("ROLE")
+        (answer,) = await self.run_all([("ROLE",)])
+        if isinstance(answer, ResponseError):
+            return "a single server"  # whose user may not ask more
+        role, *state = answer
         if role != b"master":
             return "a replica, which refuses to write: expected the address of the primary"
         return f"a single server, with {len(state[1])} replicas"
