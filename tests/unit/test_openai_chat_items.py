@@ -494,7 +494,7 @@ def test_events_in_full() -> None:
         {
             "type": "response.output_item.done",
             "output_index": 2,
-            "item": {**function, **done, "arguments": '{"a":1}'},
+            "item": {**function, **done, "arguments": '{"a":1}', "opaque": {"reasoning_content": None}},
         },
         {"type": "response.completed", "response": {**response, **done, "output": [], "usage": usage}},
     ]
