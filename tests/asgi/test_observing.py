@@ -44,7 +44,7 @@ def record(*parts: bytes) -> StreamStats:
         pipeline.feed(part)
     pipeline.close()
     one.dropped = pipeline.dropped
-    one.first_byte_at = one.started_at + 0.5
+    one.first_byte_at, one.first_token_at = one.started_at + 0.5, one.first_token_at and one.started_at + 0.75
     one.ended_at = one.started_at + 2
     one.server_address, one.server_port = "api.example", 443
     return one
@@ -71,6 +71,7 @@ async def test_one_line_for_each_stream() -> None:
         "response_id": "resp_1",
         "outcome": "completed",
         "first_byte_s": 0.5,
+        "first_token_s": 0.75,
         "overhead_s": 0.0,
         "events": line["events"],
         "heartbeats": 0,

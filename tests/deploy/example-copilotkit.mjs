@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { violations } from "./chromium.mjs";
 import * as frame from "./example_page.mjs";
 import { assertToolIsShown, BOATS, button, go, page, picture, visit } from "./example_page.mjs";
 
@@ -55,11 +56,14 @@ for (const [decision, text] of [["Approve", "Two seats are booked."], ["Decline"
   });
 }
 
-test("nothing is wider than a narrow screen", async () => {
-  await visit("", { viewport: { width: 360, height: 740 } });
+test("a narrow screen fits and is accessible, and a reload keeps the chat", async () => {
+  await visit("", { viewport: { width: 320, height: 740 } });
   await ask("When does the reading room open?");
   await answer("opens at nine");
   await ended();
   await picture("copilotkit-narrow");
-  assert.ok(await frame.fits(page));
+  assert.deepEqual([await violations(page), await frame.fits(page)], [[], true]);
+  await page.reload();
+  await answer("opens at nine");
+  assert.equal(await page.getByTestId("copilot-assistant-message").count(), 1);
 });

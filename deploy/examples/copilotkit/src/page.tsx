@@ -1,10 +1,15 @@
-import { HttpAgent } from "@ag-ui/client";
-import { CopilotChat, CopilotKitProvider, useDefaultRenderTool, useFrontendTool, useInterrupt } from "@copilotkit/react-core/v2";
+import { HttpAgent, type Message } from "@ag-ui/client";
+import { CopilotChat, CopilotKitProvider, useAgent, useDefaultRenderTool, useFrontendTool, useInterrupt } from "@copilotkit/react-core/v2";
 import "@copilotkit/react-core/v2/styles.css";
+import { useEffect } from "react";
 import { z } from "zod";
 
 // The agent of the server, over AG-UI and without a runtime of CopilotKit between page and server.
 const agents = { default: new HttpAgent({ url: "/api/v1/ag-ui/default" }) };
+
+// The conversation of this tab. An application with accounts stores it on its server.
+const KEPT = "chat";
+const EARLIER: Message[] = JSON.parse(sessionStorage.getItem(KEPT) ?? "[]");
 
 const TIMETABLE = [
   { pier: "North", to: "Skarholm", at: "14:10" },
@@ -57,12 +62,31 @@ function Approvals() {
   return null;
 }
 
+/** Shows the messages of before a reload again, after the chat, which begins empty; and keeps those that follow. */
+function Kept() {
+  const { agent } = useAgent({ agentId: "default" });
+  useEffect(() => {
+    if (agent.messages.length === 0) agent.setMessages(EARLIER);
+    const save = (): void => sessionStorage.setItem(KEPT, JSON.stringify(agent.messages));
+    const { unsubscribe } = agent.subscribe({ onMessagesChanged: save });
+    return unsubscribe;
+  }, [agent]);
+  return null;
+}
+
+/** Buttons of the chat that have an icon and no name. */
+const NAMED = { sendButton: { "aria-label": "Send" }, addMenuButton: { "aria-label": "Add" } };
+
 export function Page() {
   return (
     <CopilotKitProvider selfManagedAgents={agents}>
       <PageTools />
       <Approvals />
-      <CopilotChat agentId="default" />
+      <main>
+        <h1>CopilotKit</h1>
+        <CopilotChat agentId="default" input={NAMED} />
+        <Kept />
+      </main>
     </CopilotKitProvider>
   );
 }
