@@ -153,6 +153,7 @@ MESSAGES: Final = Api(
 )
 APIS: Final = {"Responses": RESPONSES, "Chat": CHAT, "Messages": MESSAGES}
 PUBLIC: Final = "public_sse_v1"
+IN_VAIN: Final = (COMMENT, "(after the end)")
 NOISE: Final = [": ping\n\n", "id: 7\n", "retry: 5\n\n", "event: other\n", "\n", "data:\n\n", "\r\n"]
 """Lines of an event stream that are no message; `event` names only the next one, which has a type."""
 
@@ -271,11 +272,12 @@ def start(
 
 def result(played: Played) -> list[object]:
     """Return what can be seen of a pipeline beside its output. Only the number of frames that are sent as they are
-    may differ, and no JSON may differ from its frame. Comments between events, sent as data, are not counted here."""
+    may differ, and no JSON may differ from its frame. What is read in vain depends on the reads: comments as data, and
+    messages after the end."""
     pipeline, frames, logged, stats = played
     assert [data for frame, data in logged if data is not None and json.loads(data) != frame] == []
     counted = [stats.frames, stats.response_id, stats.notices, stats.terminal, stats.meter and stats.meter.used()]
-    dropped = {name: count for name, count in pipeline.dropped.items() if name != COMMENT}
+    dropped = {name: count for name, count in pipeline.dropped.items() if name not in IN_VAIN}
     seen = [dropped, pipeline.kept_bytes, pipeline.provider_errors]
     return [frames, [frame for frame, _ in logged], counted, seen]
 
