@@ -366,7 +366,7 @@ REFUSED: Final[list[tuple[str, Json, str]]] = [
     (RESPONSES, {"reasoning": {"generate_summary": "auto"}}, "reasoning.generate_summary"),
     (RESPONSES, {"reasoning": "high"}, "reasoning"),
     (RESPONSES, {"text": {"format": {"type": "grammar"}}}, "text.format.type"),
-    (RESPONSES, {"include": ["reasoning.encrypted_content"]}, "include[0]"),
+    (RESPONSES, {"include": ["reasoning.encrypted_content", "file_search_call.results"]}, "include[1]"),
     (RESPONSES, {"tools": [{"type": "file_search", "vector_store_ids": ["vs"]}]}, "tools[0].type"),
     (RESPONSES, {"tools": [{"type": "web_search", "filters": {}}]}, "tools[0].filters"),
     (RESPONSES, {"tool_choice": {"type": "file_search"}}, "tool_choice.type"),

@@ -397,7 +397,7 @@ def test_d49_members_of_calls_pass(item_type: str) -> None:
 
 
 def test_d49_an_item_of_an_unknown_type_is_marked() -> None:
-    terminal = frames(RESPONSES, one_item({"type": "agent_message"}))[-1]
+    terminal = frames(RESPONSES, one_item({"type": "hologram"}))[-1]
     notice = {"type": "truncated", "path": "final", "message": "Items of unknown types are not shown."}
     assert (terminal["final"]["status"], terminal["notices"]) == ("completed", [notice])
 
