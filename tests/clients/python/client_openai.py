@@ -352,7 +352,7 @@ RESPONSES_ONLY: Final[dict[str, Any]] = {
     "truncation": "auto",
     "max_tool_calls": 3,
     "prompt": {"id": "p"},
-    "include": ["reasoning.encrypted_content"],
+    "include": ["file_search_call.results"],
     "reasoning": {"summary": "auto"},
     "tools": [{"type": "file_search", "vector_store_ids": ["vs_0"]}],
     "tool_choice": {"type": "image_generation"},
