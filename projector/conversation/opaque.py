@@ -8,11 +8,13 @@ as text that only the server can open (docs/decisions/0053).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias, TypeGuard, TypeVar
 
 from projector.conversation.entries import ASSISTANT, USER, Entry, Message, Opaque, Reasoning, ToolCall
+
+_Item = TypeVar("_Item")
 
 
 class Place(NamedTuple):
@@ -57,23 +59,37 @@ class Carried(NamedTuple):
     """Whether the provider needs it. Otherwise its reasoning may be left out."""
 
 
-def is_sealed(value: str | None) -> bool:
-    """Return whether a client's encrypted reasoning is what this server has sealed."""
-    return value is not None and value.startswith(SEALED)
+def is_sealed(value: object) -> TypeGuard[str]:
+    """Return whether encrypted reasoning of a client is what this server has sealed."""
+    return isinstance(value, str) and value.startswith(SEALED)
 
 
-def carried_in(entries: Iterable[Entry], param: str) -> list[Carried]:
-    """Return the sealed values in a conversation, which is the member `param` of a request.
+def carried_of(
+    items: Sequence[_Item],
+    begins_turn: Callable[[_Item], bool],
+    sealed_in: Callable[[int, _Item], Iterable[tuple[str, str]]],
+) -> list[Carried]:
+    """Return the sealed values in the items of a conversation.
 
     Providers need reasoning of the turn that waits for the outputs of its calls, and go on without that of others.
+
+    Args:
+        items: the items, in any form.
+        begins_turn: whether an item begins a turn of the user.
+        sealed_in: yields path and text of the sealed values in the item at a position.
     """
-    found: list[Carried] = []
-    for entry in entries:
-        if isinstance(entry, Message) and entry.role == USER:
-            found = [one._replace(is_needed=False) for one in found]
-        elif isinstance(entry, Reasoning) and entry.encrypted is not None and is_sealed(entry.encrypted):
-            found.append(Carried(param, entry.encrypted, is_needed=True))
-    return found
+    last = max((at for at, item in enumerate(items) if begins_turn(item)), default=-1)
+    return [Carried(param, value, at > last) for at, item in enumerate(items) for param, value in sealed_in(at, item)]
+
+
+def carried_in(entries: Sequence[Entry], param: str) -> list[Carried]:
+    """Return the sealed values in a conversation, which is the member `param` of a request."""
+
+    def sealed_in(_at: int, entry: Entry) -> Iterable[tuple[str, str]]:
+        sealed = entry.encrypted if isinstance(entry, Reasoning) else None
+        return [(param, sealed)] if is_sealed(sealed) else []
+
+    return carried_of(entries, lambda entry: isinstance(entry, Message) and entry.role == USER, sealed_in)
 
 
 class OpaqueCollector:

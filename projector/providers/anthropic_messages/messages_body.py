@@ -27,7 +27,7 @@ from projector.conversation.entries import (
 )
 from projector.conversation.given_members import Given, content_of, part_of
 from projector.conversation.model_request import Body, Item, ModelRequest
-from projector.conversation.opaque import SEALED, Carried, KeptCalls
+from projector.conversation.opaque import Carried, KeptCalls, carried_of, is_sealed
 from projector.providers.anthropic_messages.messages_request import thinking_of
 
 SIGNATURE: Final = f"{VENDOR}."
@@ -209,18 +209,10 @@ PARTS: Final[Mapping[str, Callable[[Given], Part]]] = {
 _THINKING: Final = frozenset({"thinking", "redacted_thinking"})
 
 
-def carried_state(body: Mapping[str, Any]) -> Iterator[Carried]:
-    """Yield the sealed values in a caller's body.
-
-    The API needs thinking of the turn that waits for the results of its calls, and goes on without that of others.
-    """
+def carried_state(body: Mapping[str, Any]) -> list[Carried]:
+    """Return the sealed values in a caller's body."""
     messages = body.get("messages")
-    given = messages if isinstance(messages, list) else []
-    last = max((at for at, message in enumerate(given) if _begins_turn(message)), default=-1)
-    for at, message in enumerate(given):
-        for position, block in enumerate(_blocks_of(message, ASSISTANT)):
-            if (sealed := _sealed(block)) is not None:
-                yield Carried(f"messages[{at}].content[{position}].signature", sealed, at > last)
+    return carried_of(messages if isinstance(messages, list) else [], _begins_turn, _sealed_in)
 
 
 def with_state(body: Mapping[str, Any], kept: KeptCalls) -> Mapping[str, Any]:
@@ -272,6 +264,11 @@ def _blocks_of(message: object, role: str) -> list[Any]:
 def _sealed(block: object) -> str | None:
     """Return the sealed value in a block of thinking."""
     signature = block.get("signature") if isinstance(block, dict) and block.get("type") == "thinking" else None
-    if not isinstance(signature, str) or not signature.startswith(SIGNATURE + SEALED):
-        return None
-    return signature.removeprefix(SIGNATURE)
+    sealed = signature.removeprefix(SIGNATURE) if isinstance(signature, str) and signature.startswith(SIGNATURE) else ""
+    return sealed if is_sealed(sealed) else None
+
+
+def _sealed_in(at: int, message: object) -> Iterator[tuple[str, str]]:
+    for position, block in enumerate(_blocks_of(message, ASSISTANT)):
+        if (sealed := _sealed(block)) is not None:
+            yield f"messages[{at}].content[{position}].signature", sealed

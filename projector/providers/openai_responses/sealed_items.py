@@ -11,23 +11,16 @@ from typing import Any, Final
 
 from projector.conversation.entries import ASSISTANT, USER
 from projector.conversation.model_request import Body
-from projector.conversation.opaque import SEALED, Carried, KeptCalls
+from projector.conversation.opaque import Carried, KeptCalls, carried_of, is_sealed
 
 _REASONING: Final = "reasoning"
 _CALLS: Final = frozenset({"function_call", "custom_tool_call"})
 
 
-def carried_state(body: Mapping[str, Any]) -> Iterator[Carried]:
-    """Yield the sealed values in a caller's body.
-
-    Providers need reasoning of the turn that waits for the outputs of its calls, and go on without that of others.
-    """
-    given = body.get("input")
-    items = given if isinstance(given, list) else []
-    last = max((at for at, item in enumerate(items) if _begins_turn(item)), default=-1)
-    for at, item in enumerate(items):
-        if (sealed := _sealed(item)) is not None:
-            yield Carried(f"input[{at}].encrypted_content", sealed, at > last)
+def carried_state(body: Mapping[str, Any]) -> list[Carried]:
+    """Return the sealed values in a caller's body."""
+    items = body.get("input")
+    return carried_of(items if isinstance(items, list) else [], _begins_turn, _sealed_in)
 
 
 def with_state(body: Mapping[str, Any], kept: KeptCalls) -> Mapping[str, Any]:
@@ -85,4 +78,9 @@ def _begins_turn(item: Any) -> bool:
 def _sealed(item: Any) -> str | None:
     """Return the sealed value in an item of reasoning."""
     value = item.get("encrypted_content") if _type(item) == _REASONING else None
-    return value if isinstance(value, str) and value.startswith(SEALED) else None
+    return value if is_sealed(value) else None
+
+
+def _sealed_in(at: int, item: Any) -> Iterator[tuple[str, str]]:
+    if (sealed := _sealed(item)) is not None:
+        yield f"input[{at}].encrypted_content", sealed
