@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, NamedTuple, Self, assert_never
+from typing import Any, Final, NamedTuple, Self, TypeAlias, assert_never
 
 from projector.conversation.client_history import NO_PARAMETERS
 from projector.conversation.entries import (
@@ -79,7 +79,7 @@ class Turns(ABC):
 
 _NO_ITEMS: Final = "This agent does not support items of type `{}`."
 
-PartWriters = Mapping[type, Callable[[Any], Body | None]]
+PartWriters: TypeAlias = Mapping[type, Callable[[Any], Body | None]]
 """Type of a part of a message -> what writes it; None for an empty one, which many APIs refuse."""
 
 
@@ -92,7 +92,7 @@ def written_parts(content: Content, writers: PartWriters) -> list[Body]:
 def typed_text(part: Part) -> Body | None:
     """Return a text or refusal as an object of the type `text`; None for an empty one."""
     text = part.text if isinstance(part, Text | Refusal) else ""
-    return {"type": "text", "text": text} if text.strip() else None
+    return {"type": "text", "text": text} if text else None
 
 
 def data_of(url: str) -> tuple[str, str] | None:

@@ -15,6 +15,7 @@ from projector.conversation.entries import (
     File,
     Image,
     Message,
+    Part,
     Reasoning,
     Refusal,
     Text,
@@ -181,6 +182,11 @@ def _source(url: str) -> Body:
     return {"type": "url", "url": url} if data is None else {"type": "base64", "media_type": data[0], "data": data[1]}
 
 
+def _text(part: Part) -> Body | None:
+    block = typed_text(part)
+    return None if block is None or not block["text"].strip() else block
+
+
 def _image(image: Image) -> Body:
     return {"type": "image", "source": _source(image.url)}
 
@@ -190,5 +196,5 @@ def _file(file: File) -> Body:
     return {"type": "document", "source": source, **({"title": file.name} if file.name else {})}
 
 
-PARTS: Final[PartWriters] = {Text: typed_text, Refusal: typed_text, Image: _image, File: _file}
+PARTS: Final[PartWriters] = {Text: _text, Refusal: _text, Image: _image, File: _file}
 """Part of a message -> its block."""
