@@ -65,7 +65,7 @@ class JsonStage(ABC):
         except codec.TooDeepError:
             return self._dropped.drop("(too deep)")
         except codec.CodecError:
-            return self._read_text(message.data)
+            return self._read_text(message)
         return self._dropped.drop("(after the end)") if self._is_over else self.read(value, message)
 
     @abstractmethod
@@ -81,11 +81,11 @@ class JsonStage(ABC):
     def has_reason(self) -> bool:
         """Whether the reason is known why the response ends."""
 
-    def _read_text(self, data: bytes) -> list[CanonicalEvent | Fault]:
+    def _read_text(self, message: SseMessage) -> list[CanonicalEvent | Fault]:
         """Read a payload that is not JSON: a comment, an end mark of another API, or a broken stream."""
-        if is_comment(data):
+        if is_comment(message.data):
             return self._dropped.drop(COMMENT)
-        if data.strip() == DONE:
+        if message.data.strip() == DONE:
             return self.close()
         if self._is_over or self.has_reason:
             return self._dropped.drop("(after the end)")

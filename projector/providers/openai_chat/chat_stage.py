@@ -6,18 +6,16 @@ read: some servers send a finish reason with every chunk, and usage after it (CO
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from projector.contracts import codec
 from projector.core import canonical as read
 from projector.core.canonical import CanonicalEvent
 from projector.core.faults import FAULTS, Fault
 from projector.core.lane import Slots
 from projector.core.sse import COMMENT, DONE, SseMessage, is_comment
-from projector.providers.canonical_items import Event, Numbering
-from projector.providers.drops import Drops
+from projector.providers.canonical_items import Event
+from projector.providers.drops import JsonStage
 from projector.providers.error_shapes import ReportedError, error_beside, error_of, members_of
 from projector.providers.openai_chat import chunk_fields
 from projector.providers.openai_chat.chat_profile import ChatProfile
@@ -38,13 +36,11 @@ FIRST: Final = (0, None)
 """The index of the only choice that is projected (D33)."""
 
 
-class OpenAIChatStage:
+class OpenAIChatStage(JsonStage):
     """Translates one response. The last item is a fault if a payload is not JSON before a finish reason (D12, D32)."""
 
     def __init__(self, profile: ChatProfile = DEFAULT) -> None:
-        self.dropped: Counter[str]
-        """Input that was not read, by object and member or by reason."""
-        self.dropped = self._dropped = Drops()
+        super().__init__()
         self._citations = Citations()
         self._output = ChatOutput(self._dropped)
         self._deltas = DeltaReader(profile, self._output, self._citations, self._dropped)
@@ -52,27 +48,22 @@ class OpenAIChatStage:
         self._usage: dict[str, object] = {}
         self._finish: str | None = None
         self._inner_error: ReportedError | None = None
-        self._numbered = Numbering()
         self._is_identified = False
-        self._is_over = False
 
-    def feed(self, message: SseMessage, /) -> list[CanonicalEvent | Fault]:
-        """Return the events of a message."""
-        try:
-            chunk = codec.loads(message.data)
-        except codec.TooDeepError:
-            return self._dropped.drop("(too deep)")
-        except codec.CodecError:
-            return self._read_text(message)
-        if self._is_over:
-            return self._dropped.drop("(after the end)")
-        if type(chunk) is not dict:
+    def read(self, chunk: object, message: SseMessage) -> list[CanonicalEvent | Fault]:
+        """Return the events of a chunk."""
+        if not isinstance(chunk, dict):
             error = error_of(chunk, has_begun=bool(self._response))
             return self._dropped.drop("(no object)") if error is None else self._report(error, [])
         delta = _only_delta(chunk, message[1]) if self._is_identified else None
         if delta is not None:
             return self._numbered(self._deltas.feed(delta))  # nearly every chunk
         return self._read_object(chunk, message.event)
+
+    @property
+    def has_reason(self) -> bool:
+        """Whether there was a finish reason."""
+        return self._finish is not None
 
     def close(self) -> list[CanonicalEvent | Fault]:
         """Return the end of the response, if there was a finish reason; else the stream was truncated."""
@@ -161,7 +152,7 @@ class OpenAIChatStage:
         text = message.data.strip()
         if is_comment(text):
             return self._dropped.drop(COMMENT)
-        if self._is_over or (text != DONE and self._finish is not None):
+        if self._is_over or (text != DONE and self.has_reason):
             return [] if text == DONE else self._dropped.drop("(after the end)")
         if text == DONE:
             return self._end()
@@ -220,10 +211,6 @@ class OpenAIChatStage:
             self._dropped.note("error after a finish reason")
             return self._numbered(events)
         return self._stop([*events, *self._deltas.flush(), error.event()])
-
-    def _stop(self, events: list[Event]) -> list[CanonicalEvent | Fault]:
-        self._is_over = True
-        return self._numbered(events)
 
 
 def _only_delta(chunk: Mapping[str, Any], name: str) -> dict[str, object] | None:

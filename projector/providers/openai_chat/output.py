@@ -164,11 +164,12 @@ class ChatOutput:
             return []
         del self._open[item.output_index]
         if self._returned:
-            item.opaque = returned_reasoning(
-                {name: codec.scrub("".join(text)) for name, text in self._returned.items()}
-            )
+            item.opaque = returned_reasoning(self._returned_texts())
             self._returned, self._is_returned = {}, True
         return item.done("completed")
+
+    def _returned_texts(self) -> dict[str, str]:
+        return {name: codec.scrub("".join(texts)) for name, texts in self._returned.items()}
 
     def empty_reasoning(self) -> list[Event]:
         """Add reasoning without text: a block that the model opened and closed at once."""
@@ -240,7 +241,7 @@ class ChatOutput:
             self._dropped.note("citations without a text", len(self._waiting_citations))
         first = next((call for call in self._calls.all if call.is_announced), None)
         if first is not None:
-            first.opaque |= {name: codec.scrub("".join(texts)) for name, texts in self._returned.items()}
+            first.opaque |= self._returned_texts()
             if self._has_reasoning and not self._returned and not self._is_returned:
                 first.opaque[SHOWN] = None
         cut_off = self._current if status != "completed" else None
