@@ -37,6 +37,7 @@ from projector.server.http.model_routes import ModelRoutes
 from projector.server.http.problems import problem, request_id, unknown_agent_of
 from projector.server.http.recent_streams import RecentStreams
 from projector.server.http.request_bodies import (
+    ReadConversation,
     agent_body,
     check_models,
     client_part,
@@ -213,9 +214,8 @@ class StreamRoutes:
         except InputRefusedError as error:
             raise problem("invalid_request", str(error)) from None
         previous = self._approval_response(binding, approved, received.caller, "resume")
-        client = client_part(partial(ag_ui_conversation.conversation, run), binding, previous)
-        received = with_carried_state(received, carried_in(client.entries, "messages"), self._site.sealer)
-        body_of = partial(conversation_body, client, binding, previous, kept=received.kept)
+        read = partial(ag_ui_conversation.conversation, run)
+        received, body_of = self._held(received, read, binding, previous)
         call = ProviderCall(binding, body_of, name, run.thread_id, options=ag_ui_conversation.dialect_options(run))
         return provider_session(self._site, received, call)
 
@@ -231,11 +231,18 @@ class StreamRoutes:
             raise problem("invalid_request", str(error)) from None
         approved = ai_sdk_conversation.approvals(chat)
         previous = self._approval_response(binding, approved, received.caller, "messages")
-        client = client_part(partial(ai_sdk_conversation.conversation, chat), binding, previous)
-        received = with_carried_state(received, carried_in(client.entries, "messages"), self._site.sealer)
-        body_of = partial(conversation_body, client, binding, previous, kept=received.kept)
+        read = partial(ai_sdk_conversation.conversation, chat)
+        received, body_of = self._held(received, read, binding, previous)
         call = ProviderCall(binding, body_of, name, chat.id, options=ai_sdk_conversation.dialect_options(chat))
         return provider_session(self._site, received, call)
+
+    def _held(
+        self, received: Received, read: ReadConversation, binding: AgentBinding, previous: str | None
+    ) -> tuple[Received, Callable[[Target], Mapping[str, object]]]:
+        """Return a request with what its conversation carries sealed, and what makes its body for a target."""
+        client = client_part(read, binding, previous)
+        received = with_carried_state(received, carried_in(client.entries, "messages"), self._site.sealer)
+        return received, partial(conversation_body, client, binding, previous, kept=received.kept)
 
     def _approval_response(
         self, binding: AgentBinding, approved: Collection[str], caller: str, member: str
