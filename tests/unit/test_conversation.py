@@ -26,6 +26,14 @@ def test_each_entry_and_part_is_written() -> None:
         assert set(parts) == PARTS
 
 
+def test_only_anthropic_leaves_out_blank_texts() -> None:
+    blank = [user_text(" ")]
+    assert gemini_contents.Steps().add(blank).steps == [
+        {"type": "user_input", "content": [{"type": "text", "text": " "}]}
+    ]
+    assert messages_request.MessageTurns().add(blank).done() == []
+
+
 def test_approvals_are_unsupported_by_chat_completions() -> None:
     with pytest.raises(UnsupportedRequestError, match="mcp_approval_response"):
         chat_messages.messages_of([Approval("a", is_approved=True)])
