@@ -76,6 +76,8 @@ def _serve(
         serving.on_signals(signals, read, listener)
         serving.place = place
         serving.compile()  # not in a thread: until it ended, the first streams would compile on the event loop
+        for number in HANDLED_SIGNALS:  # whoever reads the line below may end the server at once; also what uvicorn
+            signal.signal(number, serving.handle_exit)  # restores before the connections are closed
         if place is not None:
             log.info("worker", worker=place.number, pid=os.getpid())
         elif demo:
@@ -89,8 +91,6 @@ def _serve(
             serving.admin_listener = stack.enter_context(contextlib.closing(admin))
             _print(f"Metrics and health on {url_of(admin)}\n")
         settle_interpreter()
-        for number in HANDLED_SIGNALS:  # uvicorn restores these handlers before the connections are closed
-            signal.signal(number, serving.handle_exit)
         serving.run(sockets=[listener])
         for number in HANDLED_SIGNALS:
             signal.signal(number, signal.SIG_IGN)

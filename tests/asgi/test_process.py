@@ -81,6 +81,19 @@ async def test_streams_that_do_not_complete_get_a_terminal(upstream: Any, upstre
         await asyncio.wait_for(peer.gone.wait(), 60)
 
 
+async def test_a_signal_with_the_first_line_ends_the_server_in_order() -> None:
+    early = """
+import os, signal, sys
+def write(text, _write=sys.stdout.write):
+    _write(text)
+    sys.stdout.write = _write
+    os.kill(os.getpid(), signal.SIGTERM)
+sys.stdout.write = write
+"""
+    async with running(early + DEMO, 1) as demo:
+        assert await demo.exit_code() == 0
+
+
 async def test_a_signal_at_the_very_end_changes_nothing() -> None:
     late = "import atexit, os, signal\natexit.register(os.kill, os.getpid(), signal.SIGTERM)\n"
     async with running(late + DEMO, 2) as demo:
