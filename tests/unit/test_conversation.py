@@ -13,7 +13,7 @@ from projector.providers.anthropic_messages import messages_request
 from projector.providers.gemini import gemini_contents
 from projector.providers.openai_chat import chat_messages
 from projector.providers.openai_responses import response_items
-from projector.providers.openai_responses.response_input import read_input
+from projector.providers.openai_responses.request import read_input
 
 ENTRIES: Final = set(get_args(Entry)) - {DroppedCalls}
 PARTS: Final = set(get_args(Part))
