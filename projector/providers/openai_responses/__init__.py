@@ -1,7 +1,7 @@
 """The OpenAI Responses API. Its stream events are the canonical vocabulary.
 
-`stage` reads them, with `tagged_texts` for reasoning between tags; `request` writes requests and reads those of callers;
-`recording` says which strings of a stream are one text.
+`stage` reads them, with `tagged_texts` for reasoning between tags; `request` writes requests and reads those of
+callers; `recording` says which strings of a stream are one text.
 """
 
 from __future__ import annotations
