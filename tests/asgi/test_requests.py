@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from projector.providers.openai_responses.response_items import items_of
+from projector.providers.openai_responses.request import items_of
 from projector.server.config.settings import Settings
 from projector.server.http import requests
 from projector.server.http.input_items import MEMBERS_MAX

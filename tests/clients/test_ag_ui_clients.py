@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 from projector.conversation.client_history import ConversationSettings
 from projector.dialects.ag_ui.conversation import conversation, read_run_input
 from projector.dialects.descriptor import DialectOptions
-from projector.providers.openai_responses.response_items import items_of
+from projector.providers.openai_responses.request import items_of
 from tests.clients.ag_ui_streams import (
     BEFORE_1_0,
     CORPUS_SOURCES,

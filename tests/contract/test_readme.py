@@ -14,7 +14,7 @@ from projector.cli.commands import build_parser
 from projector.contracts import limits, stream_rules
 from projector.providers.anthropic_messages.messages_api import MessagesProfile
 from projector.providers.gemini.gemini_api import GeminiProfile
-from projector.providers.openai_chat.chat_profile import ChatProfile
+from projector.providers.openai_chat.chunk_fields import ChatProfile
 
 ROOT: Final = Path(__file__).parents[2]
 README: Final = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -304,6 +304,6 @@ def test_reading_a_stream_loads_no_other_provider_and_no_request_writer(provider
     loaded = set(subprocess.run(command, check=True, capture_output=True, text=True).stdout.split())
     others = [name for name in ("openai_responses", "openai_chat", "agents_sdk") if name != provider]
     assert not loaded & {f"projector.providers.{name}" for name in others}
-    unused = ("_request", "_recording")
+    unused = (".request", ".messages", ".recording")
     assert not [name for name in loaded if name.startswith("projector.providers.") and name.endswith(unused)]
     assert "projector.conversation.model_request" not in loaded

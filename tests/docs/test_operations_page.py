@@ -17,8 +17,8 @@ from projector.cli import commands
 from projector.contracts.limits import EVENT_MAX_BYTES
 from projector.core.faults import FAULTS, Fault
 from projector.providers.agents_sdk.failures import RUN_FAULTS
-from projector.providers.openai_chat import chat_members
-from projector.providers.openai_responses import response_members
+from projector.providers.openai_chat import request as chat_request
+from projector.providers.openai_responses import request as responses_request
 from projector.redaction.policy import Policy
 from projector.server.app import create_app
 from projector.server.config.setting_names import PREFIX, fields, variables
@@ -120,7 +120,9 @@ class Both(DemoUpstream):
 
 def test_every_member_of_a_translated_request_is_listed() -> None:
     section = PAGE.partition("### Upstreams with the other API")[2].partition("\n### ")[0]
-    paths = {member.path for members in (chat_members.MEMBERS, response_members.MEMBERS) for member in members.values()}
+    paths = {
+        member.path for members in (chat_request.MEMBERS, responses_request.MEMBERS) for member in members.values()
+    }
     assert {path for path in paths if f"`{path}`" not in section} == set()
 
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from projector.conversation.client_history import ConversationSettings, InputRefusedError
 from projector.conversation.model_request import ModelRequest
 from projector.dialects.ag_ui.conversation import approvals, conversation, dialect_options, read_run_input
-from projector.providers.openai_chat.chat_profile import ChatProfile
-from projector.providers.openai_chat.chat_request import write_request
-from projector.providers.openai_responses.response_items import items_of
+from projector.providers.openai_chat.chunk_fields import ChatProfile
+from projector.providers.openai_chat.request import write_request
+from projector.providers.openai_responses.request import items_of
 
 IDS: Final = st.sampled_from(["a", "b", "c"])
 CLIENT_ITEMS: Final = {"mcp_approval_response", "function_call_output", "custom_tool_call_output"}

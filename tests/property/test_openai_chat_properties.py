@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from projector.core.faults import Fault
 from projector.core.sse import SseMessage
-from projector.providers.openai_chat.chat_profile import ChatProfile
-from projector.providers.openai_chat.chat_stage import OpenAIChatStage
+from projector.providers.openai_chat.chunk_fields import ChatProfile
+from projector.providers.openai_chat.stage import OpenAIChatStage
 from projector.providers.think import BUILT_IN, MARKS, Operation, ThinkMode, ThinkSplitter
 from tests.property.cost import assert_linear
 from tests.property.soundness import assert_sound, cut, examples, frames_of, play

@@ -7,8 +7,8 @@ from typing import Any, TypeAlias
 
 from projector.core.faults import Fault
 from projector.core.sse import SseMessage
-from projector.providers.openai_chat.chat_profile import ChatProfile
-from projector.providers.openai_chat.chat_stage import OpenAIChatStage
+from projector.providers.openai_chat.chunk_fields import ChatProfile
+from projector.providers.openai_chat.stage import OpenAIChatStage
 
 Cases: TypeAlias = dict[str, tuple[list[Any], str]]
 """Case -> chunks, and their events."""

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
 import pytest
 
-from projector.providers.agents_sdk import failures, placeholders, run_stage
+from projector.providers.agents_sdk import failures, run_stage
 from projector.providers.agents_sdk.run_stage import AT_THE_END, RUN_ITEMS, STREAM_EVENTS
 
 agents = pytest.importorskip("agents", reason="the Agents SDK is not installed (extra agents_sdk)")
@@ -91,13 +91,13 @@ def test_every_exception_of_the_runner_is_listed() -> None:
 
 
 def test_the_placeholder_is_that_of_the_sdk() -> None:
-    assert fake_id.FAKE_RESPONSES_ID == placeholders.PLACEHOLDER
+    assert fake_id.FAKE_RESPONSES_ID == run_stage.PLACEHOLDER
 
 
 def test_every_event_that_carries_a_placeholder_has_its_item() -> None:
     kinds = [kind for kind in vars(chatcmpl_stream_handler).values() if "item_id" in getattr(kind, "model_fields", {})]
     assert len(kinds) >= 9
-    assert types_of(kinds) <= placeholders.ITEM_OF_EVENT.keys()
+    assert types_of(kinds) <= run_stage.ITEM_OF_EVENT.keys()
 
 
 @pytest.mark.parametrize(

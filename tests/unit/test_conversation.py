@@ -11,9 +11,8 @@ from projector.conversation.given_members import Given
 from projector.conversation.model_request import UnsupportedRequestError
 from projector.providers.anthropic_messages import messages_request
 from projector.providers.gemini import gemini_contents
-from projector.providers.openai_chat import chat_messages
-from projector.providers.openai_responses import response_items
-from projector.providers.openai_responses.response_input import read_input
+from projector.providers.openai_chat import messages as chat_messages
+from projector.providers.openai_responses import request as responses_request
 
 ENTRIES: Final = set(get_args(Entry)) - {DroppedCalls}
 PARTS: Final = set(get_args(Part))
@@ -21,7 +20,7 @@ PARTS: Final = set(get_args(Part))
 
 def test_each_entry_and_part_is_written() -> None:
     """By the other providers, `Turns.add` is checked by mypy to have a case for each entry."""
-    assert set(response_items.WRITERS) == ENTRIES
+    assert set(responses_request.WRITERS) == ENTRIES
     for parts in (chat_messages.PARTS, messages_request.PARTS, gemini_contents.PARTS, gemini_contents.STEP_PARTS):
         assert set(parts) == PARTS
 
@@ -75,11 +74,11 @@ ITEMS: Final[list[dict[str, Any]]] = [
 
 @pytest.mark.parametrize("item", ITEMS, ids=[f"{at} {item['type']}" for at, item in enumerate(ITEMS)])
 def test_an_item_is_written_as_it_was_read(item: dict[str, Any]) -> None:
-    assert response_items.items_of(read_input(Given({"input": [item]}))) == [item]
+    assert responses_request.items_of(responses_request.read_input(Given({"input": [item]}))) == [item]
 
 
 def test_input_may_be_a_text() -> None:
-    assert read_input(Given({"input": "Hi"})) == [user_text("Hi")] == [Message("user", "Hi")]
+    assert responses_request.read_input(Given({"input": "Hi"})) == [user_text("Hi")] == [Message("user", "Hi")]
 
 
 REFUSED: Final[list[tuple[str, object, str]]] = [
@@ -104,6 +103,6 @@ REFUSED: Final[list[tuple[str, object, str]]] = [
 def test_an_error_names_the_member(name: str, given: object, param: str) -> None:
     del name
     with pytest.raises(UnsupportedRequestError) as raised:
-        read_input(Given({"input": given}))
+        responses_request.read_input(Given({"input": given}))
     assert raised.value.param == param
     assert str(raised.value).startswith(f"`{param}`")

@@ -8,8 +8,8 @@ import pytest
 
 from projector.conversation.model_request import UnsupportedRequestError
 from projector.providers import PROVIDERS, profile_of
-from projector.providers.openai_chat import chat_members
-from projector.providers.openai_responses import response_members
+from projector.providers.openai_chat import request as chat_request
+from projector.providers.openai_responses import request as responses_request
 
 Json: TypeAlias = dict[str, Any]
 
@@ -385,7 +385,7 @@ def test_what_the_other_api_cannot_express_is_named(source: str, body: Json, par
 
 def test_the_tables_have_the_parameters_of_routes_of_agents() -> None:
     names = {"temperature", "top_p", "max_output_tokens", "reasoning_effort", "verbosity"}
-    assert names <= chat_members.MEMBERS.keys() & response_members.MEMBERS.keys()
+    assert names <= chat_request.MEMBERS.keys() & responses_request.MEMBERS.keys()
 
 
 @pytest.mark.parametrize("provider", ["openai_chat", "anthropic_messages", "gemini"])

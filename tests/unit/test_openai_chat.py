@@ -9,9 +9,8 @@ import pytest
 from pydantic import ValidationError
 
 from projector.core.sse import SseMessage
-from projector.providers.openai_chat.chat_profile import ChatProfile
-from projector.providers.openai_chat.chat_stage import OpenAIChatStage
-from projector.providers.openai_chat.chunk_fields import responses_usage
+from projector.providers.openai_chat.chunk_fields import ChatProfile, responses_usage
+from projector.providers.openai_chat.stage import OpenAIChatStage
 from tests.unit.chat_notes import DONE, ID, Cases, call, chunk, feed, note, says, usage_chunk
 
 HI = "0 + message | 0 text Hi | 0 - message completed"

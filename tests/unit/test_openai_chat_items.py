@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from projector.providers.openai_chat.chat_stage import OpenAIChatStage
+from projector.providers.openai_chat.stage import OpenAIChatStage
 from tests.unit.chat_notes import DONE, ID, Cases, call, chunk, feed, says, usage_chunk
 
 TEXT: Cases = {

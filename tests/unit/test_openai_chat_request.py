@@ -8,8 +8,8 @@ import pytest
 
 from projector.conversation.entries import Entry, Message, Reasoning, Role, ServerCall, ToolCall, ToolOutput
 from projector.conversation.model_request import ModelRequest
-from projector.providers.openai_chat.chat_profile import ChatProfile
-from projector.providers.openai_chat.chat_request import write_request
+from projector.providers.openai_chat.chunk_fields import ChatProfile
+from projector.providers.openai_chat.request import write_request
 
 
 def call(call_id: str) -> Entry:

@@ -9,7 +9,7 @@ import pytest
 
 from projector.core.faults import FAULTS
 from projector.core.sse import SseMessage
-from projector.providers.openai_responses.responses_stage import OpenAIResponsesStage
+from projector.providers.openai_responses.stage import OpenAIResponsesStage
 
 MALFORMED: Final = FAULTS["upstream_malformed"]
 DEEP: Final = b"[" * 100_000 + b"]" * 100_000

@@ -21,7 +21,7 @@ from projector.core.frames import PRIVATE
 from projector.core.pipeline import ITEM_BYTES
 from projector.dialects import DIALECTS
 from projector.dialects.public_sse_v1 import writer as public_sse_v1
-from projector.providers.openai_responses.responses_stage import OpenAIResponsesStage
+from projector.providers.openai_responses.stage import OpenAIResponsesStage
 from projector.redaction.redactor import Redactor
 from tests.property.cost import alone
 

@@ -14,7 +14,7 @@ from openai.types.responses import response_stream_event
 
 from projector import FAULTS, UsageError
 from projector.core.handlers import DROPPED, HANDLERS
-from projector.providers.openai_responses.responses_recording import DELTAS
+from projector.providers.openai_responses.recording import DELTAS
 from projector.recording import Recording, record, replay, write
 from projector.redaction.policy import Policy
 from projector.redaction.spans import Finder, Span, without

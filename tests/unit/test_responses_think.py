@@ -12,8 +12,7 @@ from projector.contracts.stream_rules import check_stream
 from projector.core.pipeline import build_pipeline
 from projector.core.sse import SseMessage
 from projector.dialects import DIALECTS
-from projector.providers.openai_responses.responses_profile import ResponsesProfile
-from projector.providers.openai_responses.responses_stage import OpenAIResponsesStage
+from projector.providers.openai_responses.stage import OpenAIResponsesStage, ResponsesProfile
 from projector.providers.openai_responses.tagged_texts import TEXTS_MAX
 from projector.providers.think import LONE_TAG
 from projector.redaction.policy import Policy

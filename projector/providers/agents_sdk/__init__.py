@@ -1,7 +1,7 @@
 """Runs of the OpenAI Agents SDK as canonical events and host events.
 
-The SDK is not imported: its objects are read by attribute. `run_stage` translates the events of a run, `placeholders`
-identifies items with placeholder IDs, `failures` maps the runner's exceptions.
+The SDK is not imported: its objects are read by attribute. `run_stage` translates the events of a run, `failures`
+maps the runner's exceptions.
 
 `RunStage` is not a row of `PROVIDERS`, because a run is not bytes. Its output is written with `encode`, and read by a
 pipeline of the provider `openai_responses` with `run=True` and `takes_host_events=True`.

@@ -1,8 +1,8 @@
 """Chat Completions of OpenAI and of the many servers with the same API.
 
-`chat_stage` reads chunks, `chunk_fields` lists their members, `deltas` reads the deltas of a choice, `output` decides
-which output item they belong to. `chat_request` writes requests and reads those of callers, with `chat_messages`,
-`chat_history` and `chat_members`; `forwarded_body` changes those that are only forwarded.
+`stage` reads chunks, `chunk_fields` lists their members and how servers differ, `deltas` reads the deltas of a choice,
+`output` decides which output item they belong to. `request` writes requests and reads those of callers, with
+`messages`; `recording` says which strings of a stream are one text.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from projector.providers.descriptor import ModelLists, PassthroughRoute, Provide
 
 PROVIDER: Final = Provider(
     title="Chat Completions",
-    stage=lazy("projector.providers.openai_chat.chat_stage:OpenAIChatStage"),
-    profile="projector.providers.openai_chat.chat_profile:ChatProfile",
-    request_writer=lazy("projector.providers.openai_chat.chat_request:write_request"),
-    recording=lazy("projector.providers.openai_chat.chat_recording:recording_shape"),
+    stage=lazy("projector.providers.openai_chat.stage:OpenAIChatStage"),
+    profile="projector.providers.openai_chat.chunk_fields:ChatProfile",
+    request_writer=lazy("projector.providers.openai_chat.request:write_request"),
+    recording=lazy("projector.providers.openai_chat.recording:recording_shape"),
     tables=lazy("projector.providers.openai_chat.chunk_fields:input_tables"),
     message_fields=("error",),
     telemetry_name="openai",
@@ -30,9 +30,9 @@ PROVIDER: Final = Provider(
         "messages",
         "Create a chat completion (Chat Completions API).",
         "chat_completions",
-        lazy("projector.providers.openai_chat.forwarded_body:forwarded_body"),
-        lazy("projector.providers.openai_chat.chat_request:read_request"),
-        lazy("projector.providers.openai_chat.returned_state:with_state"),
+        lazy("projector.providers.openai_chat.request:forwarded_body"),
+        lazy("projector.providers.openai_chat.request:read_request"),
+        lazy("projector.providers.openai_chat.messages:with_state"),
     ),
     demo={
         "search": "chat-completions-annotations",

@@ -1,18 +1,60 @@
-"""Members of a chunk: which are read, why others are not, and how these are counted; finish reasons; token counts.
+"""What a chunk contains, and how servers differ in it: which members are read, and why others are not.
 
 A member in neither table is unknown: it is counted under its object and name, and changes nothing (CONTRACT D30).
+Finish reasons and token counts are tables, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, TypeAlias
+from typing import Annotated, Final, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, StringConstraints
 
 from projector.core import canonical as read
 from projector.providers.descriptor import InputTables
-from projector.providers.openai_chat.chat_profile import ChatProfile
+from projector.providers.think import ThinkMode
+
+NonEmpty = Annotated[str, StringConstraints(min_length=1)]
+
+
+class ChatProfile(BaseModel):
+    """Differences of one upstream. The defaults work with every known server."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    reasoning_fields: tuple[NonEmpty, ...] = ("reasoning_content", "reasoning")
+    """Members of a delta with reasoning text. A response is read by the one that it uses first; of several in one
+    chunk, by the first listed here."""
+
+    think_mode: ThinkMode = "anywhere"
+    """Where reasoning between tags may begin in the text: see `projector.providers.think`."""
+
+    think_tags: tuple[tuple[NonEmpty, NonEmpty], ...] = ()
+    """Pairs of an opening and a closing tag that are read besides the built-in ones."""
+
+    returned_reasoning: tuple[NonEmpty, ...] = ("reasoning_content",)
+    """Members with reasoning text that the upstream wants back in the message with the calls that followed it. Others
+    are not sent back."""
+
+    takes_stream_options: bool = True
+    """Whether the upstream accepts `stream_options.include_usage` in a request. A few reject unknown members."""
+
 
 ERROR: Final = "error"
+
+EXTRA: Final = "extra_content"
+"""Member of a call that goes back as it came. All others of the object are members of the message."""
+RETURNED: Final = "returned"
+"""Member of the opaque value of reasoning."""
+SHOWN: Final = "reasoning_content"
+"""Member of a message in which clients of this API see reasoning of every provider; many send it back."""
+
+
+def returned_reasoning(members: Mapping[str, str]) -> object:
+    """Return the opaque value of reasoning that goes back in members of the message with the calls after it."""
+    return {RETURNED: dict(members)}
+
 
 _OPERATIONS: Final = "for the operator of the model, not for its users"
 _FILTERS: Final = "content filter results; the finish reason shows that content was filtered"

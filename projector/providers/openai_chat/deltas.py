@@ -13,9 +13,8 @@ from projector.core import canonical as read
 from projector.providers.canonical_items import CALL_SHAPES, Annotation, Event
 from projector.providers.drops import Drops
 from projector.providers.openai_chat import chunk_fields
-from projector.providers.openai_chat.chat_profile import ChatProfile
+from projector.providers.openai_chat.chunk_fields import EXTRA, ChatProfile
 from projector.providers.openai_chat.output import LEGACY_INDEX, ChatOutput, index_of
-from projector.providers.openai_chat.returned_state import EXTRA
 from projector.providers.think import LONE_TAG, Operation, ThinkSplitter
 
 SUMMARY: Final = "reasoning.summary"

@@ -14,7 +14,7 @@ from projector.contracts import codec
 from projector.core import canonical as read
 from projector.providers.canonical_items import CALL_SHAPES, Annotation, Call, Event, Message, Reasoning
 from projector.providers.drops import Drops
-from projector.providers.openai_chat.returned_state import EXTRA, SHOWN, returned_reasoning
+from projector.providers.openai_chat.chunk_fields import EXTRA, SHOWN, returned_reasoning
 
 Item: TypeAlias = Message | Reasoning | Call
 

@@ -1,4 +1,8 @@
-"""The OpenAI Responses API. Its stream events are the canonical vocabulary."""
+"""The OpenAI Responses API. Its stream events are the canonical vocabulary.
+
+`stage` reads them, with `tagged_texts` for reasoning between tags; `request` writes requests and reads those of
+callers; `recording` says which strings of a stream are one text.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +13,10 @@ from projector.providers.descriptor import ModelLists, PassthroughRoute, Provide
 
 PROVIDER: Final = Provider(
     title="OpenAI Responses",
-    profile="projector.providers.openai_responses.responses_profile:ResponsesProfile",
-    stage=lazy("projector.providers.openai_responses.responses_stage:OpenAIResponsesStage"),
-    request_writer=lazy("projector.providers.openai_responses.responses_request:write_request"),
-    recording=lazy("projector.providers.openai_responses.responses_recording:recording_shape"),
+    profile="projector.providers.openai_responses.stage:ResponsesProfile",
+    stage=lazy("projector.providers.openai_responses.stage:OpenAIResponsesStage"),
+    request_writer=lazy("projector.providers.openai_responses.request:write_request"),
+    recording=lazy("projector.providers.openai_responses.recording:recording_shape"),
     telemetry_name="openai",
     base_url="https://api.openai.com/v1",
     request_path="/responses",
@@ -23,10 +27,10 @@ PROVIDER: Final = Provider(
         "input",
         "Create a response (Responses API).",
         "responses",
-        body_writer=lazy("projector.providers.openai_responses.sealed_items:forwarded_body"),
-        request_reader=lazy("projector.providers.openai_responses.responses_request:read_request"),
-        state_writer=lazy("projector.providers.openai_responses.sealed_items:with_state"),
-        state_reader=lazy("projector.providers.openai_responses.sealed_items:carried_state"),
+        body_writer=lazy("projector.providers.openai_responses.request:forwarded_body"),
+        request_reader=lazy("projector.providers.openai_responses.request:read_request"),
+        state_writer=lazy("projector.providers.openai_responses.request:with_state"),
+        state_reader=lazy("projector.providers.openai_responses.request:carried_state"),
     ),
     demo={
         "search": "chat-web-search",

@@ -21,7 +21,7 @@ from projector.core.intake import HOST_PREFIX
 from projector.core.sse import SseMessage
 from projector.providers import DEFAULT_PROVIDER, PROVIDERS
 from projector.providers.descriptor import Provider
-from projector.providers.openai_responses.response_input import read_input
+from projector.providers.openai_responses.request import read_input
 from projector.server.tools.running import Call
 
 Item: TypeAlias = Mapping[str, Any]

@@ -18,8 +18,7 @@ from projector.providers.canonical_items import Event
 from projector.providers.drops import JsonStage
 from projector.providers.error_shapes import ReportedError, error_beside, error_of, members_of
 from projector.providers.openai_chat import chunk_fields
-from projector.providers.openai_chat.chat_profile import ChatProfile
-from projector.providers.openai_chat.chunk_fields import ERROR
+from projector.providers.openai_chat.chunk_fields import ERROR, ChatProfile
 from projector.providers.openai_chat.deltas import Citations, DeltaReader
 from projector.providers.openai_chat.output import ChatOutput
 

@@ -5,9 +5,11 @@ Reasoning that a model writes between tags in its text is the one thing that is 
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any, Final
+
+from pydantic import BaseModel, ConfigDict, StringConstraints
 
 from projector.contracts import codec
 from projector.core.canonical import CanonicalEvent
@@ -15,9 +17,58 @@ from projector.core.faults import FAULTS, Fault
 from projector.core.lane import Slots
 from projector.core.sse import COMMENT, DONE, SseMessage, is_comment
 from projector.providers.error_shapes import error_of
-from projector.providers.openai_responses.read_numbers import ReadNumbers
-from projector.providers.openai_responses.responses_profile import ResponsesProfile
 from projector.providers.openai_responses.tagged_texts import DELTA, ENDS, TaggedTexts
+from projector.providers.think import ThinkMode
+
+NonEmpty = Annotated[str, StringConstraints(min_length=1)]
+
+
+class ResponsesProfile(BaseModel):
+    """Differences of one upstream. The defaults work with every known server."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    think_mode: ThinkMode = "anywhere"
+    """Where reasoning between tags may begin in a text: see `projector.providers.think`."""
+
+    think_tags: tuple[tuple[NonEmpty, NonEmpty], ...] = ()
+    """Pairs of an opening and a closing tag that are read besides the built-in ones."""
+
+
+RECENT_MAX: Final = 64
+"""Events of which the content is kept: a gateway repeats the last ones, after a connection of its own broke."""
+
+
+class ReadNumbers:
+    """The numbers of one stream. Once a number stands for two events, numbers mean nothing in it."""
+
+    __slots__ = ("_is_reliable", "_recent", "highest")
+
+    def __init__(self) -> None:
+        self._recent: deque[tuple[int, object]] = deque(maxlen=RECENT_MAX)
+        self.highest = -1
+        """The highest number so far."""
+        self._is_reliable = True
+
+    def is_repeated(self, event: Mapping[str, Any]) -> bool:
+        """Record an event; return whether it is a delta that was read before, under its number."""
+        number, delta = event.get("sequence_number"), event.get("delta")
+        if type(number) is not int or not self._is_reliable:
+            return False
+        content = event["type"] if delta is None else delta
+        if number > self.highest:  # nearly every event
+            self.highest = number
+            self._recent.append((number, content))
+            return False
+        known = [said for at, said in self._recent if at == number]
+        self._is_reliable = not known or known[0] == content
+        return delta is not None and bool(known) and self._is_reliable
+
+    def add(self, numbers: Iterable[int], deltas: Iterable[str]) -> None:
+        """Record deltas, whose numbers rise."""
+        self._recent.extend(zip(numbers, deltas, strict=True))
+        self.highest = self._recent[-1][0]
+
 
 DEFAULT: Final = ResponsesProfile()
 

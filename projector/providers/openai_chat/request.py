@@ -1,13 +1,20 @@
-"""Members of a request of Chat Completions, in both directions; neutral values are those of the Responses API."""
+"""Requests of Chat Completions: the body that is written, and those of callers.
+
+A caller's own body is forwarded to an upstream of this API, or read in neutral terms for one with another API. Members
+are listed in both directions; neutral values are those of the Responses API.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from projector.conversation.entries import Message
 from projector.conversation.given_members import Given, tools_of
-from projector.conversation.model_request import Body
-from projector.conversation.request_members import Member, Members
+from projector.conversation.model_request import Body, ModelRequest, UnsupportedRequestError
+from projector.conversation.request_members import Member, Members, read_parameters, write_parameters
+from projector.providers.openai_chat.chunk_fields import ChatProfile
+from projector.providers.openai_chat.messages import messages_of, read_messages, without_shown_reasoning
 
 JSON_SCHEMA: Final = "json_schema"
 SCHEMA_MEMBERS: Final = ("name", "description", "schema", "strict")
@@ -195,3 +202,57 @@ DEFAULTS: Final[Mapping[str, object]] = {
 """Path of a member -> value that changes nothing."""
 
 READ_ELSEWHERE: Final = frozenset({"messages", "tools", "web_search_options", "max_tokens"})
+
+
+# requests
+
+
+def write_request(request: ModelRequest, profile: ChatProfile) -> Body:
+    """Return the body of a request, or raise `UnsupportedRequestError` if the API cannot express it."""
+    request.refuse_previous_response()
+    tools, search = write_tools(list(request.client_tools))
+    body = request.start(tools) | search
+    parameters = {name: value for name, value in request.parameters.items() if (name, value) != ("store", False)}
+    write_parameters(body, parameters, MEMBERS, request.parameter_paths)  # that is the default, which some do not know
+    instructions = [] if request.instructions is None else [Message("system", request.instructions)]
+    body["messages"] = messages_of([*instructions, *request.entries])
+    if profile.takes_stream_options:
+        body["stream_options"] = {"include_usage": True}  # without it a stream reports no usage
+    return body
+
+
+def read_request(body: Mapping[str, Any]) -> ModelRequest:
+    """Return a caller's request in neutral terms; raise `UnsupportedRequestError` for what only this API has.
+
+    A completion is not stored unless the caller asks for it; a response would be.
+    """
+    given = Given(body)
+    parameters, paths = read_parameters(given, MEMBERS, READ_ELSEWHERE, DEFAULTS)
+    if "max_tokens" in given.members:  # the older name
+        parameters.setdefault("max_output_tokens", given.members["max_tokens"])
+    return ModelRequest(
+        model=given.text("model"),
+        input=read_messages(given),
+        client_tools=read_tools(given),
+        parameters={"store": False, **parameters},
+        parameter_paths={"max_output_tokens": "max_tokens", **paths},
+    )
+
+
+def forwarded_body(body: Mapping[str, Any], profile: ChatProfile) -> Body:
+    """Return the caller's body; it requests usage, which logs and metrics need, unless the upstream rejects that.
+
+    Reasoning goes back only where the upstream wants it: many refuse a message that contains any.
+
+    Raises:
+        UnsupportedRequestError: it requests several choices, of which only one would be shown (CONTRACT D49).
+    """
+    count = body.get("n")
+    if isinstance(count, int | float) and count > 1:
+        raise UnsupportedRequestError("`n` must be 1: a response has one choice.", "n")
+    sent = dict(body)
+    if isinstance(body.get("messages"), list):
+        sent["messages"] = without_shown_reasoning(body["messages"], profile)
+    if not profile.takes_stream_options:
+        return sent
+    return {**sent, "stream_options": {**(body.get("stream_options") or {}), "include_usage": True}}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from projector.core.handlers import DROPPED, HANDLERS, HOST_HANDLERS
-from projector.providers.openai_responses.responses_stage import ERROR
+from projector.providers.openai_responses.stage import ERROR
 from projector.providers.recording_shape import ALONE, Channels, Event, GenericChannels, Path, RecordingShape
 
 DELTAS: Final = frozenset(

@@ -1,0 +1,307 @@
+"""A conversation as `messages` of Chat Completions, in both directions.
+
+The API has neither encrypted reasoning nor approvals. Each call must be in the message before its output, and all
+calls of one turn in one message. What servers want back with calls is an object for each call that has any:
+
+reasoning_content   reasoning before the calls, back in the message that has them (DeepSeek, and others); None: nothing
+                    goes back, whatever the client has kept of what it was shown
+extra_content       the member of the call, with a thought signature (Gemini's compatible endpoint)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, cast
+
+from projector.conversation.entries import (
+    ASSISTANT,
+    CallKind,
+    Content,
+    Conversation,
+    Entry,
+    File,
+    Image,
+    Message,
+    Part,
+    Reasoning,
+    Refusal,
+    Role,
+    Text,
+    ToolCall,
+    ToolOutput,
+    text_of,
+)
+from projector.conversation.given_members import Given, content_of
+from projector.conversation.model_request import Body, UnsupportedRequestError
+from projector.conversation.opaque import KeptCalls
+from projector.conversation.written import Turns
+from projector.providers.openai_chat.chunk_fields import EXTRA, RETURNED, SHOWN, ChatProfile
+
+# what goes back with calls
+
+
+def state_of(before: Iterable[object], own: object) -> dict[str, Any] | None:
+    """Return what belongs to a call and to the reasoning before it; None if that is nothing."""
+    members = [value.get(RETURNED) for value in before if isinstance(value, Mapping)]
+    given = [one for one in members if isinstance(one, Mapping)]
+    names = dict.fromkeys(name for one in given for name in one)
+    state = {name: "".join(str(one.get(name, "")) for one in given) for name in names}
+    return {**state, **own} if isinstance(own, dict) else state or None
+
+
+def add_state(message: dict[str, Any], call: dict[str, Any], state: object) -> None:
+    """Add what belongs to a call, and to the message that has it."""
+    for name, value in state.items() if isinstance(state, dict) else ():
+        if name == EXTRA:
+            call[name] = value
+        elif value is not None:
+            message.setdefault(name, value)
+
+
+def with_state(body: Mapping[str, Any], kept: KeptCalls) -> Mapping[str, Any]:
+    """Return a caller's body with what belongs to its calls, by their IDs, in place of the caller's own."""
+    messages = body.get("messages")
+    if not isinstance(messages, list):
+        return body
+    states = {call_id: state_of(call.before, call.own) for call_id, call in kept.items()}
+    return {**body, "messages": [_restored(message, states) for message in messages]}
+
+
+def without_shown_reasoning(messages: Iterable[object], profile: ChatProfile) -> list[object]:
+    """Return messages without reasoning that the client was shown, and that the upstream does not want back."""
+    shown = {SHOWN, *profile.reasoning_fields}
+    unwanted = shown - {*profile.returned_reasoning}
+    return [
+        {name: value for name, value in one.items() if name not in (unwanted if one.get("tool_calls") else shown)}
+        if isinstance(one, dict) and one.get("role") == ASSISTANT
+        else one
+        for one in messages
+    ]
+
+
+def _restored(message: object, states: Mapping[str, Any]) -> object:
+    """Return a message with what belongs to its calls; members that the server keeps are not the client's to change."""
+    calls = message.get("tool_calls") if isinstance(message, dict) else None
+    if not isinstance(message, dict) or not isinstance(calls, list):
+        return message
+    given = [call if isinstance(call, dict) else {} for call in calls]
+    known = [state for call in given if isinstance(state := states.get(str(call.get("id"))), dict)]
+    if not known:
+        return message
+    kept = {SHOWN, *(name for state in known for name in state)}
+    restored = {name: value for name, value in message.items() if name not in kept}
+    restored["tool_calls"] = [
+        {name: value for name, value in call.items() if name not in kept} if call else one
+        for call, one in zip(given, calls, strict=True)
+    ]
+    for call in restored["tool_calls"]:
+        if isinstance(call, dict):
+            add_state(restored, call, states.get(str(call.get("id"))))
+    return restored
+
+
+# a conversation as messages
+
+
+PROVIDER: Final = "openai_chat"
+"""Row of `PROVIDERS`."""
+
+CALLS: Final[Mapping[str, tuple[str, str]]] = {"function": ("function", "arguments"), "custom": ("custom", "input")}
+"""Kind of a call -> type of the message's call, which is also the member that describes it, and that of its input."""
+
+
+def messages_of(entries: Iterable[Entry]) -> list[Body]:
+    """Return the messages of a conversation; raise `UnsupportedRequestError` for an entry that is none."""
+    messages = _Messages().add(entries)
+    messages.end_calls()
+    return messages.all
+
+
+class _Messages(Turns):
+    """The messages of a conversation. Calls belong to one message as long as one of them waits for its output."""
+
+    def __init__(self) -> None:
+        self.all: list[Body] = []
+        self._caller: Body | None = None
+        """The message that further calls belong to."""
+        self._reasoning: list[object] = []
+        """Opaque values of the reasoning before the next call."""
+        self._texts: list[str] = []
+        """Texts of the model that stand between these calls and their outputs."""
+        self._waiting = 0
+
+    def message(self, entry: Message) -> None:
+        is_assistant = entry.role == ASSISTANT
+        message = {"role": entry.role, **(_answer(entry.content) if is_assistant else _question(entry.content))}
+        if self._waiting and is_assistant:
+            self._texts += [message["content"]] if message["content"] else []
+            return
+        self.end_calls()
+        self.all.append(message)
+        self._caller = message if is_assistant else None
+        self._reasoning = self._reasoning if is_assistant else []
+
+    def end_calls(self) -> None:
+        """Complete the message with the last calls."""
+        if self._caller is not None and self._texts:
+            own = self._caller.get("content")
+            self._caller["content"] = "\n\n".join([own, *self._texts] if own else self._texts)
+        self._caller, self._texts, self._waiting = None, [], 0
+
+    def call(self, entry: ToolCall) -> None:
+        """Add a call, in a message of its own if no other call belongs with it."""
+        if self._caller is None:
+            self._caller = {"role": ASSISTANT}
+            self.all.append(self._caller)
+        member, text = CALLS[entry.kind]
+        call = {"id": entry.id, "type": member, member: {"name": entry.name, text: entry.input}}
+        self._caller.setdefault("tool_calls", []).append(call)
+        own = entry.opaque.value if entry.opaque is not None and entry.opaque.provider == PROVIDER else None
+        add_state(self._caller, call, state_of(self._reasoning, own))
+        self._reasoning = []
+        self._waiting += 1
+
+    def output(self, entry: ToolOutput) -> None:
+        content = _question(entry.output)
+        self.all.append({"role": "tool", "tool_call_id": entry.call_id, **content})
+        self._waiting -= 1
+        if self._waiting <= 0:
+            self.end_calls()
+
+    def reasoning(self, entry: Reasoning) -> None:
+        """Keep reasoning that goes back with the call after it; omit what another provider has encrypted."""
+        if entry.opaque is not None and entry.opaque.provider == PROVIDER:
+            self._reasoning.append(entry.opaque.value)
+
+
+def _question(content: Content) -> Body:
+    """Return the content of a message that is not the model's."""
+    return {"content": content if isinstance(content, str) else [PARTS[type(part)](part) for part in content]}
+
+
+def _answer(content: Content) -> Body:
+    """Return the content of a message of the model. Its parts are one text."""
+    if isinstance(content, str):
+        return {"content": content}
+    refusal = "".join(part.text for part in content if isinstance(part, Refusal))
+    return {"content": text_of(content) or None, **({"refusal": refusal} if refusal else {})}
+
+
+def _text(part: Part) -> Body:
+    return {"type": "text", "text": part.text if isinstance(part, Text | Refusal) else ""}
+
+
+def _image(image: Image) -> Body:
+    detail = {"detail": image.detail} if image.detail else {}
+    return {"type": "image_url", "image_url": {"url": image.url, **detail}}
+
+
+def _file(file: File) -> Body:
+    """Return a file; raise `UnsupportedRequestError` for an address, which the API does not load."""
+    if file.file_id:
+        return {"type": "file", "file": {"file_id": file.file_id}}
+    if not (file.url or "").startswith("data:"):
+        raise UnsupportedRequestError("This agent does not support the URL of a file; send its content.")
+    return {"type": "file", "file": {"filename": file.name or "file", "file_data": file.url}}
+
+
+PARTS: Final[Mapping[type, Callable[[Any], Body]]] = {Text: _text, Refusal: _text, Image: _image, File: _file}
+"""Part of a message -> its part in Chat Completions."""
+
+
+# messages as a conversation
+
+
+IGNORED: Final[Mapping[str, str]] = {
+    "reasoning_content": "no provider reads reasoning of another one",
+    "reasoning": "the same",
+    "annotations": "the text is sent, its sources are not part of the conversation",
+    "parsed": "a member of the helpers of the `openai` package",
+}
+"""Member of a message of the model that is not sent, and why."""
+
+KINDS: Final[Mapping[str, CallKind]] = {"function": "function", "custom": "custom"}
+"""Type of a call -> its kind."""
+
+
+def read_messages(body: Given) -> Conversation:
+    """Return the conversation of `messages`; raise `UnsupportedRequestError` for what no other API has."""
+    entries: list[Entry] = []
+    kinds: dict[str, CallKind] = {}
+    for message in body.objects("messages"):
+        read = ROLES.get(message.text("role"))
+        if read is None:
+            message.unsupported("role")
+        for entry in read(message, kinds):
+            if isinstance(entry, ToolCall):
+                kinds[entry.id] = entry.kind
+            entries.append(entry)
+    return entries
+
+
+def _read_message(message: Given, _kinds: Mapping[str, CallKind]) -> Iterator[Entry]:
+    message.only("role", "content")
+    yield Message(cast("Role", message.text("role")), _read_content(message, "content"))
+
+
+def _read_answer(message: Given, _kinds: Mapping[str, CallKind]) -> Iterator[Entry]:
+    """Yield a message of the model and its calls."""
+    message.only("role", "content", "refusal", "tool_calls", *IGNORED)
+    content = _read_content(message, "content") if "content" in message.members else ""
+    refusal = message.text_or_none("refusal")
+    if refusal:
+        said = content if not isinstance(content, str) else (Text(content),) if content else ()
+        content = (*said, Refusal(refusal))
+    calls = message.objects("tool_calls")
+    if content or not calls:
+        yield Message(ASSISTANT, content)
+    for call in calls:
+        kind = KINDS.get(call.text("type"))
+        if kind is None:
+            call.unsupported("type")
+        member, text = CALLS[kind]
+        given = call.child(member)
+        yield ToolCall(call.text("id"), given.text("name"), given.text(text), kind)
+
+
+def _read_output(message: Given, kinds: Mapping[str, CallKind]) -> Iterator[Entry]:
+    message.only("role", "content", "tool_call_id")
+    call_id = message.text("tool_call_id")
+    yield ToolOutput(call_id, _read_content(message, "content"), kinds.get(call_id, "function"))
+
+
+ROLES: Final[Mapping[str, Callable[[Given, Mapping[str, CallKind]], Iterator[Entry]]]] = {
+    "system": _read_message,
+    "developer": _read_message,
+    "user": _read_message,
+    "assistant": _read_answer,
+    "tool": _read_output,
+}
+"""Role of a message -> what reads it."""
+
+
+def _read_content(message: Given, name: str) -> Content:
+    if name not in message.members:
+        message.text(name)  # which is missing
+    return content_of(message, name, PART_READERS)
+
+
+def _read_image(part: Given) -> Image:
+    image = part.child("image_url")
+    return Image(image.text("url"), image.text_or_none("detail"))
+
+
+def _read_file(part: Given) -> File:
+    file = part.child("file")
+    if "file_id" in file.members:
+        file.refuse("file_id", "is a file of another provider; send its content.")
+    return File(file.text("file_data"), file.text_or_none("filename"))
+
+
+PART_READERS: Final[Mapping[str, Callable[[Given], Part]]] = {
+    "text": lambda part: Text(part.text("text")),
+    "refusal": lambda part: Refusal(part.text("refusal")),
+    "image_url": _read_image,
+    "file": _read_file,
+}
+"""Type of a part -> what reads it."""

@@ -1,0 +1,378 @@
+"""Requests of the Responses API: the body that is written, and those of callers.
+
+A caller's own body is forwarded to an upstream of this API, or read in neutral terms for one with another API.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, cast
+
+from projector.conversation.entries import (
+    ASSISTANT,
+    USER,
+    Approval,
+    ApprovalRequest,
+    Conversation,
+    Entry,
+    File,
+    Image,
+    Message,
+    Part,
+    Reasoning,
+    Refusal,
+    Role,
+    ServerCall,
+    Text,
+    ToolCall,
+    ToolOutput,
+    user_text,
+)
+from projector.conversation.given_members import NOT_SUPPORTED, Given, content_of
+from projector.conversation.model_request import Body, ModelRequest
+from projector.conversation.opaque import Carried, KeptCalls, carried_of, is_sealed
+from projector.conversation.request_members import Member, Members, read_parameters, write_parameters
+
+# parameters
+
+
+LOGPROBS: Final = "message.output_text.logprobs"
+
+ENCRYPTED_REASONING: Final = "reasoning.encrypted_content"
+
+FORMATS: Final = frozenset({"text", "json_object", "json_schema"})
+
+
+def _logprobs(body: Given, name: str) -> object:
+    """Return whether `include` asks for probabilities. The rest of what it can ask for is of this API only.
+
+    Encrypted reasoning is how a client offers to carry what the provider wants back. Other providers have that kept or
+    sealed without being asked, so nothing is missing in their answers.
+    """
+    for at, one in enumerate(body.values(name)):
+        if one not in (LOGPROBS, ENCRYPTED_REASONING):
+            body.refuse(f"{name}[{at}]", f"has a value that {NOT_SUPPORTED}")
+    return True if LOGPROBS in body.values(name) else None
+
+
+def _format(text: Given, name: str) -> object:
+    given = text.child(name)
+    if given.text("type") not in FORMATS:
+        given.unsupported("type")
+    return given.only("type", "name", "description", "schema", "strict")
+
+
+MEMBERS: Final[Members] = {
+    "temperature": Member("temperature"),
+    "top_p": Member("top_p"),
+    "max_output_tokens": Member("max_output_tokens"),
+    "reasoning_effort": Member("reasoning.effort"),
+    "reasoning_summary": Member("reasoning.summary"),
+    "verbosity": Member("text.verbosity"),
+    "format": Member("text.format", read=_format),
+    "tool_choice": Member("tool_choice"),
+    "parallel_tool_calls": Member("parallel_tool_calls"),
+    "max_tool_calls": Member("max_tool_calls"),
+    "metadata": Member("metadata"),
+    "store": Member("store"),
+    "truncation": Member("truncation"),
+    "service_tier": Member("service_tier"),
+    "user": Member("user"),
+    "safety_identifier": Member("safety_identifier"),
+    "prompt_cache_key": Member("prompt_cache_key"),
+    "prompt_cache_retention": Member("prompt_cache_retention"),
+    "logprobs": Member("include", read=_logprobs, write=lambda _: [LOGPROBS]),
+    "top_logprobs": Member("top_logprobs"),
+}
+
+DEFAULTS: Final[Mapping[str, object]] = {
+    "background": False,
+    "tool_choice": "auto",
+    "top_logprobs": 0,
+    "truncation": "disabled",
+    "store": False,
+    "text.format": {"type": "text"},
+}
+"""Path of a member -> value that changes nothing."""
+
+READ_ELSEWHERE: Final = frozenset({"input", "instructions", "tools"})
+
+
+# a conversation as input items
+
+
+CALLS: Final[Mapping[str, tuple[str, str]]] = {
+    "function": ("function_call", "arguments"),
+    "custom": ("custom_tool_call", "input"),
+}
+"""Kind of a call -> type of its item, and the member with its input."""
+
+
+def items_of(entries: Iterable[Entry]) -> list[Body]:
+    """Return the input items of a conversation."""
+    return [WRITERS[type(entry)](entry) for entry in entries if type(entry) in WRITERS]
+
+
+def _message(message: Message) -> Body:
+    content: Any = message.content
+    if not isinstance(content, str):
+        content = _content(content, is_output=message.role == ASSISTANT)
+    item = {"type": "message", "role": message.role, "content": content}
+    return {**item, "phase": message.phase} if message.phase else item
+
+
+def _content(parts: tuple[Part, ...], *, is_output: bool) -> str | list[Body]:
+    """Return the content of a message. Texts of the model are one text: all upstreams accept that."""
+    if is_output and all(isinstance(part, Text) for part in parts):
+        return "".join(part.text for part in parts if isinstance(part, Text))
+    return [_output_part(part) if is_output else _input_part(part) for part in parts]
+
+
+def _input_part(part: Part) -> Body:
+    if isinstance(part, Image):
+        return {"type": "input_image", "image_url": part.url, "detail": part.detail or "auto"}  # a required member
+    if isinstance(part, File):
+        return _file(part)
+    return {"type": "input_text", "text": part.text}
+
+
+def _output_part(part: Part) -> Body:
+    if isinstance(part, Refusal):
+        return {"type": "refusal", "refusal": part.text}
+    return {"type": "output_text", "text": part.text if isinstance(part, Text) else ""}
+
+
+def _file(file: File) -> Body:
+    member = "file_id" if file.file_id else "file_data" if (file.url or "").startswith("data:") else "file_url"
+    about = {"filename": file.name} if file.name else {}
+    return {"type": "input_file", member: file.file_id or file.url, **about}
+
+
+def _call(call: ToolCall) -> Body:
+    item_type, member = CALLS[call.kind]
+    return {"type": item_type, "call_id": call.id, "name": call.name, member: call.input}
+
+
+def _output(output: ToolOutput) -> Body:
+    content = output.output
+    value = content if isinstance(content, str) else [_input_part(part) for part in content]
+    return {"type": f"{CALLS[output.kind][0]}_output", "call_id": output.call_id, "output": value}
+
+
+def _server_call(call: ServerCall) -> Body:
+    about = {"id": call.id, "server_label": call.server, "name": call.name, "arguments": call.input}
+    return {"type": "mcp_call", **about, "output": call.output}
+
+
+def _approval_request(request: ApprovalRequest) -> Body:
+    about = {"id": request.id, "server_label": request.server, "name": request.name, "arguments": request.input}
+    return {"type": "mcp_approval_request", **about}
+
+
+def _approval(answer: Approval) -> Body:
+    item = {
+        "type": "mcp_approval_response",
+        "approval_request_id": answer.request_id,
+        "approve": answer.is_approved,
+    }
+    return {**item, "reason": answer.reason} if answer.reason else item
+
+
+def _reasoning(reasoning: Reasoning) -> Body:
+    """Return reasoning: as it came, if it is kept."""
+    if reasoning.opaque is not None and isinstance(reasoning.opaque.value, dict):
+        return dict(reasoning.opaque.value)
+    summary = [{"type": "summary_text", "text": text} for text in reasoning.summary]
+    item: Body = {"type": "reasoning", **({"id": reasoning.id} if reasoning.id else {}), "summary": summary}
+    return {**item, "encrypted_content": reasoning.encrypted} if reasoning.encrypted else item
+
+
+WRITERS: Final[Mapping[type, Callable[[Any], Body]]] = {
+    Message: _message,
+    ToolCall: _call,
+    ToolOutput: _output,
+    ServerCall: _server_call,
+    ApprovalRequest: _approval_request,
+    Approval: _approval,
+    Reasoning: _reasoning,
+}
+"""Entry -> its item. `DroppedCalls` have none."""
+
+
+# input items as a conversation
+
+
+ROLES: Final = frozenset({"user", "assistant", "system", "developer"})
+
+
+def read_input(body: Given) -> Conversation:
+    """Return the conversation of `input`; raise `UnsupportedRequestError` for an item that no other API has."""
+    if isinstance(body.members.get("input"), str):
+        return [user_text(body.text("input"))]
+    return [_read_item(item) for item in body.objects("input")]
+
+
+def _read_item(item: Given) -> Entry:
+    item_type = item.text_or_none("type") or "message"
+    read = READERS.get(item_type)
+    return item.unsupported("type") if read is None else read(item)
+
+
+def _read_message(item: Given) -> Message:
+    role = item.text("role")
+    if role not in ROLES:
+        item.unsupported("role")
+    return Message(cast("Role", role), content_of(item, "content", PARTS), item.text_or_none("phase"))
+
+
+def _read_image(part: Given) -> Image:
+    if "file_id" in part.members:
+        part.refuse("file_id", "is a file of another provider; send its content.")
+    return Image(part.text("image_url"), part.text_or_none("detail"))
+
+
+def _read_file(part: Given) -> File:
+    if "file_id" in part.members:
+        part.refuse("file_id", "is a file of another provider; send its content.")
+    return File(part.text_or_none("file_data") or part.text("file_url"), part.text_or_none("filename"))
+
+
+def _read_reasoning(item: Given) -> Reasoning:
+    summary = tuple(part.text("text") for part in item.objects("summary"))
+    return Reasoning(item.text_or_none("id") or "", summary, item.text_or_none("encrypted_content"))
+
+
+def _read_server_call(item: Given) -> ServerCall:
+    names = [item.text(name) for name in ("id", "server_label", "name", "arguments")]
+    return ServerCall(names[0], names[1], names[2], names[3], item.text_or_none("output") or "")
+
+
+PARTS: Final[Mapping[str, Callable[[Given], Part]]] = {
+    **dict.fromkeys(("input_text", "output_text", "text"), lambda part: Text(part.text("text"))),
+    "refusal": lambda part: Refusal(part.text("refusal")),
+    "input_image": _read_image,
+    "input_file": _read_file,
+}
+"""Type of a part -> what reads it."""
+
+READERS: Final[Mapping[str, Callable[[Given], Entry]]] = {
+    "message": _read_message,
+    "function_call": lambda item: ToolCall(item.text("call_id"), item.text("name"), item.text("arguments")),
+    "function_call_output": lambda item: ToolOutput(item.text("call_id"), content_of(item, "output", PARTS)),
+    "custom_tool_call": lambda item: ToolCall(item.text("call_id"), item.text("name"), item.text("input"), "custom"),
+    "custom_tool_call_output": lambda item: ToolOutput(
+        item.text("call_id"), content_of(item, "output", PARTS), "custom"
+    ),
+    "mcp_call": _read_server_call,
+    "reasoning": _read_reasoning,
+}
+"""Type of an item -> what reads it. The others are a provider's own: hosted tools, references to stored items."""
+
+
+# requests
+
+
+def write_request(request: ModelRequest, _profile: object = None) -> Body:
+    """Return the body of a request, or raise `UnsupportedRequestError` if the API cannot express it."""
+    body = request.start(request.client_tools)
+    write_parameters(body, request.parameters, MEMBERS, request.parameter_paths)
+    body["input"] = request.input if isinstance(request.input, str) else items_of(request.input)
+    optional = {
+        "instructions": request.instructions,
+        "previous_response_id": request.previous_response_id,
+        "metadata": request.metadata,
+    }
+    body |= {name: value for name, value in optional.items() if value is not None}
+    if request.encrypted_reasoning:
+        body["include"] = [*body.get("include", ()), ENCRYPTED_REASONING]
+    return body
+
+
+def read_request(body: Mapping[str, Any]) -> ModelRequest:
+    """Return a caller's request in neutral terms; raise `UnsupportedRequestError` for what only this API has."""
+    given = Given(body)
+    parameters, paths = read_parameters(given, MEMBERS, READ_ELSEWHERE, DEFAULTS)
+    return ModelRequest(
+        model=given.text("model"),
+        instructions=given.text_or_none("instructions"),
+        input=read_input(given),
+        client_tools=[tool.members for tool in given.objects("tools")],
+        parameters=parameters,
+        parameter_paths=paths,
+    )
+
+
+# reasoning in a caller's own request
+
+
+_REASONING: Final = "reasoning"
+_CALL_TYPES: Final = frozenset({"function_call", "custom_tool_call"})
+
+
+def carried_state(body: Mapping[str, Any]) -> list[Carried]:
+    """Return the sealed values in a caller's body."""
+    items = body.get("input")
+    return carried_of(items if isinstance(items, list) else [], _begins_turn, _sealed_in)
+
+
+def with_state(body: Mapping[str, Any], kept: KeptCalls) -> Mapping[str, Any]:
+    """Return a caller's body with the reasoning that the provider has encrypted.
+
+    What was kept with a call is added, unless the caller sent some, in place of the reasoning that the caller was
+    shown. It is at the start of what precedes the call, as it was in the response.
+    """
+    given = body.get("input")
+    if not isinstance(given, list):
+        return body
+    items: list[object] = []
+    start, is_carried = 0, False
+    for one in given:
+        carried = kept.get(_sealed(one) or "")
+        item = one if carried is None else carried.own
+        call = kept.get(str(item["call_id"])) if _type(item) in _CALL_TYPES and "call_id" in item else None
+        if call is not None and call.before and not is_carried:
+            items[start:] = [*call.before, *(other for other in items[start:] if _type(other) != _REASONING)]
+        items.append(item)
+        if _type(item) == _REASONING:
+            is_carried = is_carried or "encrypted_content" in item
+        elif _type(item) != "message" or item.get("role") != ASSISTANT:
+            start, is_carried = len(items), False
+    return {**body, "input": items}
+
+
+def forwarded_body(body: Mapping[str, Any], _profile: object) -> Body:
+    """Return the caller's body without reasoning that the upstream could not read.
+
+    Another provider has made it, or the client got neither its text nor its encrypted content, in a conversation that
+    the upstream does not store: it is a 404 of OpenAI, and the answer needs no such item.
+    """
+    items = body.get("input")
+    if not isinstance(items, list):
+        return dict(body)
+    is_stored = body.get("store") is not False
+    return {**body, "input": [item for item in items if _is_readable(item, is_stored=is_stored)]}
+
+
+def _is_readable(item: Any, *, is_stored: bool) -> bool:
+    if _type(item) != _REASONING:
+        return True
+    return _sealed(item) is None and (is_stored or bool(item.get("encrypted_content") or item.get("content")))
+
+
+def _type(item: Any) -> object:
+    return item.get("type", "message") if isinstance(item, dict) else None
+
+
+def _begins_turn(item: Any) -> bool:
+    return _type(item) == "message" and item.get("role") == USER
+
+
+def _sealed(item: Any) -> str | None:
+    """Return the sealed value in an item of reasoning."""
+    value = item.get("encrypted_content") if _type(item) == _REASONING else None
+    return value if is_sealed(value) else None
+
+
+def _sealed_in(at: int, item: Any) -> Iterator[tuple[str, str]]:
+    if (sealed := _sealed(item)) is not None:
+        yield f"input[{at}].encrypted_content", sealed
