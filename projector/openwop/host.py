@@ -26,12 +26,11 @@ from projector.openwop.requests import (
     error_response,
     idempotency_key,
     json_response,
-    last_event_id,
-    last_sequence,
     modes,
     parse,
     poll_s,
     run_request,
+    sequence,
     wants_json,
 )
 from projector.openwop.run_log import Interrupt, document, poll, stream
@@ -268,7 +267,8 @@ class Host:
 
     async def _events(self, request: HostRequest) -> ASGIApp:
         log = self._run(request).log
-        shown, last = modes(request.query_params), last_event_id(request.headers)
+        shown = modes(request.query_params)
+        last = sequence(request.headers.get("last-event-id", "-1"), "Last-Event-ID")
         if wants_json(request.headers):
             return self._reading(request, document(log))
         heartbeat_s = min(self._site.settings.heartbeat_s, MAX_HEARTBEAT_S)
@@ -276,7 +276,8 @@ class Host:
 
     async def _poll(self, request: HostRequest) -> ASGIApp:
         log, query = self._run(request).log, request.query_params
-        return self._reading(request, poll(log, last_sequence(query), poll_s(query)))
+        last = sequence(query.get("lastSequence", query.get("since", "-1")), "lastSequence")
+        return self._reading(request, poll(log, last, poll_s(query)))
 
     def _reading(
         self,

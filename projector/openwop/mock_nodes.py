@@ -8,20 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias
 
-from pydantic import Field, JsonValue, ValidationError, model_validator
+from pydantic import Field, JsonValue, ValidationError, field_validator, model_validator
 
-from projector._validation import FieldPath, invalid_fields
+from projector._validation import sentences
 from projector.contracts import codec
 from projector.contracts.parts import Count, Json, Maybe
 from projector.openwop import event_log
 from projector.openwop.event_log import AGENT_ID_MIN_CHARS, ID_MAX_CHARS, SUMMARY_MAX_CHARS, Verbosity, present
-from projector.openwop.events import AgentId, Id, Name, OpenWopModel, Share, TypeId
+from projector.openwop.events import AgentId, Id, Name, OpenWopModel, Share
 from projector.redaction.redactor import Redactor
 
-MOCK_AGENT: Final = "core.conformance.mock-agent"
-SUPERVISOR: Final = "core.orchestrator.supervisor"
 CONFORMANCE_PREFIX: Final = "conformance-"
 """Beginning of the ids of workflows that may have these nodes (RFC 0023 section B.1)."""
 
@@ -129,12 +127,6 @@ class SupervisorConfig(OpenWopModel):
         return MockDecision(decision=decision, **present(confidence=confidence))
 
 
-NodeConfig: TypeAlias = MockAgentConfig | SupervisorConfig
-
-NODE_TYPES: Final[Mapping[str, type[NodeConfig]]] = {MOCK_AGENT: MockAgentConfig, SUPERVISOR: SupervisorConfig}
-"""Node type -> its configuration."""
-
-
 # definitions
 
 
@@ -144,13 +136,28 @@ class PinnedAgent(OpenWopModel, extra="ignore"):
     agent_id: AgentId
 
 
-class WorkflowNode(OpenWopModel, extra="ignore"):
-    """A node."""
-
+class _Node(OpenWopModel, extra="ignore"):
     id: Id
-    type_id: TypeId
-    config: Annotated[Json, Field(default_factory=dict)]
     agent: Maybe[PinnedAgent] = None
+
+
+class MockAgentNode(_Node):
+    """A mock agent."""
+
+    type_id: Literal["core.conformance.mock-agent"]
+    config: MockAgentConfig = MockAgentConfig()
+
+
+class SupervisorNode(_Node):
+    """A supervisor."""
+
+    type_id: Literal["core.orchestrator.supervisor"]
+    config: SupervisorConfig = SupervisorConfig()
+
+
+WorkflowNode: TypeAlias = Annotated[MockAgentNode | SupervisorNode, Field(discriminator="type_id")]
+
+NODE_TYPES: Final = frozenset({"core.conformance.mock-agent", "core.orchestrator.supervisor"})
 
 
 class WorkflowDefinition(OpenWopModel, extra="ignore"):
@@ -161,41 +168,27 @@ class WorkflowDefinition(OpenWopModel, extra="ignore"):
     edges: Annotated[list[Json], Field(default_factory=list, max_length=0)]
     variables: Annotated[list[Json], Field(default_factory=list, max_length=0)]
 
-
-class DefinitionError(ValueError):
-    """A workflow that cannot be registered; the message names the position, never a configured value."""
+    @field_validator("nodes")
+    @classmethod
+    def _have_unique_ids(cls, nodes: list[WorkflowNode]) -> list[WorkflowNode]:
+        if len({node.id for node in nodes}) < len(nodes):
+            raise ValueError("expected unique ids")
+        return nodes
 
 
 class MockWorkflow(NamedTuple):
-    """A workflow that can be run: its definition as published, and its nodes with their configurations."""
+    """A workflow that can be run: its definition as published, and its nodes."""
 
     document: Mapping[str, Any]
-    nodes: Sequence[tuple[WorkflowNode, NodeConfig]]
+    nodes: Sequence[WorkflowNode]
 
 
 def register(document: Mapping[str, Any]) -> MockWorkflow:
-    """Validate a workflow; raise `DefinitionError` if it is invalid or may not have its nodes."""
-    definition = _validated(WorkflowDefinition, document, ())
-    if len({node.id for node in definition.nodes}) < len(definition.nodes):
-        raise DefinitionError("`nodes`: expected unique ids")
-    nodes = []
-    for at, node in enumerate(definition.nodes):
-        if node.type_id not in NODE_TYPES:
-            raise DefinitionError(f"`nodes[{at}].typeId`: expected one of {', '.join(sorted(NODE_TYPES))}")
-        nodes.append((node, _validated(NODE_TYPES[node.type_id], node.config, ("nodes", at, "config"))))
-    return MockWorkflow(document, nodes)
-
-
-_Model = TypeVar("_Model", bound=OpenWopModel)
-
-
-def _validated(model: type[_Model], document: Mapping[str, Any], path: FieldPath) -> _Model:
-    """Validate the document at a path; an error describes the first invalid field, without its value."""
+    """Validate a workflow; the message of a `ValueError` names the position, never a configured value."""
     try:
-        return model.model_validate(document)
+        return MockWorkflow(document, WorkflowDefinition.model_validate(document).nodes)
     except ValidationError as error:
-        field = invalid_fields(error, document)[0]
-        raise DefinitionError(field._replace(path=(*path, *field.path)).sentence()) from None
+        raise ValueError(sentences(error, document)[0]) from None
 
 
 def read_workflows(folder: Path) -> dict[str, MockWorkflow]:
@@ -204,22 +197,22 @@ def read_workflows(folder: Path) -> dict[str, MockWorkflow]:
     Workflows with other node types than `NODE_TYPES` are skipped: a folder of the suite has those of all profiles.
 
     Raises:
-        DefinitionError: a file cannot be read, or is no valid workflow.
+        ValueError: a file cannot be read, or is no valid workflow.
     """
     found: dict[str, MockWorkflow] = {}
     try:
         documents = {path.name: codec.loads(path.read_bytes()) for path in sorted(folder.glob("*.json"))}
     except (OSError, codec.CodecError) as error:
-        raise DefinitionError(f"`fixtures_dir`: a file cannot be read ({type(error).__name__})") from None
+        raise ValueError(f"`fixtures_dir`: a file cannot be read ({type(error).__name__})") from None
     if not documents:
-        raise DefinitionError("`fixtures_dir`: expected a folder with JSON files")
+        raise ValueError("`fixtures_dir`: expected a folder with JSON files")
     for name, document in documents.items():
-        nodes = document.get("nodes") if isinstance(document, dict) else None
-        if not isinstance(nodes, list):
-            raise DefinitionError(f"`fixtures_dir`: expected a workflow in `{name}`")
-        if all(isinstance(node, dict) and node.get("typeId") in NODE_TYPES for node in nodes):
-            workflow = register(document)
-            found[document["id"]] = workflow
+        try:
+            types = {node["typeId"] for node in document["nodes"]}
+        except (TypeError, KeyError):
+            raise ValueError(f"`fixtures_dir`: expected a workflow in `{name}`") from None
+        if types <= NODE_TYPES:
+            found[document["id"]] = register(document)
     return found
 
 
@@ -235,18 +228,19 @@ class Emitter(NamedTuple):
     emit: Callable[..., str]
     """Appends an event to the log of the run, and returns its id."""
 
-    def agent(self, config: NodeConfig) -> str:
+    def agent(self) -> str:
         """Emit the reasoning, tool calls and handoff of the node; return the id of its agent."""
-        kind = "mock-agent" if isinstance(config, MockAgentConfig) else "supervisor"
-        pinned = None if self.node.agent is None else self.node.agent.agent_id
-        agent_id = getattr(config, "agent_id", None) or pinned or f"host:{kind}:{self.node.id}"
-        if isinstance(config, MockAgentConfig):
-            if config.reasoning is not None and self.verbosity != "off":
-                self._reasoning(config.reasoning, agent_id)
-            for position, call in enumerate(config.mock_tool_calls or ()):
-                self._call(call, f"call_{self.node.id}_{position}", agent_id)
-            if (handoff := config.mock_handoff) is not None:
-                self._emit("agent.handoff", event_log.handoff(agent_id, handoff.to_agent_id, handoff.reason))
+        node, config = self.node, self.node.config
+        if isinstance(config, SupervisorConfig):
+            return f"host:supervisor:{node.id}" if node.agent is None else node.agent.agent_id
+        pinned = f"host:mock-agent:{node.id}" if node.agent is None else node.agent.agent_id
+        agent_id = config.agent_id or pinned
+        if config.reasoning is not None and self.verbosity != "off":
+            self._reasoning(config.reasoning, agent_id)
+        for position, call in enumerate(config.mock_tool_calls or ()):
+            self._call(call, f"call_{node.id}_{position}", agent_id)
+        if (handoff := config.mock_handoff) is not None:
+            self._emit("agent.handoff", event_log.handoff(agent_id, handoff.to_agent_id, handoff.reason))
         return agent_id
 
     def decision(self, decided: MockDecision, agent_id: str, run_id: str, threshold: float) -> str | None:

@@ -303,12 +303,12 @@ class MockWork(Work):
     async def run(self, run: HostRun) -> None:
         """Write all events; a rejected decision fails the run."""
         run.log.emit("run.started", {"workflowId": run.workflow_id})
-        for node, config in self._workflow.nodes:
+        for node in self._workflow.nodes:
             run.log.emit("node.started", {"nodeId": node.id, "typeId": node.type_id}, node_id=node.id)
             emitter = Emitter(node, self.redactor, self.redactor.policy.reasoning, run.log.emit)
-            agent = emitter.agent(config)
-            if config.decided is not None:
-                suspension = emitter.decision(config.decided, agent, run.run_id, self._threshold)
+            agent = emitter.agent()
+            if (decided := node.config.decided) is not None:
+                suspension = emitter.decision(decided, agent, run.run_id, self._threshold)
                 if suspension is not None:
                     await self._wait(run, node, suspension)
             run.log.emit("node.completed", {"nodeId": node.id, "outputs": {}}, node_id=node.id)
