@@ -20,9 +20,6 @@ from projector.openwop.event_log import AGENT_ID_MIN_CHARS, ID_MAX_CHARS, SUMMAR
 from projector.openwop.events import AgentId, Id, Name, OpenWopModel, Share
 from projector.redaction.redactor import Redactor
 
-CONFORMANCE_PREFIX: Final = "conformance-"
-"""Beginning of the ids of workflows that may have these nodes (RFC 0023 section B.1)."""
-
 STUB_REASONING: Final = "Configured reasoning of a mock agent."
 """Text of `mockReasoning: true`."""
 
@@ -161,9 +158,12 @@ NODE_TYPES: Final = frozenset({"core.conformance.mock-agent", "core.orchestrator
 
 
 class WorkflowDefinition(OpenWopModel, extra="ignore"):
-    """A workflow; its nodes run in the order of the list, so edges and variables would have no effect."""
+    """A workflow that may have these nodes (RFC 0023 section B.1).
 
-    id: Annotated[str, Field(pattern=rf"^{CONFORMANCE_PREFIX}[a-z0-9_-]+$", max_length=ID_MAX_CHARS)]
+    Its nodes run in the order of the list, so edges and variables would have no effect.
+    """
+
+    id: Annotated[str, Field(pattern=r"^conformance-[a-z0-9_-]+$", max_length=ID_MAX_CHARS)]
     nodes: Annotated[list[WorkflowNode], Field(min_length=1)]
     edges: Annotated[list[Json], Field(default_factory=list, max_length=0)]
     variables: Annotated[list[Json], Field(default_factory=list, max_length=0)]
@@ -200,17 +200,16 @@ def read_workflows(folder: Path) -> dict[str, MockWorkflow]:
         ValueError: a file cannot be read, or is no valid workflow.
     """
     found: dict[str, MockWorkflow] = {}
-    try:
-        documents = {path.name: codec.loads(path.read_bytes()) for path in sorted(folder.glob("*.json"))}
-    except (OSError, codec.CodecError) as error:
-        raise ValueError(f"`fixtures_dir`: a file cannot be read ({type(error).__name__})") from None
-    if not documents:
+    paths = sorted(folder.glob("*.json"))
+    if not paths:
         raise ValueError("`fixtures_dir`: expected a folder with JSON files")
-    for name, document in documents.items():
+    for path in paths:
         try:
+            document = codec.loads(path.read_bytes())
             types = {node["typeId"] for node in document["nodes"]}
-        except (TypeError, KeyError):
-            raise ValueError(f"`fixtures_dir`: expected a workflow in `{name}`") from None
+        except (OSError, codec.CodecError, TypeError, KeyError) as error:
+            reason = type(error).__name__
+            raise ValueError(f"`fixtures_dir`: expected a workflow in `{path.name}` ({reason})") from None
         if types <= NODE_TYPES:
             found[document["id"]] = register(document)
     return found
@@ -240,21 +239,25 @@ class Emitter(NamedTuple):
         for position, call in enumerate(config.mock_tool_calls or ()):
             self._call(call, f"call_{node.id}_{position}", agent_id)
         if (handoff := config.mock_handoff) is not None:
-            self._emit("agent.handoff", event_log.handoff(agent_id, handoff.to_agent_id, handoff.reason))
+            agents = {"fromAgentId": agent_id, "toAgentId": handoff.to_agent_id}
+            self._emit("agent.handoff", agents | present(reason=handoff.reason))
         return agent_id
 
     def decision(self, decided: MockDecision, agent_id: str, run_id: str, threshold: float) -> str | None:
         """Emit a decision, and a suspension if its confidence is low; return the id of the suspension."""
         value, confidence = decided.decision, decided.confidence
-        self._emit("agent.decided", event_log.decided(agent_id, value, confidence))
+        decision = {"agentId": agent_id, "decision": value}
+        self._emit("agent.decided", decision | present(confidence=confidence))
         if confidence is None or confidence >= threshold:
             return None
-        suspension = event_log.low_confidence(
+        known = {"agentId": agent_id, "threshold": threshold, "observed": confidence}
+        suspension = event_log.suspension(
+            event_log.LOW_CONFIDENCE,
             self.node.id,
             f"int_{run_id}_{self.node.id}",
             event_log.interrupt_key(run_id, self.node.id, 0),
-            {"agentId": agent_id, "threshold": threshold, "observed": confidence},
-            value,
+            **known,
+            data=known | {"decision": value},
         )
         event_id = self._emit(event_log.SUSPENDED, suspension)
         self._emit("interrupt.requested", event_log.interrupt_request(suspension), event_id)

@@ -13,14 +13,14 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
-from starlette.datastructures import Headers, QueryParams
+from starlette.datastructures import QueryParams
 from starlette.responses import Response
 from starlette.types import Scope
 
 from projector._validation import sentences
 from projector.contracts import codec
 from projector.contracts.parts import Maybe
-from projector.openwop.event_log import Verbosity
+from projector.openwop.event_log import Verbosity, present
 from projector.openwop.events import Share
 from projector.server.http.problems import Problem, request_id
 
@@ -66,9 +66,8 @@ def error_response(problem: Problem, scope: Scope) -> Response:
     details = dict(problem.details) if isinstance(problem, HostError) else {}
     if "retry-after" in problem.headers:
         details["retryAfter"] = int(problem.headers["retry-after"])
-    document: dict[str, Any] = {"error": PROTOCOL_CODES.get(problem.code, problem.code), "message": problem.detail}
-    if details:
-        document["details"] = details
+    code = PROTOCOL_CODES.get(problem.code, problem.code)
+    document = present(error=code, message=problem.detail, details=details or None)
     is_unprocessable = problem.status is HTTPStatus.UNPROCESSABLE_ENTITY  # 400 in the protocol
     status = HTTPStatus.BAD_REQUEST if is_unprocessable else problem.status
     return json_response(document, scope, status, **problem.headers)
@@ -84,9 +83,9 @@ def json_response(document: object, scope: Scope, status: int = HTTPStatus.OK, *
 
 # bodies
 
-_ID_MAX_CHARS: Final = 256
+ID_MAX_CHARS: Final = 256
 
-_Id: TypeAlias = Annotated[str, Field(min_length=1, max_length=_ID_MAX_CHARS)]
+_Id: TypeAlias = Annotated[str, Field(min_length=1, max_length=ID_MAX_CHARS)]
 
 
 class _Body(BaseModel):
@@ -181,17 +180,3 @@ def poll_s(query: QueryParams) -> float:
     if _SECONDS.fullmatch(text) is None:
         raise HostError("validation_error", "`timeout` must be a number of seconds, 0 or more.")
     return min(float(text), MAX_POLL_S)
-
-
-def idempotency_key(headers: Headers) -> str | None:
-    """Return the `Idempotency-Key` of a request, None if it has none."""
-    key = headers.get("idempotency-key")
-    if key is not None and not 0 < len(key) <= _ID_MAX_CHARS:
-        raise HostError("validation_error", f"`Idempotency-Key` must have 1 to {_ID_MAX_CHARS} characters.")
-    return key
-
-
-def wants_json(headers: Headers) -> bool:
-    """Return whether the reader accepts one JSON document instead of an event stream."""
-    accept = headers.get("accept", "").lower()
-    return "application/json" in accept and "text/event-stream" not in accept

@@ -262,7 +262,7 @@ def test_invalid_settings_prevent_startup(name: str, openwop: dict[str, Any], me
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({"a.json": "{"}, "cannot be read"),
+        ({"a.json": "{"}, "expected a workflow in `a.json`"),
         ({"a.json": "[]"}, "expected a workflow in `a.json`"),
         ({"a.json": '{"id": "conformance-x"}'}, "expected a workflow in `a.json`"),
         ({"a.txt": "{}"}, "expected a folder with JSON files"),

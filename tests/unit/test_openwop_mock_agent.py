@@ -9,7 +9,7 @@ import pytest
 
 from projector.openwop import mock_nodes
 from projector.openwop.event_log import EventLog
-from projector.openwop.events import parse_event
+from projector.openwop.events import EVENT_ADAPTER
 from projector.openwop.mock_nodes import (
     Emitter,
     MockAgentConfig,
@@ -41,7 +41,7 @@ def emitted(
 
     def emit(name: str, payload: Mapping[str, Any], **members: Any) -> str:
         said.append(log.event(name, payload, timestamp="2025-12-15T12:00:00.000Z", **members))
-        parse_event(said[-1])
+        EVENT_ADAPTER.validate_python(said[-1])
         return str(said[-1]["eventId"])
 
     members = {"id": "n", "config": config} | ({} if pinned is None else {"agent": {"agentId": pinned}})
