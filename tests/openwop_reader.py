@@ -1,10 +1,13 @@
-"""What a reader of an OpenWOP log has at its end: texts, calls, thoughts, and the status of the run."""
+"""What a reader of an OpenWOP log has at its end (texts, calls, thoughts, status), and the violations in it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from projector.contracts.stream_rules.table import Violation, check_lines
+from projector.openwop.checker import LogChecker
 
 
 @dataclass
@@ -45,3 +48,8 @@ def content_of(events: Iterable[Mapping[str, Any]]) -> Content:
             found.status = kind.removeprefix("run.")
     assert open_blocks == {}
     return found
+
+
+def check_log(lines: Iterable[bytes | str]) -> list[Violation]:
+    """Check a whole log and return its violations in order; lines are numbered from 1."""
+    return check_lines(LogChecker(), lines)

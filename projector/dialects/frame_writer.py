@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeAlias, TypeVar
 from zlib import crc32
 
 from projector.contracts import codec
@@ -29,11 +29,17 @@ LARGE: Final = frozenset({Kind.TOOL_STATUS, Kind.TOOL_OUTPUT, Kind.FINAL})
 ENCRYPTED_MAX_CHARS: Final = 4_194_304
 """Limit of encrypted reasoning. A longer value is dropped with a notice, because a part of it is useless."""
 
+_TEXTS: Final = frozenset({"response_text", "refusal_text", "reasoning_summary_text"})
+"""The texts of `final`."""
+
 _Writer = TypeVar("_Writer")
 
 
 class FrameWriter(Generic[_Writer]):
     """The writer of one stream. After a frame that cannot be written, only `error` is, which ends what is open."""
+
+    _name_member: ClassVar[str] = ""
+    """The member that names an event, if events have names."""
 
     def __init__(self, handled: Mapping[str, _Writer]) -> None:
         self._handled = handled
@@ -45,7 +51,7 @@ class FrameWriter(Generic[_Writer]):
         if writer is None or (self._has_failed and frame["kind"] != Kind.ERROR):
             return []
         try:
-            return [(None, codec.dumps(event)) for event in self._write(writer, frame)]
+            return [(event.get(self._name_member), codec.dumps(event)) for event in self._write(writer, frame)]
         except Exception:
             self._has_failed = True
             raise
@@ -54,19 +60,19 @@ class FrameWriter(Generic[_Writer]):
         """Return a writer of the further deltas of a text; None if each must be fed as a frame."""
         return None if self._has_failed else self._repeat(frame)
 
-    def _repeat(self, frame: Frame) -> RepeatWriter:
-        """Return a writer of the further deltas of a text."""
-        raise NotImplementedError
+    def _repeat(self, _frame: Frame) -> RepeatWriter | None:
+        """Return a writer of the further deltas of a text; None if each must be fed as a frame."""
+        return None
 
     def _write(self, writer: _Writer, frame: Frame) -> list[dict[str, Any]]:
         """Return the events of a frame; `writer` is that of its kind."""
         raise NotImplementedError
 
 
-def within_limit(frame: Frame) -> Frame:
-    """Return a `LARGE` frame within its limit. The texts of `final` are left out, because messages contain them."""
+def within_limit(frame: Frame, sent: Container[str] = _TEXTS) -> Frame:
+    """Return a `LARGE` frame within its limit. The texts of `final` that other events contain are left out."""
     if frame["kind"] == Kind.FINAL:
-        final = {name: value for name, value in frame["final"].items() if not name.endswith("_text")}
+        final = {name: value for name, value in frame["final"].items() if name not in sent}
         frame = {**frame, "final": final}
     return frame if codec.size(frame) <= FRAME_MAX_BYTES else fit(frame, FRAME_MAX_BYTES)
 
@@ -231,6 +237,21 @@ class StepChange(NamedTuple):
     is_start: bool
 
 
+def left_positions(
+    names: Mapping[BranchPosition | int, str], key: BranchPosition | int, name: str
+) -> list[BranchPosition | int]:
+    """Return where open steps end because a step is entered. In a run with branches that is only the same branch."""
+    if isinstance(key, int):
+        return [key] if names.get(key, name) != name else []
+    return [
+        other
+        for other, open_name in names.items()
+        if isinstance(other, BranchPosition)
+        and not (other == key and open_name == name)
+        and not (name and key.is_beside(other))
+    ]
+
+
 class WorkflowSteps:
     """Open steps of a workflow, derived from the context of the frames: no frame marks their start or end (D9).
 
@@ -251,7 +272,8 @@ class WorkflowSteps:
         self.workflow = workflow
         position, name = position_of(workflow or {})
         key = branch or position
-        changes = [self._end(other) for other in self._left(key, name)]
+        names = {other: step.name for other, step in self._open.items()}
+        changes = [self._end(other) for other in left_positions(names, key, name)]
         if name and key not in self._open:
             self._open[key] = StepChange(name, workflow or {}, is_start=True)
             changes.append(self._open[key])
@@ -264,18 +286,6 @@ class WorkflowSteps:
     def close(self) -> list[StepChange]:
         """Return the end of every step."""
         return [self._end(key) for key in list(self._open)]
-
-    def _left(self, key: BranchPosition | int, name: str) -> list[BranchPosition | int]:
-        """Return the steps that entering a step ends. In a run with branches they are those of the same branch."""
-        if isinstance(key, int):
-            return [key] if key in self._open and self._open[key].name != name else []
-        return [
-            other
-            for other, step in self._open.items()
-            if isinstance(other, BranchPosition)
-            and not (other == key and step.name == name)
-            and not (name and key.is_beside(other))
-        ]
 
     def _end(self, key: BranchPosition | int) -> StepChange:
         return self._open.pop(key)._replace(is_start=False)

@@ -5,16 +5,16 @@ Rule level `spec` is the protocol: its schemas and RFC 0002, 0023 and 0024. `pro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 from pydantic import ValidationError
 
 from projector._validation import sentences
 from projector.contracts import codec
-from projector.contracts.stream_rules.table import Finding, Rule, Violation, check_lines, violations
+from projector.contracts.stream_rules.table import Finding, Rule, Violation, violations
 from projector.openwop.event_log import NODE_TERMINALS, RUN_TERMINALS
-from projector.openwop.events import parse_event
+from projector.openwop.events import EVENT_ADAPTER
 
 Event: TypeAlias = Mapping[str, Any]
 RuleGroup: TypeAlias = Callable[[Event], list[Finding]]
@@ -130,20 +130,15 @@ class _RunRules:
                 return [Finding("node_waits", "expected `node.resumed` before the end")]
         if name == "node.suspended":
             waiting.add(payload["interruptId"])
-            return self._confidence(payload)
+            if payload["kind"] == "low-confidence":
+                is_low = payload["observed"] < payload["threshold"]
+                if not is_low or self._decided != (payload["agentId"], payload["observed"]):
+                    return [Finding("low_confidence", "expected a decision of this agent, below the threshold")]
         if name == "node.resumed":
             if payload.get("interruptId") not in waiting:
                 return [Finding("node_waits", "expected a pending interrupt of the node")]
             waiting.remove(payload["interruptId"])
         return []
-
-    def _confidence(self, payload: Mapping[str, Any]) -> list[Finding]:
-        if payload["kind"] != "low-confidence":
-            return []
-        is_low = payload["observed"] < payload["threshold"]
-        if is_low and self._decided == (payload["agentId"], payload["observed"]):
-            return []
-        return [Finding("low_confidence", "expected a decision of this agent, below the threshold")]
 
 
 class _ReasoningRules:
@@ -151,10 +146,8 @@ class _ReasoningRules:
 
     def __init__(self) -> None:
         self._open: dict[_Place, list[Mapping[str, Any]]] = {}
-        self._streamed: set[_Place] = set()
-        """Agents and nodes with deltas."""
-        self._unstreamed: set[_Place] = set()
-        """Agents and nodes with text that has no deltas."""
+        self._has_deltas: dict[_Place, bool] = {}
+        """Whether the first text of an agent in a node had deltas."""
 
     def __call__(self, event: Event) -> list[Finding]:
         name, payload = event["type"], event["payload"]
@@ -171,13 +164,12 @@ class _ReasoningRules:
         return [Finding("block_closed", "expected `agent.reasoned` for each block before the end")] if left else []
 
     def _extend(self, place: _Place, payload: Mapping[str, Any]) -> list[Finding]:
-        self._streamed.add(place)
         deltas = self._open.setdefault(place, [])
         deltas.append(payload)
         found = []
         if payload["sequence"] != len(deltas) - 1:
             found.append(Finding("block_sequence", f"expected {len(deltas) - 1}, found {payload['sequence']}"))
-        if place in self._unstreamed:
+        if not self._has_deltas.setdefault(place, True):
             found.append(Finding("block_streamed", "expected deltas for all text of the agent in this node"))
         return found
 
@@ -187,10 +179,8 @@ class _ReasoningRules:
             found.append(Finding("block_text", "expected the concatenated deltas"))
         if {delta.get("verbosity") for delta in deltas} - {payload.get("verbosity")}:
             found.append(Finding("block_verbosity", "expected the verbosity of the deltas"))
-        if payload["reasoning"] and not deltas:
-            self._unstreamed.add(place)
-            if place in self._streamed:
-                found.append(Finding("block_streamed", "expected deltas for all text of the agent in this node"))
+        if payload["reasoning"] and self._has_deltas.setdefault(place, bool(deltas)) != bool(deltas):
+            found.append(Finding("block_streamed", "expected deltas for all text of the agent in this node"))
         return found
 
 
@@ -245,8 +235,7 @@ class LogChecker:
 
     def __init__(self) -> None:
         self._run = _RunRules()
-        groups = (_EnvelopeRules(), self._run, _ReasoningRules(), _CallRules(), _ChunkRules())
-        self._groups: tuple[RuleGroup, ...] = groups
+        self._groups: list[RuleGroup] = [_EnvelopeRules(), self._run, _ReasoningRules(), _CallRules(), _ChunkRules()]
         self._line = 0
         self._sequence: int | None = None
 
@@ -256,17 +245,17 @@ class LogChecker:
         if not line:
             return []
         self._line, self._sequence = line_no, None
-        event: Any = None
         try:
             event = codec.loads(line)
-            if isinstance(event, dict) and type(event.get("sequence")) is int:
-                self._sequence = event["sequence"]
-            parse_event(event)
         except codec.CodecError:
-            return self._violations([Finding("json", "expected JSON in UTF-8")])
+            event = None
+        if not isinstance(event, dict):
+            return self._violations([Finding("json", "expected a JSON object in UTF-8")])
+        if type(event.get("sequence")) is int:
+            self._sequence = event["sequence"]
+        try:
+            EVENT_ADAPTER.validate_python(event)
         except ValidationError as error:
-            if not isinstance(event, dict):
-                return self._violations([Finding("json", "expected a JSON object")])
             return self._violations([Finding("shape", text) for text in sentences(error, event, root="event")])
         return self._violations([finding for group in self._groups for finding in group(event)])
 
@@ -278,8 +267,3 @@ class LogChecker:
 
     def _violations(self, findings: list[Finding]) -> list[Violation]:
         return violations(RULES, self._line, self._sequence, findings)
-
-
-def check_log(lines: Iterable[bytes | str]) -> list[Violation]:
-    """Check a whole log and return its violations in order; lines are numbered from 1."""
-    return check_lines(LogChecker(), lines)

@@ -18,17 +18,10 @@ from typing import Any, Final
 from projector.contracts.kinds import ENDED_STATUSES, TOOL_TYPES
 from projector.contracts.limits import DELTA_MAX_CHARS
 from projector.core.canonical import Frame
+from projector.dialects.frame_writer import PARAGRAPH
 from projector.openwop import event_log
 from projector.openwop.event_log import SUMMARY_MAX_CHARS, VENDOR, Verbosity, present
-from projector.openwop.log_state import (
-    COMPLETED,
-    UNKNOWN,
-    LogState,
-    OpenCall,
-    ReasoningBlock,
-    ReasoningItem,
-    Suspension,
-)
+from projector.openwop.log_state import UNKNOWN, LogState, OpenCall, ReasoningBlock, ReasoningItem
 from projector.redaction.clean import TRUNCATED_HERE, cut_text
 
 REFUSAL: Final = ":refusal"
@@ -50,8 +43,6 @@ BLOCK_MAX_CHARS: Final[Mapping[str, int]] = {
 
 WAITING_MAX_CHARS: Final = 1_048_576
 """Length of the reasoning of one run that may wait for the end of other blocks: as much as the largest of them."""
-
-PARAGRAPH: Final = "\n\n"
 
 
 def on_text_delta(state: LogState, frame: Frame) -> None:
@@ -160,7 +151,6 @@ def _extend_block(state: LogState, frame: Frame, verbosity: Verbosity, part: int
         _emit_delta(state, block, delta, notices)
     else:
         state.waiting_chars += len(delta)
-        block.waiting_notices.add(notices)
 
 
 def _new_block(state: LogState, item: ReasoningItem, verbosity: Verbosity) -> ReasoningBlock:
@@ -175,7 +165,9 @@ def _advance(state: LogState, place: tuple[str, str]) -> None:
     """Close the open block of a place if it is over, and open the next one, with the text that waited."""
     blocks = state.blocks.get(place)
     while blocks and blocks[0].is_over:
-        _close_block(state, blocks.popleft())
+        block = blocks.popleft()
+        payload = event_log.reasoned(block.agent_id, block.text.text, block.verbosity)
+        state.emit("agent.reasoned", payload, node_id=block.node_id, notices=block.notices.release())
         if blocks:
             _emit_waiting(state, blocks[0])
     if not blocks:
@@ -183,29 +175,20 @@ def _advance(state: LogState, place: tuple[str, str]) -> None:
 
 
 def _emit_waiting(state: LogState, block: ReasoningBlock) -> None:
-    text, notices = block.text.text[block.emitted_chars :], block.waiting_notices.release()
+    text = block.text.text
     state.waiting_chars -= len(text)
     for at in range(0, len(text), DELTA_MAX_CHARS):
-        _emit_delta(state, block, text[at : at + DELTA_MAX_CHARS], notices if at == 0 else [])
+        _emit_delta(state, block, text[at : at + DELTA_MAX_CHARS], [*block.notices] if at == 0 else [])
 
 
 def _emit_delta(state: LogState, block: ReasoningBlock, delta: str, notices: list[object]) -> None:
-    block.emitted_chars += len(delta)
     if delta and state.options.streams_reasoning:
         payload = event_log.reasoning_delta(block.agent_id, delta, block.sequence, block.verbosity)
         state.emit("agent.reasoning.delta", payload, node_id=block.node_id, notices=notices)
         block.sequence += 1
 
 
-def _close_block(state: LogState, block: ReasoningBlock) -> None:
-    payload = event_log.reasoned(block.agent_id, block.text.text, block.verbosity)
-    state.emit("agent.reasoned", payload, node_id=block.node_id, notices=block.notices.release())
-
-
 # tool calls (RFC 0002 section B; CONTRACT D15 to D22)
-
-TRANSPORTS: Final[Mapping[str, str]] = {"mcp": "mcp"}
-"""Tool type -> transport, where the stream shows it."""
 
 IMMEDIATE_TOOLS: Final = frozenset({"web_search", "file_search", "image_generation"})
 """Tool types emitted at once, because their inputs arrive with their results."""
@@ -295,8 +278,24 @@ def on_call_done(state: LogState, frame: Frame) -> None:
 def suspend(state: LogState) -> None:
     """Emit `node.suspended` for each call that waits for approval."""
     for call in state.branch.response.awaiting:
-        if not call.is_cut_off:
-            _emit_suspension(state, call)
+        if call.is_cut_off:
+            continue
+        interrupt_id = f"int-{call.id}"
+        key = event_log.interrupt_key(state.log.run_id, state.node_id, state.interrupts)
+        state.interrupts += 1
+        public = {"toolName": call.name} | present(serverLabel=call.server_label or None) | call.inputs
+        data = {
+            "artifactId": call.id,
+            "artifactType": f"{VENDOR}.tool-call",
+            "title": f"Approve the call of {call.name}?",
+            "artifactData": public,
+            "actions": [*event_log.APPROVAL_ACTIONS],
+        }
+        members = {"agentId": call.agent_id, "resumeSchema": event_log.APPROVAL_SCHEMA, "data": data}
+        payload = event_log.suspension(event_log.APPROVAL, state.node_id, interrupt_id, key, **members)
+        event_id = state.emit("node.suspended", payload, notices=call.notices.release())
+        state.emit("interrupt.requested", event_log.interrupt_request(payload), causation_id=event_id)
+        state.branch.suspended.append((state.node_id, interrupt_id, event_id))
     state.branch.response.awaiting.clear()
 
 
@@ -322,7 +321,7 @@ def _set_inputs(call: OpenCall, source: Mapping[str, Any]) -> None:
 def _emit_call(state: LogState, call: OpenCall) -> None:
     if call.event_id:
         return
-    details = present(transport=TRANSPORTS.get(call.tool_type), serverLabel=call.server_label or None)
+    details = present(transport="mcp" if call.tool_type == "mcp" else None, serverLabel=call.server_label or None)
     payload = event_log.tool_call(call.agent_id, call.name, call.id, call.inputs | details)
     call.event_id = state.emit("agent.toolCalled", payload, notices=call.notices.release())
 
@@ -343,20 +342,9 @@ def _result(call: OpenCall, status: str) -> dict[str, Any]:
     result: dict[str, Any] = {} if frame is None else {"output": frame["output"]}
     if call.tool_type not in {"function", "mcp"}:
         result = call.members | result
-    if status != COMPLETED:
+    if status in ERRORS:
         code, message = ERRORS[status]
         return {"error": {"code": code, "message": message} | present(details=result or None)}
     if call.tool_type in {"function", "mcp"}:
         return {"outcome": result["output"]} if result else {}
     return {"outcome": result} if result else {}
-
-
-def _emit_suspension(state: LogState, call: OpenCall) -> None:
-    interrupt_id = f"int-{call.id}"
-    key = event_log.interrupt_key(state.log.run_id, state.node_id, state.interrupts)
-    state.interrupts += 1
-    public = {"toolName": call.name} | present(serverLabel=call.server_label or None) | call.inputs
-    payload = event_log.approval(state.node_id, interrupt_id, key, call.agent_id, call.id, public)
-    event_id = state.emit("node.suspended", payload, notices=call.notices.release())
-    state.emit("interrupt.requested", event_log.interrupt_request(payload), causation_id=event_id)
-    state.branch.suspended.append(Suspension(state.node_id, interrupt_id, event_id))

@@ -12,7 +12,6 @@ from typing import Any, Final, Literal, TypeAlias
 
 Event: TypeAlias = dict[str, Any]
 """One event of a run, as in `events.toml`."""
-Payload: TypeAlias = dict[str, Any]
 Verbosity: TypeAlias = Literal["summary", "full", "off"]
 
 VENDOR: Final = "public-sse"
@@ -60,13 +59,16 @@ class EventLog:
         notices: object = None,
     ) -> Event:
         """Create the next event; members without a value are omitted."""
-        event: Event = {"eventId": f"{self._prefix}:{self.sequence}", "runId": self.run_id}
-        if node_id is not None:
-            event["nodeId"] = node_id
-        event["type"], event["payload"] = event_type, payload
-        event["timestamp"], event["sequence"] = timestamp, self.sequence
-        if causation_id is not None:
-            event["causationId"] = causation_id
+        event = present(
+            eventId=f"{self._prefix}:{self.sequence}",
+            runId=self.run_id,
+            nodeId=node_id,
+            type=event_type,
+            payload=payload,
+            timestamp=timestamp,
+            sequence=self.sequence,
+            causationId=causation_id,
+        )
         if notices:
             event[f"{VENDOR}.notices"] = notices
         self.sequence += 1
@@ -112,29 +114,19 @@ APPROVAL_SCHEMA: Final[Mapping[str, object]] = {
 """JSON Schema of the value that resumes an approval; other interrupts are resumed with any value."""
 
 
-def reasoning_delta(agent_id: str, delta: str, sequence: int, verbosity: Verbosity) -> Payload:
+def reasoning_delta(agent_id: str, delta: str, sequence: int, verbosity: Verbosity) -> dict[str, Any]:
     """Build `agent.reasoning.delta`; `sequence` counts from 0 in each block."""
     return {"agentId": agent_id, "delta": delta, "sequence": sequence, "verbosity": verbosity}
 
 
-def reasoned(agent_id: str, reasoning: str, verbosity: Verbosity, token_count: int | None = None) -> Payload:
+def reasoned(agent_id: str, reasoning: str, verbosity: Verbosity, token_count: int | None = None) -> dict[str, Any]:
     """Build `agent.reasoned`, the full text of a closed block."""
     return present(agentId=agent_id, reasoning=reasoning, verbosity=verbosity, tokenCount=token_count)
 
 
-def tool_call(agent_id: str, tool_name: str, call_id: str, members: Mapping[str, object]) -> Payload:
+def tool_call(agent_id: str, tool_name: str, call_id: str, members: Mapping[str, object]) -> dict[str, Any]:
     """Build `agent.toolCalled` or `agent.toolReturned`; `members` are their other members."""
     return {"agentId": agent_id, "toolName": tool_name, "callId": call_id, **members}
-
-
-def handoff(from_agent_id: str, to_agent_id: str, reason: str | None = None) -> Payload:
-    """Build `agent.handoff`."""
-    return present(fromAgentId=from_agent_id, toAgentId=to_agent_id, reason=reason)
-
-
-def decided(agent_id: str, decision: object, confidence: float | None = None) -> Payload:
-    """Build `agent.decided`; the decision may be any JSON value, null included."""
-    return {"agentId": agent_id, "decision": decision} | present(confidence=confidence)
 
 
 def interrupt_key(run_id: str, node_id: str, number: int) -> str:
@@ -142,34 +134,11 @@ def interrupt_key(run_id: str, node_id: str, number: int) -> str:
     return shortened(f"{run_id}:{node_id}:{number}", INTERRUPT_KEY_MAX_CHARS)
 
 
-def low_confidence(node_id: str, interrupt_id: str, key: str, known: Mapping[str, object], decision: object) -> Payload:
-    """Build `node.suspended` for a decision below the threshold: the schema's members and those of RFC 0023.
-
-    `known` are agent, threshold and observed confidence.
-    """
-    data = {"data": {**known, "decision": decision}}
-    return _suspension(LOW_CONFIDENCE, node_id, interrupt_id, key, {**known, **data})
-
-
-def approval(
-    node_id: str, interrupt_id: str, key: str, agent_id: str, call_id: str, call: Mapping[str, object]
-) -> Payload:
-    """Build `node.suspended` for a tool call that needs approval; `call` are the public members of the call."""
-    data = {
-        "artifactId": call_id,
-        "artifactType": "public-sse.tool-call",
-        "title": f"Approve the call of {call['toolName']}?",
-        "artifactData": call,
-        "actions": list(APPROVAL_ACTIONS),
-    }
-    members = {"agentId": agent_id, "resumeSchema": APPROVAL_SCHEMA, "data": data}
-    return _suspension(APPROVAL, node_id, interrupt_id, key, members)
-
-
-def _suspension(kind: str, node_id: str, interrupt_id: str, key: str, members: Mapping[str, object]) -> Payload:
+def suspension(kind: str, node_id: str, interrupt_id: str, key: str, **members: object) -> dict[str, Any]:
+    """Build `node.suspended`; `data` describes what to decide, for people who are asked."""
     return {"nodeId": node_id, "interruptId": interrupt_id, "kind": kind, "key": key, "reason": kind, **members}
 
 
-def interrupt_request(suspension: Mapping[str, Any]) -> Payload:
+def interrupt_request(suspension: Mapping[str, Any]) -> dict[str, Any]:
     """Build `interrupt.requested` from the payload of `node.suspended`."""
     return {name: suspension[name] for name in ("kind", "key", "resumeSchema", "data") if name in suspension}

@@ -16,14 +16,8 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, creat
 from pydantic.alias_generators import to_camel
 
 from projector.contracts.parts import ChunkTarget, Citation, Count, Json, Maybe, Notice
-from projector.openwop.event_log import (
-    AGENT_ID_MIN_CHARS,
-    APPROVAL_ACTIONS,
-    ID_MAX_CHARS,
-    INTERRUPT_KEY_MAX_CHARS,
-    VENDOR,
-    Verbosity,
-)
+from projector.openwop import event_log
+from projector.openwop.event_log import AGENT_ID_MIN_CHARS, ID_MAX_CHARS, VENDOR, Verbosity
 
 AGENT_ID_MAX_CHARS: Final = 256
 
@@ -34,7 +28,7 @@ Timestamp: TypeAlias = Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d
 TypeId: TypeAlias = Annotated[str, Field(pattern=r"^[a-z][a-zA-Z0-9._-]*$")]
 Share: TypeAlias = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 """A confidence or a confidence threshold."""
-_Action: Any = Literal.__getitem__(APPROVAL_ACTIONS)
+_Action: Any = Literal.__getitem__(event_log.APPROVAL_ACTIONS)
 _Actions: Any = list.__class_getitem__(_Action)
 
 _TYPES: Final[dict[str, Any]] = {
@@ -46,7 +40,7 @@ _TYPES: Final[dict[str, Any]] = {
     "Id": Id,
     "AgentId": AgentId,
     "Name": Name,
-    "Key": Annotated[str, Field(min_length=1, max_length=INTERRUPT_KEY_MAX_CHARS)],
+    "Key": Annotated[str, Field(min_length=1, max_length=event_log.INTERRUPT_KEY_MAX_CHARS)],
     "Share": Share,
     "TypeId": TypeId,
     "Timestamp": Timestamp,
@@ -125,8 +119,3 @@ EVENT_TYPES: Final = tuple(_TABLES["events"])
 _UNION: Final[Any] = Union.__getitem__(tuple(_event_model(*row) for row in _TABLES["events"].items()))
 EVENT_ADAPTER: Final[TypeAdapter[RunEvent]] = TypeAdapter(Annotated[_UNION, Field(discriminator="type")])
 """Every event we emit."""
-
-
-def parse_event(value: object) -> RunEvent:
-    """Validate one event; raise `pydantic.ValidationError` if it is not one that we emit."""
-    return EVENT_ADAPTER.validate_python(value)

@@ -19,20 +19,18 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from projector.contracts import codec
-from projector.openwop.event_log import SUMMARY_MAX_TOKENS, VENDOR, Verbosity, present
+from projector.openwop.event_log import SUMMARY_MAX_TOKENS, VENDOR, present
 from projector.openwop.requests import (
+    ID_MAX_CHARS,
     HostError,
     InterruptAnswer,
     error_response,
-    idempotency_key,
     json_response,
-    last_event_id,
-    last_sequence,
     modes,
     parse,
     poll_s,
     run_request,
-    wants_json,
+    sequence,
 )
 from projector.openwop.run_log import Interrupt, document, poll, stream
 from projector.openwop.runs import ANONYMOUS, BY_TOKEN, HostRun, RunStore
@@ -62,18 +60,10 @@ JSON_HEADERS: Final = ((b"content-type", b"application/json"), (b"cache-control"
 
 
 class HostRequest(Request):
-    """One request to the host."""
+    """One request to the host, with its caller and what that may use."""
 
-    def __init__(self, site: Site, caller: str, grant: Any, scope: Scope, receive: Receive) -> None:
-        super().__init__(scope, receive)
-        self.caller = caller
-        self.grant = grant
-        self._site = site
-
-    async def document(self) -> dict[str, Any]:
-        """Read the JSON object of the request; raise `Problem`, or `ClientLeftError` if the client disconnects."""
-        with self._site.streams.admitted(self.caller) as account:
-            return await requests.read_json(self.scope, self.receive, self._site.settings, account)
+    caller = ""
+    grant: Any = None
 
 
 Handler: TypeAlias = Callable[[HostRequest], Awaitable[ASGIApp]]
@@ -91,10 +81,10 @@ class Endpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request; raise `Problem`, which has the form of the protocol."""
         scope[ERROR_FORM] = error_response
-        caller, grant = "", None
+        request = HostRequest(scope, receive)
         if not self._is_open:
-            caller, grant = await self._site.grant(scope)
-            grant.check_route(DIALECT)
+            request.caller, request.grant = await self._site.grant(scope)
+            request.grant.check_route(DIALECT)
         if not self._handlers:
             served = [one for one in scope["app"].routes if isinstance(one, Route) and one.include_in_schema]
             await NotServed(served)(scope, receive, send)
@@ -104,7 +94,7 @@ class Endpoint:
             error.headers["allow"] = ", ".join(sorted(self._handlers))
             raise error
         try:
-            response = await handler(HostRequest(self._site, caller, grant, scope, receive))
+            response = await handler(request)
         except requests.ClientLeftError:
             return
         await response(scope, receive, send)
@@ -122,26 +112,37 @@ class _Kept:
 class IdempotencyKeys:
     """Successful responses to requests with an `Idempotency-Key`: the same request again gets the same response."""
 
-    def __init__(self) -> None:
+    def __init__(self, site: Site) -> None:
+        self._site = site
         self._kept: dict[tuple[str, str], _Kept] = {}
 
     def around(self, handler: BodyHandler) -> Handler:
         """Return a handler that reads the body, and handles a request once."""
 
         async def handle(request: HostRequest) -> ASGIApp:
-            body, name = await request.document(), idempotency_key(request.headers)
+            with self._site.streams.admitted(request.caller) as account:
+                body = await requests.read_json(request.scope, request.receive, self._site.settings, account)
+            name = request.headers.get("idempotency-key")
             if name is None:
                 return await handler(request, body)
+            if not 0 < len(name) <= ID_MAX_CHARS:
+                raise HostError("validation_error", f"`Idempotency-Key` must have 1 to {ID_MAX_CHARS} characters.")
             path = request.scope["path"]
             digest = hashlib.sha256(codec.dumps([path, body])).digest()
             key = (request.caller or path, name)  # an answer with a token has no caller
             while True:
-                kept = self._entry(key, digest)
+                kept = self._kept.setdefault(key, _Kept(digest))
+                if len(self._kept) > KEYS_MAX:
+                    del self._kept[next(iter(self._kept))]
+                if kept.digest != digest:
+                    raise HostError("idempotency_key_mismatch")
                 async with kept.lock:
                     if self._kept.get(key) is not kept:
                         continue  # the first request has failed
                     if kept.response is not None:
-                        return _replay(kept.response, request)
+                        headers = present(location=kept.response.headers.get("location"))
+                        headers["openwop-Idempotent-Replay"] = "true"
+                        return json_response(kept.response.body, request.scope, kept.response.status_code, **headers)
                     try:
                         kept.response = await handler(request, body)
                     except BaseException:
@@ -151,21 +152,6 @@ class IdempotencyKeys:
 
         return handle
 
-    def _entry(self, key: tuple[str, str], digest: bytes) -> _Kept:
-        """Return the entry of a key; raise `HostError` if it was used with another request."""
-        kept = self._kept.setdefault(key, _Kept(digest))
-        if len(self._kept) > KEYS_MAX:
-            del self._kept[next(iter(self._kept))]
-        if kept.digest != digest:
-            raise HostError("idempotency_key_mismatch")
-        return kept
-
-
-def _replay(first: Response, request: HostRequest) -> Response:
-    location = present(location=first.headers.get("location"))
-    headers = {"openwop-Idempotent-Replay": "true", **location}
-    return json_response(first.body, request.scope, first.status_code, **headers)
-
 
 class Host:
     """Host of OpenWOP; an extension of the server."""
@@ -173,7 +159,7 @@ class Host:
     def __init__(self, settings: OpenWopSettings, catalog: Catalog, site: Site) -> None:
         self._site = site
         self._runs = RunStore(settings)
-        self._keys = IdempotencyKeys()
+        self._keys = IdempotencyKeys(site)
         self._readers: Counter[str] = Counter()
         redactor = catalog.redactor(Policy(reasoning="full"))
         threshold = settings.escalation_threshold
@@ -182,11 +168,7 @@ class Host:
             **self._agents,
             **{name: MockNodesWorkflow(one, redactor, threshold) for name, one in settings.mock_workflows.items()},
         }
-        self._capabilities = capabilities(
-            [workflow.verbosity for workflow in self._workflows.values()],
-            settings.mock_workflows if settings.conformance else None,
-            site.settings.limits.max_body_bytes,
-        )
+        self._capabilities = self._described(settings)
         site.streams.on_drain(self._runs.fail_suspended)
 
     def routes(self) -> list[Route]:
@@ -204,9 +186,7 @@ class Host:
             "/v1/runs/{run_id}/cancel": {"POST": self._cancel},
             "/v1/runs/{run_id}/interrupts/{node_id:path}": {"POST": once(self._resolve)},
         }
-        routes = [
-            Route(path, Endpoint(self._site, handlers, is_open=path in OPEN_PATHS)) for path, handlers in paths.items()
-        ]
+        routes = [Route(path, Endpoint(self._site, of, is_open=path in OPEN_PATHS)) for path, of in paths.items()]
         routes.append(Route("/v1/{rest:path}", Endpoint(self._site, {}), include_in_schema=False))
         for route in routes:  # Starlette's `path` parameters do not match line breaks, which a node id may contain
             route.path_regex = re.compile(route.path_regex.pattern, re.DOTALL)
@@ -223,10 +203,32 @@ class Host:
         """Fail all runs and drop their logs."""
         await self._runs.aclose()
 
+    def _described(self, settings: OpenWopSettings) -> bytes:
+        """Return the capabilities document, with each family at its root (RFC 0073) and under `capabilities`."""
+        verbosity = max((one.verbosity for one in self._workflows.values()), key=VERBOSITIES.index, default="off")
+        reasoning = {"verbosity": verbosity, "tokenLimit": SUMMARY_MAX_TOKENS, "streaming": verbosity != "off"}
+        families: dict[str, Any] = {
+            "agents": {"supported": True, "reasoning": reasoning},
+            "providerUsage": {"supported": True},
+        }
+        if settings.conformance:
+            families |= {"conformance": {"mockAgent": True}, "fixtures": sorted(settings.mock_workflows)}
+        limits = dict.fromkeys(("clarificationRounds", "schemaRounds", "envelopesPerTurn"), 0)
+        return codec.dumps(
+            {
+                "protocolVersion": "1.0",
+                "supportedEnvelopes": [],
+                "schemaVersions": {},
+                "limits": {**limits, "maxRequestBodyBytes": self._site.settings.limits.max_body_bytes},
+                "implementation": {"name": NAME, "version": VERSION, "vendor": VENDOR},
+                "supportedTransports": ["rest"],
+                **families,
+                "capabilities": families,
+            }
+        )
+
     async def _discovery(self, request: HostRequest) -> Response:
-        return json_response(
-            self._capabilities, request.scope, cache_control="public, max-age=300"
-        )  # they change at a restart only
+        return json_response(self._capabilities, request.scope, cache_control="public, max-age=300")
 
     async def _openapi(self, request: HostRequest) -> ASGIApp:
         return json_response(await to_thread.run_sync(request.scope["app"].state.openapi), request.scope)
@@ -245,10 +247,8 @@ class Host:
             await admission.close()
             raise
         path = f"/v1/runs/{run.run_id}"
-        names = {"runId": run.run_id, "status": run.log.state.status}
-        return json_response(
-            {**names, "eventsUrl": f"{path}/events", "statusUrl": path}, request.scope, 201, location=path
-        )
+        created = {"runId": run.run_id, "status": run.log.state.status, "eventsUrl": f"{path}/events"}
+        return json_response(created | {"statusUrl": path}, request.scope, 201, location=path)
 
     async def _snapshot(self, request: HostRequest) -> ASGIApp:
         run = self._run(request)
@@ -268,15 +268,18 @@ class Host:
 
     async def _events(self, request: HostRequest) -> ASGIApp:
         log = self._run(request).log
-        shown, last = modes(request.query_params), last_event_id(request.headers)
-        if wants_json(request.headers):
+        shown = modes(request.query_params)
+        last = sequence(request.headers.get("last-event-id", "-1"), "Last-Event-ID")
+        accept = request.headers.get("accept", "").lower()
+        if "application/json" in accept and "text/event-stream" not in accept:
             return self._reading(request, document(log))
         heartbeat_s = min(self._site.settings.heartbeat_s, MAX_HEARTBEAT_S)
         return self._reading(request, stream(log, shown, last, heartbeat_s), HEADERS)
 
     async def _poll(self, request: HostRequest) -> ASGIApp:
         log, query = self._run(request).log, request.query_params
-        return self._reading(request, poll(log, last_sequence(query), poll_s(query)))
+        last = sequence(query.get("lastSequence", query.get("since", "-1")), "lastSequence")
+        return self._reading(request, poll(log, last, poll_s(query)))
 
     def _reading(
         self,
@@ -309,9 +312,8 @@ class Host:
         if state.is_over and state.status != "cancelled":
             raise HostError("run_already_terminal")
         run.stop(None)
-        return json_response(
-            {"runId": run.run_id, "status": "cancelled" if state.is_over else "cancelling"}, request.scope
-        )
+        status = "cancelled" if state.is_over else "cancelling"
+        return json_response({"runId": run.run_id, "status": status}, request.scope)
 
     async def _resolve(self, request: HostRequest, body: dict[str, Any]) -> Response:
         run = self._run(request)
@@ -325,7 +327,7 @@ class Host:
     async def _inspect_token(self, request: HostRequest) -> ASGIApp:
         run, interrupt = self._runs.of_token(request.path_params["token"])
         run.check_pending(interrupt)
-        return json_response(run.log.question(interrupt), request.scope)
+        return json_response(interrupt.question, request.scope)
 
     async def _resolve_token(self, request: HostRequest, body: dict[str, Any]) -> Response:
         run, interrupt = self._runs.of_token(request.path_params["token"])
@@ -334,9 +336,8 @@ class Host:
     @staticmethod
     def _answer(request: HostRequest, run: HostRun, interrupt: Interrupt, value: object, by: str) -> Response:
         run.resolve(interrupt, value, by)
-        return json_response(
-            {"runId": run.run_id, "nodeId": interrupt.node_id, "status": run.log.state.status}, request.scope
-        )
+        resolved = {"runId": run.run_id, "nodeId": interrupt.node_id, "status": run.log.state.status}
+        return json_response(resolved, request.scope)
 
     def _run(self, request: HostRequest) -> HostRun:
         return self._runs.get(request.path_params["run_id"], request.caller)
@@ -347,34 +348,3 @@ class Host:
         if workflow is None or (workflow_id in self._agents and not request.grant.allows_agent(workflow_id)):
             raise HostError("workflow_not_found")
         return workflow
-
-
-def capabilities(verbosities: Collection[Verbosity], fixtures: Collection[str] | None, max_body_bytes: int) -> bytes:
-    """Return the capabilities document, with each family at its root (RFC 0073) and under `capabilities`.
-
-    Args:
-        verbosities: of the workflows that can be run.
-        fixtures: workflows of the conformance suite; None without conformance node types.
-        max_body_bytes: limit of a request.
-    """
-    verbosity = max(verbosities, key=VERBOSITIES.index, default="off")
-    reasoning = {"verbosity": verbosity, "tokenLimit": SUMMARY_MAX_TOKENS, "streaming": verbosity != "off"}
-    families: dict[str, Any] = {
-        "agents": {"supported": True, "reasoning": reasoning},
-        "providerUsage": {"supported": True},
-    }
-    if fixtures is not None:
-        families |= {"conformance": {"mockAgent": True}, "fixtures": sorted(fixtures)}
-    limits = dict.fromkeys(("clarificationRounds", "schemaRounds", "envelopesPerTurn"), 0)
-    return codec.dumps(
-        {
-            "protocolVersion": "1.0",
-            "supportedEnvelopes": [],
-            "schemaVersions": {},
-            "limits": {**limits, "maxRequestBodyBytes": max_body_bytes},
-            "implementation": {"name": NAME, "version": VERSION, "vendor": VENDOR},
-            "supportedTransports": ["rest"],
-            **families,
-            "capabilities": families,
-        }
-    )

@@ -15,11 +15,7 @@ from projector.openwop.event_log import VENDOR, Event, EventLog, Verbosity
 from projector.redaction.clean import Gathered
 
 WORKFLOW_ID: Final = f"{VENDOR}.stream"
-NODE_ID: Final = "model"
-TYPE_ID: Final = f"vendor.{VENDOR}.model"
-"""Default workflow id, node id and node type. `vendor.*` types may emit agent events (RFC 0023 section A)."""
-
-COMPLETED: Final = "completed"
+"""Default workflow id."""
 UNKNOWN: Final = "unknown"
 """Placeholder for a provider, model or tool without a name."""
 
@@ -27,23 +23,17 @@ Position: TypeAlias = BranchPosition | int
 """A sequence of steps: a branch of the run by its number, or a position of the workflow in the main branch."""
 
 
-class PendingNotices:
+class PendingNotices(list[object]):
     """Notices of frames, until an event carries them."""
-
-    __slots__ = ("_pending",)
-
-    def __init__(self) -> None:
-        self._pending: list[object] = []
 
     def add(self, new: list[object] | None) -> None:
         """Add the notices of a frame, up to the limit of one event; duplicates are skipped."""
-        if new:
-            room = NOTICES_MAX_ITEMS - len(self._pending)
-            self._pending += [notice for notice in new if notice not in self._pending][:room]
+        self += [notice for notice in new or () if notice not in self][: NOTICES_MAX_ITEMS - len(self)]
 
     def release(self) -> list[object]:
         """Return all pending notices and clear them."""
-        released, self._pending = self._pending, []
+        released = [*self]
+        self.clear()
         return released
 
 
@@ -59,15 +49,11 @@ class ReasoningBlock:
     part: int | None = None
     """Index of the current part of the item."""
     text: Gathered[str] = field(default_factory=Gathered)
-    emitted_chars: int = 0
-    """Characters of the text that are emitted; the others wait until the blocks before it are closed."""
     sequence: int = 0
     """Sequence number of the next delta."""
     is_over: bool = False
     """Whether nothing is added to it."""
     notices: PendingNotices = field(default_factory=PendingNotices)
-    waiting_notices: PendingNotices = field(default_factory=PendingNotices)
-    """Notices of the text that waits."""
 
 
 @dataclass(slots=True)
@@ -103,16 +89,8 @@ class OpenCall:
     notices: PendingNotices = field(default_factory=PendingNotices)
 
 
-class Suspension(NamedTuple):
-    """A pending interrupt and the id of its `node.suspended` event."""
-
-    node_id: str
-    interrupt_id: str
-    event_id: str
-
-
 class OpenNode(NamedTuple):
-    """An open node: its name from the frame context, and its id, unique among open nodes."""
+    """An open node: its name, from the frame context if that names a step, and its id, unique among open nodes."""
 
     name: str
     id: str
@@ -139,7 +117,8 @@ class BranchState:
     model: str | None = None
     response: ResponseState = field(default_factory=ResponseState)
     """The current or last response."""
-    suspended: list[Suspension] = field(default_factory=list)
+    suspended: list[tuple[str, str, str]] = field(default_factory=list)
+    """Node, id and `node.suspended` event of each pending interrupt."""
 
 
 class AgentTracker:
@@ -220,11 +199,6 @@ class LogState:
         """Whether an interrupt is pending."""
         return any(branch.suspended for branch in self.branches.values())
 
-    def enter(self, number: int) -> None:
-        """Switch to another branch."""
-        self.branch_number = number
-        self.branch = self.branches.setdefault(number, BranchState())
-
     def begin(self, frame: Frame) -> None:
         """Emit `run.started`, with the ids of the options or else of the stream."""
         options = self.options
@@ -234,24 +208,8 @@ class LogState:
         workflow_id = options.workflow_id or workflow.get("workflow_key") or WORKFLOW_ID
         self.emit("run.started", {"workflowId": workflow_id, "metadata": metadata}, node_id=None)
 
-    def emit(
-        self,
-        event_type: str,
-        payload: Mapping[str, Any],
-        *,
-        node_id: str | None = "",
-        causation_id: str | None = None,
-        notices: object = None,
-    ) -> str:
+    def emit(self, event_type: str, payload: Mapping[str, Any], *, node_id: str | None = "", **members: Any) -> str:
         """Emit an event of the current node, or of `node_id` (None: of no node); return its id."""
-        event = self.log.event(
-            event_type,
-            payload,
-            timestamp=self.timestamp,
-            node_id=self.node_id if node_id == "" else node_id,
-            causation_id=causation_id,
-            notices=notices,
-        )
-        self.events.append(event)
-        event_id: str = event["eventId"]
-        return event_id
+        place = self.node_id if node_id == "" else node_id
+        self.events.append(self.log.event(event_type, payload, timestamp=self.timestamp, node_id=place, **members))
+        return str(self.events[-1]["eventId"])

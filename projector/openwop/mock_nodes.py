@@ -8,22 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias
 
-from pydantic import Field, JsonValue, ValidationError, model_validator
+from pydantic import Field, JsonValue, ValidationError, field_validator, model_validator
 
-from projector._validation import FieldPath, invalid_fields
+from projector._validation import sentences
 from projector.contracts import codec
 from projector.contracts.parts import Count, Json, Maybe
 from projector.openwop import event_log
 from projector.openwop.event_log import AGENT_ID_MIN_CHARS, ID_MAX_CHARS, SUMMARY_MAX_CHARS, Verbosity, present
-from projector.openwop.events import AgentId, Id, Name, OpenWopModel, Share, TypeId
+from projector.openwop.events import AgentId, Id, Name, OpenWopModel, Share
 from projector.redaction.redactor import Redactor
-
-MOCK_AGENT: Final = "core.conformance.mock-agent"
-SUPERVISOR: Final = "core.orchestrator.supervisor"
-CONFORMANCE_PREFIX: Final = "conformance-"
-"""Beginning of the ids of workflows that may have these nodes (RFC 0023 section B.1)."""
 
 STUB_REASONING: Final = "Configured reasoning of a mock agent."
 """Text of `mockReasoning: true`."""
@@ -129,12 +124,6 @@ class SupervisorConfig(OpenWopModel):
         return MockDecision(decision=decision, **present(confidence=confidence))
 
 
-NodeConfig: TypeAlias = MockAgentConfig | SupervisorConfig
-
-NODE_TYPES: Final[Mapping[str, type[NodeConfig]]] = {MOCK_AGENT: MockAgentConfig, SUPERVISOR: SupervisorConfig}
-"""Node type -> its configuration."""
-
-
 # definitions
 
 
@@ -144,58 +133,62 @@ class PinnedAgent(OpenWopModel, extra="ignore"):
     agent_id: AgentId
 
 
-class WorkflowNode(OpenWopModel, extra="ignore"):
-    """A node."""
-
+class _Node(OpenWopModel, extra="ignore"):
     id: Id
-    type_id: TypeId
-    config: Annotated[Json, Field(default_factory=dict)]
     agent: Maybe[PinnedAgent] = None
 
 
-class WorkflowDefinition(OpenWopModel, extra="ignore"):
-    """A workflow; its nodes run in the order of the list, so edges and variables would have no effect."""
+class MockAgentNode(_Node):
+    """A mock agent."""
 
-    id: Annotated[str, Field(pattern=rf"^{CONFORMANCE_PREFIX}[a-z0-9_-]+$", max_length=ID_MAX_CHARS)]
+    type_id: Literal["core.conformance.mock-agent"]
+    config: MockAgentConfig = MockAgentConfig()
+
+
+class SupervisorNode(_Node):
+    """A supervisor."""
+
+    type_id: Literal["core.orchestrator.supervisor"]
+    config: SupervisorConfig = SupervisorConfig()
+
+
+WorkflowNode: TypeAlias = Annotated[MockAgentNode | SupervisorNode, Field(discriminator="type_id")]
+
+NODE_TYPES: Final = frozenset({"core.conformance.mock-agent", "core.orchestrator.supervisor"})
+
+
+class WorkflowDefinition(OpenWopModel, extra="ignore"):
+    """A workflow that may have these nodes (RFC 0023 section B.1).
+
+    Its nodes run in the order of the list, so edges and variables would have no effect.
+    """
+
+    id: Annotated[str, Field(pattern=r"^conformance-[a-z0-9_-]+$", max_length=ID_MAX_CHARS)]
     nodes: Annotated[list[WorkflowNode], Field(min_length=1)]
     edges: Annotated[list[Json], Field(default_factory=list, max_length=0)]
     variables: Annotated[list[Json], Field(default_factory=list, max_length=0)]
 
-
-class DefinitionError(ValueError):
-    """A workflow that cannot be registered; the message names the position, never a configured value."""
+    @field_validator("nodes")
+    @classmethod
+    def _have_unique_ids(cls, nodes: list[WorkflowNode]) -> list[WorkflowNode]:
+        if len({node.id for node in nodes}) < len(nodes):
+            raise ValueError("expected unique ids")
+        return nodes
 
 
 class MockWorkflow(NamedTuple):
-    """A workflow that can be run: its definition as published, and its nodes with their configurations."""
+    """A workflow that can be run: its definition as published, and its nodes."""
 
     document: Mapping[str, Any]
-    nodes: Sequence[tuple[WorkflowNode, NodeConfig]]
+    nodes: Sequence[WorkflowNode]
 
 
 def register(document: Mapping[str, Any]) -> MockWorkflow:
-    """Validate a workflow; raise `DefinitionError` if it is invalid or may not have its nodes."""
-    definition = _validated(WorkflowDefinition, document, ())
-    if len({node.id for node in definition.nodes}) < len(definition.nodes):
-        raise DefinitionError("`nodes`: expected unique ids")
-    nodes = []
-    for at, node in enumerate(definition.nodes):
-        if node.type_id not in NODE_TYPES:
-            raise DefinitionError(f"`nodes[{at}].typeId`: expected one of {', '.join(sorted(NODE_TYPES))}")
-        nodes.append((node, _validated(NODE_TYPES[node.type_id], node.config, ("nodes", at, "config"))))
-    return MockWorkflow(document, nodes)
-
-
-_Model = TypeVar("_Model", bound=OpenWopModel)
-
-
-def _validated(model: type[_Model], document: Mapping[str, Any], path: FieldPath) -> _Model:
-    """Validate the document at a path; an error describes the first invalid field, without its value."""
+    """Validate a workflow; the message of a `ValueError` names the position, never a configured value."""
     try:
-        return model.model_validate(document)
+        return MockWorkflow(document, WorkflowDefinition.model_validate(document).nodes)
     except ValidationError as error:
-        field = invalid_fields(error, document)[0]
-        raise DefinitionError(field._replace(path=(*path, *field.path)).sentence()) from None
+        raise ValueError(sentences(error, document)[0]) from None
 
 
 def read_workflows(folder: Path) -> dict[str, MockWorkflow]:
@@ -204,22 +197,21 @@ def read_workflows(folder: Path) -> dict[str, MockWorkflow]:
     Workflows with other node types than `NODE_TYPES` are skipped: a folder of the suite has those of all profiles.
 
     Raises:
-        DefinitionError: a file cannot be read, or is no valid workflow.
+        ValueError: a file cannot be read, or is no valid workflow.
     """
     found: dict[str, MockWorkflow] = {}
-    try:
-        documents = {path.name: codec.loads(path.read_bytes()) for path in sorted(folder.glob("*.json"))}
-    except (OSError, codec.CodecError) as error:
-        raise DefinitionError(f"`fixtures_dir`: a file cannot be read ({type(error).__name__})") from None
-    if not documents:
-        raise DefinitionError("`fixtures_dir`: expected a folder with JSON files")
-    for name, document in documents.items():
-        nodes = document.get("nodes") if isinstance(document, dict) else None
-        if not isinstance(nodes, list):
-            raise DefinitionError(f"`fixtures_dir`: expected a workflow in `{name}`")
-        if all(isinstance(node, dict) and node.get("typeId") in NODE_TYPES for node in nodes):
-            workflow = register(document)
-            found[document["id"]] = workflow
+    paths = sorted(folder.glob("*.json"))
+    if not paths:
+        raise ValueError("`fixtures_dir`: expected a folder with JSON files")
+    for path in paths:
+        try:
+            document = codec.loads(path.read_bytes())
+            types = {node["typeId"] for node in document["nodes"]}
+        except (OSError, codec.CodecError, TypeError, KeyError) as error:
+            reason = type(error).__name__
+            raise ValueError(f"`fixtures_dir`: expected a workflow in `{path.name}` ({reason})") from None
+        if types <= NODE_TYPES:
+            found[document["id"]] = register(document)
     return found
 
 
@@ -235,32 +227,37 @@ class Emitter(NamedTuple):
     emit: Callable[..., str]
     """Appends an event to the log of the run, and returns its id."""
 
-    def agent(self, config: NodeConfig) -> str:
+    def agent(self) -> str:
         """Emit the reasoning, tool calls and handoff of the node; return the id of its agent."""
-        kind = "mock-agent" if isinstance(config, MockAgentConfig) else "supervisor"
-        pinned = None if self.node.agent is None else self.node.agent.agent_id
-        agent_id = getattr(config, "agent_id", None) or pinned or f"host:{kind}:{self.node.id}"
-        if isinstance(config, MockAgentConfig):
-            if config.reasoning is not None and self.verbosity != "off":
-                self._reasoning(config.reasoning, agent_id)
-            for position, call in enumerate(config.mock_tool_calls or ()):
-                self._call(call, f"call_{self.node.id}_{position}", agent_id)
-            if (handoff := config.mock_handoff) is not None:
-                self._emit("agent.handoff", event_log.handoff(agent_id, handoff.to_agent_id, handoff.reason))
+        node, config = self.node, self.node.config
+        if isinstance(config, SupervisorConfig):
+            return f"host:supervisor:{node.id}" if node.agent is None else node.agent.agent_id
+        pinned = f"host:mock-agent:{node.id}" if node.agent is None else node.agent.agent_id
+        agent_id = config.agent_id or pinned
+        if config.reasoning is not None and self.verbosity != "off":
+            self._reasoning(config.reasoning, agent_id)
+        for position, call in enumerate(config.mock_tool_calls or ()):
+            self._call(call, f"call_{node.id}_{position}", agent_id)
+        if (handoff := config.mock_handoff) is not None:
+            agents = {"fromAgentId": agent_id, "toAgentId": handoff.to_agent_id}
+            self._emit("agent.handoff", agents | present(reason=handoff.reason))
         return agent_id
 
     def decision(self, decided: MockDecision, agent_id: str, run_id: str, threshold: float) -> str | None:
         """Emit a decision, and a suspension if its confidence is low; return the id of the suspension."""
         value, confidence = decided.decision, decided.confidence
-        self._emit("agent.decided", event_log.decided(agent_id, value, confidence))
+        decision = {"agentId": agent_id, "decision": value}
+        self._emit("agent.decided", decision | present(confidence=confidence))
         if confidence is None or confidence >= threshold:
             return None
-        suspension = event_log.low_confidence(
+        known = {"agentId": agent_id, "threshold": threshold, "observed": confidence}
+        suspension = event_log.suspension(
+            event_log.LOW_CONFIDENCE,
             self.node.id,
             f"int_{run_id}_{self.node.id}",
             event_log.interrupt_key(run_id, self.node.id, 0),
-            {"agentId": agent_id, "threshold": threshold, "observed": confidence},
-            value,
+            **known,
+            data=known | {"decision": value},
         )
         event_id = self._emit(event_log.SUSPENDED, suspension)
         self._emit("interrupt.requested", event_log.interrupt_request(suspension), event_id)

@@ -9,42 +9,34 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
-from starlette.datastructures import Headers, QueryParams
+from starlette.datastructures import QueryParams
 from starlette.responses import Response
 from starlette.types import Scope
 
 from projector._validation import sentences
 from projector.contracts import codec
 from projector.contracts.parts import Maybe
-from projector.openwop.event_log import Verbosity
+from projector.openwop.event_log import Verbosity, present
 from projector.openwop.events import Share
 from projector.server.http.problems import Problem, request_id
 
 # errors
 
-
-class _Row(NamedTuple):
-    status: HTTPStatus
-    message: str
-
-
-HOST_ERRORS: Final[Mapping[str, _Row]] = {
-    "validation_error": _Row(HTTPStatus.BAD_REQUEST, "The request is invalid."),
-    "unsupported_stream_mode": _Row(HTTPStatus.BAD_REQUEST, "`streamMode` is not supported."),
-    "capability_not_provided": _Row(HTTPStatus.BAD_REQUEST, "The request needs a capability that is not provided."),
-    "mock_provider_forbidden": _Row(HTTPStatus.FORBIDDEN, "`configurable.mockProvider` cannot be set."),
-    "not_found": _Row(HTTPStatus.NOT_FOUND, "Run not found."),
-    "workflow_not_found": _Row(HTTPStatus.NOT_FOUND, "Workflow not found."),
-    "interrupt_not_found": _Row(HTTPStatus.NOT_FOUND, "This node has no interrupt."),
-    "interrupt_already_resolved": _Row(HTTPStatus.CONFLICT, "This interrupt can no longer be answered."),
-    "idempotency_key_mismatch": _Row(
-        HTTPStatus.CONFLICT, "`Idempotency-Key` has already been used with another request."
-    ),
-    "run_already_terminal": _Row(HTTPStatus.CONFLICT, "The run has already ended."),
+HOST_ERRORS: Final[Mapping[str, tuple[HTTPStatus, str]]] = {
+    "validation_error": (HTTPStatus.BAD_REQUEST, "The request is invalid."),
+    "unsupported_stream_mode": (HTTPStatus.BAD_REQUEST, "`streamMode` is not supported."),
+    "capability_not_provided": (HTTPStatus.BAD_REQUEST, "`callbackUrl` is not supported: this host has no webhooks."),
+    "mock_provider_forbidden": (HTTPStatus.FORBIDDEN, "`configurable.mockProvider` cannot be set."),
+    "not_found": (HTTPStatus.NOT_FOUND, "Run not found."),
+    "workflow_not_found": (HTTPStatus.NOT_FOUND, "Workflow not found."),
+    "interrupt_not_found": (HTTPStatus.NOT_FOUND, "This node has no interrupt."),
+    "interrupt_already_resolved": (HTTPStatus.CONFLICT, "This interrupt can no longer be answered."),
+    "idempotency_key_mismatch": (HTTPStatus.CONFLICT, "`Idempotency-Key` has already been used with another request."),
+    "run_already_terminal": (HTTPStatus.CONFLICT, "The run has already ended."),
 }
 """Errors of this host only, by code."""
 
@@ -64,8 +56,8 @@ class HostError(Problem):
     """An error of the host, with a message and details of its own if needed."""
 
     def __init__(self, code: str, message: str | None = None, details: Mapping[str, Any] | None = None) -> None:
-        row = HOST_ERRORS[code]
-        super().__init__(row.status, code, message or row.message)
+        status, default = HOST_ERRORS[code]
+        super().__init__(status, code, message or default)
         self.details = dict(details or {})
 
 
@@ -74,9 +66,8 @@ def error_response(problem: Problem, scope: Scope) -> Response:
     details = dict(problem.details) if isinstance(problem, HostError) else {}
     if "retry-after" in problem.headers:
         details["retryAfter"] = int(problem.headers["retry-after"])
-    document: dict[str, Any] = {"error": PROTOCOL_CODES.get(problem.code, problem.code), "message": problem.detail}
-    if details:
-        document["details"] = details
+    code = PROTOCOL_CODES.get(problem.code, problem.code)
+    document = present(error=code, message=problem.detail, details=details or None)
     is_unprocessable = problem.status is HTTPStatus.UNPROCESSABLE_ENTITY  # 400 in the protocol
     status = HTTPStatus.BAD_REQUEST if is_unprocessable else problem.status
     return json_response(document, scope, status, **problem.headers)
@@ -92,9 +83,9 @@ def json_response(document: object, scope: Scope, status: int = HTTPStatus.OK, *
 
 # bodies
 
-_ID_MAX_CHARS: Final = 256
+ID_MAX_CHARS: Final = 256
 
-_Id: TypeAlias = Annotated[str, Field(min_length=1, max_length=_ID_MAX_CHARS)]
+_Id: TypeAlias = Annotated[str, Field(min_length=1, max_length=ID_MAX_CHARS)]
 
 
 class _Body(BaseModel):
@@ -107,14 +98,6 @@ class Configurable(_Body):
     escalation_threshold: Maybe[Share] = None
     """Null is rejected, and so is NaN, which is not JSON and is read as null."""
     reasoning_verbosity: Maybe[Verbosity] = None
-    temperature: object = None
-    max_tokens: object = None
-    model: object = None
-    prompt_overrides: object = None
-    mock_provider: object = None
-
-
-_DEFAULTS: Final = Configurable()
 
 
 class RunRequest(_Body):
@@ -122,7 +105,7 @@ class RunRequest(_Body):
 
     workflow_id: _Id
     inputs: dict[str, Any] = Field(default_factory=dict)
-    configurable: Configurable = _DEFAULTS
+    configurable: Configurable = Configurable()
     callback_url: str | None = None
 
 
@@ -147,14 +130,14 @@ def parse(model: type[_Model], body: Mapping[str, Any]) -> _Model:
 
 def run_request(body: Mapping[str, Any]) -> RunRequest:
     """Parse the body of `POST /v1/runs`; reject what only the configuration of the server sets."""
-    request = parse(RunRequest, body)
-    if request.configurable.mock_provider is not None:
+    request, options = parse(RunRequest, body), body.get("configurable", {})
+    if options.get("mockProvider") is not None:
         raise HostError("mock_provider_forbidden")
     if request.callback_url is not None:
-        raise HostError("capability_not_provided", "`callbackUrl` is not supported: this host has no webhooks.")
-    for member in ("model", "prompt_overrides", "temperature", "max_tokens"):
-        if getattr(request.configurable, member) is not None:
-            raise HostError("validation_error", f"`configurable.{to_camel(member)}` cannot be set.")
+        raise HostError("capability_not_provided")
+    for member in ("model", "promptOverrides", "temperature", "maxTokens"):
+        if options.get(member) is not None:
+            raise HostError("validation_error", f"`configurable.{member}` cannot be set.")
     if "agent" in request.inputs:
         raise HostError("validation_error", "`inputs.agent` is not supported: `workflowId` names the agent.")
     return request
@@ -183,14 +166,12 @@ def modes(query: QueryParams) -> frozenset[Mode]:
     return frozenset(known)
 
 
-def last_event_id(headers: Headers) -> int:
-    """Return the sequence number of the last event that the reader has, -1 for none."""
-    return _sequence(headers.get("last-event-id", "-1"), "Last-Event-ID")
-
-
-def last_sequence(query: QueryParams) -> int:
-    """Return the sequence number of the last event that the polling reader has, -1 for none."""
-    return _sequence(query.get("lastSequence", query.get("since", "-1")), "lastSequence")
+def sequence(text: str, name: str) -> int:
+    """Return the sequence number of the last event that a reader has, -1 for none; `name` is that of the cursor."""
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= _DIGITS_MAX) or int(text) < -1:
+        raise HostError("validation_error", f"`{name}` must be a whole number, -1 or more.")
+    return int(text)
 
 
 def poll_s(query: QueryParams) -> float:
@@ -199,24 +180,3 @@ def poll_s(query: QueryParams) -> float:
     if _SECONDS.fullmatch(text) is None:
         raise HostError("validation_error", "`timeout` must be a number of seconds, 0 or more.")
     return min(float(text), MAX_POLL_S)
-
-
-def idempotency_key(headers: Headers) -> str | None:
-    """Return the `Idempotency-Key` of a request, None if it has none."""
-    key = headers.get("idempotency-key")
-    if key is not None and not 0 < len(key) <= _ID_MAX_CHARS:
-        raise HostError("validation_error", f"`Idempotency-Key` must have 1 to {_ID_MAX_CHARS} characters.")
-    return key
-
-
-def wants_json(headers: Headers) -> bool:
-    """Return whether the reader accepts one JSON document instead of an event stream."""
-    accept = headers.get("accept", "").lower()
-    return "application/json" in accept and "text/event-stream" not in accept
-
-
-def _sequence(text: str, name: str) -> int:
-    digits = text.removeprefix("-")
-    if not (digits.isascii() and digits.isdigit() and len(digits) <= _DIGITS_MAX) or int(text) < -1:
-        raise HostError("validation_error", f"`{name}` must be a whole number, -1 or more.")
-    return int(text)

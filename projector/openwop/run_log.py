@@ -37,16 +37,11 @@ class Interrupt:
     kind: str
     subject_id: str | None
     """Id of the tool call to approve, if it is an approval."""
-    sequence: int
-    """Position of its `node.suspended` event."""
+    question: Event
+    """What it asks: the payload of its `interrupt.requested`."""
     token: str
     """Answers it without authentication."""
     is_resolved: bool = False
-
-    @property
-    def answer_id(self) -> str:
-        """Id that its answer is kept by: that of the call, else its own."""
-        return self.subject_id or self.interrupt_id
 
 
 @dataclass(slots=True)
@@ -89,7 +84,7 @@ class RunState:
         elif name == SUSPENDED:
             names = (payload["interruptId"], payload["nodeId"], payload["kind"])
             subject_id = payload.get("data", {}).get("artifactId")
-            self.interrupts.append(Interrupt(*names, subject_id, event["sequence"], payload["token"]))
+            self.interrupts.append(Interrupt(*names, subject_id, interrupt_request(payload), payload["token"]))
             self.node_id = payload["nodeId"]
             self.status = "waiting-approval"
         elif name == "interrupt.resolved":
@@ -122,29 +117,19 @@ class RunLog:
         self._own_events = EventLog(f"{run_id}:host")
         self._run_id = run_id
         self._timestamps = Timestamps()
-        self._changed: asyncio.Event | None = None
+        self._changed = asyncio.Event()
 
     @property
     def is_full(self) -> bool:
         """Whether this log or all logs together have reached their size limit."""
         return self.held_bytes >= self._max_bytes or not self._has_room
 
-    def emit(
-        self,
-        event_type: str,
-        payload: Mapping[str, Any],
-        *,
-        node_id: str | None = None,
-        causation_id: str | None = None,
-    ) -> str:
-        """Append an event of the host and return its id."""
-        event = self._own_events.event(
-            event_type, payload, timestamp=self.now(), node_id=node_id, causation_id=causation_id
-        )
+    def emit(self, event_type: str, payload: Mapping[str, Any], **members: Any) -> str:
+        """Append an event of the host and return its id; `members` are those of `EventLog.event`."""
+        event = self._own_events.event(event_type, payload, timestamp=self.now(), **members)
         self._append(event | {"runId": self._run_id})
         self.wake()
-        event_id: str = event["eventId"]
-        return event_id
+        return str(event["eventId"])
 
     def now(self) -> str:
         """Return the current time, as in the events."""
@@ -159,19 +144,12 @@ class RunLog:
 
     async def wait(self) -> None:
         """Wait until events are appended or `wake` is called."""
-        if self._changed is None:
-            self._changed = asyncio.Event()
         await self._changed.wait()
-
-    def question(self, interrupt: Interrupt) -> dict[str, Any]:
-        """Return what an interrupt asks: the payload of its `interrupt.requested`."""
-        return interrupt_request(codec.loads(self.entries[interrupt.sequence].data)["payload"])
 
     def wake(self) -> None:
         """Wake all waiting tasks."""
-        if self._changed is not None:
-            self._changed.set()
-            self._changed = None
+        self._changed.set()
+        self._changed = asyncio.Event()
 
     def _append(self, event: Event) -> None:
         event["sequence"] = len(self.entries)
@@ -186,21 +164,17 @@ class RunLog:
 
 # readers: no piece is larger than the write buffer of the server plus one event, so a stalled one needs little memory
 
-_UPDATES: Final[frozenset[Mode]] = frozenset({"updates"})
-_MESSAGES: Final[frozenset[Mode]] = frozenset({"messages"})
+_OUTPUT: Final = {"output.chunk", "public-sse.message.citation", "public-sse.chunk.delta", "public-sse.chunk.done"}
 
-MODES_BY_TYPE: Final[dict[str, frozenset[Mode]]] = {
-    **dict.fromkeys((*RUN_TERMINALS, SUSPENDED), _UPDATES | _MESSAGES),
-    **dict.fromkeys(("run.started", "provider.usage"), _UPDATES),
-    **dict.fromkeys(("interrupt.requested", "approval.received", "interrupt.resolved"), _UPDATES),
-    **dict.fromkeys(("node.started", "node.resumed", *NODE_TERMINALS), _UPDATES),
-    **dict.fromkeys(("agent.reasoning.delta", "agent.reasoned", "agent.handoff", "agent.decided"), _UPDATES),
-    **dict.fromkeys(("agent.toolCalled", "agent.toolReturned"), _UPDATES),
-    **dict.fromkeys(("output.chunk", "public-sse.message.citation"), _MESSAGES),
-    **dict.fromkeys(("public-sse.chunk.delta", "public-sse.chunk.done"), _MESSAGES),
-}
-"""Event type -> stream modes that include it; `debug` includes all. The protocol assigns no mode to `agent.*`; its
-clients request `updates`."""
+
+def modes_of(event_type: str) -> set[Mode]:
+    """Return the stream modes that include an event.
+
+    The protocol assigns no mode to `agent.*`; its clients request `updates`.
+    """
+    if event_type in RUN_TERMINALS or event_type == SUSPENDED:
+        return {"updates", "messages", "debug"}
+    return {"messages", "debug"} if event_type in _OUTPUT else {"updates", "debug"}
 
 
 async def document(log: RunLog) -> AsyncGenerator[bytes, None]:
@@ -237,7 +211,7 @@ async def stream(
         shown = [
             b"id: %d\n" % at + encode_sse(entry.data, entry.type)
             for at, entry in enumerate(entries, position)
-            if "debug" in modes or not MODES_BY_TYPE.get(entry.type, frozenset()).isdisjoint(modes)
+            if not modes_of(entry.type).isdisjoint(modes)
         ]
         position += len(entries)
         if not shown and not entries:

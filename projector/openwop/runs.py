@@ -9,6 +9,7 @@ import asyncio
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import anyio
@@ -63,7 +64,9 @@ class Decision(NamedTuple):
 
     @property
     def reason(self) -> str | None:
-        """Text for the model, with what a person wants instead."""
+        """Text for the model, with what a person wants instead; None if the call is accepted."""
+        if self.is_accepted:
+            return None
         answer = self.value if isinstance(self.value, Mapping) else {}
         if self.action == "edit-accept":
             return EDITED + codec.dumps(answer["editedArtifactData"]).decode()
@@ -98,12 +101,11 @@ def decision(kind: str, value: object) -> Decision:
 # runs
 
 
+@dataclass(eq=False)
 class RunEndedError(Exception):
     """A run cannot continue: because of a fault, or because it was stopped."""
 
-    def __init__(self, fault: Fault | None = None) -> None:
-        super().__init__()
-        self.fault = fault
+    fault: Fault | None = None
 
 
 class Work(ABC):
@@ -129,20 +131,21 @@ class Work(ABC):
         """Release resources and report the outcome."""
 
 
+@dataclass(eq=False)
 class HostRun:
     """One run of a caller."""
 
-    def __init__(self, run_id: str, workflow_id: str, caller: str, run_log: RunLog, approval_timeout_s: float) -> None:
-        self.run_id = run_id
-        self.workflow_id = workflow_id
-        self.caller = caller
-        self.log = run_log
-        self.is_stopped = False
-        self._approval_timeout_s = approval_timeout_s
-        self._answers: Answers = {}
-        self._fault: Fault | None = None
-        self._work: Work | None = None
-        self._task: asyncio.Task[None] | None = None
+    run_id: str
+    workflow_id: str
+    caller: str
+    log: RunLog
+    approval_timeout_s: float
+    is_stopped: bool = False
+    expiry: asyncio.TimerHandle | None = None
+    _answers: Answers = field(default_factory=dict)
+    _fault: Fault | None = None
+    _work: Work | None = None
+    _task: asyncio.Task[None] | None = None
 
     def start(self, work: Work, on_end: Callable[[HostRun], None]) -> None:
         """Start the run in a task of its own."""
@@ -171,7 +174,7 @@ class HostRun:
     async def answers(self) -> Answers:
         """Wait for and return the answers to all pending interrupts; a timeout fails the run."""
         try:
-            with anyio.fail_after(self._approval_timeout_s):
+            with anyio.fail_after(self.approval_timeout_s):
                 while self.log.state.pending and not self.is_stopped:
                     await self.log.wait()
         except TimeoutError:
@@ -202,7 +205,7 @@ class HostRun:
         work = self.check_pending(interrupt)
         answer = decision(interrupt.kind, value)
         work.check_answer(self, interrupt)
-        self._answers[interrupt.answer_id] = answer
+        self._answers[interrupt.subject_id or interrupt.interrupt_id] = answer
         redactor = work.redactor
         clean = redactor.json(value, string_max_chars=redactor.policy.limits.output_string_max_chars).value
         if answer.action is not None and isinstance(clean, dict):
@@ -251,7 +254,6 @@ class RunStore:
         self._settings = settings
         self._runs: dict[str, HostRun] = {}  # in the order of their start
         self._held_bytes = 0
-        self._expiry: dict[str, asyncio.TimerHandle] = {}
 
     def start(self, workflow_id: str, caller: str, begin: Callable[[HostRun], Work]) -> HostRun:
         """Start a run; raise `Problem` if there is no room for it, or for what `begin` creates."""
@@ -291,12 +293,13 @@ class RunStore:
 
     async def aclose(self) -> None:
         """Fail and drop all runs."""
-        for run in list(self._runs.values()):
+        runs = [*self._runs.values()]
+        for run in runs:
             run.stop(FAULTS["server_shutdown"])
         with anyio.CancelScope(shield=True):
-            for run in list(self._runs.values()):
+            for run in runs:
                 await run.ended()
-        for run_id in list(self._runs):
+        for run_id in [*self._runs]:
             self._drop(run_id)
 
     def _hold(self, n_bytes: int) -> bool:
@@ -314,11 +317,10 @@ class RunStore:
 
     def _on_end(self, run: HostRun) -> None:
         if run.run_id in self._runs:
-            loop = asyncio.get_running_loop()
-            self._expiry[run.run_id] = loop.call_later(self._settings.retention_s, self._drop, run.run_id)
+            run.expiry = asyncio.get_running_loop().call_later(self._settings.retention_s, self._drop, run.run_id)
 
     def _drop(self, run_id: str) -> None:
-        timer = self._expiry.pop(run_id, None)
-        if timer is not None:
-            timer.cancel()
-        self._held_bytes -= self._runs.pop(run_id).log.held_bytes
+        run = self._runs.pop(run_id)
+        self._held_bytes -= run.log.held_bytes
+        if run.expiry is not None:
+            run.expiry.cancel()

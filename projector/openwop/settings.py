@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from projector._errors import UsageError
 from projector.openwop.event_log import DEFAULT_THRESHOLD
-from projector.openwop.mock_nodes import DefinitionError, MockWorkflow, read_workflows
+from projector.openwop.mock_nodes import MockWorkflow, read_workflows
 from projector.server.config.extensions import ExtensionSettings
 
 DIALECT: Final = "openwop"
@@ -44,10 +44,7 @@ class OpenWopSettings(ExtensionSettings):
 
     @model_validator(mode="after")
     def _check_workflows(self) -> OpenWopSettings:
-        try:
-            self.mock_workflows  # noqa: B018 - reads them
-        except DefinitionError as error:
-            raise ValueError(str(error)) from None
+        self.mock_workflows  # noqa: B018 - reads them; an invalid one is a `ValueError`
         return self
 
     @cached_property

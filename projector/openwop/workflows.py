@@ -9,6 +9,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 from typing import Any, Final, TypeAlias
 
@@ -21,12 +22,12 @@ from projector.core.canonical import Frame
 from projector.core.faults import FAULTS, Fault
 from projector.dialects.descriptor import DialectOptions
 from projector.openwop.event_log import VENDOR, Verbosity, agent_id, present
-from projector.openwop.mock_nodes import Emitter, MockWorkflow, WorkflowNode
+from projector.openwop.mock_nodes import Emitter, MockWorkflow
 from projector.openwop.requests import HostError, RunRequest
 from projector.openwop.run_log import Interrupt
-from projector.openwop.run_progress import ACTIVE_STATUSES
-from projector.openwop.runs import LOG_FULL, REJECTED, Answers, Decision, HostRun, RunEndedError, Work
+from projector.openwop.runs import LOG_FULL, REJECTED, Answers, HostRun, RunEndedError, Work
 from projector.openwop.settings import DIALECT
+from projector.openwop.writer import ACTIVE_STATUSES
 from projector.redaction.redactor import Redactor
 from projector.server.catalog import AgentBinding
 from projector.server.control.rate_limits import Admission
@@ -70,8 +71,8 @@ class AgentWorkflow:
     def __init__(self, binding: AgentBinding, site: Site) -> None:
         self.name = name = str(binding.name)
         self.verbosity: Verbosity = binding.redactor.policy.reasoning
-        self._binding = binding
-        self._site = site
+        self.binding = binding
+        self.site = site
         node = {"id": AGENT_NODE_ID, "typeId": AGENT_TYPE_ID, "name": name, "agent": {"agentId": agent_id(name)}}
         node |= {"position": {"x": 0, "y": 0}, "config": {}, "inputs": {}}
         trigger = {"id": "manual", "type": "manual", "enabled": True}
@@ -80,10 +81,10 @@ class AgentWorkflow:
 
     async def prepare(self, request: RunRequest, caller: str, scope: Scope, admission: Admission) -> Begin:
         """Validate `inputs`, which are those of `/api/v1/chat/stream` without the agent."""
-        ownership, targets = self._site.ownership, self._binding.targets.in_order()
+        ownership, targets = self.site.ownership, self.binding.targets.in_order()
         try:
             chat = requests.parse(requests.ChatRequest, request.inputs)
-            body_of: _BodyOf = cache(partial(agent_body, chat, self._binding))
+            body_of: _BodyOf = cache(partial(agent_body, chat, self.binding))
             body = body_of(targets[0])
         except Problem as invalid:
             raise HostError("validation_error", f"`inputs`: {invalid.detail}") from None
@@ -91,13 +92,13 @@ class AgentWorkflow:
             ownership.check_response(chat.previous_response_id, caller)
         if chat.conversation_id is not None:
             ownership.enter_conversation(chat.conversation_id, caller)
-        home = home_targets(body, targets, self._binding.targets.targets, ownership)
-        redactor = _reduced(self._binding.redactor, request.configurable.reasoning_verbosity)
+        home = home_targets(body, targets, self.binding.targets.targets, ownership)
+        redactor = _reduced(self.binding.redactor, request.configurable.reasoning_verbosity)
         await admission.take_stream(TokenMeter([self.name], request.inputs))
 
         def begin(run: HostRun) -> AgentWork:
-            work = AgentWork(run, self._binding, redactor, body_of, home, self._site, chat.conversation_id)
-            work.begin(scope, admission)
+            work = AgentWork(run, self, redactor, body_of, home, chat.conversation_id, admission)
+            begin_stream(scope, work.stats)
             return work
 
         return begin
@@ -112,15 +113,15 @@ class AgentWork(Work):
     def __init__(
         self,
         run: HostRun,
-        binding: AgentBinding,
+        workflow: AgentWorkflow,
         redactor: Redactor,
         body_of: _BodyOf,
         targets: Sequence[Any],
-        site: Site,
         conversation_id: str | None,
+        admission: Admission,
     ) -> None:
         self.redactor = redactor
-        body = body_of(targets[0])
+        binding, site, body = workflow.binding, workflow.site, body_of(targets[0])
         self.stats = stats = binding.stats(DIALECT, run.caller, body, conversation_id)
         stats.stream_id = run.run_id
         stats.on_response = lambda response_id, upstream: site.ownership.add_response(response_id, run.caller, upstream)
@@ -131,7 +132,7 @@ class AgentWork(Work):
         self._body_of, self._targets = body_of, targets
         self._is_complete = False
         """Whether the rest of the response is not needed."""
-        self._admission: Admission | None = None
+        self._admission, stats.meter = admission, admission.meter
         upstreams = binding.targets.upstreams
         self._pipeline = build_pipeline(
             provider=binding.provider.api,
@@ -155,11 +156,6 @@ class AgentWork(Work):
         self._enter()
         self._account.hold(len(codec.dumps(body)))
         self._open()
-
-    def begin(self, scope: Scope, admission: Admission) -> None:
-        """Begin to report the run as a stream; its tokens are counted, and settled at its end."""
-        self._admission, self.stats.meter = admission, admission.meter
-        begin_stream(scope, self.stats)
 
     @property
     def is_upstream_open(self) -> bool:
@@ -209,8 +205,7 @@ class AgentWork(Work):
         self._leave()
         self._pipeline.cancel()
         self.stats.dropped = self._pipeline.dropped
-        if self._admission is not None:
-            await self._admission.close(self.stats.code)
+        await self._admission.close(self.stats.code)
         await self._site.observer.report(self.stats)
 
     def _enter(self) -> None:
@@ -240,7 +235,7 @@ class AgentWork(Work):
         self._targets = (self._source.target,)  # it stores the response that answers belong to
         body = self._body_of(self._source.target)
         self._body_of = _always({name: body[name] for name in body if name != "input"})  # not needed while it waits
-        if self._admission is not None and self._run.is_suspended:
+        if self._run.is_suspended:
             await self._admission.settle()  # the run may wait for hours
 
     async def _write(self, lines: bytes) -> None:
@@ -255,18 +250,16 @@ class AgentWork(Work):
 
     def _approval_body(self, kept: Mapping[str, object], answers: Answers) -> Mapping[str, object]:
         """Return a request with the answers to approvals, which continues the response that asked for them."""
-        approvals = [approval_response(subject_id, answer) for subject_id, answer in answers.items()]
+        approvals = [
+            {"type": "mcp_approval_response", "approval_request_id": subject_id, "approve": answer.is_accepted}
+            | present(reason=answer.reason)
+            for subject_id, answer in answers.items()
+        ]
         return {**kept, "input": approvals, "previous_response_id": self._responses[next(iter(answers))]}
 
 
 def _always(body: Mapping[str, object]) -> _BodyOf:
     return lambda _: body
-
-
-def approval_response(subject_id: str, answer: Decision) -> dict[str, Any]:
-    """Return the input item of the provider that answers an approval request."""
-    item = {"type": "mcp_approval_response", "approval_request_id": subject_id, "approve": answer.is_accepted}
-    return item | present(reason=None if answer.is_accepted else answer.reason)
 
 
 # mock nodes
@@ -292,36 +285,31 @@ class MockNodesWorkflow:
 RunnableWorkflow: TypeAlias = AgentWorkflow | MockNodesWorkflow
 
 
+@dataclass
 class MockWork(Work):
     """Work that emits the events of mock nodes, and waits for an answer after each low-confidence decision."""
 
-    def __init__(self, workflow: MockWorkflow, redactor: Redactor, threshold: float) -> None:
-        self.redactor = redactor
-        self._workflow = workflow
-        self._threshold = threshold
+    workflow: MockWorkflow
+    redactor: Redactor
+    threshold: float
 
     async def run(self, run: HostRun) -> None:
         """Write all events; a rejected decision fails the run."""
         run.log.emit("run.started", {"workflowId": run.workflow_id})
-        for node, config in self._workflow.nodes:
+        for node in self.workflow.nodes:
             run.log.emit("node.started", {"nodeId": node.id, "typeId": node.type_id}, node_id=node.id)
             emitter = Emitter(node, self.redactor, self.redactor.policy.reasoning, run.log.emit)
-            agent = emitter.agent(config)
-            if config.decided is not None:
-                suspension = emitter.decision(config.decided, agent, run.run_id, self._threshold)
+            agent = emitter.agent()
+            if (decided := node.config.decided) is not None:
+                suspension = emitter.decision(decided, agent, run.run_id, self.threshold)
                 if suspension is not None:
-                    await self._wait(run, node, suspension)
+                    answers = await run.answers()
+                    if not all(answer.is_accepted for answer in answers.values()):
+                        raise RunEndedError(REJECTED)
+                    resumed = {"nodeId": node.id, "interruptId": run.log.state.interrupts[-1].interrupt_id}
+                    run.log.emit("node.resumed", resumed, node_id=node.id, causation_id=suspension)
             run.log.emit("node.completed", {"nodeId": node.id, "outputs": {}}, node_id=node.id)
         run.log.emit("run.completed", {})
-
-    @staticmethod
-    async def _wait(run: HostRun, node: WorkflowNode, event_id: str) -> None:
-        """Wait for the answer to a suspension."""
-        answers = await run.answers()
-        if not all(answer.is_accepted for answer in answers.values()):
-            raise RunEndedError(REJECTED)
-        resumed = {"nodeId": node.id, "interruptId": run.log.state.interrupts[-1].interrupt_id}
-        run.log.emit("node.resumed", resumed, node_id=node.id, causation_id=event_id)
 
     def end(self, run: HostRun, fault: Fault | None) -> None:
         """Write the terminal event of a stopped run, after the end of its open node."""

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from projector.contracts.kinds import TERMINAL_KINDS
-from projector.openwop.checker import check_log
 from projector.openwop.event_log import RUN_TERMINALS
 from tests.asgi.conftest import Answer, request_bytes
 from tests.asgi.faulty_provider import BROKEN, CANARY, FAULTS, WHOLE, FaultyProvider, Plan
 from tests.asgi.process import Process
 from tests.dialect_checks import violations_of
+from tests.openwop_reader import check_log
 from tests.property.soundness import EFFORT
 
 EXAMPLES: Final = Path(__file__).parents[2] / "examples_ndjson"

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from projector.openwop.checker import check_log
 from projector.openwop.event_log import RUN_TERMINALS
-from projector.openwop.events import parse_event
+from projector.openwop.events import EVENT_ADAPTER
+from tests.openwop_reader import check_log
 
 with warnings.catch_warnings(action="ignore"):
     from jsonschema import Draft202012Validator, FormatChecker
@@ -140,4 +140,4 @@ def hold(check: Check, event: dict[str, Any]) -> None:
     check("run-event.schema.json", event)
     kind = event["type"]
     check(f"run-event-payloads.schema.json#/$defs/_typeIndex/properties/{kind}", event["payload"])
-    parse_event(event)
+    EVENT_ADAPTER.validate_python(event)

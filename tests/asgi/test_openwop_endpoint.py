@@ -11,7 +11,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Route
 
-from projector.openwop.host import Endpoint, HostRequest
+from projector.openwop.host import Endpoint, HostRequest, IdempotencyKeys
 from projector.openwop.run_log import PIECE_BYTES, RunLog, document, poll, stream
 from projector.server.app import create_app
 from projector.server.config.settings import Settings
@@ -71,11 +71,11 @@ async def test_an_internal_error_shows_no_details(site: Site) -> None:
 
 
 async def test_a_client_that_disconnects_while_sending_gets_no_response(site: Site) -> None:
-    async def read(request: HostRequest) -> Any:
-        return await request.document()
+    async def answer(*_: object) -> Any:
+        raise AssertionError
 
     said: list[Any] = []
-    await Endpoint(site, {"GET": read})(SCOPE, leave, sink(said))
+    await Endpoint(site, {"GET": IdempotencyKeys(site).around(answer)})(SCOPE, leave, sink(said))
     assert said == []
 
 

@@ -34,7 +34,7 @@ ROWS: Final = [
         "project --dialect openwop",
         PROJECT,
         '["--dialect", "openwop"]',
-        {"content", "event_log", "log_state", "run_progress", "writer"},
+        {"content", "event_log", "log_state", "writer"},
     ),
     ("a server without the table", SERVE, "{}", set[str]()),
     (

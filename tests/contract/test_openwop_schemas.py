@@ -12,10 +12,10 @@ import pytest
 from jsonschema_rs import Draft202012Validator, Registry
 
 from projector.openwop import event_log
-from projector.openwop.checker import check_log
-from projector.openwop.event_log import EventLog, interrupt_key
-from projector.openwop.events import EVENT_TYPES, parse_event
+from projector.openwop.event_log import EventLog
+from projector.openwop.events import EVENT_ADAPTER, EVENT_TYPES
 from projector.openwop.mock_nodes import MockAgentConfig
+from tests.openwop_reader import check_log
 
 EXAMPLES: Final = Path(__file__).parents[2] / "examples_ndjson" / "openwop"
 GOLDENS: Final = sorted(EXAMPLES.glob("*.ndjson"))
@@ -75,25 +75,18 @@ def test_events_without_a_golden_are_valid(schemas: Schemas) -> None:
     """Events that hosts emit beside the dialect."""
     log = EventLog("run_1")
     place = {"nodeId": "n", "interruptId": "int_1"}
-    key = interrupt_key("run_1", "n", 0)
+    decided = {"agentId": "abc", "decision": {"next": "done"}}
+    known: dict[str, Any] = {"agentId": "abc", "threshold": 0.7, "observed": 0.5}
+    suspended = event_log.suspension("low-confidence", "n", "int_1", "k", **known, data=known | decided)
     said = [
-        log.event("agent.decided", event_log.decided("abc", {"next": "done"}, 0.5), timestamp=AT, node_id="n"),
-        log.event(
-            "node.suspended",
-            event_log.low_confidence(
-                "n", "int_1", key, {"agentId": "abc", "threshold": 0.7, "observed": 0.5}, {"next": "done"}
-            ),
-            timestamp=AT,
-            node_id="n",
-        ),
+        log.event("agent.decided", decided | {"confidence": 0.5}, timestamp=AT, node_id="n"),
+        log.event("node.suspended", suspended, timestamp=AT, node_id="n"),
         log.event("interrupt.resolved", {**place, "kind": "low-confidence"}, timestamp=AT, node_id="n"),
         log.event("node.resumed", place, timestamp=AT, node_id="n"),
     ]
     for event in said:
-        parse_event(event)
+        EVENT_ADAPTER.validate_python(event)
         assert [*schemas.event_errors(event)] == []
-    data = {"agentId": "abc", "threshold": 0.7, "observed": 0.5, "decision": {"next": "done"}}
-    assert said[1]["payload"]["data"] == data
     interrupt = event_log.interrupt_request(said[1]["payload"])
     assert schemas.errors("suspend-request.schema.json", interrupt) == []
 

@@ -9,9 +9,8 @@ from typing import Any, Final
 
 import pytest
 
-from projector.openwop.checker import check_log
 from tests.corpus.test_response_object_corpus import STREAMS, play
-from tests.openwop_reader import content_of
+from tests.openwop_reader import check_log, content_of
 
 Event = dict[str, Any]
 

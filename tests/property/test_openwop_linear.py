@@ -9,9 +9,9 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import pytest
 
 from projector.core.pipeline import build_pipeline
-from projector.openwop.checker import check_log
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
+from tests.openwop_reader import check_log
 from tests.property.cost import assert_linear
 from tests.property.test_linear import added, done, event, text
 

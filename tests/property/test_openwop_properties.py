@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from projector.core.context import BranchContext, StreamContext
 from projector.core.faults import FAULTS
 from projector.core.pipeline import Pipeline, build_pipeline
-from projector.openwop.checker import RULES, check_log
+from projector.openwop.checker import RULES
 from projector.openwop.event_log import RUN_TERMINALS
 from projector.recording.replay import Case, CaseSettings
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
-from tests.openwop_reader import content_of
+from tests.openwop_reader import check_log, content_of
 from tests.property.canaries import everywhere, leaks, secret_of
 from tests.property.mutations import CASES, MUTATIONS, Lines, lines_of, spoiled, weave
 from tests.property.soundness import CALLS, OURS, examples, interrupted

@@ -12,8 +12,8 @@ from projector import FAULTS, Pipeline, Policy, StreamContext, UsageError, build
 from projector.contracts.stream_rules import check_stream
 from projector.core.context import BranchContext
 from projector.core.intake import PipelineBranch
-from projector.openwop.checker import check_log
 from projector.redaction.redactor import Redactor
+from tests.openwop_reader import check_log
 
 Event = dict[str, Any]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from projector.openwop.mock_nodes import DefinitionError, read_workflows, register
+from projector.openwop.mock_nodes import read_workflows, register
 from projector.openwop.settings import FIXTURES as FIXTURES_DIR
 
 FIXTURES = {name: one.document for name, one in read_workflows(FIXTURES_DIR).items()}
@@ -41,7 +41,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("a call without an end", workflow({"mockToolCalls": [{"toolId": "t"}]}), "mockToolCalls[0]`: expected `result`"),
     ("a decision without a decision", workflow({"mockDecision": {"confidence": 1}}), "mockDecision.decision"),
     ("a handoff to nobody", workflow({"mockHandoff": {}}), "mockHandoff.toAgentId"),
-    ("an unknown type", workflow(type_id="core.identity"), "`nodes[0].typeId`: expected one of"),
+    ("an unknown type", workflow(type_id="core.identity"), "`nodes[0]` has an unsupported"),
     ("an id that is none", workflow(id="Conformance"), "`id` must match"),
     ("no node", workflow(nodes=[]), "`nodes` must not be empty"),
     ("a variable", workflow(variables=[{"name": "x", "type": "string"}]), "`variables` must be empty"),
@@ -64,7 +64,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
 @pytest.mark.parametrize(("name", "document", "message"), REFUSED, ids=[row[0] for row in REFUSED])
 def test_invalid_definitions_are_rejected(name: str, document: dict[str, Any], message: str) -> None:
     del name
-    with pytest.raises(DefinitionError) as refused:
+    with pytest.raises(ValueError, match="`") as refused:
         register(document)
     assert message in str(refused.value)
     assert "stray:" in message or "'stray'" not in str(refused.value)

@@ -9,8 +9,15 @@ import pytest
 
 from projector.openwop import mock_nodes
 from projector.openwop.event_log import EventLog
-from projector.openwop.events import parse_event
-from projector.openwop.mock_nodes import Emitter, MockAgentConfig, NodeConfig, SupervisorConfig, WorkflowNode
+from projector.openwop.events import EVENT_ADAPTER
+from projector.openwop.mock_nodes import (
+    Emitter,
+    MockAgentConfig,
+    MockAgentNode,
+    SupervisorConfig,
+    SupervisorNode,
+    WorkflowNode,
+)
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
 
@@ -22,7 +29,7 @@ Event = dict[str, Any]
 
 
 def emitted(
-    config: NodeConfig,
+    config: MockAgentConfig | SupervisorConfig,
     pinned: str | None = "the.agent",
     *,
     redactor: Redactor = PLAIN,
@@ -34,13 +41,16 @@ def emitted(
 
     def emit(name: str, payload: Mapping[str, Any], **members: Any) -> str:
         said.append(log.event(name, payload, timestamp="2025-12-15T12:00:00.000Z", **members))
-        parse_event(said[-1])
+        EVENT_ADAPTER.validate_python(said[-1])
         return str(said[-1]["eventId"])
 
-    members = {} if pinned is None else {"agent": {"agentId": pinned}}
-    node = WorkflowNode.model_validate({"id": "n", "typeId": mock_nodes.MOCK_AGENT, **members})
+    members = {"id": "n", "config": config} | ({} if pinned is None else {"agent": {"agentId": pinned}})
+    if isinstance(config, MockAgentConfig):
+        node: WorkflowNode = MockAgentNode.model_validate({"typeId": "core.conformance.mock-agent", **members})
+    else:
+        node = SupervisorNode.model_validate({"typeId": "core.orchestrator.supervisor", **members})
     emitter = Emitter(node, redactor, verbosity, emit)
-    agent = emitter.agent(config)
+    agent = emitter.agent()
     if config.decided is not None:
         emitter.decision(config.decided, agent, "run_1", threshold)
     return said

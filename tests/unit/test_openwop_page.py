@@ -10,8 +10,8 @@ import pytest
 from projector import cli
 from projector.openwop.content import BLOCK_MAX_CHARS, WAITING_MAX_CHARS
 from projector.openwop.event_log import SUMMARY_MAX_TOKENS
-from projector.openwop.log_state import NODE_ID
 from projector.openwop.workflows import AGENT_NODE_ID
+from projector.openwop.writer import NODE_ID
 
 ROOT: Final = Path(__file__).parents[2]
 EVENTS: Final = (ROOT / "contracts" / "openwop" / "README.md").read_text(encoding="utf-8")

@@ -10,8 +10,9 @@ from typing import Any, Final, TypeAlias
 import pytest
 
 from projector.openwop import event_log
-from projector.openwop.checker import RULES, LogChecker, check_log
+from projector.openwop.checker import RULES, LogChecker
 from projector.openwop.event_log import EventLog
+from tests.openwop_reader import check_log
 from tests.unit.stream_edits import Edit, Event, drop, move, put, repeat
 
 EXAMPLES: Final = Path(__file__).parents[2] / "examples_ndjson" / "openwop"
@@ -35,7 +36,7 @@ STREAM: Final[Rows] = (
         event_log.tool_call("one", "t", "c", {"outcome": 1}),
         {"node_id": "n", "causation_id": "r:5"},
     ),
-    ("agent.handoff", event_log.handoff("one", "two"), {}),
+    ("agent.handoff", {"fromAgentId": "one", "toAgentId": "two"}, {}),
     ("output.chunk", {"nodeId": "n", "runId": "r", "chunk": "x", "isLast": False}, {"node_id": "n"}),
     ("output.chunk", {"nodeId": "n", "runId": "r", "chunk": "", "isLast": True}, {"node_id": "n"}),
     ("node.completed", {"nodeId": "n"}, {"node_id": "n"}),
@@ -86,13 +87,12 @@ def insert(to: int, event_type: str, payload: dict[str, Any], **members: object)
 
 
 def decided(to: int, confidence: float) -> Edit:
-    return insert(to, "agent.decided", event_log.decided("one", "d", confidence), nodeId="n")
+    return insert(to, "agent.decided", {"agentId": "one", "decision": "d", "confidence": confidence}, nodeId="n")
 
 
 def unsure(to: int, observed: float) -> Edit:
-    payload = event_log.low_confidence(
-        "n", "int_1", "k", {"agentId": "one", "threshold": 0.7, "observed": observed}, "d"
-    )
+    known = {"agentId": "one", "threshold": 0.7, "observed": observed}
+    payload = event_log.suspension("low-confidence", "n", "int_1", "k", **known)
     return insert(to, "node.suspended", payload, nodeId="n")
 
 

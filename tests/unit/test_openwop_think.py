@@ -9,8 +9,8 @@ import pytest
 
 from projector.core.context import StreamContext
 from projector.core.pipeline import build_pipeline
-from projector.openwop.checker import check_log
 from projector.redaction.policy import Policy
+from tests.openwop_reader import check_log
 
 Event = dict[str, Any]
 
