@@ -21,7 +21,7 @@ from projector.redaction.scanners import BEFORE_CHARS, Scanner, scanners_of
 from projector.redaction.search import Search
 from projector.redaction.spellings import MAY_BE_SPELLED, SPELLED, SPELLED_IN_SECRETS, Decoder, Step, unfinished_from
 from projector.redaction.steps import twin_of
-from projector.redaction.value_ends import Continued, Cursor, End, is_reported
+from projector.redaction.value_ends import Continued, Cursor, End, is_reported, rest_of
 
 PIECE_CHARS: Final = 4_096
 """Maximum length of a piece. It bounds the time to search the rest of a piece again after a find."""
@@ -109,7 +109,7 @@ class Queue:
         if count == length:
             del self.steps[0]
         else:
-            self.steps[0] = (length - count, mark if mark is None or type(mark) is Continued else type(mark)())
+            self.steps[0] = (length - count, mark if mark is None else rest_of(mark))
 
     def fork(self) -> Queue:
         """Return a queue in the same state."""
@@ -157,7 +157,7 @@ def _strictest(marks: list[str]) -> str:
     strict = [mark for mark in marks if not is_reported(mark)] or marks
     if any(type(mark) is Continued for mark in strict):
         return Continued.of(mark for mark in strict if mark or type(mark) is Continued)
-    return strict[0] if all(strict) else type(strict[0])()
+    return strict[0] if all(strict) else rest_of(strict[0])
 
 
 class Reading:
@@ -191,8 +191,8 @@ class Reading:
         steps: list[Step] = []
         if decoder.pending and self.scanner.spelled is SPELLED_IN_SECRETS:
             before = self.scanner.fork().end()
-            if before and before[-1][1] is not None:
-                return [*decoder.as_written(before), (decoder.unread, "")]
+            if before and (mark := before[-1][1]) is not None:
+                return [*decoder.as_written(before), (decoder.unread, rest_of(mark))]
         if decoder.pending:
             steps = self.scanner.feed(decoder.finish())
         steps += self.scanner.end()
