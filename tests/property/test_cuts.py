@@ -463,6 +463,10 @@ FOUND: Final = {
         "texts",
         Case("report", "parts closed at once", ((r"\u007b\u0070\u0062\u006b\u0064\u0066\u0032\u007d0300",), ("8\\",))),
     ),
+    "a value that another message makes one of another class": (
+        "texts",
+        Case("mixed 0", "messages", (("DE89 04 0532013",), (";",))),
+    ),
 }
 """Differences that were found: a check and its case."""
 
