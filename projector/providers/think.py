@@ -137,10 +137,21 @@ class ThinkSplitter:
         self.has_shown = self.has_shown or any(kind == "text" and not said.isspace() for kind, said in operations)
         return operations
 
+    def release(self) -> list[Operation]:
+        """Return what was held back, because another text follows: it becomes no tag."""
+        held, self._held = self._held, ""
+        if not held:
+            return []
+        self.before = held
+        if self._is_inside:
+            return [Operation("reasoning", held)]
+        self.has_shown = True
+        self.is_plain = self.is_plain or not self._is_anywhere
+        return [Operation("text", held)]
+
     def close(self) -> list[Operation]:
         """Return what was held back. A block that is still open ends with the message."""
-        held, self._held = self._held, ""
-        operations = [Operation("reasoning" if self._is_inside else "text", held)] if held else []
+        operations = self.release()
         if self._is_inside:
             self._is_inside = False
             operations.append(CLOSE)

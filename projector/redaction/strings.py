@@ -242,12 +242,11 @@ class Strings:
         """Read a complete string if quick searches show that it is shown as it is; False if nothing was read."""
         if self._key or self._piece or text[:1] in MAY_BE_JSON:
             return False
-        entry = EntryFilter(
-            TextFilter(self._search), [*map(TextFilter.fork, self._pieces)], [*map(TextFilter.fork, self._lines)]
-        )
-        if any(each.quick(text) < 0 for each in entry.readings) or any(mark is not None for _, mark in entry.end()):
+        alone = TextFilter(self._search)
+        pieces, lines = [*map(TextFilter.fork, self._pieces)], [*map(TextFilter.fork, self._lines)]
+        if not all(each.quick(text) >= 0 and each.is_shown for each in (alone, *pieces, *lines)):
             return False
-        self.leave(entry, text)
+        self._follow(alone, pieces, lines, text)
         return True
 
     def filter(self) -> EntryFilter:
@@ -264,13 +263,17 @@ class Strings:
 
     def leave(self, string: EntryFilter, text: str) -> None:
         """Keep what a string leaves to the next one."""
-        self._pieces = self._following(string.alone, string.pieces, "", text)
-        self._lines = self._following(string.alone, string.lines, "\n", text)
+        self._follow(string.alone, string.pieces, string.lines, text)
         run = next((end.run for end in string.ended_in if end.run is not None and not end.is_certain), None)
         if run is not None:
             self._piece = Piece(run, is_certain=string.is_piece)
         elif self._piece is not None and not self._piece.may_be(text):
             self._piece = None
+
+    def _follow(self, alone: TextFilter | None, pieces: list[TextFilter], lines: list[TextFilter], text: str) -> None:
+        """Keep what the filters of a string, before they are ended, leave to the next one."""
+        self._pieces = self._following(alone, pieces, "", text)
+        self._lines = self._following(alone, lines, "\n", text)
         self._key = text if announces(text, self._search.keys) else ""
 
     def _following(

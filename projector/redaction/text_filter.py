@@ -21,7 +21,7 @@ from projector.redaction.scanners import BEFORE_CHARS, Scanner, scanners_of
 from projector.redaction.search import Search
 from projector.redaction.spellings import MAY_BE_SPELLED, SPELLED, SPELLED_IN_SECRETS, Decoder, Step, unfinished_from
 from projector.redaction.steps import twin_of
-from projector.redaction.value_ends import Continued, Cursor, End, is_reported
+from projector.redaction.value_ends import Continued, Cursor, End, is_reported, rest_of
 
 PIECE_CHARS: Final = 4_096
 """Maximum length of a piece. It bounds the time to search the rest of a piece again after a find."""
@@ -109,7 +109,7 @@ class Queue:
         if count == length:
             del self.steps[0]
         else:
-            self.steps[0] = (length - count, mark if mark is None or type(mark) is Continued else type(mark)())
+            self.steps[0] = (length - count, mark if mark is None else rest_of(mark))
 
     def fork(self) -> Queue:
         """Return a queue in the same state."""
@@ -157,7 +157,7 @@ def _strictest(marks: list[str]) -> str:
     strict = [mark for mark in marks if not is_reported(mark)] or marks
     if any(type(mark) is Continued for mark in strict):
         return Continued.of(mark for mark in strict if mark or type(mark) is Continued)
-    return strict[0] if all(strict) else type(strict[0])()
+    return strict[0] if all(strict) else rest_of(strict[0])
 
 
 class Reading:
@@ -191,8 +191,8 @@ class Reading:
         steps: list[Step] = []
         if decoder.pending and self.scanner.spelled is SPELLED_IN_SECRETS:
             before = self.scanner.fork().end()
-            if before and before[-1][1] is not None:
-                return [*decoder.as_written(before), (decoder.unread, "")]
+            if before and (mark := before[-1][1]) is not None:
+                return [*decoder.as_written(before), (decoder.unread, rest_of(mark))]
         if decoder.pending:
             steps = self.scanner.feed(decoder.finish())
         steps += self.scanner.end()
@@ -342,6 +342,7 @@ class TextFilter:
         "_before",
         "_begun",
         "_decide",
+        "_ended",
         "_going_on",
         "_is_muted",
         "_readings",
@@ -362,9 +363,10 @@ class TextFilter:
         """Characters that may begin a value, as long as no reading is needed."""
         self._readings: Readings | None = None
         self._uncovered = 0  # characters of the readings that no step covers
-        self._shown = 0  # of these, those that were shown or withheld with an earlier text
+        self._shown = 0  # undecided characters that were shown or withheld with an earlier text
         self._begun: str | None = None  # mark of a value that began in the earlier text, until its next character
         self._going_on: list[str] = []  # marks of values that were read when the earlier text ended
+        self._ended: frozenset[str | None] = frozenset()  # the marks that the earlier text had at its end
         self._is_muted = False  # whether a value that began in the earlier text has its mark there
         self.late: str | None = None
         """The mark of a value that is whole in the earlier text, where it was none as long as no text followed."""
@@ -381,8 +383,8 @@ class TextFilter:
 
     @property
     def is_quick(self) -> bool:
-        """Whether no reading is needed."""
-        return self._readings is None
+        """Whether no reading is needed, and all that is held is of this text."""
+        return self._readings is None and not self._shown
 
     @property
     def ended_in(self) -> list[End]:
@@ -394,6 +396,14 @@ class TextFilter:
         """The texts on which the reading of what follows depends; None if more than these decide."""
         is_simple = self._readings is None and not self._shown and self._begun is None
         return (self._before[-self._search.context :], self.held) if is_simple else None
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether everything is shown if the text ends here; False if only `end` can tell."""
+        if self._readings is not None or not self.held:
+            return not self.is_open
+        whole = self._before + self.held
+        return self._search.shown(whole, len(self._before), is_whole=True) == len(whole)
 
     def reaches_back(self, count: int) -> bool:
         """Return whether what is undecided, or a value that is read, began before the last characters."""
@@ -419,8 +429,10 @@ class TextFilter:
             end = self._decide_word(words, new, whole) if count is None else start + count
         else:
             end = self._decide(whole, start)
+        start += self._shown
         if end < start:
             return None
+        self._shown = 0
         if end == len(whole):
             self.held = ""
             self._before = whole if end <= BEFORE_CHARS else whole[-_LEAST_CHARS:]
@@ -479,16 +491,14 @@ class TextFilter:
 
     def end(self) -> list[Step]:
         """Return the steps over the held characters at the end of the text."""
-        if self._readings is None:
-            held, self.held = self.held, ""
-            if not held:
-                return []
-            whole = self._before + held
-            if self._search.shown(whole, len(self._before), is_whole=True) == len(whole):
-                return [(len(held), None)]
-            steps = self._begin().feed(held) + self._begin().end()
-        else:
+        steps: list[Step]
+        if self._readings is not None:
             steps = self._readings.end()
+        elif not self.held:
+            return []
+        else:
+            is_shown, held, self.held = self.is_shown, self.held, ""
+            steps = [(len(held), None)] if is_shown else self._begin().feed(held) + self._begin().end()
         return self._not_shown(steps) if self._follows else steps
 
     def goes_on(self, rest: str, /) -> bool:
@@ -513,11 +523,12 @@ class TextFilter:
         or if that is a string of its own.
         """
         twin = self.fork()
-        twin._begun, twin._going_on, twin._is_muted, twin.late = None, [], False, None
+        twin._begun, twin._going_on, twin._is_muted, twin._ended, twin.late = None, [], False, frozenset(), None
         if not is_string:
-            ended = self.fork().end() if self.is_open else []
+            ended = [] if self.is_shown else self.fork().end()
             last = next((mark for count, mark in reversed(ended) if count), None)
             twin._is_muted = last is not None or bool(self.ends)
+            twin._ended = frozenset(mark for _, mark in ended)
             twin._going_on = [] if self._readings is None else self._readings.named
         if separator:
             twin.feed(separator)
@@ -543,10 +554,7 @@ class TextFilter:
 
     def _pass(self) -> None:
         """Count what is held as passed on."""
-        if self.held:
-            held, self.held = self.held, ""
-            self._uncovered = len(held) - sum(count for count, _ in self._begin().feed(held))
-        self._shown = self._uncovered
+        self._shown = len(self.held) if self._readings is None else self._uncovered
 
     @property
     def _follows(self) -> bool:
@@ -562,7 +570,7 @@ class TextFilter:
             if passed and mark != "":
                 self._begun, self._going_on = mark, []
             if count == passed:
-                self.late = self.late if self._is_muted else mark or self.late
+                self.late = mark if mark and mark not in self._ended else self.late
                 continue
             begun, self._begun = self._begun, None
             going_on, self._going_on = self._going_on, []

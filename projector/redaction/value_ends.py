@@ -472,6 +472,11 @@ def is_reported(mark: str) -> bool:
     return isinstance(mark, Reported) or (type(mark) is Continued and all(map(is_reported, mark.begun)))
 
 
+def rest_of(mark: str) -> str:
+    """Return the mark of the further characters of a value: nothing stands for them, and they are of its kind."""
+    return mark if type(mark) is Continued else type(mark)()
+
+
 class Found(NamedTuple):
     """A value, or text that may become one if more text follows.
 

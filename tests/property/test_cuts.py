@@ -43,12 +43,6 @@ from tests.rule_samples import CLASSES
 COMPARISONS: Final = 2_000 * EFFORT if EFFORT > 1 else 8_000
 """Comparisons of `make test-all`, which are the same in every run, or of `make fuzz`."""
 _GROUPS: Final = 16
-OPEN: Final = {
-    66: "not as the redactor | pipeline | ('block', 'openai_responses parts public_sse_v1', (('74081',), ",
-    234: "more withheld | texts | ('report+values', 'parts closed at once', ",
-}
-"""Seed -> the beginning of a difference that is known and not mended yet: a zone that machines read, over three parts,
-blocks a part later; a backslash more is withheld where an escape is cut off at the end of a text."""
 _MOST_FAILURES: Final = int(os.environ.get("PROJECTOR_TESTS_FAILURES", "5"))
 _FEW: Final = 24
 
@@ -460,6 +454,28 @@ def run(seed: int) -> tuple[int, list[str]]:
     return count, [*found.values()]
 
 
+FOUND: Final = {
+    "a `<` held as a tag until the next part": (
+        "pipeline",
+        Case("block", "openai_responses parts public_sse_v1", (("74081",), ("22F1204159UTO<<<",), ("<<<<<<<<6",))),
+    ),
+    "an unfinished spelling at the end of a reported value": (
+        "texts",
+        Case("report", "parts closed at once", ((r"\u007b\u0070\u0062\u006b\u0064\u0066\u0032\u007d0300",), ("8\\",))),
+    ),
+    "a value that another message makes one of another class": (
+        "texts",
+        Case("mixed 0", "messages", (("DE89 04 0532013",), (";",))),
+    ),
+}
+"""Differences that were found: a check and its case."""
+
+
+@pytest.mark.parametrize(("check", "case"), FOUND.values(), ids=FOUND)
+def test_found_differences_stay_mended(check: str, case: Case) -> None:
+    assert _CHECKS[check](case) is None
+
+
 @pytest.mark.parametrize("group", range(_GROUPS))
 def test_cuts_change_nothing(group: int) -> None:
     first = 0 if EFFORT == 1 else int.from_bytes(os.urandom(4))
@@ -467,6 +483,6 @@ def test_cuts_change_nothing(group: int) -> None:
     while count < COMPARISONS // _GROUPS and len(found) < _MOST_FAILURES:
         compared, failures = run(seed)
         count += compared
-        found += [one for one in failures if seed not in OPEN or not one.startswith(OPEN[seed])]
+        found += failures
         seed += _GROUPS
     assert found == [], "\n".join([f"{count} comparisons", *found])

@@ -162,6 +162,13 @@ def test_an_item_that_is_done_without_content_keeps_what_was_held(text: str, con
     assert answer(run([added(), delta(text), done, end])) == text
 
 
+@pytest.mark.parametrize(
+    ("held", "said"), {"<": "<b", "a <th": "a <thb", "<think>a</thi": "b", "<think>a</think>b<": "b<b"}.items()
+)
+def test_the_next_part_follows_what_was_held(held: str, said: str) -> None:
+    assert answer(run([added(), delta(held), {**delta("b"), "content_index": 1}])) == said
+
+
 def test_another_message_at_the_same_place() -> None:
     first = [added(), delta("a"), *ends("a")[:2]]
     second = [{**event, "item_id": "n"} for event in (delta("<think>Hm</think>"), delta("b"))]

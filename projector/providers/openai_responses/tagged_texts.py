@@ -52,6 +52,12 @@ class _Text:
         return self.splitter.is_outside and not self.removed
 
     @property
+    def delta(self) -> dict[str, object]:
+        """The event of a delta without its text."""
+        place = {name: value for name, value in zip(PLACE, self.place, strict=True) if value is not None}
+        return {"type": DELTA, **place}
+
+    @property
     def removed(self) -> int:
         """Characters before the end that are no part of the answer."""
         return self.received - self.shown
@@ -114,10 +120,12 @@ class TaggedTexts:
         if type(delta) is not str:
             return [event]
         text = self._texts.get(_place(event))
+        released: list[CanonicalEvent] = []
         if text is None:
             if len(self._texts) >= TEXTS_MAX:
                 self._dropped["(too many texts)"] += 1
                 return []
+            released = self._release(_place(event)[0])
             text = self._begin(event)
         splitter = text.splitter
         if not text.received and not self.stops and splitter.skips(delta):
@@ -127,9 +135,10 @@ class TaggedTexts:
             index, at = event.get("output_index"), event.get("content_index")
             if type(index) is int and type(at) is int:
                 self._plain_index, self._plain_at = index, at
-            return [event]
+            return [*released, event]
         text.received += len(delta)
-        return self._said(text, splitter.push(delta) if not splitter.is_plain else [Operation("text", delta)], event)
+        operations = [Operation("text", delta)] if splitter.is_plain else splitter.push(delta)
+        return released + self._said(text, operations, event)
 
     def on_added(self, event: dict[str, Any]) -> list[CanonicalEvent]:
         """Forget the text of an item that has ended: another one has its place or ID."""
@@ -227,12 +236,13 @@ class TaggedTexts:
             self._texts.setdefault(by_id, text)
         return text
 
+    def _release(self, item: int | str | None) -> list[CanonicalEvent]:
+        """Return what the parts of a message hold, as the next part follows them: clients join the texts."""
+        held = (text for text in self._open if text.place[0] == item or text.place[1] == item)
+        return [said for text in held for said in self._said(text, text.splitter.release(), text.delta)]
+
     def _end(self, text: _Text) -> list[CanonicalEvent]:
-        if text.splitter.is_plain:  # it holds nothing
-            text.is_over = True
-            return []
-        place = {name: value for name, value in zip(PLACE, text.place, strict=True) if value is not None}
-        said = self._said(text, text.splitter.close(), {"type": DELTA, **place})
+        said = self._said(text, text.splitter.close(), text.delta)
         text.splitter.is_plain = text.is_over = True
         return said
 
