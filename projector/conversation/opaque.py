@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple, TypeAlias, TypeGuard, TypeVar
 
-from projector.conversation.entries import ASSISTANT, USER, Entry, Message, Opaque, Reasoning, ToolCall
+from projector.conversation.entries import ASSISTANT, USER, Entry, Message, Opaque, Reasoning, ToolCall, ToolOutput
 
 _Item = TypeVar("_Item")
 
@@ -90,6 +90,44 @@ def carried_in(entries: Sequence[Entry], param: str) -> list[Carried]:
         return [(param, sealed)] if is_sealed(sealed) else []
 
     return carried_of(entries, lambda entry: isinstance(entry, Message) and entry.role == USER, sealed_in)
+
+
+def waiting_turn(entries: Sequence[Entry]) -> Sequence[Entry]:
+    """Return the end of a conversation that the model goes on with: after the message that begins the turn.
+
+    What the user adds to the outputs of calls belongs to their turn.
+    """
+    start = 0
+    has_outputs = False
+    for at, entry in enumerate(entries):
+        if isinstance(entry, Message) and entry.role == USER:
+            start = start if has_outputs else at + 1
+        else:
+            has_outputs = isinstance(entry, ToolOutput)
+    return entries[start:]
+
+
+def has_state(entries: Iterable[Entry], kept: KeptCalls, place: Place) -> bool:
+    """Return whether anything in a conversation has a value of this place."""
+    return any(call.place == place for entry in entries if (call := kept.get(_key(entry))) is not None)
+
+
+def lacks_state(entries: Iterable[Entry], kept: KeptCalls, place: Place) -> bool:
+    """Return whether calls are answered of which nothing is known at this place, nor of the reasoning before them."""
+    has_calls = has_value = False
+    for entry in entries:
+        if isinstance(entry, ToolCall | Reasoning):
+            has_calls = has_calls or isinstance(entry, ToolCall)
+            has_value = has_value or has_state([entry], kept, place)
+        elif not isinstance(entry, Message) or entry.role == USER:
+            if has_calls and not has_value:
+                return True
+            has_calls = has_value = False
+    return False
+
+
+def _key(entry: Entry) -> str:
+    return entry.id if isinstance(entry, ToolCall) else (isinstance(entry, Reasoning) and entry.encrypted) or ""
 
 
 class OpaqueCollector:

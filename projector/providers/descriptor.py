@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
 
 from projector._registry import lazy
 
@@ -154,6 +154,8 @@ class Provider:
         errors: returns the members of an error response, from its JSON, which is an object or a list.
         passthrough: the route of the provider's own API, if the server offers it.
         counting: the route beside it that counts tokens, if the API has one.
+        wants_state: for which calls the provider may refuse a request without what it sent with them: those of the
+            `turn` that waits for their outputs, or `always`.
         profile: `"module:Class"` of the pydantic model of what differs between upstreams; None: they are all alike.
         message_fields: SSE fields outside the standard that carry a message (`projector.core.sse`, 5).
         has_bare_json: whether JSON may be outside the fields of the event stream: a JSON array in its place, or errors
@@ -177,6 +179,7 @@ class Provider:
     errors: Callable[[object], ReportedError] = _SHARED_ERRORS
     passthrough: PassthroughRoute | None = None
     counting: TokenCounting | None = None
+    wants_state: Literal["turn", "always"] = "turn"
     profile: str | None = None
     message_fields: tuple[str, ...] = ()
     has_bare_json: bool = False

@@ -112,8 +112,12 @@ class AgentBinding:
         stats: StreamStats,
         account: Account,
         targets: Sequence[Target] | None = None,
+        is_lost: Callable[[Target], bool] | None = None,
     ) -> ProviderSource:
-        """Return the source of one response, of one of the targets; by default, of all that the agent has."""
+        """Return the source of one response, of one of the targets; by default, of all that the agent has.
+
+        `is_lost` returns whether a target does not get back what it may have sent with earlier calls.
+        """
         used = self.targets.targets[0]  # the pipeline begins with its stage
 
         def on_target(target: Target) -> None:
@@ -123,7 +127,7 @@ class AgentBinding:
                 used = target
                 pipeline.use_stage(target.make_stage)
 
-        attempts = Attempts(targets or self.targets.in_order(), body_of, stats)
+        attempts = Attempts(targets or self.targets.in_order(), body_of, stats, is_lost)
         return ProviderSource(pipeline, UpstreamReader(attempts, stats, account, on_target))
 
     def pipeline(

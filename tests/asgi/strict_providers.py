@@ -210,7 +210,8 @@ def read_chat(state: Callable[[int, int], tuple[Body, Body]]) -> Callable[[Body]
             for index, call in enumerate(calls):
                 need(json.loads(call["function"]["arguments"]) == arguments_of(call["id"]), "other arguments")
                 own = {name: one for name, one in call.items() if name not in {"id", "type", "function"}}
-                need(own == state(answer_of(call["id"]), index)[1], f"call {call['id']} with {own}")
+                wanted = state(answer_of(call["id"]), index)[1]
+                need(own == wanted, f"{call['id']}: no valid thought_signature in {own}")
                 waiting.append(call["id"])
                 events.append(("call", call["id"], call["function"]["name"]))
         need(not waiting, "a call without its output")

@@ -8,12 +8,24 @@ from __future__ import annotations
 import base64
 import json
 import re
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pytest
 
-from tests.asgi.faithful_clients import CLIENTS, AgUi, AiSdk, ChatCompletions, ChatStream, Client, events_of
+from projector.server.upstream.failover import LOST as LOST_STATE
+from tests.asgi.conftest import Peer
+from tests.asgi.faithful_clients import (
+    CLIENTS,
+    AgUi,
+    AiSdk,
+    ChatCompletions,
+    ChatStream,
+    Client,
+    Messages,
+    events_of,
+)
 from tests.asgi.strict_providers import (
     ANSWERS,
     CREDENTIAL,
@@ -148,19 +160,125 @@ async def test_a_conversation_stays_at_the_target_that_its_state_is_from(
     if mode is SEALED and cells()[client.title][[*PROVIDERS].index(provider)] != "server or client":
         return
     scripted = await upstream(play)
-    given = settings(upstream_port, mode)
-    first = given["upstreams"][provider]
-    given["upstreams"]["other"] = {**first, "base_url": first["base_url"][:-1] + "b", "models": ["other"]}
-    targets = [{"upstream": name, "model": PROVIDERS[provider].model} for name in (provider, "other")]
-    two = {name: one for name, one in given["agents"][provider].items() if name not in {"upstream", "model"}}
-    given["agents"] = {provider: {**two, "targets": targets, "balance": "weight"}}
-    site = serve(**given)
+    site = serve(**at_two(upstream_port, provider, mode=mode, balance="weight"))
     accounts = []
     for count in (len(ANSWERS), 1, len(ANSWERS)):  # targets take turns, so that the last conversation begins at another
         _, failure = await converse(site, client(provider, is_lossy=False), count)
         assert not failure
         accounts.append({target_of(scripted.peers.get_nowait())[1] for _ in range(count)})
     assert sorted(map(sorted, accounts[::2])) == [["a"], ["b"]]
+
+
+def at_two(port: int, provider: str, model: str = "", mode: Mode = KEPT, **more: Any) -> dict[str, Any]:
+    """Return settings with an agent and a model of two targets: another account, or another `model` of the same."""
+    given = settings(port, mode)
+    first, name = given["upstreams"][provider], PROVIDERS[provider].model
+    given["upstreams"]["other"] = {**first, "base_url": first["base_url"][:-1] + "b", "models": ["other"]}
+    second = {"upstream": provider, "model": model} if model else {"upstream": "other", "model": name}
+    two = {name: one for name, one in given["agents"][provider].items() if name not in {"upstream", "model"}}
+    targets = [{"upstream": provider, "model": name}, second]
+    given["agents"] = {provider: {**two, "targets": targets, **more}}
+    return {**given, "retries": {"max": 0}}
+
+
+def unless_down(down: set[str]) -> Callable[[Peer], Awaitable[None]]:
+    """Return the script of providers of which some accounts answer 503."""
+
+    async def script(peer: Peer) -> None:
+        if target_of(peer)[1] in down:
+            await peer.send(b"HTTP/1.1 503 Down\r\ncontent-length: 0\r\n\r\n")
+        else:
+            await play(peer)
+
+    return script
+
+
+async def go_on(site: Any, client: Client, first: int, last: int) -> str:
+    """Play some answers of the conversation; return why one fails."""
+    for at in range(first, last):
+        if at in USERS:
+            client.ask(USERS[at], has_image=at == 0)
+        answer = await site.ask(client.url, client.body())
+        text = (await answer.rest()).decode()
+        if answer.status != 200:
+            return text
+        _, calls = client.hear(events_of(text))
+        if calls:
+            client.answer([(call_id, OUTPUTS[call_id]) for call_id in calls])
+    return ""
+
+
+@pytest.mark.parametrize(
+    ("provider", "moves"), [("anthropic", True), ("gemini", True), ("openai", False), ("deepseek", False)]
+)
+async def test_what_follows_if_the_target_of_a_conversation_is_down(
+    serve: Any, upstream: Any, upstream_port: int, provider: str, *, moves: bool
+) -> None:
+    """Within a turn, the request is not sent to others; in a later one it is, if the provider goes on without."""
+    down: set[str] = set()
+    scripted = await upstream(unless_down(down))
+    mode = SHOWN if provider == "openai" else KEPT
+    site, client = serve(**at_two(upstream_port, provider, mode=mode)), ChatStream(provider, is_lossy=False)
+
+    def accounts() -> list[str]:
+        return [target_of(scripted.peers.get_nowait())[1] for _ in range(scripted.peers.qsize())]
+
+    assert await go_on(site, client, 0, 1) == ""
+    down.add("a")
+    assert '"code":"upstream_http_503"' in await go_on(site, client, 1, 2)
+    assert accounts() == ["a", "a"]
+    down.clear()
+    assert await go_on(site, client, 1, 3) == ""
+    down.add("a")
+    failure = await go_on(site, client, 3, 4)
+    assert ('"code":"upstream_http_503"' in failure) is not moves
+    assert accounts() == ["a", "a", "a", *(["b"] if moves else [])]
+    down.clear()
+    if moves:
+        assert await go_on(site, client, 4, len(ANSWERS)) == ""
+        assert set(accounts()) == {"b"}, "the turn goes on where it began, and the next one there"
+
+
+async def test_a_conversation_stays_at_a_model_of_its_upstream(serve: Any, upstream: Any, upstream_port: int) -> None:
+    scripted = await upstream(play)
+    site = serve(**at_two(upstream_port, "openai", "n", SHOWN, balance="weight"))
+    models = []
+    for count in (len(ANSWERS), 1, len(ANSWERS)):  # targets take turns, so that the last conversation begins at another
+        _, failure = await converse(site, AgUi("openai", is_lossy=False), count)
+        assert not failure
+        models.append({scripted.peers.get_nowait().body["model"] for _ in range(count)})
+    assert models[::2] == [{"m"}, {"n"}]
+
+
+async def refuses(peer: Peer) -> None:
+    """Refuse a request that is too long."""
+    text = b'{"error": {"message": "It is too long."}}'
+    await peer.send(b"HTTP/1.1 400 Bad\r\ncontent-length: %d\r\n\r\n%b" % (len(text), text))
+
+
+@pytest.mark.parametrize("provider", ["deepseek", "compatible", "anthropic"])
+@pytest.mark.parametrize("client", [ChatStream, ChatCompletions, Messages], ids=lambda one: one.__name__)
+async def test_lost_state_is_told_apart(
+    serve: Any, upstream: Any, upstream_port: int, client: type[Client], provider: str
+) -> None:
+    """As at another server without a shared store, or after a time."""
+    plays = [play]
+
+    async def script(peer: Peer) -> None:
+        await plays[-1](peer)
+
+    await upstream(script)
+    sites = [serve(**settings(upstream_port, KEPT), heartbeat_s=100 + at) for at in range(2)]
+    chat = client(provider, is_lossy=True)
+    assert await go_on(sites[0], chat, 0, 1) == ""
+    sites[1].state.shared.call_keeper._values.clear()  # of the tests before
+    failure = await go_on(sites[1], chat, 1, 2)
+    assert LOST_STATE in failure
+    assert ('"code":"upstream_http_400"' in failure) is (client is ChatStream)
+    plays.append(refuses)
+    failure = await go_on(sites[1], chat, 1, 2)
+    assert failure
+    assert LOST_STATE not in failure
 
 
 @pytest.mark.parametrize("client", [AgUi, AiSdk], ids=lambda one: one.__name__)

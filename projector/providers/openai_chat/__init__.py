@@ -24,6 +24,7 @@ PROVIDER: Final = Provider(
     base_url="https://api.openai.com/v1",
     request_path="/chat/completions",
     models=ModelLists("/models"),
+    wants_state="always",
     passthrough=PassthroughRoute(
         "chat_completions",
         "/v1/chat/completions",

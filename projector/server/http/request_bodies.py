@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol, TypeAlias
 
 from projector.conversation.call_pairs import check_calls
 from projector.conversation.client_history import ClientPart, ConversationSettings, InputRefusedError
-from projector.conversation.entries import Approval
+from projector.conversation.entries import Approval, Conversation
 from projector.conversation.model_request import ModelRequest, UnsupportedRequestError
 from projector.conversation.opaque import NOTHING_KEPT, KeptCalls, with_opaque
 from projector.providers import PROVIDERS, profile_of
@@ -178,6 +178,14 @@ def target_body(
         return PROVIDERS[provider.api].request_writer(request, profile)
     except UnsupportedRequestError as error:
         raise problem("invalid_request", str(error), param=error.param) from None
+
+
+def read_entries(body: Mapping[str, Any], route: PassthroughRoute) -> Conversation | None:
+    """Return the conversation in a caller's body; None if it has parts that only an upstream of its API can read."""
+    try:
+        return None if route.request_reader is None else route.request_reader(body).entries
+    except UnsupportedRequestError:
+        return None
 
 
 def check_models(body: Mapping[str, Any], binding: AgentBinding, grant: Grant) -> None:

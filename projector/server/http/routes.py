@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from projector.contracts.limits import ID_MAX_CHARS
-from projector.conversation.client_history import InputRefusedError
+from projector.conversation.client_history import ClientPart, InputRefusedError
 from projector.conversation.opaque import carried_in
 from projector.dialects.ag_ui import conversation as ag_ui_conversation
 from projector.dialects.ai_sdk import conversation as ai_sdk_conversation
@@ -43,6 +43,7 @@ from projector.server.http.request_bodies import (
     client_part,
     conversation_body,
     passthrough_body,
+    read_entries,
     references,
     target_body,
 )
@@ -161,7 +162,14 @@ class StreamRoutes:
         request = parse(ChatRequest, received.body)
         binding = self._catalog.agent(request.agent, received.grant.allows_agent)
         body_of = partial(agent_body, request, binding, kept=received.kept)
-        call = ProviderCall(binding, body_of, request.agent, request.conversation_id, request.metadata or {})
+        call = ProviderCall(
+            binding,
+            body_of,
+            request.agent,
+            request.conversation_id,
+            request.metadata or {},
+            entries=request.entries,
+        )
         return provider_session(self._site, received, call)
 
     def workflow(self, received: Received) -> StreamSession:
@@ -215,8 +223,10 @@ class StreamRoutes:
             raise problem("invalid_request", str(error)) from None
         previous = self._approval_response(binding, approved, received.caller, "resume")
         read = partial(ag_ui_conversation.conversation, run)
-        received, body_of = self._held(received, read, binding, previous)
-        call = ProviderCall(binding, body_of, name, run.thread_id, options=ag_ui_conversation.dialect_options(run))
+        received, client = self._held(received, read, binding, previous)
+        body_of = partial(conversation_body, client, binding, previous, kept=received.kept)
+        options = ag_ui_conversation.dialect_options(run)
+        call = ProviderCall(binding, body_of, name, run.thread_id, options=options, entries=lambda: client.entries)
         return provider_session(self._site, received, call)
 
     def ai_sdk(self, received: Received) -> StreamSession:
@@ -232,17 +242,18 @@ class StreamRoutes:
         approved = ai_sdk_conversation.approvals(chat)
         previous = self._approval_response(binding, approved, received.caller, "messages")
         read = partial(ai_sdk_conversation.conversation, chat)
-        received, body_of = self._held(received, read, binding, previous)
-        call = ProviderCall(binding, body_of, name, chat.id, options=ai_sdk_conversation.dialect_options(chat))
+        received, client = self._held(received, read, binding, previous)
+        body_of = partial(conversation_body, client, binding, previous, kept=received.kept)
+        options = ai_sdk_conversation.dialect_options(chat)
+        call = ProviderCall(binding, body_of, name, chat.id, options=options, entries=lambda: client.entries)
         return provider_session(self._site, received, call)
 
     def _held(
         self, received: Received, read: ReadConversation, binding: AgentBinding, previous: str | None
-    ) -> tuple[Received, Callable[[Target], Mapping[str, object]]]:
-        """Return a request with what its conversation carries sealed, and what makes its body for a target."""
+    ) -> tuple[Received, ClientPart]:
+        """Return a request with what its conversation carries sealed, and the client's part of it."""
         client = client_part(read, binding, previous)
-        received = with_carried_state(received, carried_in(client.entries, "messages"), self._site.sealer)
-        return received, partial(conversation_body, client, binding, previous, kept=received.kept)
+        return with_carried_state(received, carried_in(client.entries, "messages"), self._site.sealer), client
 
     def _approval_response(
         self, binding: AgentBinding, approved: Collection[str], caller: str, member: str
@@ -286,7 +297,14 @@ class StreamRoutes:
             shows = binding.redactor.policy.encrypted_reasoning
             return target_body(sent, route, target, passthrough.api, received.kept, encrypted_reasoning=shows)
 
-        call = ProviderCall(binding, body_of, conversation_id=conversation_id, is_stream=is_stream, options=options)
+        call = ProviderCall(
+            binding,
+            body_of,
+            conversation_id=conversation_id,
+            is_stream=is_stream,
+            options=options,
+            entries=partial(read_entries, received.body, route),
+        )
         session = provider_session(self._site, received, call)
         given = Headers(scope=received.scope)
         sent = {name: given[name] for name in route.headers if name in given}

@@ -6,10 +6,12 @@ there, and nowhere else.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from projector.conversation.opaque import KeptCalls
+from projector.conversation.entries import Entry
+from projector.conversation.opaque import KeptCalls, Place, has_state, lacks_state, waiting_turn
+from projector.providers import PROVIDERS
 from projector.server.http.problems import problem
 from projector.server.http.request_bodies import references
 from projector.server.ownership import Ownership
@@ -46,12 +48,43 @@ def home_targets(
     return found[:1]
 
 
-def kept_targets(kept: KeptCalls, targets: Sequence[Target]) -> Sequence[Target]:
-    """Return the target where what is kept of the latest call is valid; all of them if it is none of these."""
-    if not kept:
-        return targets
-    place = max(kept.values(), key=lambda call: call.at).place
-    return [target for target in targets if target.place == place] or targets
+class KeptState:
+    """What is kept of the calls of a request, or is sealed in it, and the targets that it is valid at.
+
+    Args:
+        kept: the values.
+        entries: returns the conversation, None if it cannot be read.
+    """
+
+    def __init__(self, kept: KeptCalls, entries: Callable[[], Sequence[Entry] | None]) -> None:
+        self._kept = kept
+        self._entries = entries
+        self._place = max(kept.values(), key=lambda call: call.at).place if kept else None
+
+    def first(self, targets: Sequence[Target]) -> Sequence[Target]:
+        """Return the targets, the one with the latest value first."""
+        if self._place is None or len(targets) == 1:
+            return targets
+        return sorted(targets, key=lambda target: target.place != self._place)
+
+    def allowed(self, targets: Sequence[Target]) -> Sequence[Target]:
+        """Return the targets that a request may be sent to: only the first, if it needs the values of that one."""
+        place = self._place
+        if place is None or len(targets) == 1 or targets[0].place != place:
+            return targets
+        wanting = self._wanting(place)
+        return targets[:1] if wanting is None or has_state(wanting, self._kept, place) else targets
+
+    def is_lost(self, target: Target) -> bool:
+        """Return whether calls are sent to a target without what it may have sent with them."""
+        wanting = self._wanting(target.place)
+        return wanting is not None and lacks_state(wanting, self._kept, target.place)
+
+    def _wanting(self, place: Place) -> Sequence[Entry] | None:
+        """Return the entries of which the provider of a place wants values back."""
+        entries = self._entries()
+        is_short = entries is not None and PROVIDERS[place.provider].wants_state == "turn"
+        return waiting_turn(entries) if entries is not None and is_short else entries
 
 
 def conversation_of(body: Mapping[str, Any]) -> object:

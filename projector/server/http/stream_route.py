@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -17,6 +17,7 @@ from starlette.datastructures import QueryParams
 from starlette.types import Receive, Scope, Send
 
 from projector import StreamContext
+from projector.conversation.entries import Entry
 from projector.conversation.opaque import NOTHING_KEPT, Carried, KeptCalls, OpaqueCollector, Place
 from projector.dialects import DIALECTS
 from projector.dialects.descriptor import DialectOptions
@@ -29,7 +30,7 @@ from projector.server.http.problems import problem
 from projector.server.http.requests import ClientLeftError, dialect_options, read_json
 from projector.server.http.response_routes import RESPONSES
 from projector.server.http.site import Site
-from projector.server.http.stored_state import conversation_of, home_targets, kept_targets
+from projector.server.http.stored_state import KeptState, conversation_of, home_targets
 from projector.server.http.stored_streams import location, respond_with_log, run_headers
 from projector.server.http.stream_names import StreamName, name_stream, response_name
 from projector.server.kept_calls import CallKeeper
@@ -188,6 +189,8 @@ class ProviderCall:
     is_stream: bool | None = True
     """Whether a stream is requested; None if the request does not specify it."""
     options: DialectOptions | None = None
+    entries: Callable[[], Sequence[Entry] | None] = lambda: None
+    """Returns the conversation in the request; None if it cannot be read."""
 
 
 def provider_session(site: Site, received: Received, call: ProviderCall) -> StreamSession:
@@ -198,7 +201,8 @@ def provider_session(site: Site, received: Received, call: ProviderCall) -> Stre
     ordered, body_of = binding.targets.in_order(), _once(call.body_of)
     body = body_of(ordered[0])
     _check_ownership(ownership, body, call.conversation_id, caller)
-    targets = kept_targets(received.kept, home_targets(body, ordered, binding.targets.targets, ownership))
+    state = KeptState(received.kept, call.entries)
+    targets = state.allowed(home_targets(body, state.first(ordered), binding.targets.targets, ownership))
     stats = binding.stats(dialect, caller, body, call.conversation_id, call.metadata)
     _record_ownership(ownership, stats, body, caller)
     options = received.options(call.options)
@@ -220,7 +224,7 @@ def provider_session(site: Site, received: Received, call: ProviderCall) -> Stre
         pipeline.keep_opaque(OpaqueCollector(keep, seal).add)
     return StreamSession(
         stats,
-        binding.source(pipeline, body_of, stats, account, targets),
+        binding.source(pipeline, body_of, stats, account, targets, state.is_lost),
         account,
         timeouts=site.settings.timeouts,
         heartbeat_s=math.inf if is_json else site.settings.heartbeat_s,

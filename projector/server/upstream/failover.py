@@ -7,8 +7,11 @@ by the budget of the upstream.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from http import HTTPStatus
 from typing import Final, NamedTuple
 
 from projector.core.faults import FAULTS
@@ -22,6 +25,15 @@ from projector.server.upstream.targets import BodyOf, Target, UpstreamBinding
 
 CIRCUIT_OPEN: Final = "circuit_open"
 """Reason of a request that was not sent."""
+STATE_LOST: Final = "state_lost"
+"""Reason of a request that the provider refused because it wants back what it sent with earlier calls."""
+LOST: Final = (
+    "What the provider wants back with earlier calls of this conversation is not known here: it has expired, is at "
+    "another server without a shared store, or is from another model or upstream. Begin the turn again."
+)
+"""The message of such a refusal."""
+_WANTED: Final = re.compile("thought.?signature|thinking|reasoning|encrypted", re.IGNORECASE)
+"""Words of such a refusal."""
 
 
 class Remedy(NamedTuple):
@@ -90,12 +102,19 @@ class Step(NamedTuple):
 class Attempts:
     """The attempts of one request, over its targets in their order."""
 
-    def __init__(self, targets: Sequence[Target], body_of: BodyOf, stats: StreamStats) -> None:
+    def __init__(
+        self,
+        targets: Sequence[Target],
+        body_of: BodyOf,
+        stats: StreamStats,
+        is_lost: Callable[[Target], bool] | None = None,
+    ) -> None:
         self.target = targets[0]
         """The target of the current attempt; before the first one, the preferred target."""
         self.targets = sorted(targets, key=lambda target: target.circuit.is_cooled)
         """In the order in which they are tried; those whose provider asked to wait are the last."""
         self._body_of = body_of
+        self._is_lost = is_lost
         self._stats = stats
         self._retries = self.target.provider.retries
         self._errors: dict[Target, UpstreamError] = {}
@@ -133,6 +152,7 @@ class Attempts:
     def release(self) -> None:
         """Drop the request: a byte of the response was used, so it is not sent again."""
         del self._body_of
+        self._is_lost = None
 
     def after(self, error: UpstreamError, permit: Permit, chance: float) -> Step | None:
         """Report a failure of the current target; return the next attempt, None if there is none.
@@ -153,7 +173,18 @@ class Attempts:
         return self._repeat(chance) if remedy.repeats or remedy.fails_over else None
 
     def end(self, error: UpstreamError) -> None:
-        """Mark the last error if the client should not repeat the request either."""
+        """Mark the last error if the client should not repeat the request either, and explain it if state is lost."""
+        failure = error.failure
+        if (
+            failure is not None
+            and failure.status == HTTPStatus.BAD_REQUEST
+            and self._is_lost is not None
+            and _WANTED.search(failure.message or "")
+            and self._is_lost(self.target)
+        ):
+            error.fault = error.fault._replace(message=LOST)
+            error.failure = replace(failure, message=f"{LOST} The provider: {failure.message}")
+            error.reason = STATE_LOST
         is_used_up = remedy_of(error).repeats and (self._is_refused or self._repeated >= self._retries.max)
         if is_used_up or not error.fault.is_retryable or error.fault.code in _PERMANENT:
             error.should_retry = False
