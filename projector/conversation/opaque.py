@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple, TypeAlias, TypeGuard, TypeVar
 
 from projector.conversation.entries import ASSISTANT, USER, Entry, Message, Opaque, Reasoning, ToolCall, ToolOutput
+from projector.core.handlers.tool_calls import CLIENT_CALLS
 
 _Item = TypeVar("_Item")
 
@@ -39,7 +40,8 @@ class KeptCall(NamedTuple):
     own: Any = None
     """JSON that belongs to the call or the reasoning; None if nothing does."""
     before: tuple[Any, ...] = ()
-    """JSON of the reasoning between the call before, or the start of the response, and this call."""
+    """JSON of reasoning and the provider's tools between the call before, or the start of the response, and this
+    call."""
 
 
 KeptCalls: TypeAlias = Mapping[str, KeptCall]
@@ -134,29 +136,37 @@ class OpaqueCollector:
     """Collects the opaque values of one response.
 
     Args:
-        keep: called with the ID of a call, its own value, and those of the reasoning before it; None: nothing is kept.
+        keep: called with the ID of a call, its own value, and those before it; None: nothing is kept.
         seal: returns the value of reasoning, sealed for the client, or None; None: nothing is sealed.
+        carries_tools: whether the client carries the values of the provider's tools, too.
     """
 
     def __init__(
-        self, keep: Callable[[str, Any, tuple[Any, ...]], None] | None, seal: Callable[[Any], str | None] | None = None
+        self,
+        keep: Callable[[str, Any, tuple[Any, ...]], None] | None,
+        seal: Callable[[Any], str | None] | None = None,
+        *,
+        carries_tools: bool = False,
     ) -> None:
         self._keep = keep
         self._seal = seal
+        self._carries_tools = carries_tools
         self._before: list[Any] = []
 
     def add(self, item_type: str, call_id: str | None, value: Any) -> str | None:
         """Add a finished item, and return its value as the client carries it, if it does.
 
-        `call_id` is None unless it is a call, `value` None without an opaque value.
+        `call_id` is None unless it is a call, `value` None without an opaque value. Clients send back only calls that
+        they execute, so values of the provider's tools belong to the next one, as those of reasoning do.
         """
-        if call_id is not None:
+        if item_type in CLIENT_CALLS and call_id is not None:
             before, self._before = tuple(self._before), []
             if self._keep is not None:
                 self._keep(call_id, value, before)
-        elif item_type == "reasoning" and value is not None:
+        elif item_type != "message" and value is not None:
             self._before.append(value)
-            return self._seal(value) if self._seal is not None else None
+            is_carried = item_type == "reasoning" or self._carries_tools
+            return self._seal(value) if self._seal is not None and is_carried else None
         return None
 
 

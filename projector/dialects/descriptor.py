@@ -164,6 +164,7 @@ class Dialect:
             clients send it as `Last-Event-ID` to the route of the stream. Not with an end mark, which has no number.
         carries_state: whether its clients send encrypted reasoning back unchanged, so that it may be what the provider
             wants back, sealed by the server.
+        carries_tools: whether they send it back for tools that the provider executed, too.
         assembler: answers requests that do not stream; None: every answer is a stream.
         files: returns further generated files of `contracts/<dialect>/`, beside the JSON schema.
     """
@@ -177,5 +178,6 @@ class Dialect:
     has_event_names: bool = False
     has_event_ids: bool = False
     carries_state: bool = False
+    carries_tools: bool = False
     assembler: Assembler | None = None
     files: Callable[[], Mapping[str, bytes]] = dict

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import subprocess
 import sys
@@ -50,7 +51,16 @@ SCRIPTS: Final[Mapping[str, tuple[Turn, ...]]] = {
 }
 """Model -> its answers; others are examples."""
 FAILING: Final = ("truncated", "error", "cut-call", "cut-start")
-MODELS: Final = ("text", "thinking", "parallel-tools", "refusal", *FAILING, *ERRORS, "loop")
+HOSTED: Final = {
+    "web-search": "The level is low.",
+    "code-execution": "Here is the plot.",
+    "mcp": "A grey heron.",
+    "resumed": "High water is at six.",
+}
+"""Model whose provider executes tools -> its text."""
+SHOWN: Final = ("text", "thinking", "parallel-tools", "refusal", "pause", "programmatic", *HOSTED)
+MODELS: Final = (*SHOWN, *FAILING, *ERRORS, "loop", "loop-pause")
+STATE_KEY: Final = base64.b64encode(b"k" * 32).decode()
 LISTED: Final = {"claude-a": "Claude A", "claude-b": "Claude B", "claude-c": "claude-c"}
 RETRIES: Final = 1
 TIMEOUT_S: Final = 300
@@ -62,12 +72,18 @@ class _Provider(BaseHTTPRequestHandler):
     """Answers with the script or the example that `model` names, up to an `@`."""
 
     calls: ClassVar[Counter[tuple[str, str]]] = Counter()
+    searches: ClassVar[Counter[str]] = Counter()
 
     def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["content-length"])))["model"]
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        asked = body["model"]
         turn = self.calls[self.path, asked]
         self.calls[self.path, asked] += 1
         model = asked.partition("@")[0]
+        if model == "loop-pause":  # a search that the request does not have is executed
+            is_known = any(block["type"] == "server_tool_use" for block in _blocks(body))
+            self.searches[asked] += not is_known
+            model = "resumed" if is_known else "pause"
         if model in ERRORS:
             status, kind, _ = ERRORS[model]
             self._answer(status, {"type": "error", "error": {"type": kind, "message": "No."}})
@@ -94,6 +110,11 @@ class _Provider(BaseHTTPRequestHandler):
         """Write nothing."""
 
 
+def _blocks(body: dict[str, Any]) -> list[dict[str, Any]]:
+    contents = [message["content"] for message in body["messages"]]
+    return [block for content in contents if isinstance(content, list) for block in content]
+
+
 def _events(model: str, turn: int) -> list[bytes]:
     if model in SCRIPTS:
         script = SCRIPTS[model]
@@ -108,7 +129,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     threading.Thread(target=provider.serve_forever, daemon=True).start()
     config = tmp_path_factory.mktemp("serve") / "projector.toml"
     config.write_text(
-        f'[upstreams.claude]\napi = "anthropic_messages"\nbase_url = "http://127.0.0.1:{provider.server_port}/v1"\n'
+        f'state_encryption_keys = ["{STATE_KEY}"]\n[upstreams.claude]\napi = "anthropic_messages"\nbase_url = "http://127.0.0.1:{provider.server_port}/v1"\n'
         'api_key = "${PROVIDER_KEY}"\n[passthrough]\nmessages = "claude"\npolicy.reasoning = "full"\n'
         f"[retries]\nmax = {RETRIES}\ninitial_backoff_s = 0.01\nbudget_share = 10\n[circuit_breaker]\nfailures = 0\n",
         encoding="utf-8",
@@ -159,16 +180,34 @@ EXPECTED: Final[dict[str, tuple[list[str], str]]] = {
     "text": (["text"], "end_turn"),
     "parallel-tools": (["tool_use", "tool_use"], "tool_use"),
     "refusal": (["text"], "refusal"),
+    "pause": (["text"], "pause_turn"),
+    "programmatic": (["tool_use"], "tool_use"),
+    **dict.fromkeys(HOSTED, (["text"], "end_turn")),
 }
 
 
 @pytest.mark.parametrize("model", EXPECTED)
-def test_both_ways_read_the_same(lines: Lines, model: str) -> None:
+def test_both_ways_read_the_same(client: str, lines: Lines, model: str) -> None:
     results = [lines[model, way]["result"] for way in WAYS]
     assert results[0] == results[1]
     kinds, stop = EXPECTED[model]
     assert [block["type"] for block in results[0]["content"]][-len(kinds) :] == kinds
     assert results[0]["stop_reason"] == stop
+    assert _Provider.calls["/v1/messages", f"{model}@{client}"] == len(WAYS)
+    texts = [block["text"] for block in results[0]["content"] if block["type"] == "text"]
+    assert model not in HOSTED or texts == [HOSTED[model]]
+
+
+@pytest.mark.parametrize("way", ["loop_streamed", "loop_whole"])
+def test_a_tool_of_the_provider_is_executed_once(client: str, lines: Lines, way: str) -> None:
+    """Clients that go on after a pause carry what the provider did, and show it; others show that it paused."""
+    asked = f"loop-pause@{client}-{way}"
+    result = lines["loop-pause", way]["result"]
+    assert _Provider.searches[asked] == 1
+    is_over = _Provider.calls["/v1/messages", asked] > 1
+    expected = (HOSTED["resumed"], "end_turn") if is_over else ("I search.", "pause_turn")
+    texts = [block["text"] for block in result["content"] if block["type"] == "text"]
+    assert (texts[-1], result["stop_reason"]) == expected
 
 
 def test_thinking_that_the_policy_shows_is_a_block(lines: Lines) -> None:

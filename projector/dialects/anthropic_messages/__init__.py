@@ -17,6 +17,7 @@ DIALECT: Final = Dialect(
     tables=tables_of("projector.dialects.anthropic_messages.writer"),
     has_event_names=True,
     carries_state=True,
+    carries_tools=True,
     assembler=Assembler(
         start=lazy("projector.dialects.anthropic_messages.message_assembly:MessageAssembly"),
         body="MessageAnswer",

@@ -12,6 +12,8 @@ from projector.providers.descriptor import InputTables
 WEB: Final = "web_search_call"
 CODE: Final = "code_interpreter_call"
 MCP: Final = "mcp_call"
+CALLER: Final = "caller"
+"""Member of a call that code on the server made, and of its opaque value."""
 
 ENDS: Final[Mapping[str, tuple[str, str | None]]] = {
     "end_turn": ("completed", None),
@@ -198,7 +200,7 @@ def _code(block: Mapping[str, object]) -> Outcome:
 def _mcp(block: Mapping[str, object]) -> Outcome:
     content = block.get("content")
     text = content if isinstance(content, str) else ""
-    text = text or "\n".join(read.text_or_none(part, "text") or "" for part in read.mappings(block, "content"))
+    text = text or "".join(read.text_or_none(part, "text") or "" for part in read.mappings(block, "content"))
     has_failed = block.get("is_error") is True
     return Outcome({"error" if has_failed else "output": text}, has_failed)
 

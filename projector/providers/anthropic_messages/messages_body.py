@@ -28,7 +28,7 @@ from projector.conversation.entries import (
 from projector.conversation.given_members import Given, content_of, part_of
 from projector.conversation.model_request import Body, Item, ModelRequest
 from projector.conversation.opaque import Carried, KeptCalls, carried_of, is_sealed
-from projector.providers.anthropic_messages.messages_request import thinking_of
+from projector.providers.anthropic_messages.messages_request import called_block, kept_blocks, with_container
 
 SIGNATURE: Final = f"{VENDOR}."
 """Start of the signatures that our dialect writes."""
@@ -218,13 +218,16 @@ def carried_state(body: Mapping[str, Any]) -> list[Carried]:
 def with_state(body: Mapping[str, Any], kept: KeptCalls) -> Mapping[str, Any]:
     """Return a caller's body with the thinking that the provider wants back.
 
-    Thinking that was kept with a call is added, unless the caller sent some. It is at the start of what precedes the
-    call, as it was in the response.
+    What was kept with a call is added, unless the caller sent some. It is at the start of what precedes the call, as it
+    was in the response. Code that waits for its calls goes on in its container.
     """
     messages = body.get("messages")
     if not isinstance(messages, list):
         return body
-    return {**body, "messages": [_restored(message, kept) for message in messages]}
+    restored = {**body, "messages": [_restored(message, kept) for message in messages]}
+    answered = [block.get("tool_use_id") for block in _blocks_of(messages[-1], USER) if isinstance(block, dict)]
+    states = (call.own for one in answered if (call := kept.get(str(one))) is not None)
+    return with_container(restored, states)
 
 
 def _restored(message: object, kept: KeptCalls) -> object:
@@ -235,10 +238,12 @@ def _restored(message: object, kept: KeptCalls) -> object:
     for block in given:
         kind = block.get("type") if isinstance(block, dict) else None
         carried = kept.get(_sealed(block) or "")
-        restored = [block] if carried is None else thinking_of(carried.own)
+        restored = [block] if carried is None else kept_blocks(carried.own)
         call = kept.get(str(block["id"])) if kind == "tool_use" and "id" in block else None
-        if call is not None and not is_carried:
-            blocks[start:start] = [one for value in call.before for one in thinking_of(value)]
+        if call is not None:
+            if not is_carried:
+                blocks[start:start] = [one for value in call.before for one in kept_blocks(value)]
+            restored = called_block(block, call.own)
         blocks += restored
         if kind in _THINKING:
             is_carried = is_carried or not all(map(is_ours, restored))

@@ -6,7 +6,7 @@ of the user; texts are not empty; the input of a call is an object; thinking has
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from projector.conversation.entries import (
@@ -36,6 +36,7 @@ from projector.conversation.written import (
     typed_text,
     written_parts,
 )
+from projector.providers.anthropic_messages.block_fields import CALLER
 from projector.providers.anthropic_messages.messages_api import MessagesProfile
 
 PROVIDER: Final = "anthropic_messages"
@@ -97,7 +98,8 @@ def write_request(request: ModelRequest, profile: MessagesProfile) -> Body:
     if system or turns.system:
         body["system"] = [*system, *turns.system]
     body["messages"] = turns.done()
-    return body
+    answered = [block.get("tool_use_id") for block in body["messages"][-1]["content"]] if body["messages"] else []
+    return with_container(body, [turns.states.get(one) for one in answered])
 
 
 def _write_effort(body: Body, effort: object, profile: MessagesProfile, path: str) -> None:
@@ -123,6 +125,8 @@ class MessageTurns(Turns):
     def __init__(self) -> None:
         self.system: list[Body] = []
         self.messages: list[Body] = []
+        self.states: dict[str, object] = {}
+        """ID of a call -> its opaque value."""
 
     def message(self, entry: Message) -> None:
         """Add a message; those of the system and the developer before the first turn are the system prompt."""
@@ -138,7 +142,10 @@ class MessageTurns(Turns):
         """Add a call."""
         given = entry.input if entry.kind == "custom" else None
         value = {"input": given} if given is not None else object_of(entry.input)
-        self._extend(ASSISTANT, [{"type": "tool_use", "id": entry.id, "name": entry.name, "input": value}])
+        state = entry.opaque.value if entry.opaque is not None and entry.opaque.provider == PROVIDER else None
+        self.states[entry.id] = state
+        block = {"type": "tool_use", "id": entry.id, "name": entry.name, "input": value}
+        self._extend(ASSISTANT, called_block(block, state))
 
     def output(self, entry: ToolOutput) -> None:
         """Add the result of a call, before anything else that the user says in this turn."""
@@ -152,7 +159,7 @@ class MessageTurns(Turns):
     def reasoning(self, entry: Reasoning) -> None:
         """Add thinking as it came; without its signature it cannot go back, and the API goes on without it."""
         opaque = entry.opaque
-        if opaque is not None and opaque.provider == PROVIDER and (blocks := thinking_of(opaque.value)):
+        if opaque is not None and opaque.provider == PROVIDER and (blocks := kept_blocks(opaque.value)):
             self._extend(ASSISTANT, blocks)
 
     def done(self) -> list[Body]:
@@ -165,15 +172,30 @@ class MessageTurns(Turns):
         self.messages[-1]["content"] += blocks
 
 
-def thinking_of(value: object) -> list[Body]:
-    """Return the block of thinking that the opaque value of reasoning is from; none, if it is from none."""
+def kept_blocks(value: object) -> list[Body]:
+    """Return the blocks in the opaque value of reasoning, or of tools of the server; none, if it is from none."""
     if not isinstance(value, Mapping):
         return []
+    if isinstance(value.get("blocks"), list):
+        return list(value["blocks"])
     if isinstance(value.get("data"), str):
         return [{"type": "redacted_thinking", "data": value["data"]}]
     if isinstance(value.get("signature"), str):
         return [{"type": "thinking", "thinking": value.get("thinking") or "", "signature": value["signature"]}]
     return []
+
+
+def called_block(block: Body, state: object) -> list[Body]:
+    """Return the block of a call, after those of the code on the server that made it."""
+    if not isinstance(state, Mapping) or CALLER not in state:
+        return [block]
+    return [*kept_blocks(state), {**block, CALLER: state[CALLER]}]
+
+
+def with_container(body: Body, states: Iterable[object]) -> Body:
+    """Return a body with the container of the calls that it answers, given their opaque values."""
+    found = [one["container"] for one in states if isinstance(one, Mapping) and "container" in one]
+    return {**body, "container": found[-1]} if found and "container" not in body else body
 
 
 def _source(url: str) -> Body:

@@ -15,6 +15,9 @@ from projector.redaction.clean import Gathered
 ID_KEPT_CHARS: Final = 200
 """Maximum characters of the ID of the response in IDs of items."""
 
+KEPT_MAX_BYTES: Final = 500_000
+"""Size of the blocks of tools of the server that go back: the results of some ten searches."""
+
 REFUSED: Final = "The model refused to answer."
 
 
@@ -54,9 +57,13 @@ class Output:
         self._message: Message | None = None
         self._chars = 0
         self._hosted: dict[str, HostedCall] = {}
-        self._unfinished: list[Call] = []
-        """Calls whose input is no JSON object: the end of the response decides about them."""
+        self._unfinished: list[tuple[Call, bool]] = []
+        """Calls whose end waits for that of the response, and whether their input is a JSON object: the reason of the
+        end, or the container of their code, is not known yet."""
         self._files: list[str] = []
+        self._unsaid: list[dict[str, object]] = []
+        """Blocks of tools of the server, in their order, that no finished item has as its opaque value yet."""
+        self._said_bytes = 0
 
     def start(self, kind: str, given: Mapping[str, object]) -> tuple[Block | None, list[Event]]:
         """Begin a block; None if its type is unknown."""
@@ -153,10 +160,12 @@ class Output:
                 events += block.call.flush()
             else:
                 events += self.stop(block)
-        for call in self._unfinished:
-            events += call.done("incomplete" if is_cut else "completed")
+        for call, is_whole in self._unfinished:
+            if call.opaque and self.container_id is not None:
+                call.opaque["container"] = self.container_id
+            events += call.done("incomplete" if is_cut and not is_whole else "completed")
         events += self.end_message("completed" if status == "completed" else "incomplete")
-        events += [call.event("done", "incomplete") for call in self._hosted.values()]
+        events += [self._end_hosted(call, "incomplete") for call in self._hosted.values()]
         for _ in self._files:
             self._note("files without a message")
         self._hosted.clear()
@@ -191,6 +200,10 @@ class Output:
         item_id, index = self._next("fc")
         block.call = Call(read.text_or_none(block.given, "id") or item_id, CALL_SHAPES["function"])
         block.call.name = read.text_or_none(block.given, "name") or ""
+        caller = read.mapping_or_empty(block.given, "caller")
+        if caller.get("type") not in {None, "direct"}:
+            block.call.opaque = {fields.CALLER: dict(caller), "blocks": self._unsaid}
+            self._unsaid = []
         return block.call.added(item_id, index)
 
     def server_tool_use(self, block: Block) -> list[Event]:
@@ -221,7 +234,8 @@ class Output:
             members["action"] = {"type": "search", **call.members.get("action", {}), "sources": sources}
         call.members |= members
         self._files += files
-        return [*events, call.event("done", "failed" if has_failed else "completed")]
+        self._remember(block.given)
+        return [*events, self._end_hosted(call, "failed" if has_failed else "completed")]
 
     def unshown(self, block: Block) -> list[Event]:
         """Add an item without content."""
@@ -243,6 +257,20 @@ class Output:
         block.hosted = self._hosted[call_id] = HostedCall(call_id, item_type, name, index, members or {})
         return [block.hosted.event("added", "in_progress")]
 
+    def _remember(self, block: Mapping[str, object]) -> None:
+        """Keep a block that the provider wants back, unless those of this response are too large to be kept."""
+        self._said_bytes += len(codec.dumps(dict(block)))
+        if self._said_bytes <= KEPT_MAX_BYTES:
+            self._unsaid.append(dict(block))
+
+    def _end_hosted(self, call: HostedCall, status: str) -> Event:
+        """Return the end of a call of a hosted tool, which has the blocks since the last one."""
+        done = call.event("done", status)
+        if self._unsaid:
+            done["item"]["opaque"] = {"blocks": self._unsaid}
+            self._unsaid = []
+        return done
+
     def _begin_reasoning(self, block: Block) -> tuple[Reasoning, list[Event]]:
         item = block.reasoning = Reasoning(*self._next("rs"))
         return item, [item.added()]
@@ -261,14 +289,16 @@ class Output:
     def _end_call(self, block: Block, call: Call) -> list[Event]:
         text = block.input()
         events = [] if block.inputs else call.input(text)
-        if _is_object(text):
+        is_whole = _is_object(text)
+        if is_whole and not call.opaque:
             return events + call.done("completed")
-        self._unfinished.append(call)
+        self._unfinished.append((call, is_whole))
         return events + call.flush()
 
     def _end_input(self, block: Block, hosted: HostedCall) -> list[Event]:
         text = block.input()
         given = codec.loads(text.encode("utf-8", "replace")) if _is_object(text) else {}
+        self._remember({**block.given, "input": given})
         if hosted.item_type == fields.MCP:
             hosted.members["arguments"] = text
             return [hosted.progress("response.mcp_call_arguments.done", arguments=text)]

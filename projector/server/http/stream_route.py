@@ -221,7 +221,7 @@ def provider_session(site: Site, received: Received, call: ProviderCall) -> Stre
     keep = _keeping(site.call_keeper, caller, stats) if binding.settings.store == "default" else None
     seal = _sealing(site.sealer, caller, stats) if site.sealer.is_on and DIALECTS[dialect].carries_state else None
     if keep is not None or seal is not None:
-        pipeline.keep_opaque(OpaqueCollector(keep, seal).add)
+        pipeline.keep_opaque(OpaqueCollector(keep, seal, carries_tools=DIALECTS[dialect].carries_tools).add)
     return StreamSession(
         stats,
         binding.source(pipeline, body_of, stats, account, targets, state.is_lost),
