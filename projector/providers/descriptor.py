@@ -99,6 +99,9 @@ class PassthroughRoute(NamedTuple):
     """Returns a caller's body with what the provider wants back; None: nothing."""
     state_reader: Callable[[Mapping[str, Any]], Iterable[Carried]] | None = None
     """Returns the sealed values in a caller's body; None: the API has no member for them."""
+    call_restorer: Callable[[Mapping[str, Any]], Callable[[ProviderStage], ProviderStage] | None] | None = None
+    """Returns what makes a stage of another API write the calls of this one, for the tools in a caller's body; None:
+    all APIs have the same calls."""
     headers: tuple[str, ...] = ()
     """Headers of the caller, in lower case, that go on unchanged to an upstream of this provider."""
 

@@ -27,6 +27,7 @@ PROVIDER: Final = Provider(
         request_reader=lazy("projector.providers.openai_responses.responses_request:read_request"),
         state_writer=lazy("projector.providers.openai_responses.sealed_items:with_state"),
         state_reader=lazy("projector.providers.openai_responses.sealed_items:carried_state"),
+        call_restorer=lazy("projector.providers.openai_responses.client_tools:restored_calls"),
     ),
     demo={
         "search": "chat-web-search",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, cast
 
+from projector.contracts import codec
 from projector.conversation.entries import (
     Conversation,
     Entry,
@@ -22,6 +23,7 @@ from projector.conversation.entries import (
     user_text,
 )
 from projector.conversation.given_members import Given, content_of
+from projector.providers.openai_responses.client_tools import CLIENT, SEARCH, flat_name, found_tools
 
 ROLES: Final = frozenset({"user", "assistant", "system", "developer"})
 
@@ -68,6 +70,23 @@ def _server_call(item: Given) -> ServerCall:
     return ServerCall(names[0], names[1], names[2], names[3], item.text_or_none("output") or "")
 
 
+def _name(item: Given) -> str:
+    return flat_name(item.text("name"), item.text_or_none("namespace"))
+
+
+def _search(item: Given) -> ToolCall:
+    """Return the search for tools that the client ran, as the call of a function."""
+    if item.members.get("execution") != CLIENT:
+        item.unsupported("execution")
+    return ToolCall(item.text("call_id"), SEARCH, codec.dumps(item.child("arguments").members).decode())
+
+
+def _found(item: Given) -> ToolOutput:
+    if item.members.get("execution") != CLIENT:
+        item.unsupported("execution")
+    return ToolOutput(item.text("call_id"), found_tools(item))
+
+
 PARTS: Final[Mapping[str, Callable[[Given], Part]]] = {
     **dict.fromkeys(("input_text", "output_text", "text"), lambda part: Text(part.text("text"))),
     "refusal": lambda part: Refusal(part.text("refusal")),
@@ -78,13 +97,15 @@ PARTS: Final[Mapping[str, Callable[[Given], Part]]] = {
 
 READERS: Final[Mapping[str, Callable[[Given], Entry]]] = {
     "message": _message,
-    "function_call": lambda item: ToolCall(item.text("call_id"), item.text("name"), item.text("arguments")),
+    "function_call": lambda item: ToolCall(item.text("call_id"), _name(item), item.text("arguments")),
     "function_call_output": lambda item: ToolOutput(item.text("call_id"), content_of(item, "output", PARTS)),
-    "custom_tool_call": lambda item: ToolCall(item.text("call_id"), item.text("name"), item.text("input"), "custom"),
+    "custom_tool_call": lambda item: ToolCall(item.text("call_id"), _name(item), item.text("input"), "custom"),
     "custom_tool_call_output": lambda item: ToolOutput(
         item.text("call_id"), content_of(item, "output", PARTS), "custom"
     ),
     "mcp_call": _server_call,
+    "tool_search_call": _search,
+    "tool_search_output": _found,
     "reasoning": _reasoning,
 }
 """Type of an item -> what reads it. The others are a provider's own: hosted tools, references to stored items."""

@@ -67,4 +67,5 @@ DEFAULTS: Final[Mapping[str, object]] = {
 }
 """Path of a member -> value that changes nothing."""
 
-READ_ELSEWHERE: Final = frozenset({"input", "instructions", "tools"})
+READ_ELSEWHERE: Final = frozenset({"client_metadata", "input", "instructions", "tools"})
+"""Members that are no parameters. `client_metadata` is for the logs of the provider, and changes no answer."""

@@ -8,6 +8,7 @@ from typing import Any
 from projector.conversation.given_members import Given
 from projector.conversation.model_request import Body, ModelRequest
 from projector.conversation.request_members import read_parameters, write_parameters
+from projector.providers.openai_responses.client_tools import read_tools
 from projector.providers.openai_responses.response_input import read_input
 from projector.providers.openai_responses.response_items import items_of
 from projector.providers.openai_responses.response_members import (
@@ -42,7 +43,7 @@ def read_request(body: Mapping[str, Any]) -> ModelRequest:
         model=given.text("model"),
         instructions=given.text_or_none("instructions"),
         input=read_input(given),
-        client_tools=[tool.members for tool in given.objects("tools")],
+        client_tools=read_tools(given),
         parameters=parameters,
         parameter_paths=paths,
     )

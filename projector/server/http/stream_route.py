@@ -18,6 +18,7 @@ from starlette.types import Receive, Scope, Send
 
 from projector import StreamContext
 from projector.conversation.opaque import NOTHING_KEPT, Carried, KeptCalls, OpaqueCollector, Place
+from projector.core.intake import MakeStage
 from projector.dialects import DIALECTS
 from projector.dialects.descriptor import DialectOptions
 from projector.server.catalog import AgentBinding, chosen_dialect
@@ -188,6 +189,8 @@ class ProviderCall:
     is_stream: bool | None = True
     """Whether a stream is requested; None if the request does not specify it."""
     options: DialectOptions | None = None
+    stage_of: Callable[[Target], MakeStage] = Target.stage_of
+    """Returns what makes the stage that reads a response of a target."""
 
 
 def provider_session(site: Site, received: Received, call: ProviderCall) -> StreamSession:
@@ -220,7 +223,7 @@ def provider_session(site: Site, received: Received, call: ProviderCall) -> Stre
         pipeline.keep_opaque(OpaqueCollector(keep, seal).add)
     return StreamSession(
         stats,
-        binding.source(pipeline, body_of, stats, account, targets),
+        binding.source(pipeline, body_of, stats, account, targets, call.stage_of),
         account,
         timeouts=site.settings.timeouts,
         heartbeat_s=math.inf if is_json else site.settings.heartbeat_s,
