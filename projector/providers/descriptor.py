@@ -157,6 +157,7 @@ class Provider:
         errors: returns the members of an error response, from its JSON, which is an object or a list.
         passthrough: the route of the provider's own API, if the server offers it.
         counting: the route beside it that counts tokens, if the API has one.
+        compact_path: path of a request that compacts a conversation, below the base URL; None: the API has none.
         profile: `"module:Class"` of the pydantic model of what differs between upstreams; None: they are all alike.
         message_fields: SSE fields outside the standard that carry a message (`projector.core.sse`, 5).
         has_bare_json: whether JSON may be outside the fields of the event stream: a JSON array in its place, or errors
@@ -180,6 +181,7 @@ class Provider:
     errors: Callable[[object], ReportedError] = _SHARED_ERRORS
     passthrough: PassthroughRoute | None = None
     counting: TokenCounting | None = None
+    compact_path: str | None = None
     profile: str | None = None
     message_fields: tuple[str, ...] = ()
     has_bare_json: bool = False

@@ -231,7 +231,7 @@ def call_ids(api: str, body: dict[str, Any]) -> tuple[list[str], list[str]]:
     """Return the IDs of the calls in a request, and those of the outputs."""
     calls, outputs = [], []
     for turn in body[HISTORIES.get(api, "messages")]:
-        blocks = turn.get("parts") or turn["content"]
+        blocks = turn.get("parts") or turn.get("content")
         for one in blocks if isinstance(blocks, list) else []:
             calls += [one["id"]] if one.get("type") == "tool_use" else []
             outputs += [one["tool_use_id"]] if one.get("type") == "tool_result" else []

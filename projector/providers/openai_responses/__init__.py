@@ -17,6 +17,7 @@ PROVIDER: Final = Provider(
     base_url="https://api.openai.com/v1",
     request_path="/responses",
     models=ModelLists("/models"),
+    compact_path="/responses/compact",
     passthrough=PassthroughRoute(
         "responses",
         "/v1/responses",

@@ -106,7 +106,9 @@ def _flattened(tool: Given) -> Iterator[tuple[Item, Original | None]]:
         for one in tool.objects("tools"):
             yield from _named(one, namespace)
     elif kind == SEARCH and tool.members.get("execution") == CLIENT:
-        about: dict[str, Any] = {name: tool.members[name] for name in ("description", "parameters") if name in tool.members}
+        about: dict[str, Any] = {
+            name: tool.members[name] for name in ("description", "parameters") if name in tool.members
+        }
         function = {"type": "function", "name": SEARCH, "strict": False, **about}
         yield function, Original("tool_search_call", SEARCH)
     else:
