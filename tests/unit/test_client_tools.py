@@ -37,10 +37,11 @@ def body(*tools: Any, items: Any = "Hi") -> dict[str, Any]:
         (body(SPACE, PATCH), ["mcp__notes__read", "patch", "mcp__notes__b"]),
         (body(SEARCH, PATCH), ["tool_search", "patch"]),
         (body(SEARCH, items=[ASKED, FOUND]), ["tool_search", "mcp__notes__read", "mcp__notes__b"]),
+        (body(items=[ASKED, FOUND]), []),
         (body(SPACE, SEARCH, items=[ASKED, FOUND]), ["mcp__notes__read", "tool_search", "mcp__notes__b"]),
         (body({"type": "file_search"}, READ), [None, "read"]),
     ],
-    ids=["namespace", "search", "found", "found again", "others stay"],
+    ids=["namespace", "search", "found", "none for a summary", "found again", "others stay"],
 )
 def test_tools_have_one_name(sent: Any, names: list[str | None]) -> None:
     tools = read_request(sent).client_tools
@@ -119,3 +120,9 @@ def test_calls_are_those_of_the_client(name: str) -> None:
 
 def test_plain_tools_need_nothing() -> None:
     assert restored_calls(body(READ, {"type": "web_search"})) is None
+
+
+@pytest.mark.parametrize(("tools", "expected"), [((), None), ((READ,), False)])
+def test_parallel_calls_are_forbidden_only_where_there_are_tools(tools: Any, *, expected: bool | None) -> None:
+    parameters = read_request({**body(*tools), "parallel_tool_calls": False}).parameters
+    assert parameters.get("parallel_tool_calls") is expected

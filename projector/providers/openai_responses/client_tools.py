@@ -88,10 +88,13 @@ def found_tools(item: Given) -> str:
 
 
 def _all_tools(body: Given) -> Iterator[tuple[Given, bool]]:
-    """Yield each tool, and whether it is one of `tools`; the others are in outputs of searches."""
-    for tool in body.objects("tools"):
-        yield tool, True
-    if isinstance(body.members.get("input"), list):
+    """Yield each tool, and whether it is one of `tools`; the others are in outputs of searches.
+
+    A request without tools, such as one for a summary, has none of the others either.
+    """
+    given = body.objects("tools")
+    yield from ((tool, True) for tool in given)
+    if given and isinstance(body.members.get("input"), list):
         for item in body.objects("input"):
             if item.members.get("type") == "tool_search_output":
                 for tool in item.objects("tools"):

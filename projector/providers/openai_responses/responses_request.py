@@ -39,11 +39,14 @@ def read_request(body: Mapping[str, Any]) -> ModelRequest:
     """Return a caller's request in neutral terms; raise `UnsupportedRequestError` for what only this API has."""
     given = Given(body)
     parameters, paths = read_parameters(given, MEMBERS, READ_ELSEWHERE, DEFAULTS)
+    tools = read_tools(given)
+    if not tools:
+        parameters.pop("parallel_tool_calls", None)  # this API alone accepts it there: Codex sends it with a summary
     return ModelRequest(
         model=given.text("model"),
         instructions=given.text_or_none("instructions"),
         input=read_input(given),
-        client_tools=read_tools(given),
+        client_tools=tools,
         parameters=parameters,
         parameter_paths=paths,
     )
