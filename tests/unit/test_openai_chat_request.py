@@ -74,9 +74,6 @@ def test_custom_tools_are_functions_where_there_are_none(*, takes: bool) -> None
     if takes:
         assert tool == {"type": "custom", "custom": {"name": "patch"}}
         assert call["custom"] == {"name": "patch", "input": "*** x"}
-            {"type": "custom", "custom": {"name": "patch"}},
-            {"name": "patch", "input": "*** x"},
-        )
     else:
         assert tool["function"]["parameters"]["required"] == ["input"]
         assert call["function"] == {"name": "patch", "arguments": '{"input":"*** x"}'}
