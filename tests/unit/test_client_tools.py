@@ -8,10 +8,13 @@ from typing import Any, Final
 
 import pytest
 
+from projector import build_pipeline
 from projector.conversation.model_request import UnsupportedRequestError
 from projector.core.sse import SseMessage
+from projector.providers import PROVIDERS, profile_of
 from projector.providers.openai_responses.client_tools import flat_name, restored_calls
 from projector.providers.openai_responses.responses_request import read_request
+from tests.clients.scripted_provider import SIGNATURE, Turn, call, gemini_events
 
 READ: Final = {"type": "function", "name": "read", "parameters": {}, "defer_loading": True}
 SPACE: Final = {
@@ -126,3 +129,16 @@ def test_plain_tools_need_nothing() -> None:
 def test_parallel_calls_are_forbidden_only_where_there_are_tools(tools: Any, *, expected: bool | None) -> None:
     parameters = read_request({**body(*tools), "parallel_tool_calls": False}).parameters
     assert parameters.get("parallel_tool_calls") is expected
+
+
+def test_what_belongs_to_a_search_is_kept() -> None:
+    kept: list[tuple[Any, ...]] = []
+    restore = restored_calls(body(SEARCH))
+    assert restore is not None
+    pipeline = build_pipeline(provider="gemini", dialect="responses")
+    pipeline.keep_opaque(lambda *item: kept.append(item))
+    pipeline.use_stage(lambda: restore(PROVIDERS["gemini"].stage(profile_of("gemini", {}))))
+    for event in gemini_events(Turn((call("tool_search", "call_1", {"query": "q"}),)), "r"):
+        pipeline.feed(b"data: " + json.dumps(event).encode() + b"\n\n")
+    pipeline.close()
+    assert kept == [("tool_search_call", "call_1", {"id": "call_1", "signature": SIGNATURE})]
