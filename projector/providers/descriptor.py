@@ -99,6 +99,9 @@ class PassthroughRoute(NamedTuple):
     """Returns a caller's body with what the provider wants back; None: nothing."""
     state_reader: Callable[[Mapping[str, Any]], Iterable[Carried]] | None = None
     """Returns the sealed values in a caller's body; None: the API has no member for them."""
+    call_restorer: Callable[[Mapping[str, Any]], Callable[[ProviderStage], ProviderStage] | None] | None = None
+    """Returns what makes a stage of another API write the calls of this one, for the tools in a caller's body; None:
+    all APIs have the same calls."""
     headers: tuple[str, ...] = ()
     """Headers of the caller, in lower case, that go on unchanged to an upstream of this provider."""
 
@@ -156,6 +159,7 @@ class Provider:
         counting: the route beside it that counts tokens, if the API has one.
         wants_state: for which calls the provider may refuse a request without what it sent with them: those of the
             `turn` that waits for their outputs, or `always`.
+        compact_path: path of a request that compacts a conversation, below the base URL; None: the API has none.
         profile: `"module:Class"` of the pydantic model of what differs between upstreams; None: they are all alike.
         message_fields: SSE fields outside the standard that carry a message (`projector.core.sse`, 5).
         has_bare_json: whether JSON may be outside the fields of the event stream: a JSON array in its place, or errors
@@ -180,6 +184,7 @@ class Provider:
     passthrough: PassthroughRoute | None = None
     counting: TokenCounting | None = None
     wants_state: Literal["turn", "always"] = "turn"
+    compact_path: str | None = None
     profile: str | None = None
     message_fields: tuple[str, ...] = ()
     has_bare_json: bool = False

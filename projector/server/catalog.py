@@ -11,6 +11,7 @@ from projector import Pipeline, StreamContext, build_pipeline
 from projector._errors import known_name
 from projector._registry import resolve
 from projector.contracts.limits import NAME_MAX_CHARS
+from projector.core.intake import MakeStage
 from projector.core.pipeline import OutputFormat
 from projector.dialects import DIALECTS
 from projector.dialects.descriptor import DialectOptions
@@ -113,19 +114,22 @@ class AgentBinding:
         account: Account,
         targets: Sequence[Target] | None = None,
         is_lost: Callable[[Target], bool] | None = None,
+        stage_of: Callable[[Target], MakeStage] = Target.stage_of,
     ) -> ProviderSource:
         """Return the source of one response, of one of the targets; by default, of all that the agent has.
 
         `is_lost` returns whether a target does not get back what it may have sent with earlier calls.
         """
         used = self.targets.targets[0]  # the pipeline begins with its stage
+        if stage_of is not Target.stage_of:
+            pipeline.use_stage(stage_of(used))
 
         def on_target(target: Target) -> None:
             nonlocal used
             target.report_to(stats)
             if target is not used:
                 used = target
-                pipeline.use_stage(target.make_stage)
+                pipeline.use_stage(stage_of(target))
 
         attempts = Attempts(targets or self.targets.in_order(), body_of, stats, is_lost)
         return ProviderSource(pipeline, UpstreamReader(attempts, stats, account, on_target))

@@ -13,11 +13,13 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from projector.recording import replay
-from tests.asgi.coding_session import LAST, SECRET, TURNS, CodingProvider, Tee
+from tests.asgi.coding_session import FULL, LAST, NAMESPACE, PATCH, SECRET, STEP_CHARS, TURNS, CodingProvider, Tee
 from tests.asgi.conftest import ScriptedUpstream
 from tests.asgi.process import running, serve_with
 from tests.asgi.route_clients import NODE_S
 from tests.asgi.test_recorder import until
+from tests.clients.scripted_provider import EVENTS, HISTORIES, Block, Turn, serving
+from tests.clients.scripted_provider import call as function
 
 pytestmark = pytest.mark.timeout(4 * NODE_S)
 
@@ -35,6 +37,7 @@ CODEX: Final = """
 model = "gpt-5.5"
 model_auto_compact_token_limit = 150000
 check_for_update_on_startup = false
+web_search = {web_search}
 {provider}
 [analytics]
 enabled = false
@@ -86,8 +89,9 @@ class Codex:
         self.home.mkdir()
         self.work.mkdir()
 
-    def configure(self, provider: str, url: str) -> None:
+    def configure(self, provider: str, url: str, web_search: str = "live") -> None:
         given = {"python": json.dumps(sys.executable), "notes": json.dumps(str(NOTES))}
+        given["web_search"] = json.dumps(web_search)
         text = CODEX.format(provider=provider.format(url=url), **given)
         (self.home / "config.toml").write_text(text, encoding="utf-8")
 
@@ -179,3 +183,92 @@ async def test_a_session(name: str, node_modules: Path, tmp_path: Path) -> None:
     assert [line["status"] for line in lines if line["event"] == "request"] == ([426] if setup.upgrades else []) * 3
     withheld = [line.get("notices", {}).get("redacted", 0) > 0 for line in answered]
     assert {withheld[0], withheld[-1]} == {True}, "the log tells it"
+
+
+THOUGHT: Final = Block("thinking", (f"The token {SECRET} ", "is needed."))
+
+
+def shell(call_id: str, command: str) -> Block:
+    return in_pieces(function("exec_command", call_id, {"cmd": command}))
+
+
+def note(call_id: str) -> Block:
+    return in_pieces(function(f"{NAMESPACE}__read_note", call_id, {"name": SECRET}))
+
+
+def in_pieces(block: Block) -> Block:
+    """Return a block in deltas that are shorter than the secret."""
+    starts = range(0, len(block.whole), STEP_CHARS)
+    return block._replace(pieces=tuple(block.whole[at : at + STEP_CHARS] for at in starts))
+
+
+def words(text: str) -> Block:
+    return in_pieces(Block("text", (text,)))
+
+
+CASE: Final = "ship"
+TASK: Final = (
+    Turn((THOUGHT, function("tool_search", "call_1", {"query": "read a note"}))),
+    Turn((THOUGHT, words("I begin."), shell("call_2", f"echo 'DEPLOY={SECRET}' > a.env; seq 1 6000"), note("call_3"))),
+    Turn((in_pieces(Block("custom", (PATCH,), "call_4", "apply_patch")),)),
+    Turn((THOUGHT, shell("call_5", "cat a.env"), shell("call_6", "cat b.env"))),
+    Turn((note("call_7"),)),
+    Turn((THOUGHT, shell("call_8", "cat b.env")), tokens=FULL),
+    Turn((words(f"I have used {SECRET} twice."),)),  # the summary
+    Turn((shell("call_9", "ls"),)),
+    Turn((in_pieces(Block("custom", (PATCH.replace("b.env", "c.env"),), "call_10", "apply_patch")),)),
+    Turn((words(f"Done: {SECRET}."),)),
+)
+RESUMED: Final = (
+    Turn((words("I begin to"),), "wait"),
+    Turn((THOUGHT, shell("call_11", "ls"))),
+    Turn((words(f"All is there, also {SECRET}."),)),
+)
+OTHERS: Final = [api for api in EVENTS if api != "openai_responses"]
+
+
+def call_ids(api: str, body: dict[str, Any]) -> tuple[list[str], list[str]]:
+    """Return the IDs of the calls in a request, and those of the outputs."""
+    calls, outputs = [], []
+    for turn in body[HISTORIES.get(api, "messages")]:
+        blocks = turn.get("parts") or turn.get("content")
+        for one in blocks if isinstance(blocks, list) else []:
+            calls += [one["id"]] if one.get("type") == "tool_use" else []
+            outputs += [one["tool_use_id"]] if one.get("type") == "tool_result" else []
+            calls += [one["functionCall"]["id"]] if "functionCall" in one else []
+            outputs += [one["functionResponse"]["id"]] if "functionResponse" in one else []
+        calls += [one["id"] for one in turn.get("tool_calls", ())]
+        outputs += [turn["tool_call_id"]] if turn.get("role") == "tool" else []
+    return calls, outputs
+
+
+@pytest.mark.parametrize("api", OTHERS)
+async def test_a_session_over_another_api(api: str, node_modules: Path, tmp_path: Path) -> None:
+    config, codex = tmp_path / "projector.toml", Codex(node_modules, tmp_path)
+    with serving({CASE: (*TASK, *RESUMED)}) as provider:
+        config.write_text(
+            f'[upstreams.one]\napi = "{api}"\nbase_url = "{provider.url}/v1"\n[passthrough]\nresponses = "one"\n',
+            encoding="utf-8",
+        )
+        async with running(serve_with(config), 1) as server, Tee(server.port).running() as tee:
+            codex.configure(OWN_PROVIDER, f"http://127.0.0.1:{tee.port}/v1", "disabled")
+            first = await codex.run(f"play case={CASE}")
+            stopped = await codex.start("resume", "--last", "go on")
+            await until(provider.waiting.is_set)
+            _stop(stopped, signal.SIGINT)
+            await asyncio.wait_for(stopped.communicate(), NODE_S)
+            last = await codex.run("resume", "--last", "finish")
+
+    assert provider.calls[CASE] == len(TASK) + len(RESUMED)
+    assert [one["exit_code"] for one in said(first, "command_execution")] == [0] * 5
+    assert [one["status"] for one in said(first, "mcp_tool_call")] == ["completed"] * 2
+    assert [one["status"] for one in said(first, "file_change")] == ["completed"] * 2
+    assert said(first, "agent_message")[-1]["text"] == "Done: <redacted>."
+    assert said(last, "agent_message")[-1]["text"] == "All is there, also <redacted>."
+    assert {(codex.work / f"{name}.env").read_text() for name in "abc"} == {"DEPLOY=<redacted>\n"}
+    for _, body in provider.requests:
+        calls, outputs = call_ids(api, body)
+        assert sorted(calls) == sorted(outputs)
+        assert len(calls) == len(set(calls))
+    assert SECRET.encode() not in tee.received + codex.files()
+    assert SECRET not in json.dumps([first, last])

@@ -335,7 +335,6 @@ async def test_what_is_not_served(serve: Any, path: str, status: int, code: str,
 @pytest.mark.parametrize(
     ("path", "detail"),
     [
-        ("/v1/responses/compact", "send an item `compaction_trigger` in the `input` of `POST /v1/responses`"),
         ("/v1/responses/input_tokens", "The usage of a response counts the tokens of its input."),
     ],
 )

@@ -1,4 +1,4 @@
-"""A provider on loopback whose answers are scripts, in three APIs: conversations with tools, and ways to fail.
+"""A provider on loopback whose answers are scripts, in four APIs: conversations with tools, and ways to fail.
 
 `case=NAME` in the last message of a person chooses the script. Each request is answered with its next turn, and the
 first one follows the last. `calls` counts the requests by script.
@@ -20,12 +20,17 @@ Event: TypeAlias = dict[str, Any]
 
 CASE: Final = re.compile(r"case=([\w-]+)")
 PATHS: Final = {
-    "/v1/messages": "anthropic_messages",
-    "/v1/chat/completions": "openai_chat",
-    "/v1/responses": "openai_responses",
+    "/messages": "anthropic_messages",
+    "/chat/completions": "openai_chat",
+    "/responses": "openai_responses",
+    "GenerateContent": "gemini",
 }
-OVERLOADED: Final = {"anthropic_messages": 529, "openai_chat": 503, "openai_responses": 503}
-UNFINISHED: Final = {"cut", "error"}
+"""End of a path -> API."""
+HISTORIES: Final = {"openai_responses": "input", "gemini": "contents"}
+"""API -> member of the request with the conversation, if it is not `messages`."""
+OVERLOADED: Final = {"anthropic_messages": 529}
+"""API -> status of an error, if it is not 503."""
+UNFINISHED: Final = {"cut", "error", "wait"}
 """Ends of a turn without the end of its last block."""
 SIGNATURE: Final = "c2lnbmF0dXJl"
 CREATED: Final = 1_765_800_000
@@ -37,6 +42,7 @@ class Block(NamedTuple):
     """Thinking, text or the call of a tool."""
 
     kind: str
+    """`thinking`, `text`, `tool`, or `custom`: a tool with a text as its input."""
     pieces: tuple[str, ...]
     """Its text, or its arguments, as deltas."""
     call_id: str = ""
@@ -47,15 +53,23 @@ class Block(NamedTuple):
         """Return the pieces joined."""
         return "".join(self.pieces)
 
+    @property
+    def as_function(self) -> Block:
+        """Return the call of a custom tool as that of a function, for APIs without such tools."""
+        return self if self.kind != "custom" else call(self.name, self.call_id, {"input": self.whole})
+
 
 class Turn(NamedTuple):
     """An answer."""
 
     blocks: tuple[Block, ...] = ()
     end: str = "stop"
-    """`stop`, `refusal`, `max_tokens`, or in the last block: `cut` (nothing follows) or `error` (an event)."""
+    """`stop`, `refusal`, `max_tokens`, or in the last block: `cut` (nothing follows), `error` (an event) or `wait`
+    (nothing follows until the client leaves)."""
     error: str = ""
     """Type of the error that answers the request instead, such as `overloaded_error`."""
+    tokens: int = INPUT_TOKENS
+    """Tokens of the request."""
 
 
 def cut(text: str, secrets: Iterable[str], at: int) -> tuple[str, ...]:
@@ -99,10 +113,10 @@ def call(name: str, call_id: str, arguments: Mapping[str, object]) -> Block:
 
 def messages_events(turn: Turn, response_id: str) -> Iterator[Event]:
     """Yield the events of the Messages API."""
-    usage = {"input_tokens": INPUT_TOKENS, "output_tokens": 1}
+    usage = {"input_tokens": turn.tokens, "output_tokens": 1}
     message = {"id": response_id, "type": "message", "role": "assistant", "model": "scripted", "content": []}
     yield {"type": "message_start", "message": {**message, "stop_reason": None, "stop_sequence": None, "usage": usage}}
-    for index, block in enumerate(turn.blocks):
+    for index, block in enumerate(one.as_function for one in turn.blocks):
         start: Event
         if block.kind == "tool":
             start, name = {"type": "tool_use", "id": block.call_id, "name": block.name, "input": {}}, "partial_json"
@@ -115,7 +129,7 @@ def messages_events(turn: Turn, response_id: str) -> Iterator[Event]:
         if block.kind == "thinking":
             signed = {"type": "signature_delta", "signature": SIGNATURE}
             yield {"type": "content_block_delta", "index": index, "delta": signed}
-        if turn.end in UNFINISHED and block is turn.blocks[-1]:
+        if turn.end in UNFINISHED and index == len(turn.blocks) - 1:
             break
         yield {"type": "content_block_stop", "index": index}
     if turn.end == "error":
@@ -140,19 +154,20 @@ def chat_events(turn: Turn, response_id: str) -> Iterator[Event]:
     for block in turn.blocks:
         member = {"thinking": "reasoning_content", "text": "refusal" if turn.end == "refusal" else "content"}
         for at, piece in enumerate(block.pieces):
-            if block.kind != "tool":
+            if block.kind in member:
                 yield chunk({member[block.kind]: piece})
                 continue
-            opened = {"id": block.call_id, "type": "function"} if at == 0 else {}
-            function = {"arguments": piece, **({"name": block.name} if at == 0 else {})}
-            yield chunk({"tool_calls": [{"index": calls.index(block), **opened, "function": function}]})
+            kind, name = ("function", "arguments") if block.kind == "tool" else ("custom", "input")
+            opened = {"id": block.call_id, "type": kind} if at == 0 else {}
+            called = {name: piece, **({"name": block.name} if at == 0 else {})}
+            yield chunk({"tool_calls": [{"index": calls.index(block), **opened, kind: called}]})
     if turn.end == "error":
         yield {"error": {"message": "Overloaded", "type": "server_error", "code": "server_error"}}
     if turn.end in UNFINISHED:
         return
     yield chunk({}, "length" if turn.end == "max_tokens" else "tool_calls" if calls else "stop")
-    counts = {"prompt_tokens": INPUT_TOKENS, "completion_tokens": OUTPUT_TOKENS}
-    yield {**head, "choices": [], "usage": {**counts, "total_tokens": INPUT_TOKENS + OUTPUT_TOKENS}}
+    counts = {"prompt_tokens": turn.tokens, "completion_tokens": OUTPUT_TOKENS}
+    yield {**head, "choices": [], "usage": {**counts, "total_tokens": turn.tokens + OUTPUT_TOKENS}}
 
 
 def responses_events(turn: Turn, response_id: str) -> Iterator[Event]:
@@ -206,6 +221,31 @@ def responses_events(turn: Turn, response_id: str) -> Iterator[Event]:
         yield {"type": "response.completed", "response": {**ended, "status": "completed"}}
 
 
+def gemini_events(turn: Turn, response_id: str) -> Iterator[Event]:
+    """Yield the chunks of `streamGenerateContent`. A call is whole or absent there."""
+    head = {"responseId": response_id, "modelVersion": "scripted"}
+
+    def chunk(part: Event, **members: object) -> Event:
+        return {**head, "candidates": [{"index": 0, "content": {"role": "model", "parts": [part]}, **members}]}
+
+    for block in (one.as_function for one in turn.blocks):
+        if block.kind == "tool":
+            if turn.end not in UNFINISHED:
+                called = {"id": block.call_id, "name": block.name, "args": json.loads(block.whole)}
+                yield chunk({"functionCall": called, "thoughtSignature": SIGNATURE})
+            continue
+        for piece in block.pieces:
+            yield chunk({"text": piece, **({"thought": True} if block.kind == "thinking" else {})})
+    if turn.end == "error":
+        yield {"error": {"code": 503, "message": "Overloaded", "status": "UNAVAILABLE"}}
+    if turn.end in UNFINISHED:
+        return
+    reason = {"max_tokens": "MAX_TOKENS", "refusal": "SAFETY"}.get(turn.end, "STOP")
+    counts = {"promptTokenCount": turn.tokens, "candidatesTokenCount": OUTPUT_TOKENS}
+    usage = {**counts, "totalTokenCount": turn.tokens + OUTPUT_TOKENS}
+    yield {**chunk({"text": ""}, finishReason=reason), "usageMetadata": usage}
+
+
 def _text_part(text: str) -> Event:
     return {"type": "output_text", "text": text, "annotations": []}
 
@@ -214,11 +254,12 @@ EVENTS: Final = {
     "anthropic_messages": messages_events,
     "openai_chat": chat_events,
     "openai_responses": responses_events,
+    "gemini": gemini_events,
 }
 
 
 def _calls(turn: Turn) -> list[Block]:
-    return [block for block in turn.blocks if block.kind == "tool"]
+    return [block for block in turn.blocks if block.kind in {"tool", "custom"}]
 
 
 class ScriptedProvider(ThreadingHTTPServer):
@@ -231,6 +272,8 @@ class ScriptedProvider(ThreadingHTTPServer):
         self.scripts = scripts
         self.calls: Counter[str] = Counter()
         self.requests: list[tuple[str, Event]] = []
+        self.waiting = threading.Event()
+        """Set when an answer waits for its client to leave."""
 
     @property
     def url(self) -> str:
@@ -252,22 +295,26 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        api = PATHS[self.path.partition("?")[0]]
-        name = CASE.findall(json.dumps(body["input" if api == "openai_responses" else "messages"]))[-1]
+        path = self.path.partition("?")[0]
+        api = next(api for end, api in PATHS.items() if path.endswith(end))
+        name = CASE.findall(json.dumps(body[HISTORIES.get(api, "messages")]))[-1]
         turns = self.server.scripts[name]
         turn = turns[self.server.calls[name] % len(turns)]
         self.server.calls[name] += 1
         self.server.requests.append((name, body))
         if turn.error:
             error = {"type": turn.error, "message": "No.", "code": None}
-            self._head(OVERLOADED[api], "application/json")
+            self._head(OVERLOADED.get(api, 503), "application/json")
             self.wfile.write(json.dumps({"type": "error", "error": error}).encode())
             return
         self._head(200, "text/event-stream")
         for event in EVENTS[api](turn, f"{name}-{len(self.server.requests)}"):
             named = f"event: {event['type']}\n" if "type" in event else ""
             self.wfile.write(f"{named}data: {json.dumps(event)}\n\n".encode())
-        if api == "openai_chat" and turn.end != "cut":
+        if turn.end == "wait":
+            self.server.waiting.set()
+            self.connection.recv(1)  # until the client leaves
+        elif api == "openai_chat" and turn.end != "cut":
             self.wfile.write(b"data: [DONE]\n\n")
 
     def _head(self, status: int, media_type: str) -> None:

@@ -63,3 +63,17 @@ def test_texts_between_calls_and_outputs_join_them() -> None:
     items = [message("assistant"), call("a"), message("assistant"), output("a")]
     [caller, _] = write_request(ModelRequest(model="m", input=items), ChatProfile())["messages"]
     assert caller["content"] == "Hi\n\nHi"
+
+
+@pytest.mark.parametrize("takes", [True, False])
+def test_custom_tools_are_functions_where_there_are_none(*, takes: bool) -> None:
+    items = [Message("user", "Hi"), ToolCall("c", "patch", "*** x", "custom"), ToolOutput("c", "Done", "custom")]
+    request = ModelRequest(model="m", input=items, client_tools=[{"type": "custom", "name": "patch"}])
+    sent = write_request(request, ChatProfile(takes_custom_tools=takes))
+    [tool], [call] = sent["tools"], sent["messages"][1]["tool_calls"]
+    if takes:
+        assert tool == {"type": "custom", "custom": {"name": "patch"}}
+        assert call["custom"] == {"name": "patch", "input": "*** x"}
+    else:
+        assert tool["function"]["parameters"]["required"] == ["input"]
+        assert call["function"] == {"name": "patch", "arguments": '{"input":"*** x"}'}

@@ -40,6 +40,9 @@ class ChatProfile(BaseModel):
     takes_stream_options: bool = True
     """Whether the upstream accepts `stream_options.include_usage` in a request. A few reject unknown members."""
 
+    takes_custom_tools: bool = True
+    """Whether the upstream has custom tools, as OpenAI does. To others they are functions with one text, `input`."""
+
 
 ERROR: Final = "error"
 

@@ -7,12 +7,15 @@ are listed in both directions; neutral values are those of the Responses API.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
-from projector.conversation.entries import Message
+from projector.contracts import codec
+from projector.conversation.entries import Message, ToolCall
 from projector.conversation.given_members import Given, tools_of
-from projector.conversation.model_request import Body, ModelRequest, UnsupportedRequestError
+from projector.conversation.model_request import Body, Item, ModelRequest, UnsupportedRequestError
 from projector.conversation.request_members import Member, Members, read_parameters, write_parameters
+from projector.conversation.written import function_of
 from projector.providers.openai_chat.chunk_fields import ChatProfile
 from projector.providers.openai_chat.messages import messages_of, read_messages, without_shown_reasoning
 
@@ -210,6 +213,8 @@ READ_ELSEWHERE: Final = frozenset({"messages", "tools", "web_search_options", "m
 def write_request(request: ModelRequest, profile: ChatProfile) -> Body:
     """Return the body of a request, or raise `UnsupportedRequestError` if the API cannot express it."""
     request.refuse_previous_response()
+    if not profile.takes_custom_tools:
+        request = _with_functions(request)
     tools, search = write_tools(list(request.client_tools))
     body = request.start(tools) | search
     parameters = {name: value for name, value in request.parameters.items() if (name, value) != ("store", False)}
@@ -219,6 +224,23 @@ def write_request(request: ModelRequest, profile: ChatProfile) -> Body:
     if profile.takes_stream_options:
         body["stream_options"] = {"include_usage": True}  # without it a stream reports no usage
     return body
+
+
+def _with_functions(request: ModelRequest) -> ModelRequest:
+    """Return a request with functions in place of custom tools."""
+    tools = [_function(tool) if tool.get("type") == "custom" else tool for tool in request.client_tools]
+    entries = [
+        replace(entry, kind="function", input=codec.dumps({"input": entry.input}).decode())
+        if isinstance(entry, ToolCall) and entry.kind == "custom"
+        else entry
+        for entry in request.entries
+    ]
+    return replace(request, client_tools=tools, input=entries)
+
+
+def _function(tool: Item) -> Item:
+    name, about, schema = function_of(Given(tool))
+    return {"type": "function", "name": name, **about, "parameters": schema, "strict": False}
 
 
 def read_request(body: Mapping[str, Any]) -> ModelRequest:

@@ -21,6 +21,7 @@ PROVIDER: Final = Provider(
     base_url="https://api.openai.com/v1",
     request_path="/responses",
     models=ModelLists("/models"),
+    compact_path="/responses/compact",
     passthrough=PassthroughRoute(
         "responses",
         "/v1/responses",
@@ -31,6 +32,7 @@ PROVIDER: Final = Provider(
         request_reader=lazy("projector.providers.openai_responses.request:read_request"),
         state_writer=lazy("projector.providers.openai_responses.request:with_state"),
         state_reader=lazy("projector.providers.openai_responses.request:carried_state"),
+        call_restorer=lazy("projector.providers.openai_responses.client_tools:restored_calls"),
     ),
     demo={
         "search": "chat-web-search",

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, cast
 
+from projector.contracts import codec
 from projector.conversation.entries import (
     ASSISTANT,
     USER,
@@ -32,6 +33,7 @@ from projector.conversation.given_members import NOT_SUPPORTED, Given, content_o
 from projector.conversation.model_request import Body, ModelRequest
 from projector.conversation.opaque import Carried, KeptCalls, carried_of, is_sealed
 from projector.conversation.request_members import Member, Members, read_parameters, write_parameters
+from projector.providers.openai_responses.client_tools import CLIENT, SEARCH, flat_name, found_tools, read_tools
 
 # parameters
 
@@ -95,7 +97,8 @@ DEFAULTS: Final[Mapping[str, object]] = {
 }
 """Path of a member -> value that changes nothing."""
 
-READ_ELSEWHERE: Final = frozenset({"input", "instructions", "tools"})
+READ_ELSEWHERE: Final = frozenset({"client_metadata", "input", "instructions", "tools"})
+"""Members that are no parameters. `client_metadata` is for the logs of the provider, and changes no answer."""
 
 
 # a conversation as input items
@@ -247,6 +250,23 @@ def _read_server_call(item: Given) -> ServerCall:
     return ServerCall(names[0], names[1], names[2], names[3], item.text_or_none("output") or "")
 
 
+def _read_name(item: Given) -> str:
+    return flat_name(item.text("name"), item.text_or_none("namespace"))
+
+
+def _read_search(item: Given) -> ToolCall:
+    """Return the search for tools that the client ran, as the call of a function."""
+    if item.members.get("execution") != CLIENT:
+        item.unsupported("execution")
+    return ToolCall(item.text("call_id"), SEARCH, codec.dumps(item.child("arguments").members).decode())
+
+
+def _read_found(item: Given) -> ToolOutput:
+    if item.members.get("execution") != CLIENT:
+        item.unsupported("execution")
+    return ToolOutput(item.text("call_id"), found_tools(item))
+
+
 PARTS: Final[Mapping[str, Callable[[Given], Part]]] = {
     **dict.fromkeys(("input_text", "output_text", "text"), lambda part: Text(part.text("text"))),
     "refusal": lambda part: Refusal(part.text("refusal")),
@@ -257,13 +277,15 @@ PARTS: Final[Mapping[str, Callable[[Given], Part]]] = {
 
 READERS: Final[Mapping[str, Callable[[Given], Entry]]] = {
     "message": _read_message,
-    "function_call": lambda item: ToolCall(item.text("call_id"), item.text("name"), item.text("arguments")),
+    "function_call": lambda item: ToolCall(item.text("call_id"), _read_name(item), item.text("arguments")),
     "function_call_output": lambda item: ToolOutput(item.text("call_id"), content_of(item, "output", PARTS)),
-    "custom_tool_call": lambda item: ToolCall(item.text("call_id"), item.text("name"), item.text("input"), "custom"),
+    "custom_tool_call": lambda item: ToolCall(item.text("call_id"), _read_name(item), item.text("input"), "custom"),
     "custom_tool_call_output": lambda item: ToolOutput(
         item.text("call_id"), content_of(item, "output", PARTS), "custom"
     ),
     "mcp_call": _read_server_call,
+    "tool_search_call": _read_search,
+    "tool_search_output": _read_found,
     "reasoning": _read_reasoning,
 }
 """Type of an item -> what reads it. The others are a provider's own: hosted tools, references to stored items."""
@@ -292,11 +314,14 @@ def read_request(body: Mapping[str, Any]) -> ModelRequest:
     """Return a caller's request in neutral terms; raise `UnsupportedRequestError` for what only this API has."""
     given = Given(body)
     parameters, paths = read_parameters(given, MEMBERS, READ_ELSEWHERE, DEFAULTS)
+    tools = read_tools(given)
+    if not tools:
+        parameters.pop("parallel_tool_calls", None)  # this API alone accepts it there: Codex sends it with a summary
     return ModelRequest(
         model=given.text("model"),
         instructions=given.text_or_none("instructions"),
         input=read_input(given),
-        client_tools=[tool.members for tool in given.objects("tools")],
+        client_tools=tools,
         parameters=parameters,
         parameter_paths=paths,
     )

@@ -1,12 +1,17 @@
-"""Routes that count the tokens of a passthrough request before it is sent: by the provider, else by its size."""
+"""Routes beside those of the passthrough APIs, whose answer is one JSON object of the provider.
+
+One counts the tokens of a request before it is sent: by the provider, else by its size. Another one compacts a
+conversation, which only the provider can do.
+"""
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeVar
 
 from anyio.lowlevel import checkpoint
 from starlette.datastructures import Headers
@@ -20,23 +25,26 @@ from projector.core import canonical as read
 from projector.core.faults import FAULTS
 from projector.providers import PROVIDERS, profile_of
 from projector.providers.descriptor import PassthroughRoute, TokenCounting
+from projector.redaction.redactor import Redactor
 from projector.server.catalog import AgentBinding, PassthroughBinding
 from projector.server.config.target_settings import CircuitBreaker
 from projector.server.control.token_meter import REPORTED_MAX, input_tokens
 from projector.server.http.error_responses import answer_headers
-from projector.server.http.problems import problem_of_failure, request_id
-from projector.server.http.request_bodies import check_models, passthrough_body, target_body
+from projector.server.http.problems import problem, problem_of_failure, request_id
+from projector.server.http.request_bodies import check_models, passthrough_body, references, target_body
 from projector.server.http.requests import ClientLeftError, read_json
 from projector.server.http.site import Site
+from projector.server.http.stored_state import home_targets
 from projector.server.http.stream_route import Received, with_carried_state
 from projector.server.streaming.deadlines import Clock
 from projector.server.streaming.session import report_failure, shown_fault
 from projector.server.streaming.side_tasks import SideTasks
+from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.circuit import Circuits
 from projector.server.upstream.failover import Attempts
 from projector.server.upstream.protocol import ProviderRequest, Upstream, UpstreamError
 from projector.server.upstream.reader import UpstreamReader
-from projector.server.upstream.targets import Target
+from projector.server.upstream.targets import BodyOf, Target
 
 ANSWER_MAX_BYTES: Final = 65_536
 """Size of a count; those of providers have less than a hundred bytes."""
@@ -45,25 +53,32 @@ _ORIGINAL: Final = "original_input_tokens"
 
 
 def count_routes(passthrough: Mapping[str, PassthroughBinding], site: Site) -> list[Route]:
-    """Return the routes that count, of the passthrough routes that are on and have one."""
-    return [
-        Route(counting.path, CountRoute(site, name, one, row, counting), methods=["POST"])
-        for name, one in passthrough.items()
-        if (row := PROVIDERS[one.api].passthrough) is not None and (counting := PROVIDERS[one.api].counting) is not None
-    ]
+    """Return the routes beside the passthrough routes that are on."""
+    found: list[tuple[str, _Beside]] = []
+    for name, one in passthrough.items():
+        provider = PROVIDERS[one.api]
+        if (row := provider.passthrough) is None:
+            continue
+        if provider.counting is not None:
+            found.append((provider.counting.path, CountRoute(site, name, one, row, provider.counting)))
+        if provider.compact_path is not None:
+            found.append((row.path + COMPACT, CompactRoute(site, name, one, row)))
+    return [Route(path, route, methods=["POST"]) for path, route in found]
 
 
-class CountRoute:
-    """An ASGI application that responds with the number of tokens of a request."""
+class _Beside(ABC):
+    """An ASGI application that responds with a JSON object about a request."""
 
-    def __init__(
-        self, site: Site, name: str, passthrough: PassthroughBinding, row: PassthroughRoute, counting: TokenCounting
-    ) -> None:
+    def __init__(self, site: Site, name: str, passthrough: PassthroughBinding, row: PassthroughRoute) -> None:
         self._site = site
         self._name = name
         self._passthrough = passthrough
         self._row = row
-        self._counting = counting
+
+    @property
+    def _required(self) -> str:
+        """Required member of the body, in addition to `model`."""
+        return self._row.required
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond to a request; raise `Problem` if it is invalid, or the provider fails."""
@@ -74,33 +89,40 @@ class CountRoute:
             await site.admission(scope, caller, grant)
             try:
                 body = await read_json(scope, receive, site.settings, account)
-                count = await self._count(Received(scope, body, caller, account, grant), receive)
+                await site.ownership.load(body)
+                found = await self._found(Received(scope, body, caller, account, grant), receive)
             except ClientLeftError:
                 return
-        answer = Response(codec.dumps(count), headers=answer_headers(scope), media_type="application/json")
+        answer = Response(codec.dumps(found), headers=answer_headers(scope), media_type="application/json")
         await answer(scope, receive, send)
 
-    async def _count(self, received: Received, receive: Receive) -> Mapping[str, Any]:
+    @abstractmethod
+    async def _found(self, received: Received, receive: Receive) -> Mapping[str, Any]:
         """Return the answer; raise `ClientLeftError` if the client disconnects before it is there."""
+
+    def _with_state(self, received: Received) -> tuple[Received, AgentBinding]:
+        """Return a request with what it carries sealed, and what serves its model; raise `Problem` if none may."""
         received = with_carried_state(received, self._row.carried(received.body), self._site.sealer)
         binding = self._passthrough.binding(received.body.get("model"))
         check_models(received.body, binding, received.grant)
-        targets = binding.targets.in_order()
-        body_of = partial(self._body, received, binding)
-        body = body_of(targets[0])
-        counted = [one for target in targets if (one := self._counted(target, body)) is not None]
-        if not counted:
-            return {"input_tokens": input_tokens(body, REPORTED_MAX, has_flat_files=True)}
+        return received, binding
+
+    async def _ask(
+        self, received: Received, asked: _Asked, receive: Receive, read_answer: Callable[[bytes, Redactor], _Answer]
+    ) -> tuple[_Answer, StreamStats]:
+        """Return what one of the targets has answered; raise `Problem` if they fail."""
+        binding = asked.binding
+        body = asked.body_of(asked.targets[0])
         stats = binding.stats(self._row.dialect, received.caller, body, None)
         stats.request_id = request_id(received.scope)
         given = Headers(scope=received.scope)
         stats.caller_headers = {self._passthrough.api: {one: given[one] for one in self._row.headers if one in given}}
-        attempts = Attempts(counted, body_of, stats)
+        attempts = Attempts(asked.targets, asked.body_of, stats)
         reader = UpstreamReader(attempts, stats, received.account, lambda target: target.report_to(stats))
+        redactor = binding.redactor.for_request(received.body, secrets.token_bytes(16))
         try:
-            return await _answer(reader, receive)
+            return read_answer(await _read_answer(reader, receive, asked.max_bytes), redactor), stats
         except UpstreamError as error:
-            redactor = binding.redactor.for_request(received.body, secrets.token_bytes(16))
             pipeline = binding.pipeline(redactor, stats, StreamContext(stats.stream_id), output_format="ndjson")
             failure = report_failure(pipeline, error)
             stats.provider_errors, stats.problem_code = pipeline.provider_errors, error.fault.code
@@ -110,34 +132,117 @@ class CountRoute:
 
     def _body(self, received: Received, binding: AgentBinding, target: Target) -> Mapping[str, object]:
         """Return the body that a request with the caller's body would send to a target."""
-        sent = passthrough_body(received.body, binding, required=self._row.required, target=target)
+        sent = passthrough_body(received.body, binding, required=self._required, target=target)
         return target_body(sent, self._row, target, self._passthrough.api, received.kept)
+
+
+class CountRoute(_Beside):
+    """Responds with the number of tokens of a request."""
+
+    def __init__(
+        self, site: Site, name: str, passthrough: PassthroughBinding, row: PassthroughRoute, counting: TokenCounting
+    ) -> None:
+        super().__init__(site, name, passthrough, row)
+        self._counting = counting
+
+    async def _found(self, received: Received, receive: Receive) -> Mapping[str, Any]:
+        received, binding = self._with_state(received)
+        targets = binding.targets.in_order()
+        body_of = partial(self._body, received, binding)
+        body = body_of(targets[0])
+        counted = [one for target in targets if (one := self._counted(target, body)) is not None]
+        if not counted:
+            return {"input_tokens": input_tokens(body, REPORTED_MAX, has_flat_files=True)}
+        asked = _Asked(binding, counted, body_of, ANSWER_MAX_BYTES)
+        return (await self._ask(received, asked, receive, lambda data, _: _count_of(data)))[0]
 
     def _counted(self, target: Target, body: Mapping[str, object]) -> Target | None:
         """Return a target that counts in place of answering; None if it does not count."""
         provider = target.provider
-        count = getattr(provider.upstream, "count", None)
         profile = profile_of(provider.api, provider.profile)
-        if provider.api != self._passthrough.api or count is None or self._counting.outgoing(body, profile) is None:
+        if provider.api != self._passthrough.api or self._counting.outgoing(body, profile) is None:
             return None
-        counting = replace(provider, upstream=_Counting(provider.upstream, count))
-        circuit = Circuits(CircuitBreaker(failures=0)).circuit(provider.name, "")
-        return replace(target, provider=counting, circuit=circuit)  # a failed count must not keep answers away
+        return _asking(target, "count")
 
 
-class _Counting:
-    """An upstream that counts in place of answering."""
+COMPACT: Final = "/compact"
+"""End of the path of the route that compacts a conversation."""
+_NO_COMPACTION: Final = "The provider of this model does not compact conversations: ask the model for a summary."
+_COMPACTIONS: Final = frozenset({"compaction", "compaction_summary"})
+
+
+class CompactRoute(_Beside):
+    """Responds with a conversation that the provider has compacted: redacted, its opaque state as it came."""
+
+    @property
+    def _required(self) -> str:
+        return "model"  # the conversation is `input`, or that of `previous_response_id`
+
+    async def _found(self, received: Received, receive: Receive) -> Mapping[str, Any]:
+        received, binding = self._with_state(received)
+        ownership, caller = self._site.ownership, received.caller
+        if (previous := received.body.get("previous_response_id")) is not None:
+            if not isinstance(previous, str):
+                raise problem("invalid_request", "`previous_response_id` must be a string.", param=_PREVIOUS)
+            ownership.check_response(previous, caller)
+        if self._site.settings.auth.is_on:
+            for item_id in references(received.body):
+                ownership.check_item(item_id, caller)
+        ordered = home_targets(received.body, binding.targets.in_order(), binding.targets.targets, ownership)
+        own = [target for target in ordered if target.provider.api == self._passthrough.api]
+        targets = [one for target in own if (one := _asking(target, "compact")) is not None]
+        if not targets:
+            raise problem("not_found", _NO_COMPACTION)
+        limit = binding.redactor.policy.limits.event_max_bytes
+        asked = _Asked(binding, targets, partial(self._body, received, binding), limit)
+        found, stats = await self._ask(received, asked, receive, _compaction_of)
+        for item in found["output"]:
+            if isinstance(item, dict) and isinstance(item.get("id"), str):
+                ownership.add_item(item["id"], caller, stats.upstream)
+        ownership.write()
+        return found
+
+
+_PREVIOUS: Final = "previous_response_id"
+
+
+class _Asked(NamedTuple):
+    """A request about a request."""
+
+    binding: AgentBinding
+    targets: Sequence[Target]
+    body_of: BodyOf
+    max_bytes: int
+    """Maximum size of the answer."""
+
+
+_Answer = TypeVar("_Answer")
+
+
+def _asking(target: Target, name: str) -> Target | None:
+    """Return a target whose upstream is asked by another method than `open`; None if it has no such method."""
+    provider = target.provider
+    ask = getattr(provider.upstream, name, None)
+    if ask is None:
+        return None
+    asking = replace(provider, upstream=_Asking(provider.upstream, ask))
+    circuit = Circuits(CircuitBreaker(failures=0)).circuit(provider.name, "")
+    return replace(target, provider=asking, circuit=circuit)  # what fails here must not keep answers away
+
+
+class _Asking:
+    """An upstream that is asked by another of its methods."""
 
     is_recording = False
 
-    def __init__(self, upstream: Upstream, count: Callable[[ProviderRequest], Any]) -> None:
+    def __init__(self, upstream: Upstream, ask: Callable[[ProviderRequest], Any]) -> None:
         self.providers = upstream.providers
-        self.open = count
+        self.open = ask
         self.aclose = upstream.aclose
 
 
-async def _answer(reader: UpstreamReader, receive: Receive) -> Mapping[str, Any]:
-    """Return what a provider has counted."""
+async def _read_answer(reader: UpstreamReader, receive: Receive, max_bytes: int) -> bytes:
+    """Return what a provider has answered, at most little more than `max_bytes`."""
     data, is_gone = bytearray(), False
 
     def leave(_error: Exception | None = None) -> None:
@@ -147,20 +252,73 @@ async def _answer(reader: UpstreamReader, receive: Receive) -> Mapping[str, Any]
 
     async def on_chunk(chunk: bytes) -> bool:
         data.extend(chunk)
-        return len(data) > ANSWER_MAX_BYTES
+        return len(data) > max_bytes
 
     with SideTasks(leave) as beside:
         beside.watch(receive, leave)
         await reader.run(Clock(), checkpoint, on_chunk)
     if is_gone:
         raise ClientLeftError
+    return bytes(data)
+
+
+def _object(data: bytes) -> Mapping[str, object]:
+    """Return the answer of a provider, an empty object if it is none."""
     try:
-        answer = codec.loads(bytes(data))
+        answer = codec.loads(data)
     except codec.CodecError:
         answer = None
-    tokens = read.count_or_none(answer, "input_tokens") if read.is_mapping(answer) else None
+    return answer if read.is_mapping(answer) else {}
+
+
+def _count_of(data: bytes) -> Mapping[str, Any]:
+    answer = _object(data)
+    tokens = read.count_or_none(answer, "input_tokens")
     if tokens is None:
         raise UpstreamError(FAULTS["upstream_malformed"])
     managed = answer.get("context_management")
     original = read.count_or_none(managed, _ORIGINAL) if read.is_mapping(managed) else None
     return {"input_tokens": tokens, **({} if original is None else {"context_management": {_ORIGINAL: original}})}
+
+
+def _compaction_of(data: bytes, redactor: Redactor) -> dict[str, Any]:
+    """Return a compacted conversation without sensitive values; raise `UpstreamError` if it is none."""
+    answer = _object(data)
+    output = answer.get("output")
+    if not isinstance(output, list) or not all(map(read.is_mapping, output)):
+        raise UpstreamError(FAULTS["upstream_malformed"])
+    rest = {name: value for name, value in answer.items() if name in _COMPACTED}
+    return {**_clean(rest, redactor), "output": [_clean_item(item, redactor) for item in output]}
+
+
+_COMPACTED: Final = frozenset({"id", "object", "created_at", "usage"})
+"""Members of a compacted conversation besides its items."""
+_STATE: Final = "encrypted_content"
+
+
+def _clean_item(item: Mapping[str, object], redactor: Redactor) -> dict[str, Any]:
+    """Return an item of a compacted conversation. Its texts are whole, as the next request needs them."""
+    content, state = item.get("content"), item.get(_STATE)
+    rest = _clean({name: value for name, value in item.items() if name not in {"content", _STATE}}, redactor)
+    if isinstance(content, list):
+        rest["content"] = [_clean_part(part, redactor) for part in content if read.is_mapping(part)]
+    elif isinstance(content, str):
+        rest["content"] = redactor.text(content).value
+    if isinstance(state, str) and (item.get("type") in _COMPACTIONS or redactor.policy.encrypted_reasoning):
+        stream = redactor.value_stream()
+        rest[_STATE] = stream.feed(state).value + stream.close().value
+    return rest
+
+
+def _clean_part(part: Mapping[str, object], redactor: Redactor) -> dict[str, Any]:
+    text = part.get("text")
+    if not isinstance(text, str):
+        return _clean(part, redactor)
+    rest = {name: value for name, value in part.items() if name != "text"}
+    return {**_clean(rest, redactor), "text": redactor.text(text).value}
+
+
+def _clean(value: Mapping[str, object], redactor: Redactor) -> dict[str, Any]:
+    limit = redactor.policy.limits.arguments_text_max_chars
+    clean = redactor.json(value, string_max_chars=limit).value
+    return dict(clean) if isinstance(clean, dict) else {}

@@ -165,8 +165,6 @@ _SETTINGS: Final = {
 }
 """Path of a route of the providers' APIs -> how to turn it on."""
 _INSTEAD: Final = {
-    "/v1/responses/compact": "To compact a conversation in its stream, send an item `compaction_trigger` in the "
-    "`input` of `POST /v1/responses`, or `context_management`.",
     "/v1/responses/input_tokens": "The usage of a response counts the tokens of its input.",
 }
 """Path of OpenAI that would be taken for the ID of a response -> what there is instead."""

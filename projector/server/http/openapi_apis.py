@@ -165,6 +165,28 @@ def _counting(route: TokenCounting) -> dict[str, Any]:
 
 NUMBER: Final[Schema] = {"type": "string", "pattern": "^[0-9]{1,15}$"}
 _RESPONSE_ID: Final = parameter("response_id", "path", {}, "ID of a response.")
+_COMPACTED: Final[Schema] = {
+    "type": "object",
+    "required": ["output"],
+    "properties": {
+        "id": {"type": "string"},
+        "object": {"type": "string"},
+        "created_at": {"type": "integer"},
+        "output": {"type": "array", "items": {"type": "object"}, "description": "The input of the next request."},
+        "usage": {"type": "object"},
+    },
+}
+_COMPACTION: Final[Schema] = {
+    "post": {
+        **_models(
+            "Compact a conversation: by the provider, if it has the Responses API.", _COMPACTED, *OPENAI_STATUSES
+        )["get"],
+        "requestBody": {
+            "required": True,
+            "content": json_content([{"type": "object", "properties": {"model": {"type": "string"}}}]),
+        },
+    }
+}
 API_PATHS: Final[Mapping[str, Schema]] = {
     "/v1/responses/{response_id}": _models(
         "Read a stored response, or its events with `stream=true`.",
@@ -198,5 +220,6 @@ API_PATHS: Final[Mapping[str, Schema]] = {
         anthropic=_ANTHROPIC_MODEL,
         parameters=[_VERSION, parameter("model", "path", {}, "ID of a model; it may contain slashes.")],
     ),
+    "/v1/responses/compact": _COMPACTION,
     **{one.path: _counting(one) for provider in PROVIDERS.values() if (one := provider.counting) is not None},
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from functools import partial
+from functools import cache, partial
 from typing import Any, Final
 
 from starlette.datastructures import Headers
@@ -13,7 +13,9 @@ from starlette.routing import Route
 
 from projector.contracts.limits import ID_MAX_CHARS
 from projector.conversation.client_history import ClientPart, InputRefusedError
+from projector.conversation.model_request import UnsupportedRequestError
 from projector.conversation.opaque import carried_in
+from projector.core.intake import MakeStage
 from projector.dialects.ag_ui import conversation as ag_ui_conversation
 from projector.dialects.ai_sdk import conversation as ai_sdk_conversation
 from projector.dialects.descriptor import DialectOptions
@@ -304,12 +306,32 @@ class StreamRoutes:
             is_stream=is_stream,
             options=options,
             entries=partial(read_entries, received.body, route),
+            stage_of=_stage_of(passthrough.api, route, received.body),
         )
         session = provider_session(self._site, received, call)
         given = Headers(scope=received.scope)
         sent = {name: given[name] for name in route.headers if name in given}
         session.stats.caller_headers = {passthrough.api: sent}
         return session
+
+
+def _stage_of(api: str, route: PassthroughRoute, body: Mapping[str, Any]) -> Callable[[Target], MakeStage]:
+    """Return what returns the stage of a target; one with another API than the route's restores the calls."""
+    if route.call_restorer is None:
+        return Target.stage_of
+    restorer = cache(partial(route.call_restorer, body))
+
+    def stage_of(target: Target) -> MakeStage:
+        make_stage = target.make_stage
+        if target.provider.api == api:
+            return make_stage
+        try:
+            restore = restorer()
+        except UnsupportedRequestError:
+            return make_stage  # nothing is sent to this target: `target_body` raises it, too
+        return make_stage if restore is None else lambda: restore(make_stage())
+
+    return stage_of
 
 
 def _includes_usage(body: Mapping[str, Any]) -> bool:

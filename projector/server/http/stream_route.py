@@ -19,6 +19,7 @@ from starlette.types import Receive, Scope, Send
 from projector import StreamContext
 from projector.conversation.entries import Entry
 from projector.conversation.opaque import NOTHING_KEPT, Carried, KeptCalls, OpaqueCollector, Place
+from projector.core.intake import MakeStage
 from projector.dialects import DIALECTS
 from projector.dialects.descriptor import DialectOptions
 from projector.server.catalog import AgentBinding, chosen_dialect
@@ -191,6 +192,8 @@ class ProviderCall:
     options: DialectOptions | None = None
     entries: Callable[[], Sequence[Entry] | None] = lambda: None
     """Returns the conversation in the request; None if it cannot be read."""
+    stage_of: Callable[[Target], MakeStage] = Target.stage_of
+    """Returns what makes the stage that reads a response of a target."""
 
 
 def provider_session(site: Site, received: Received, call: ProviderCall) -> StreamSession:
@@ -224,7 +227,7 @@ def provider_session(site: Site, received: Received, call: ProviderCall) -> Stre
         pipeline.keep_opaque(OpaqueCollector(keep, seal, carries_tools=DIALECTS[dialect].carries_tools).add)
     return StreamSession(
         stats,
-        binding.source(pipeline, body_of, stats, account, targets, state.is_lost),
+        binding.source(pipeline, body_of, stats, account, targets, state.is_lost, call.stage_of),
         account,
         timeouts=site.settings.timeouts,
         heartbeat_s=math.inf if is_json else site.settings.heartbeat_s,

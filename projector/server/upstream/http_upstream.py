@@ -106,6 +106,14 @@ class HTTPUpstream:
             raise UsageError("expected an upstream that counts tokens")
         return self._post(provider, outgoing, {"Accept": "application/json", **request.headers})
 
+    def compact(self, request: ProviderRequest, /) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """Return the bytes of the answer to a request that has its conversation compacted; see `Upstream`."""
+        provider, _ = self._called(request)
+        if provider.compact_path is None:
+            raise UsageError("expected an upstream that compacts conversations")
+        outgoing = Outgoing(provider.compact_path, request.body)
+        return self._post(provider, outgoing, {"Accept": "application/json", **request.headers})
+
     def _called(self, request: ProviderRequest) -> tuple[Provider, Any]:
         """Return the provider of a request, and its profile."""
         is_own = request.provider == self._api

@@ -83,7 +83,8 @@ class Upstream(Protocol):
 
     It may also have a method `models`, without parameters: it returns the models of the provider as a sequence of
     `Model`, and raises `UpstreamError`. With a method `count`, which is like `open`, the provider counts the tokens of
-    a body; the bytes are its JSON answer (`projector.providers.descriptor.TokenCounting`).
+    a body; the bytes are its JSON answer (`projector.providers.descriptor.TokenCounting`). With a method `compact`,
+    also like `open`, the provider compacts the conversation of a body.
     """
 
     providers: frozenset[str]

@@ -182,6 +182,7 @@ class RecordedUpstream:
         self.providers = inner.providers
         self.is_recording = inner.is_recording
         self.count = getattr(inner, "count", None)
+        self.compact = getattr(inner, "compact", None)
         """What is beside the responses is not recorded."""
         self.models = getattr(inner, "models", None)
         self._recorder = recorder
