@@ -22,6 +22,8 @@ const NAMES: Record<string, string> = {
   code_interpreter: "Code",
   image_generation: "Image",
 };
+/** What the states are called that a person has left open, where nothing can be done about them any more. */
+const OPEN: Record<string, string> = { awaiting_approval: "asked for approval", waiting: "not run" };
 const REASONS: Record<string, string> = { max_output_tokens: "the limit of tokens", content_filter: "the content filter" };
 
 export interface Actions {
@@ -70,11 +72,11 @@ export class Answer {
     this.element.insertBefore(h("p", { class: "legend" }, text), this.last);
   }
 
-  /** Shows a remark about the connection in place of the status. */
-  remark(text: string, canRetry = false): void {
+  /** Shows a remark about the connection in place of the status, with a button if there is a label for it. */
+  remark(text: string, retry?: string): void {
     this.wasRemarked = true;
-    this.last.classList.toggle("bad", canRetry);
-    this.last.replaceChildren(text, ...(canRetry ? this.retry("Try again") : []));
+    this.last.classList.toggle("bad", retry !== undefined);
+    this.last.replaceChildren(text, ...(retry === undefined ? [] : this.retry(retry)));
   }
 
   /** Shows the status again. */
@@ -156,7 +158,8 @@ export class Answer {
 
   private card(item: ToolItem, status: string): HTMLElement {
     const { tool } = item;
-    const pill = h("span", { class: `pill ${status}` }, STATUSES[status as keyof typeof STATUSES]);
+    const told = (this.actions === undefined && OPEN[status]) || STATUSES[status as keyof typeof STATUSES];
+    const pill = h("span", { class: `pill ${told === OPEN[status] ? "" : status}` }, told);
     const name = NAMES[item.toolType] ?? item.name;
     const server = tool?.tool_type === "mcp" && tool.server_label !== undefined ? ` on ${tool.server_label}` : "";
     const card = h("div", { class: "card" }, h("div", { class: "title" }, h("b", {}, name), server, pill));
