@@ -197,9 +197,9 @@ function caseOf({ outcome, has_recording: hasRecording, dialect }: Stream): stri
   if (outcome === RUNNING) return "A case can be saved once the stream has ended.";
   const made = dialect === "public_sse_v1" || !hasRecording ? "public_sse_v1" : `public_sse_v1 and ${dialect}`;
   const input = hasRecording
-    ? "what the provider sent, redacted: without credentials and values that the policy registers, but with the conversation, reasoning and messages of errors"
-    : "the events that the client got, in public_sse_v1, and nothing of the provider, whose side is not recorded for you";
-  return `The case has ${input}; and the expected output in ${made}. \u201cprojector replay FILE\u201d takes it as it is.`;
+    ? "what the provider sent, without credentials and registered values, but with the conversation, reasoning and messages of errors"
+    : "the events that the client got, and nothing of the provider, because you may not see a recording of it or there is none";
+  return `The case has ${input}; and the expected output in ${made}. \u201cprojector replay FILE\u201d takes the file as it is.`;
 }
 
 function figures(one: Stream, why: readonly string[]): HTMLElement[] {
