@@ -384,7 +384,7 @@ def test_replay_a_folder_in_a_file(run: Run, folder: Path, tmp_path: Path) -> No
     source = folder / "public_sse_v1_input" / "stream_1.ndjson"
     assert source.read_bytes() == given == (folder / "public_sse_v1" / "stream_1.ndjson").read_bytes()
     source.write_bytes(given[:-20])
-    assert b"stream_1.ndjson:3: expected valid events of `public_sse_v1`" in run("replay", str(folder)).err
+    assert b"stream_1.ndjson:6: expected valid events of `public_sse_v1`" in run("replay", str(folder)).err
     kept.write_bytes(kept.read_bytes()[:-40])
     assert (b"expected a ZIP file" in (done := run("replay", str(kept))).err, done.status) == (True, 2)
 

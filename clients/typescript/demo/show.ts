@@ -133,9 +133,10 @@ export class Answer {
   }
 
   /** Returns the buttons of an approval. To decline sends nothing: the call is not made. */
-  private choice(item: ToolItem): HTMLElement {
+  private choice(item: ToolItem, pill: HTMLElement): HTMLElement {
     const choice = h("div", { class: "approve" });
     const choose = (text: string, next?: () => void): void => {
+      pill.replaceWith(h("span", { class: "pill" }, "asked for approval"));
       choice.replaceChildren(text);
       next?.();
     };
@@ -146,9 +147,10 @@ export class Answer {
   }
 
   /** Returns the button of a function that the page has to run. */
-  private runner(item: ToolItem): HTMLElement {
+  private runner(item: ToolItem, pill: HTMLElement): HTMLElement {
     const runner = h("div", { class: "approve" });
     const run = (): void => {
+      pill.replaceWith(h("span", { class: "pill" }, "run by this page"));
       runner.replaceChildren("Run. Its result is in the next request.");
       this.actions?.run(item);
     };
@@ -174,8 +176,8 @@ export class Answer {
     const url = imageUrl(item);
     if (url !== undefined) card.append(h("img", { src: url, alt: "Generated image" }));
     if (this.actions === undefined) return card;
-    if (item.approval === "pending") card.append(this.choice(item));
-    if (status === "waiting") card.append(this.runner(item));
+    if (item.approval === "pending") card.append(this.choice(item, pill));
+    if (status === "waiting") card.append(this.runner(item, pill));
     return card;
   }
 }
