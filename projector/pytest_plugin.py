@@ -60,7 +60,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
         return None
     from projector.recording import replay  # noqa: PLC0415 - see the module docstring
 
-    inputs = [replay.inputs_of(provider) for provider in projector.PROVIDERS]
+    inputs = [*map(replay.inputs_of, replay.sources())]
     if kind in inputs:
         return _CaseFile.from_parent(parent, path=file_path)
     is_orphan = kind in projector.DIALECTS and not any((folder / name / file_path.name).exists() for name in inputs)

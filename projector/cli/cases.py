@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Mapping
@@ -111,8 +112,19 @@ def _check_api(api: str, request: Mapping[str, object]) -> None:
 
 
 def replay_cases(arguments: argparse.Namespace) -> int:
-    """Compare each case with its golden files; print the differences, and what was dropped."""
+    """Compare each case of a folder, or of one in a ZIP file, with its golden files; print the differences."""
     folder = Path(arguments.folder)
+    if not folder.is_file():
+        return _replay(arguments, folder)
+    if arguments.update:
+        raise UsageError(f"{folder}: `--update` writes into a folder; unpack the file first")
+    with tempfile.TemporaryDirectory() as unpacked:
+        cases.unpack(folder, Path(unpacked))
+        return _replay(arguments, Path(unpacked))
+
+
+def _replay(arguments: argparse.Namespace, folder: Path) -> int:
+    """Compare each case of a folder with its golden files; print the differences, and what was dropped."""
     loaded = replay.load_cases(folder)
     differences: list[replay.Difference] = []
     drops: list[str] = []

@@ -178,7 +178,7 @@ COMMANDS: Final = (
         "cases:replay_cases",
         ("projector replay tests/streams", "projector replay tests/streams --update"),
         (
-            _value("folder", "DIR", "folder of cases" + _DEFAULT, nargs="?", default=EXAMPLES),
+            _value("folder", "DIR", "folder of cases, or one as a ZIP file" + _DEFAULT, nargs="?", default=EXAMPLES),
             _flag("--update", "write the golden files instead of comparing them"),
             _FAIL_ON_DROPPED,
         ),

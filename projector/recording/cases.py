@@ -1,10 +1,13 @@
-"""A recording as a case of a folder for `projector replay`: its input and its settings."""
+"""A recording as a case of a folder for `projector replay`, its input and its settings; also as a file of its own."""
 
 from __future__ import annotations
 
+import io
 import os
 import re
-from collections.abc import Iterator, Mapping
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -12,9 +15,8 @@ from projector._errors import UsageError
 from projector.contracts import codec
 from projector.core.faults import Fault
 from projector.core.input_formats import InputFormat
-from projector.providers import PROVIDERS
 from projector.recording.lines import encode_line, read_lines
-from projector.recording.replay import CASES_FILE, inputs_of, load_settings
+from projector.recording.replay import CASES_FILE, CaseSettings, inputs_of, load_settings, project, sources
 from projector.recording.withholding import Withheld, withhold
 from projector.redaction.spans import Finder
 
@@ -108,6 +110,32 @@ def write(folder: Path, name: str, recording: Recording, *, is_replacing: bool =
     return source
 
 
+def pack(name: str, recording: Recording, dialects: Sequence[str]) -> bytes:
+    """Return a folder with one case, as a ZIP file: its settings, its input, and its golden file in each dialect."""
+    settings = {**recording.settings, "dialects": [*dialects]}
+    checked, file = CaseSettings.model_validate(settings), f"{name}.ndjson"
+    contents = {CASES_FILE: _section(name, settings).lstrip().encode()}
+    contents[f"{inputs_of(recording.provider)}/{file}"] = recording.data
+    for dialect in dialects:
+        contents[f"{dialect}/{file}"] = project(recording.provider, recording.data, checked, dialect)
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for path, data in contents.items():
+            archive.writestr(
+                zipfile.ZipInfo(path), data, zipfile.ZIP_DEFLATED
+            )  # without times: equal cases are equal files
+    return packed.getvalue()
+
+
+def unpack(path: Path, folder: Path) -> None:
+    """Write the folder of cases that a ZIP file has; raise `UsageError` if it is damaged."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            archive.extractall(folder)
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError) as error:
+        raise UsageError(f"{path}: expected a ZIP file: {error}") from None
+
+
 def check_name(folder: Path, name: str, *, is_replacing: bool = False) -> None:
     """Raise `UsageError` if a case cannot have this name, or the folder's settings cannot be read.
 
@@ -124,7 +152,7 @@ def check_name(folder: Path, name: str, *, is_replacing: bool = False) -> None:
 
 def stored_input(folder: Path, name: str) -> Path | None:
     """Return the path of the input of a case, None if there is no such case."""
-    paths = (folder / inputs_of(provider) / f"{name}.ndjson" for provider in PROVIDERS)
+    paths = (folder / inputs_of(source) / f"{name}.ndjson" for source in sources())
     return next((path for path in paths if path.exists()), None)
 
 

@@ -3,6 +3,7 @@
     DIR/cases.toml                    settings of the cases (optional)
     DIR/<provider>/<case>.ndjson      input: one provider event per line; `projector.*` lines are host events; the
                                       folder is `<provider>_input` if a dialect has the provider's name
+    DIR/public_sse_v1_input/...       input: the public events of a stream without a recording of its provider
     DIR/<dialect>/<case>.ndjson       golden: written by `projector replay --update`, never by hand
 
 Clock and IDs are injected, so goldens need no scrubbing.
@@ -24,9 +25,11 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 from projector._errors import UsageError, known_name
 from projector._file_problems import file_problem, parse_toml
 from projector._validation import describe
+from projector.contracts import codec
 from projector.core.context import StreamContext, parse_time
 from projector.core.faults import FAULTS
-from projector.core.pipeline import OnOutput, build_pipeline
+from projector.core.pipeline import PUBLIC, OnOutput, build_pipeline
+from projector.core.replay import StreamReplay
 from projector.dialects import DIALECTS
 from projector.providers import PROVIDERS, profile_of
 from projector.redaction.policy import Policy, PolicyError, with_rules_in
@@ -105,6 +108,11 @@ def inputs_of(provider: str) -> str:
     return f"{provider}_input" if provider in DIALECTS else provider
 
 
+def sources() -> tuple[str, ...]:
+    """Return what an input may be of: a provider, or the public contract."""
+    return (*PROVIDERS, PUBLIC)
+
+
 def load_cases(folder: Path) -> list[Case]:
     """Load the cases of a folder, sorted by provider and name.
 
@@ -115,19 +123,20 @@ def load_cases(folder: Path) -> list[Case]:
     if not folder.is_dir():
         what = "" if folder.exists() else "not found; "
         raise UsageError(f"{folder}: {what}expected a folder of cases: `projector replay FOLDER`")
-    if folder.absolute().name in map(inputs_of, PROVIDERS):
+    if folder.absolute().name in map(inputs_of, sources()):
         raise UsageError(f"{folder}: expected the folder above: `{folder.absolute().parent}`")
     _check_paths(folder)
     settings = load_settings(folder / CASES_FILE)
     cases: dict[str, Case] = {}
-    for provider in PROVIDERS:
+    for provider in sources():
         for source in sorted((folder / inputs_of(provider)).glob("*.ndjson")):
             name = source.stem
             if name in cases:
                 raise UsageError(f"`{name}`: two providers have a case with this name; expected unique names")
             cases[name] = Case(name, provider, source, settings.pop(name, settings[""]))
-            with _placed(f"{CASES_FILE}: `{name}`"):
-                profile_of(provider, cases[name].settings.profile)
+            if provider in PROVIDERS:
+                with _placed(f"{CASES_FILE}: `{name}`"):
+                    profile_of(provider, cases[name].settings.profile)
     unused = [name for name in settings if name]
     if unused:
         raise UsageError(
@@ -146,11 +155,34 @@ def play(case: Case, dialect: str, on_output: OnOutput | None = None, *, dropped
         dialect: a name of `DIALECTS`.
         on_output: that of `build_pipeline`.
         dropped: gets the counts of input that was not emitted.
+
+    Raises:
+        UsageError: the input has public events, and they are not valid.
     """
-    settings, close = case.settings, case.settings.close
+    data = case.source.read_bytes()
+    if case.provider == PUBLIC:
+        _check_events(case.source, data)
+    return project(case.provider, data, case.settings, dialect, on_output, dropped=dropped)
+
+
+def project(
+    provider: str,
+    data: bytes,
+    settings: CaseSettings,
+    dialect: str,
+    on_output: OnOutput | None = None,
+    *,
+    dropped: Counter[str] | None = None,
+) -> bytes:
+    """Return the output of an input in a dialect, as NDJSON; the provider is one of `sources`, see `play`."""
+    lines, close = data.splitlines(keepends=True), settings.close
+    if provider == PUBLIC:
+        policy = Policy.load(settings.policy)
+        writer = StreamReplay(dialect=dialect, policy=policy, is_run=settings.run, output_format="ndjson")
+        return writer.feed(map(codec.loads, lines))
     now = parse_time(settings.clock)
     pipeline = build_pipeline(
-        provider=case.provider,
+        provider=provider,
         dialect=dialect,
         policy=Policy.load(settings.policy),
         context=StreamContext(stream_id=settings.stream_id, **dict(settings.context)),
@@ -162,11 +194,19 @@ def play(case: Case, dialect: str, on_output: OnOutput | None = None, *, dropped
         clock=lambda: now,
         on_output=on_output,
     )
-    lines = case.source.read_bytes().splitlines(keepends=True)
     output = b"".join([*map(pipeline.feed, lines), pipeline.close(FAULTS[close] if close else None)])
     if dropped is not None:
         dropped.update(pipeline.dropped)
     return output
+
+
+def _check_events(source: Path, data: bytes) -> None:
+    rules = DIALECTS[PUBLIC].checker
+    checker = rules() if rules is not None else None
+    if checker is not None:
+        found = [one for number, line in enumerate(data.splitlines(), 1) for one in checker.feed(number, line)]
+        for one in [*found, *checker.close()]:
+            raise UsageError(f"{source}:{one.line}: expected valid events of `{PUBLIC}`: {one.message}")
 
 
 def compare(folder: Path, case: Case, dialect: str, *, update: bool) -> Difference | None:
@@ -205,10 +245,10 @@ def orphans(folder: Path, cases: list[Case], *, update: bool) -> list[Difference
 def _check_paths(folder: Path) -> None:
     """Reject files that no case would use: outside a folder, or in a folder with an unknown name."""
     for path in sorted(folder.glob("*.ndjson")):
-        folders = ", ".join(map(inputs_of, PROVIDERS))
+        folders = ", ".join(map(inputs_of, sources()))
         raise UsageError(f"`{path}`: expected inputs in the folder of a provider: {folders}")
     for path in sorted(folder.glob("*/*.ndjson")):
-        known_name(f"folder in `{folder}`:", path.parent.name, [*map(inputs_of, PROVIDERS), *DIALECTS])
+        known_name(f"folder in `{folder}`:", path.parent.name, [*map(inputs_of, sources()), *DIALECTS])
 
 
 @contextlib.contextmanager

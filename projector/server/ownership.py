@@ -29,6 +29,8 @@ _LOADED_MAX: Final = 1_000
 _LATE_S: Final = (0.05, 0.2)
 """Pauses before a response is looked up again: it may have ended at another server a moment ago."""
 
+LATE: Final = "This request for approval is not known any more: it is too old, or the server was restarted. Ask again."
+"""For the person who answers it: pages show it as it is."""
 Kind: TypeAlias = Literal["response", "item", "conversation", "place", "approval"]
 _LOADED: Final[Sequence[Kind]] = ("response", "item", "conversation", "place", "approval")
 
@@ -129,12 +131,12 @@ class Ownership:
         """Record the caller that created a response; if an id is repeated, the first caller keeps it."""
         self._keep("response", response_id, _Owner(caller, upstream))
 
-    def check_response(self, response_id: str, caller: str) -> None:
+    def check_response(self, response_id: str, caller: str, *, is_approval: bool = False) -> None:
         """Raise `Problem` if a response does not exist or belongs to another caller."""
         owner = self._kept["response"].get(response_id)
         if owner is None or owner.caller != caller:
             name = "previous_response_id"
-            raise problem("unknown_response", f"`{name}`: response not found.", param=name)
+            raise problem("unknown_response", LATE if is_approval else f"`{name}`: response not found.", param=name)
 
     def response_upstream(self, response_id: object) -> str | None:
         """Return the upstream that stores a response, None if it is not known."""
@@ -167,7 +169,7 @@ class Ownership:
         found = self._kept["approval"].get(approval_id)
         owner = None if found is None else self._kept["response"].get(found.caller)
         if found is None or owner is None or owner.caller != caller:
-            raise problem("unknown_response", f"`{member}` answers an approval that was not found.")
+            raise problem("unknown_response", LATE, param=member)
         return found.caller
 
     def approval_upstream(self, approval_id: object) -> str | None:

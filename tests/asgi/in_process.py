@@ -12,6 +12,7 @@ class Answer(NamedTuple):
     status: int
     headers: dict[str, str]
     text: str
+    """Bytes that are not UTF-8 are surrogates."""
 
     def json(self) -> Any:
         return json.loads(self.text)
@@ -48,4 +49,6 @@ async def ask(
     scope = {"type": "http", "http_version": "1.1", "method": method, "path": path, "root_path": "", "scheme": "http"}
     await app({**scope, "query_string": query.encode(), "headers": raw, "client": (client, 1)}, receive, send)
     said = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
-    return Answer(sent[0]["status"], said, b"".join(message.get("body", b"") for message in sent).decode())
+    return Answer(
+        sent[0]["status"], said, b"".join(message.get("body", b"") for message in sent).decode(errors="surrogateescape")
+    )

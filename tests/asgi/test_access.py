@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
 from projector.dialects import DIALECTS
+from projector.server.ownership import LATE
 
 AUTH = {"api_keys": {name: f"sha256:{hashlib.sha256(name.encode()).hexdigest()}" for name in ("ann", "bob")}}
 ANN = {"authorization": "Bearer ann"}
@@ -53,11 +54,19 @@ async def test_a_request_must_name_one_of_several_agents(serve: Any) -> None:
     assert problem["detail"] == "`agent` is missing: this server has several agents, and none is named `default`."
 
 
-async def test_an_unknown_previous_response_is_named(serve: Any) -> None:
-    detail = "`previous_response_id`: response not found."
-    body = {"message": "a", "previous_response_id": "resp_1"}
-    assert (await (await serve().ask(body=body)).problem())["detail"] == detail
-    error = await (await serve().ask("/v1/responses", {"model": "m", "input": "a", **body})).openai_error()
+APPROVED: Final = [{"type": "mcp_approval_response", "approval_request_id": "mcpr_1", "approve": True}]
+
+
+@pytest.mark.parametrize(
+    ("sent", "detail"),
+    [("a", "`previous_response_id`: response not found."), (APPROVED, LATE)],
+    ids=["message", "approval"],
+)
+async def test_an_unknown_previous_response_is_named(serve: Any, sent: Any, detail: str) -> None:
+    body = {"previous_response_id": "resp_1"}
+    own = {"message": sent} if isinstance(sent, str) else {"input": sent}
+    assert (await (await serve().ask(body=body | own)).problem())["detail"] == detail
+    error = await (await serve().ask("/v1/responses", {"model": "m", "input": sent, **body})).openai_error()
     assert (error["message"], error["param"]) == (detail, "previous_response_id")
 
 

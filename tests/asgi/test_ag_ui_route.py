@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import pytest
 
+from projector.server.ownership import LATE
 from tests.asgi.conftest import frames_of
 from tests.asgi.examples import example, plays
 
@@ -367,7 +368,6 @@ async def test_a_thread_belongs_to_its_caller(site: Any, upstream: Any) -> None:
     assert (refused.status, (await refused.problem())["code"]) == (404, "unknown_conversation")
 
 
-LOST_APPROVAL: Final = "`resume` answers an approval that was not found."
 REFUSED: Final[list[tuple[str, Any, int, str, str]]] = [
     ("plain", b"{", 400, "malformed_json", "not valid JSON: line 1, column 2."),
     ("plain", {}, 422, "invalid_request", "`threadId` is missing."),
@@ -389,8 +389,8 @@ REFUSED: Final[list[tuple[str, Any, int, str, str]]] = [
     ("plain", body(messages=[]), 422, "invalid_request", "`messages` contains nothing to answer."),
     ("plain", body(WITH_IMAGE), 422, "invalid_request", "Images in `messages` are not allowed: `allowed_params`"),
     ("plain", body(resume=[answer_to("of-another")]), 422, "invalid_request", "`resume[0].interruptId` is not an"),
-    ("plain", body(resume=[answer_to("int-mcpr_x")]), 404, "unknown_response", LOST_APPROVAL),
-    ("chatty", body(resume=[answer_to("int-mcpr_x")]), 404, "unknown_response", LOST_APPROVAL),
+    ("plain", body(resume=[answer_to("int-mcpr_x")]), 404, "unknown_response", LATE),
+    ("chatty", body(resume=[answer_to("int-mcpr_x")]), 404, "unknown_response", LATE),
     ("nobody", body(), 404, "unknown_agent", "Agent not found, or its `dialects` do not include `ag_ui`."),
     ("public", body(), 404, "unknown_agent", "Agent not found, or its `dialects` do not include `ag_ui`."),
     ("helper?dialect=public_sse_v1", body(), 422, "unknown_dialect", "must be one of: ag_ui."),

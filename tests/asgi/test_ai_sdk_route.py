@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import pytest
 
+from projector.server.ownership import LATE
 from tests.asgi.examples import example, plays
 
 AUTH: Final = {"api_keys": {name: f"sha256:{hashlib.sha256(name.encode()).hexdigest()}" for name in ("ann", "bob")}}
@@ -107,7 +108,7 @@ async def test_a_caller_cannot_answer_for_another(site: Any, upstream: Any) -> N
     refused = await site.ask(path("plain"), body(USER, approved, id="chat-of-bob"), **BOB)
     problem = await refused.problem()
     assert (refused.status, problem["code"]) == (404, "unknown_response")
-    assert problem["detail"] == "`messages` answers an approval that was not found."
+    assert problem["detail"] == LATE
     assert provider.peers.qsize() == 1
     again = await chunks(await site.ask(path("plain"), body(USER, approved), **ANN))
     assert (again[0]["messageId"], again[-1]["type"]) == (approved["id"], "finish")

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import os
+import zipfile
 from collections.abc import AsyncGenerator, AsyncIterator
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from projector.cli import main
 from projector.contracts.stream_rules import check_stream
 from projector.server.upstream.demo import DemoUpstream
 from projector.server.upstream.protocol import ProviderRequest
@@ -47,6 +50,17 @@ class Site(Server):
         return rows
 
 
+def replayed_case(folder: Path, answer: Answer) -> dict[str, str]:
+    """Return the files of a case that was exported, after `projector replay` has taken it as it is."""
+    assert (answer.status, answer.headers["content-type"]) == (200, "application/zip")
+    name = answer.headers["content-disposition"].removeprefix('attachment; filename="').removesuffix('"')
+    data = answer.text.encode(errors="surrogateescape")
+    (folder / name).write_bytes(data)
+    assert main(["replay", str(folder / name)]) == 0
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return {name: archive.read(name).decode() for name in archive.namelist()}
+
+
 def site(upstream: Any, agent: dict[str, Any] | None = None, **settings: Any) -> Site:
     return Site({**SETTINGS, "agents": {"helper": {**AGENT, **(agent or {})}}, **settings}, upstream)
 
@@ -62,7 +76,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
     return {"kind": "redis", "url": url, "prefix": prefix, **is_encrypted}
 
 
-async def test_callers_see_their_streams_and_operators_all(store: dict[str, Any]) -> None:
+async def test_callers_see_their_streams_and_operators_all(store: dict[str, Any], tmp_path: Path) -> None:
     one = site(DemoUpstream(pace_s=0), store=store)
     for key, message in (("ann", "secret"), ("bob", "hello"), ("ann", "fail")):
         await one.ask(key=key, body={"message": message})
@@ -81,20 +95,23 @@ async def test_callers_see_their_streams_and_operators_all(store: dict[str, Any]
     assert (await one.get("/streams/recent")).status == 401
     seen = ""
     for row in (failed, told):
-        for part in ("events", "provider"):
+        for part in ("events", "provider", "case"):
             path = f"/streams/{row['stream_id']}/{part}"
             refused = [(await one.get(path, key)).status for key in ("", "bob")]
             assert refused == [401, 404]
             for_caller, for_operator = await one.get(path, "ann"), await one.get(path, is_admin=True)
             assert (for_caller.status, for_caller.text) == (200, for_operator.text)
             seen += for_caller.text
+        files = replayed_case(tmp_path, for_caller)
+        assert [name.partition("/")[0] for name in files] == ["cases.toml", "openai_responses", "public_sse_v1"]
+        seen += "".join(files.values())
     assert "<redacted>" in seen
     seen += (await one.get("/streams/recent", is_admin=True)).text
     assert [secret for secret in DEMO_SECRETS if secret in seen] == []
     await one.app.state.aclose()
 
 
-async def test_a_stream_that_runs_and_one_that_its_server_did_not_end(store: dict[str, Any]) -> None:
+async def test_a_stream_that_runs_and_one_that_its_server_did_not_end(store: dict[str, Any], tmp_path: Path) -> None:
     gate = asyncio.Event()
 
     async def script(_: ProviderRequest) -> AsyncGenerator[bytes, None]:
@@ -108,12 +125,18 @@ async def test_a_stream_that_runs_and_one_that_its_server_did_not_end(store: dic
         await asyncio.sleep(0.01)
     (row,) = rows
     assert (row["outcome"], row["has_recording"]) == ("in_progress", False)
+    assert (await one.get(f"/streams/{row['stream_id']}/case", "ann")).status == 404
     reading = asyncio.create_task(one.get(f"/streams/{row['stream_id']}/events", is_admin=True))
     await one.app.state.logs.store.seal(row["stream_id"], reason="stream_interrupted")
     (row,) = await one.recent("ann")
     assert row["outcome"] == "interrupted"
     assert "withheld" not in row
-    assert '"code":"stream_interrupted"' in (await reading).text
+    events = (await reading).text
+    assert '"code":"stream_interrupted"' in events
+    files = replayed_case(tmp_path, await one.get(f"/streams/{row['stream_id']}/case", "ann"))
+    assert [name.partition("/")[0] for name in files] == ["cases.toml", "public_sse_v1_input", "public_sse_v1"]
+    lines = [line[6:] for line in events.splitlines() if line.startswith("data: {")]
+    assert [*files.values()][1].splitlines() == lines, "what a client got, and nothing else"
     gate.set()
     await asked
     await one.app.state.aclose()
@@ -139,7 +162,7 @@ async def recorded(tmp_path: Path) -> AsyncIterator[Site]:
     await one.app.state.aclose()
 
 
-async def test_a_planted_secret_is_nowhere(recorded: Site) -> None:
+async def test_a_planted_secret_is_nowhere(recorded: Site, tmp_path: Path) -> None:
     (row,) = await recorded.recent(is_admin=True)
     assert (row["has_recording"], row["dropped"]["other"]) == (True, 1)
     found = {"recent": (await recorded.get("/streams/recent", is_admin=True)).text}
@@ -148,6 +171,9 @@ async def test_a_planted_secret_is_nowhere(recorded: Site) -> None:
         assert answer.status == 200
         found[part] = answer.text
     pieces = (PLANTED, PLANTED[:20], PLANTED[20:])
+    files = replayed_case(tmp_path, await recorded.get(f"/streams/{row['stream_id']}/case", is_admin=True))
+    assert [name.partition("/")[0] for name in files] == ["cases.toml", "openai_responses", "public_sse_v1", "ai_sdk"]
+    found |= files
     assert [(name, piece) for name, seen in found.items() for piece in pieces if piece in seen] == []
     assert '"delta":"The key is <redacted>' in found["provider"]
     lines = [line.partition("data: ")[2] for line in found["events"].split("\n\n") if line]
@@ -156,9 +182,13 @@ async def test_a_planted_secret_is_nowhere(recorded: Site) -> None:
     assert kinds[0] == "response.created"
 
 
-async def test_what_a_provider_sent_is_for_operators(recorded: Site) -> None:
+async def test_what_a_provider_sent_is_for_operators(recorded: Site, tmp_path: Path) -> None:
     (row,) = await recorded.recent("ann")
     assert not row["has_recording"], "it has the reasoning, which callers never see"
+    files = replayed_case(tmp_path, await recorded.get(f"/streams/{row['stream_id']}/case", "ann"))
+    assert [
+        piece for piece in (PLAN, "openai_responses/", PLANTED[:20]) if piece in "".join([*files, *files.values()])
+    ] == []
     assert (await recorded.get(f"/streams/{row['stream_id']}/provider", "ann")).status == 404
     assert PLAN in (await recorded.get(f"/streams/{row['stream_id']}/provider", is_admin=True)).text
     assert PLAN not in (await recorded.get(f"/streams/{row['stream_id']}/events", is_admin=True)).text

@@ -9,6 +9,16 @@ const { chromium } = installed("playwright-core");
 
 export const LIMIT_MS = 60_000;
 
+/** Makes the server not know the response that asked for an approval, as after a restart, until the result is called. */
+export async function forgetful(page) {
+  const forget = (route) => {
+    const postData = route.request().postData()?.replaceAll(/\b(resp|mcpr)_\w+/g, "$1_forgotten");
+    return route.continue({ ...(postData && { postData }) });
+  };
+  await page.route("**/api/**", forget);
+  return () => page.unroute("**/api/**", forget);
+}
+
 /** Starts a browser. */
 export const launch = (executablePath) =>
   chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-dev-shm-usage"], timeout: LIMIT_MS });

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ask, assertQuiet, assertToolIsShown, BOATS, button, ended, go, onEachScreen, page, picture, testScripted, visit } from "./example_page.mjs";
+import { approveTooLate, ask, assertQuiet, assertToolIsShown, BOATS, button, ended, go, isLate, onEachScreen, page, picture, testScripted, visit } from "./example_page.mjs";
 
 const answer = (at, text) => page.locator(".assistant").nth(at).getByText(text).waitFor();
 
@@ -50,11 +50,16 @@ for (const [name, features] of Object.entries(RUNTIMES)) {
       await button("Book two seats, with my approval").click();
       await button(decision).waitFor();
       await picture(`assistant-ui-${name}-approval`);
+      if (decision === "Approve") {
+        await approveTooLate();
+        await picture(`assistant-ui-${name}-approval-late`);
+        await ask("Book two seats, with my approval");
+      }
       await button(decision).click();
       await page.locator(".assistant").last().getByText(text).waitFor();
       await ended();
       assert.equal(await button(decision).count(), 0);
-      assertQuiet();
+      assertQuiet(isLate);
     });
   }
 

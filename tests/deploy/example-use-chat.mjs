@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ask, assertQuiet, assertToolIsShown, BOATS, button, ended, go, onEachScreen, page, picture, reached, testScripted, visit } from "./example_page.mjs";
+import { approveTooLate, ask, assertQuiet, assertToolIsShown, BOATS, button, ended, go, isLate, onEachScreen, page, picture, reached, testScripted, visit } from "./example_page.mjs";
 
 const shown = (text) => page.getByText(text, { exact: false }).last().waitFor();
 const answers = () => page.locator("li.assistant").allInnerTexts();
@@ -39,11 +39,16 @@ for (const [decision, answer, add] of [["Approve", "Two seats are booked.", test
     await ask("Book two seats, with my approval");
     await button(decision).waitFor();
     await picture("use-chat-approval");
+    if (decision === "Approve") {
+      await approveTooLate();
+      await picture("use-chat-approval-late");
+      await button("Ask again").click();
+    }
     await button(decision).click();
     await shown(answer);
     await ended();
     assert.equal(await button(decision).count(), 0);
-    assertQuiet();
+    assertQuiet(isLate);
   });
 }
 

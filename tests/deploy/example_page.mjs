@@ -7,7 +7,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { fits, launch, lowContrasts, opened, violations } from "./chromium.mjs";
+import { fits, forgetful, launch, lowContrasts, opened, violations } from "./chromium.mjs";
 
 export { fits };
 
@@ -56,6 +56,17 @@ export const picture = (name) => page.screenshot({ path: join(folder, `${name}.p
 /** Asserts that the console is empty, but for texts that are expected. */
 export const assertQuiet = (isExpected = () => false) =>
   assert.deepEqual(complaints.filter((text) => !isExpected(text)), []);
+
+/** Approves a call whose response the server does not know any more; the page has to say so. */
+export async function approveTooLate() {
+  const remember = await forgetful(page);
+  await button("Approve").click();
+  await page.getByRole("alert").getByText("not known any more").first().waitFor();
+  await remember();
+}
+
+/** The browser reports an answer to `approveTooLate`. */
+export const isLate = (text) => text.includes("404") || text.includes("not known any more");
 
 /** Sends a question. */
 export async function ask(text) {

@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { after, afterEach, before, beforeEach, test } from "node:test";
-import { fits, launch, lowContrasts, opened, violations } from "./chromium.mjs";
+import { fits, forgetful, launch, lowContrasts, opened, violations } from "./chromium.mjs";
 import { assertShortTasks, callsPerSection, growth, sections } from "./long_answer.mjs";
 import { startNext, startProjector, startProvider, startWire, until } from "./scripted_provider.mjs";
 
@@ -135,6 +135,14 @@ test("an approval is asked for, and answered with the response that waits", asyn
   await (await ask("Book two seats")).play("chat-mcp-approval");
   await told("The answer needs your approval.");
   await picture("approval");
+  const remember = await forgetful(page);
+  await button("Approve").click();
+  await told("This request for approval is not known any more: it is too old, or the server was restarted. Ask again.");
+  await picture("approval-late");
+  await remember();
+  await button("Ask again").click();
+  await (await provider.next()).play("chat-mcp-approval");
+  await told("The answer needs your approval.");
   await button("Approve").click();
   const call = await provider.next();
   assert.deepEqual(call.body.input.map(({ type, approve }) => [type, approve]), [["mcp_approval_response", true]]);
@@ -143,7 +151,7 @@ test("an approval is asked for, and answered with the response that waits", asyn
   call.end();
   await shows("Two seats are booked.");
   await complete();
-  const asked = page.getByRole("group", { name: "book_seats: asked for approval" });
+  const asked = page.getByRole("group", { name: "book_seats: asked for approval" }).last();
   await asked.getByText("on bookings").click(); // it has gone on, so the card is closed
   assert.deepEqual([await asked.locator("mark").innerText(), (await asked.innerText()).includes("<redacted>")], ["withheld", false]);
   assert.equal(await button("Approve").count(), 0);

@@ -22,6 +22,8 @@ from projector._resources import resource
 from projector.cli.commands import EXAMPLES as EXAMPLES_FOLDER
 from projector.core.handlers import DROPPED
 from projector.dialects import DIALECTS
+from projector.recording import Recording
+from projector.recording.cases import pack, unpack
 
 EXAMPLES: Final = Path(__file__).parents[2] / "examples_ndjson"
 START: Final = (sys.executable, "-c", "import sys; from projector.cli import main; sys.exit(main())")
@@ -369,6 +371,22 @@ def test_replay_a_folder_of_ones_own(run: Run, folder: Path) -> None:
     assert shown[0] == "public_sse_v1/mine.ndjson: differs"
     assert [line[0] for line in shown if '"message.delta"' in line] == ["-", "+"]
     assert shown[-1] == f"1 case replayed in {len(DIALECTS)} dialects, 1 differ"
+
+
+def test_replay_a_folder_in_a_file(run: Run, folder: Path, tmp_path: Path) -> None:
+    """The input of this one has public events, as that of a stream whose provider was not recorded."""
+    given = run("project", *CLOCK, given=CREATED + HI + ENDED).out
+    kept = tmp_path / "stream_1.zip"
+    kept.write_bytes(pack("stream_1", Recording("public_sse_v1", given, 0, 0), ["public_sse_v1", "ai_sdk"]))
+    assert run("replay", str(kept)) == Done(0, b"1 case replayed in 2 dialects, 0 differ\n", b"")
+    assert b"unpack the file first" in run("replay", str(kept), "--update").err
+    unpack(kept, folder)
+    source = folder / "public_sse_v1_input" / "stream_1.ndjson"
+    assert source.read_bytes() == given == (folder / "public_sse_v1" / "stream_1.ndjson").read_bytes()
+    source.write_bytes(given[:-20])
+    assert b"stream_1.ndjson:6: expected valid events of `public_sse_v1`" in run("replay", str(folder)).err
+    kept.write_bytes(kept.read_bytes()[:-40])
+    assert (b"expected a ZIP file" in (done := run("replay", str(kept))).err, done.status) == (True, 2)
 
 
 def test_replay_without_a_folder_takes_the_examples(run: Run, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:

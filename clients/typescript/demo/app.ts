@@ -85,9 +85,15 @@ function drawn(turn: Turn, canAct = true): Answer {
   for (const one of byId("kinds").children) one.setAttribute("aria-pressed", String(one.getAttribute("title") === titleOf(turn.question ?? "")));
   const label = turn.dialect === PUBLIC ? [] : [" ", h("small", {}, `in ${turn.dialect}`)];
   if (turn.question !== undefined) turns.append(h("div", { class: "question" }, turn.question, ...label));
-  const answer = new Answer(canAct ? { approve, run: runFunction, retry: () => begin(turn.body) } : undefined);
+  const answer = new Answer(canAct ? { approve, run: runFunction, retry: () => retry(turn) } : undefined);
   turns.append(answer.element);
   return answer;
+}
+
+/** Sends a request again, or, where an answer to an approval came too late, the question that led to it. */
+function retry(turn: Turn): void {
+  const asked = turn.isLate ? visit.turns.slice(0, visit.turns.indexOf(turn)).findLast(({ body }) => "message" in body) : undefined;
+  begin((asked ?? turn).body, asked?.question);
 }
 
 /** Reads a stream from its beginning, into all three panes. */
@@ -189,7 +195,7 @@ async function readPublic(turn: Turn, answer: Answer, provider: ProviderSide, cu
   } catch (error) {
     if (signal.aborted) return stopped(answer, current);
     if (!isFirst || state.streamId !== undefined) page?.remark(`Connection lost after event ${state.lastEventId}. This stream cannot be resumed.`);
-    failed(answer, error);
+    failed(turn, answer, error);
   }
 }
 
@@ -227,7 +233,7 @@ async function readOther(turn: Turn, answer: Answer, provider: ProviderSide, cur
     if (drawing === undefined) answer.remark("This server keeps no streams: its events are in the second pane.");
   } catch (error) {
     if (signal.aborted && drawing === undefined) stopped(answer, current);
-    else if (!signal.aborted) failed(answer, error);
+    else if (!signal.aborted) failed(turn, answer, error);
   }
   await drawing;
 }
@@ -248,9 +254,10 @@ function stopped(answer: Answer, { controller }: Run): void {
   if (run?.controller === controller) say("Stopped.");
 }
 
-function failed(answer: Answer, error: unknown): void {
+function failed(turn: Turn, answer: Answer, error: unknown): void {
   refused(error);
-  answer.remark(problemOf(error), true);
+  turn.isLate = error instanceof StreamError && error.details.problem?.code === "unknown_response";
+  answer.remark(problemOf(error), turn.isLate ? "Ask again" : "Try again");
   say(problemOf(error));
 }
 

@@ -22,6 +22,8 @@ const NAMES: Record<string, string> = {
   code_interpreter: "Code",
   image_generation: "Image",
 };
+/** What the states are called that a person has left open, where nothing can be done about them any more. */
+const OPEN: Record<string, string> = { awaiting_approval: "asked for approval", waiting: "not run" };
 const REASONS: Record<string, string> = { max_output_tokens: "the limit of tokens", content_filter: "the content filter" };
 
 export interface Actions {
@@ -70,11 +72,11 @@ export class Answer {
     this.element.insertBefore(h("p", { class: "legend" }, text), this.last);
   }
 
-  /** Shows a remark about the connection in place of the status. */
-  remark(text: string, canRetry = false): void {
+  /** Shows a remark about the connection in place of the status, with a button if there is a label for it. */
+  remark(text: string, retry?: string): void {
     this.wasRemarked = true;
-    this.last.classList.toggle("bad", canRetry);
-    this.last.replaceChildren(text, ...(canRetry ? this.retry("Try again") : []));
+    this.last.classList.toggle("bad", retry !== undefined);
+    this.last.replaceChildren(text, ...(retry === undefined ? [] : this.retry(retry)));
   }
 
   /** Shows the status again. */
@@ -131,9 +133,10 @@ export class Answer {
   }
 
   /** Returns the buttons of an approval. To decline sends nothing: the call is not made. */
-  private choice(item: ToolItem): HTMLElement {
+  private choice(item: ToolItem, pill: HTMLElement): HTMLElement {
     const choice = h("div", { class: "approve" });
     const choose = (text: string, next?: () => void): void => {
+      pill.replaceWith(h("span", { class: "pill" }, "asked for approval"));
       choice.replaceChildren(text);
       next?.();
     };
@@ -144,9 +147,10 @@ export class Answer {
   }
 
   /** Returns the button of a function that the page has to run. */
-  private runner(item: ToolItem): HTMLElement {
+  private runner(item: ToolItem, pill: HTMLElement): HTMLElement {
     const runner = h("div", { class: "approve" });
     const run = (): void => {
+      pill.replaceWith(h("span", { class: "pill" }, "run by this page"));
       runner.replaceChildren("Run. Its result is in the next request.");
       this.actions?.run(item);
     };
@@ -156,7 +160,8 @@ export class Answer {
 
   private card(item: ToolItem, status: string): HTMLElement {
     const { tool } = item;
-    const pill = h("span", { class: `pill ${status}` }, STATUSES[status as keyof typeof STATUSES]);
+    const told = (this.actions === undefined && OPEN[status]) || STATUSES[status as keyof typeof STATUSES];
+    const pill = h("span", { class: `pill ${told === OPEN[status] ? "" : status}` }, told);
     const name = NAMES[item.toolType] ?? item.name;
     const server = tool?.tool_type === "mcp" && tool.server_label !== undefined ? ` on ${tool.server_label}` : "";
     const card = h("div", { class: "card" }, h("div", { class: "title" }, h("b", {}, name), server, pill));
@@ -171,8 +176,8 @@ export class Answer {
     const url = imageUrl(item);
     if (url !== undefined) card.append(h("img", { src: url, alt: "Generated image" }));
     if (this.actions === undefined) return card;
-    if (item.approval === "pending") card.append(this.choice(item));
-    if (status === "waiting") card.append(this.runner(item));
+    if (item.approval === "pending") card.append(this.choice(item, pill));
+    if (status === "waiting") card.append(this.runner(item, pill));
     return card;
   }
 }

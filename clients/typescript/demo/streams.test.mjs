@@ -3,9 +3,11 @@
 //   node streams.test.mjs URL_OF_A_DEMO PATH_OF_CHROMIUM FOLDER_FOR_PICTURES PYTHON
 
 import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
+import { promisify } from "node:util";
 import { fits, launch, lowContrasts, opened, violations } from "../../../tests/deploy/chromium.mjs";
 import { startProjector, startProvider, until } from "../../../tests/deploy/scripted_provider.mjs";
 
@@ -61,18 +63,24 @@ test("list and stream are accessible in both themes and on small screens, and ha
   assert.deepEqual(complaints, []);
 });
 
-test("what is saved is what was shown, line by line, without a secret", async () => {
+test("what is saved is what was shown, line by line, without a secret, and replays", async () => {
   await open();
   await openRow("redacted");
-  for (const [button, name] of [["Save the events (NDJSON)", "public_sse_v1"], ["Save the recording (NDJSON)", "provider"]]) {
-    const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: button }).click()]);
-    assert.match(download.suggestedFilename(), new RegExp(`^stream_[0-9a-f]{32}\\.${name}\\.ndjson$`));
-    const text = await readFile(await download.path(), "utf8");
-    assert.deepEqual(SECRETS.filter((secret) => text.includes(secret)), []);
-    const lines = text.trimEnd().split("\n").map((line) => JSON.parse(line));
-    assert.equal(lines.length, name === "provider" ? 27 : 22);
-  }
+  await areListed("provider", 25);
+  await page.locator("#holds").getByText("what the provider sent").waitFor();
+  const text = await readFile(await saved("Save the events (NDJSON)"), "utf8");
+  assert.deepEqual(SECRETS.filter((secret) => text.includes(secret)), []);
+  assert.equal(text.trimEnd().split("\n").map((line) => JSON.parse(line)).length, 22);
+  const { stdout } = await promisify(execFile)(python, ["-m", "projector", "replay", await saved("Save as a case (ZIP)")]);
+  assert.match(stdout, /1 case replayed in 1 dialect, 0 differ/);
 });
+
+/** Presses a button, and returns the path of the file that it saves. */
+async function saved(button) {
+  const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: button }).click()]);
+  assert.match(download.suggestedFilename(), /^stream_[0-9a-f]{32}\.(public_sse_v1\.ndjson|zip)$/);
+  return download.path();
+}
 
 test("it is live, it can be searched, and the keyboard stays where it is", async () => {
   await open();
@@ -119,5 +127,6 @@ test("a server with keys shows a caller its own streams, without what its provid
   await openRow("key:caller");
   await page.locator("#shown").getByText("One, two.").waitFor();
   assert.ok(await page.locator("#provider").isHidden());
+  await page.locator("#holds").getByText("nothing of the provider").waitFor();
   await assertSound("two-panes");
 });

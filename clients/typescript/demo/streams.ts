@@ -74,7 +74,7 @@ const OUTCOMES: Record<string, readonly [string, string]> = {
 const search = byId<HTMLInputElement>("search");
 const key = byId<HTMLInputElement>("key");
 const save = byId<HTMLButtonElement>("save");
-const saveRecording = byId<HTMLButtonElement>("save-recording");
+const saveCase = byId<HTMLButtonElement>("save-case");
 const rows = byId("rows");
 const table = rows.closest("table") as HTMLTableElement;
 
@@ -185,9 +185,21 @@ function show(): void {
   byId("name").replaceChildren(`${id.slice(0, ID_CHARS)}… `, ...(stream === undefined ? [] : ended(stream).slice(0, 1)));
   byId("meaning").textContent = stream === undefined ? "The store does not have this stream any more." : (OUTCOMES[stream.outcome]?.[1] ?? "");
   byId("figures").replaceChildren(...(stream === undefined ? [] : figures(stream, opened.why)));
+  saveCase.disabled = stream === undefined || stream.outcome === RUNNING;
+  byId("holds").textContent = stream === undefined ? "" : caseOf(stream);
   if (isOther) byId("name").focus();
   if (isOther) void read(opened);
   else void readProvider(opened); // it may have ended since
+}
+
+/** Says what a saved case has. */
+function caseOf({ outcome, has_recording: hasRecording, dialect }: Stream): string {
+  if (outcome === RUNNING) return "A case can be saved once the stream has ended.";
+  const made = dialect === "public_sse_v1" || !hasRecording ? "public_sse_v1" : `public_sse_v1 and ${dialect}`;
+  const input = hasRecording
+    ? "what the provider sent, without credentials and registered values, but with the conversation, reasoning and messages of errors"
+    : "the events that the client got, and nothing of the provider, because you may not see a recording of it or there is none";
+  return `The case has ${input}; and the expected output in ${made}. \u201cprojector replay FILE\u201d takes the file as it is.`;
 }
 
 function figures(one: Stream, why: readonly string[]): HTMLElement[] {
@@ -215,7 +227,7 @@ async function read(one: Opened): Promise<void> {
   byId("turns").replaceChildren(answer.element);
   showProvider(false);
   for (const list of LISTS) toEnd(list);
-  save.disabled = saveRecording.hidden = true;
+  save.disabled = saveCase.disabled = true;
   let state: StreamState = initialState;
   const open = (after: number): Promise<Response> => fetch(`streams/${id}/events?after=${after}`, { headers: headers(), signal });
   try {
@@ -263,7 +275,6 @@ async function readProvider(one: Opened): Promise<void> {
   for (const event of one.lines.map(parsed)) if (isRecord(event)) side.match(event);
   side.finish();
   showProvider(true);
-  saveRecording.hidden = false;
 }
 
 function showProvider(isShown: boolean): void {
@@ -271,9 +282,22 @@ function showProvider(isShown: boolean): void {
   document.querySelector(".panes")?.classList.toggle("no-provider", !isShown);
 }
 
-/** Saves NDJSON as a file. */
-function download(name: string, text: string): void {
-  const href = URL.createObjectURL(new Blob([text], { type: "application/x-ndjson" }));
+/** Saves a case, which the server makes. */
+async function readCase({ id, controller: { signal } }: Opened): Promise<void> {
+  saveCase.disabled = true;
+  try {
+    const response = await fetch(`streams/${id}/case`, { headers: headers(), signal });
+    if (!response.ok) throw await errorOfResponse(response);
+    download(`${id}.zip`, await response.blob());
+  } catch (error) {
+    if (!signal.aborted) byId("holds").textContent = `No case was saved. ${error instanceof StreamError ? error.message : "The server cannot be reached."}`;
+  }
+  saveCase.disabled = opened?.id !== id;
+}
+
+/** Saves a file. */
+function download(name: string, content: Blob): void {
+  const href = URL.createObjectURL(content);
   h("a", { href, download: name }).click();
   setTimeout(() => URL.revokeObjectURL(href), POLL_MS);
 }
@@ -286,8 +310,8 @@ byId("columns").append(...COLUMNS.map(([label, , look = ""]) => h("th", { role: 
 search.addEventListener("input", draw);
 key.addEventListener("change", () => void poll());
 window.addEventListener("hashchange", show);
-save.addEventListener("click", () => opened !== undefined && download(`${opened.id}.public_sse_v1.ndjson`, opened.lines.map((line) => `${line}\n`).join("")));
-saveRecording.addEventListener("click", () => opened !== undefined && download(`${opened.id}.provider.ndjson`, opened.recording ?? ""));
+save.addEventListener("click", () => opened !== undefined && download(`${opened.id}.public_sse_v1.ndjson`, new Blob(opened.lines.map((line) => `${line}\n`), { type: "application/x-ndjson" })));
+saveCase.addEventListener("click", () => opened !== undefined && void readCase(opened));
 
 async function start(): Promise<void> {
   for (;;) {

@@ -16,6 +16,8 @@ export interface Turn {
   dialect: string;
   /** Address of the stream, once the server has accepted it. */
   location?: string;
+  /** Whether it follows an answer that the server does not know any more. */
+  isLate?: boolean;
 }
 
 export interface Visit {

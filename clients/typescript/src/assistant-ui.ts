@@ -31,7 +31,7 @@ export interface ThreadMessage {
     | { readonly type: "running" }
     | { readonly type: "complete"; readonly reason: "stop" }
     | { readonly type: "requires-action"; readonly reason: "tool-calls" }
-    | { readonly type: "incomplete"; readonly reason: "cancelled" | "length" | "content-filter" | "error" | "other" };
+    | { readonly type: "incomplete"; readonly reason: "cancelled" | "length" | "content-filter" | "error" | "other"; readonly error?: string };
 }
 
 /** Returns the message of the assistant for a stream. */
@@ -50,18 +50,21 @@ export function toThreadMessage(state: StreamState, id: string = state.streamId 
 /**
  * Returns the options of `useExternalStoreRuntime` for a stream: the earlier messages, and the answer that is running.
  * `onSend` receives the text of a new message; add it to the earlier messages and call `send`. `onDecide` receives a
- * person's decision on a call that waits for it; send it as `mcp_approval_response`.
+ * person's decision on a call that waits for it; send it as `mcp_approval_response`. An answer that failed, or that the
+ * server refused, has the reason as the `error` of its status: `ErrorPrimitive.Message` shows it.
  */
 export function externalStore(
-  stream: Pick<UseStream, "state" | "isRunning" | "stop">,
+  stream: Pick<UseStream, "state" | "isRunning" | "stop"> & Partial<Pick<UseStream, "error">>,
   earlier: readonly ThreadMessage[],
   onSend: (text: string) => void,
   onDecide?: (item: ToolItem, approve: boolean) => void,
 ) {
-  const { state, isRunning, stop } = stream;
+  const { state, isRunning, stop, error } = stream;
+  const isLost = error instanceof Error && state.end === undefined;
+  const answer: ThreadMessage = { ...toThreadMessage(state), ...(isLost && { status: { type: "incomplete", reason: "error", error: error.message } }) };
   return {
     isRunning,
-    messages: state.streamId === undefined ? earlier : [...earlier, toThreadMessage(state)],
+    messages: state.streamId === undefined && !isLost ? earlier : [...earlier, answer],
     convertMessage: (message: ThreadMessage): ThreadMessage => message,
     onNew: async (message: { content: readonly { type: string; text?: string }[] }): Promise<void> =>
       onSend(message.content.map((part) => (part.type === "text" ? (part.text ?? "") : "")).join("")),
@@ -110,7 +113,8 @@ function statusOf(state: StreamState): NonNullable<ThreadMessage["status"]> {
   const { status, reason } = state;
   if (state.end === undefined) return { type: "running" };
   if (status === "cancelled") return { type: "incomplete", reason: "cancelled" };
-  if (status === "failed") return { type: "incomplete", reason: "error" };
+  const message = state.end.kind === "error" ? state.end.error.message : "";
+  if (status === "failed") return { type: "incomplete", reason: "error", ...(message !== "" && { error: message }) };
   if (status === "refused" || reason === "content_filter") return { type: "incomplete", reason: "content-filter" };
   if (status === "incomplete") return { type: "incomplete", reason: reason === "max_output_tokens" ? "length" : "other" };
   const waits = state.items.some((item) => item.kind === "tool" && /^(waiting|awaiting)/.test(toolStatus(item, state)));

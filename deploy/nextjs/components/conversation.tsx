@@ -59,6 +59,7 @@ export function Conversation({ id, turns, signInUrl }: Props) {
   }
 
   function retry(): void {
+    if (trouble?.isLate) return void send(turns.findLast(({ approval }) => approval === undefined)?.question ?? '')
     if (location !== undefined && canContinue(error)) return void resume(location)
     changeTurn(-1, ({ question, approval }) => ({ question, ...(approval && { approval }) }))
     setLive(last)
@@ -89,7 +90,7 @@ export function Conversation({ id, turns, signInUrl }: Props) {
                     <p className="trouble">
                       {trouble.text}
                       {trouble.isSignedOut && signInUrl && <a href={signInUrl} target="_blank">Sign in</a>}
-                      {trouble.canRetry && <button type="button" onClick={retry}>Try again</button>}
+                      {trouble.canRetry && <button type="button" onClick={retry}>{trouble.isLate ? 'Ask again' : 'Try again'}</button>}
                     </p>
                   )}
                   {n === live && isRunning && answer.items.length === 0 && !trouble && <p className="soft dots">Waiting</p>}
@@ -110,6 +111,8 @@ interface Trouble {
   text: string
   canRetry: boolean
   isSignedOut?: boolean
+  /** Whether the server does not know the request for approval any more that was answered. */
+  isLate?: boolean
 }
 
 /** Returns what went wrong with the last answer, and whether trying again may help. */
@@ -124,7 +127,7 @@ function troubleOf(state: StreamState, connection: string, error: unknown): Trou
   if (connection !== 'closed') return undefined
   if (isSignedOut(error)) return { text: SIGNED_OUT, canRetry: true, isSignedOut: true }
   const text = error instanceof Error && !isStarted ? error.message : 'The connection was lost before the answer was complete.'
-  return { text, canRetry: true }
+  return { text, canRetry: true, isLate: error instanceof StreamError && error.details.problem?.code === 'unknown_response' }
 }
 
 /** Returns what a screen reader is told: how the answer stands, not each of its words. */

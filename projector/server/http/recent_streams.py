@@ -1,4 +1,4 @@
-"""Recent streams for people: the page, what the store has of each stream, and recordings of the provider's side.
+"""Recent streams for people: the page, what the store has of each stream, recordings of the provider's side, cases.
 
 Nothing here has a value that was withheld: frames are clean, records of the end have no payload, and what a provider
 sent is shown as its redacted recording only. Callers see their own streams, operators at the admin listener all.
@@ -10,22 +10,26 @@ import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from projector._errors import UsageError
 from projector.contracts import codec
-from projector.recording import record
-from projector.recording.replay import inputs_of
+from projector.core.context import Timestamps
+from projector.recording import Recording, record
+from projector.recording.cases import pack
+from projector.recording.replay import CASES_FILE, inputs_of, load_settings
 from projector.server.catalog import Catalog
 from projector.server.config.config_base import DEFAULT_DIALECT
 from projector.server.http.demo_page import HEADERS, file_response, file_route
 from projector.server.http.problems import problem
-from projector.server.http.stored_streams import find, position, respond_with_log
+from projector.server.http.stored_streams import find, position, read_page, respond_with_log
+from projector.server.streaming.log_session import PAGE_BYTES
 from projector.server.streaming.stored_stream import StoredStream
 from projector.server.upstream.demo import DemoUpstream
 from projector.server.upstream.recorder import finder_for, secrets_of
@@ -34,12 +38,15 @@ from projector.store.protocol import StoreUnavailableError, StreamStatus
 if TYPE_CHECKING:
     from projector.server.http.site import Site
 
+_T = TypeVar("_T")
 COUNT_MAX: Final = 200
 """Streams of one answer."""
 OPERATOR: Final = "admin listener"
 """The caller in whose name operators read streams."""
 INTERRUPTED: Final = "interrupted"
 RUNNING: Final = "in_progress"
+_OF_RECORDING: Final = {"about", "close", "host_events", "profile"}
+"""Settings of a case that a recording writes."""
 _STREAM_ID: Final = re.compile(r"stream_([0-9a-f]{32})")
 
 
@@ -54,6 +61,8 @@ class RecentStreams:
     def __init__(self, catalog: Catalog, *, is_for_operators: bool) -> None:
         self._catalog = catalog
         self._is_for_operators = is_for_operators
+        self._one_at_a_time = CapacityLimiter(1)
+        """For what takes the processor for long."""
 
     def routes(self) -> list[Route]:
         """Return the routes, with those of the files on the admin listener, which has no demo page."""
@@ -62,6 +71,7 @@ class RecentStreams:
             Route("/streams/recent", self._recent, include_in_schema=False),
             Route("/streams/{stream_id}/events", _Events(self._owner), methods=["GET"], include_in_schema=False),
             Route("/streams/{stream_id}/provider", self._provider, include_in_schema=False),
+            Route("/streams/{stream_id}/case", self._case, include_in_schema=False),
             *([file_route()] if self._is_for_operators else []),
         ]
 
@@ -90,9 +100,54 @@ class RecentStreams:
         read = self._recording(site, _row(status))
         if read is None:
             raise problem("not_found", "There is no recording of this stream.")
-        return Response(await to_thread.run_sync(read), media_type="application/x-ndjson", headers=HEADERS)
+        recording = await self._done(read)
+        return Response(recording.data, media_type="application/x-ndjson", headers=HEADERS)
 
-    def _recording(self, site: Site, row: Mapping[str, Any]) -> Callable[[], bytes] | None:
+    async def _case(self, request: Request) -> Response:
+        """Respond with a stream that has ended as a case for `projector replay`, as a ZIP file.
+
+        Its input is the recording of the provider's side where it may be read, else what a client got.
+        """
+        site: Site = request.app.state.site
+        stream_id = request.path_params["stream_id"]
+        status = await find(site, stream_id, await self._owner(request.scope))
+        if status.seal is None:
+            raise problem("not_found", "The stream has not ended.")
+        stored, read = StoredStream.of(status.head), self._recording(site, _row(status))
+        about: dict[str, object] = {
+            "stream_id": stream_id,
+            "clock": Timestamps().write(status.head.created_ms / 1000),
+            "run": stored.is_run,
+        }
+        dialects = [DEFAULT_DIALECT]
+        if read is None:
+            events = await _public_events(site, status, stored)
+            about["about"] = "What a client got, as public events; it has nothing of the provider."
+
+            def recording() -> Recording:
+                return Recording(DEFAULT_DIALECT, events, 0, 0)
+
+        else:
+            recording = read
+            dialects += [stored.dialect] if stored.dialect != DEFAULT_DIALECT else []
+
+        def packed() -> bytes:
+            sent = recording()
+            settings = {"about": "What the provider sent, redacted.", **about, **sent.settings}
+            return pack(stream_id, sent._replace(settings=settings), dialects)
+
+        data = await self._done(packed)
+        names = {"content-disposition": f'attachment; filename="{stream_id}.zip"'}
+        return Response(data, media_type="application/zip", headers={**HEADERS, **names})
+
+    async def _done(self, work: Callable[[], _T]) -> _T:
+        """Return the result of a function that reads recordings, which a thread runs, one at a time."""
+        try:
+            return await to_thread.run_sync(work, limiter=self._one_at_a_time)
+        except (OSError, UsageError):
+            raise problem("not_found", "The recording of this stream cannot be read.") from None
+
+    def _recording(self, site: Site, row: Mapping[str, Any]) -> Callable[[], Recording] | None:
         """Return what reads the recording of a stream; None if there is none, or the stream has not ended."""
         stream_id, name = row["stream_id"], row.get("agent", "")
         agent, match = self._catalog.agents.get(name), _STREAM_ID.fullmatch(stream_id)
@@ -100,12 +155,14 @@ class RecentStreams:
             return None
         provider, settings = agent.provider, agent.settings
         if isinstance(provider.upstream, DemoUpstream) and (sent := provider.upstream.sent.get(stream_id)):
-            finder = finder_for(settings.policy, secrets_of(site.settings))
-            return lambda: record(provider.api, b"\n".join(sent), finder, input_format="ndjson").data
+            finder, data = finder_for(settings.policy, secrets_of(site.settings)), b"\n".join(sent)
+            case = {"host_events": True}
+            return partial(record, provider.api, data, finder, settings=case, input_format="ndjson")
         if settings.record is None or not self._is_for_operators:  # it has reasoning and errors that callers never see
             return None
-        folder, stem = settings.record.folder / inputs_of(provider.api), f"{name}.{match[1]}"
-        return partial(_joined, folder, stem) if (folder / f"{stem}.ndjson").exists() else None
+        folder, stem = settings.record.folder, f"{name}.{match[1]}"
+        is_there = (folder / inputs_of(provider.api) / f"{stem}.ndjson").exists()
+        return partial(_joined, folder, provider.api, stem) if is_there else None
 
 
 class _Events:
@@ -143,10 +200,35 @@ def _row(status: StreamStatus) -> dict[str, Any]:
     return {name: value for name, value in row.items() if value is not None}
 
 
-def _joined(folder: Path, stem: str) -> bytes:
-    """Return the recordings of a stream that has sent several requests."""
-    paths = [folder / f"{stem}.ndjson", *sorted(folder.glob(f"{stem}-*.ndjson"))]
-    return b"".join(path.read_bytes() for path in paths)
+def _joined(folder: Path, provider: str, stem: str) -> Recording:
+    """Return the recordings of a stream, which may have sent several requests, as one."""
+    inputs = folder / inputs_of(provider)
+    paths = [inputs / f"{stem}.ndjson", *sorted(inputs.glob(f"{stem}-*.ndjson"), key=_number)]
+    settings = load_settings(folder / CASES_FILE)
+    case = settings.get(paths[-1].stem, settings[""])
+    members = case.model_dump(include=_OF_RECORDING, exclude_defaults=True, exclude_none=True)
+    if len(paths) > 1:
+        members["run"] = True
+    return Recording(provider, b"".join(path.read_bytes() for path in paths), 0, 0, members)
+
+
+def _number(path: Path) -> int:
+    """Return the number of the request that a recording is of, from the end of its name."""
+    digits = path.stem.rpartition("-")[2]
+    return int(digits) if digits.isdecimal() else 0
+
+
+async def _public_events(site: Site, status: StreamStatus, stored: StoredStream) -> bytes:
+    """Return the whole stream in the public dialect, as NDJSON, with the end that readers write if it has none."""
+    stream_id, read, events = status.head.stream_id, 0, []
+    replay = stored.replay(DEFAULT_DIALECT, output_format="ndjson")
+    while read < status.last:
+        frames = await read_page(site, stream_id, read, PAGE_BYTES)
+        events.append(replay.feed(map(codec.loads, frames)))
+        read += len(frames)
+    if status.seal is not None:
+        events.append(replay.interrupt(stream_id, status.seal.at_ms / 1000))
+    return b"".join(events)
 
 
 async def _page(_request: Request) -> Response:

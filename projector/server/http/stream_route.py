@@ -310,7 +310,10 @@ def _check_ownership(ownership: Ownership, body: Mapping[str, Any], conversation
     if previous is not None:
         if not isinstance(previous, str):
             raise problem("invalid_request", "`previous_response_id` must be a string.")
-        ownership.check_response(previous, caller)
+        sent = body.get("input")
+        last = sent[-1] if isinstance(sent, list) and sent else None
+        is_approval = isinstance(last, Mapping) and last.get("type") == "mcp_approval_response"
+        ownership.check_response(previous, caller, is_approval=is_approval)
     if conversation_id is not None:
         ownership.enter_conversation(conversation_id, caller)
 

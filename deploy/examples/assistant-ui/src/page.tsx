@@ -5,11 +5,12 @@ import { lastAssistantMessageIsCompleteWithApprovalResponses, lastAssistantMessa
 import { useState } from "react";
 import { savedMessages, saveMessages, useKept } from "./kept";
 import { usePublicStreamRuntime } from "./public-stream";
+import { request } from "./request";
 import { Thread } from "./thread";
 import { GET_DEPARTURES } from "./tools";
 
 const AGENT = "/api/v1/ai-sdk/default";
-const transport = new AssistantChatTransport({ api: `${AGENT}?level=7` }); // the major version of `ai`
+const transport = new AssistantChatTransport({ api: `${AGENT}?level=7`, fetch: request }); // the major version of `ai`
 
 const isToBeContinued: typeof lastAssistantMessageIsCompleteWithToolCalls = (chat) =>
   lastAssistantMessageIsCompleteWithToolCalls(chat) || lastAssistantMessageIsCompleteWithApprovalResponses(chat);

@@ -1,6 +1,7 @@
 import {
   AuiIf,
   ComposerPrimitive,
+  ErrorPrimitive,
   MessagePrimitive,
   ThreadPrimitive,
   type ReasoningMessagePartProps,
@@ -34,6 +35,9 @@ function ToolCall({ toolName, argsText, result, approval, respondToApproval }: T
         <button type="button" onClick={() => respondToApproval({ approved: true })}>Approve</button>{" "}
         <button type="button" onClick={() => respondToApproval({ approved: false })}>Decline</button>
       </AuiIf>
+      <AuiIf condition={({ message }) => isAsked && !message.isLast}>
+        <p>Not decided here, or not run. Ask again to decide.</p>
+      </AuiIf>
     </section>
   );
 }
@@ -50,7 +54,7 @@ const AssistantMessage = () => (
   <MessagePrimitive.Root className="message assistant">
     <MessagePrimitive.Parts components={PARTS} />
     <MessagePrimitive.Error>
-      <p role="alert">The answer failed.</p>
+      <p role="alert">The answer failed. <ErrorPrimitive.Message /></p>
     </MessagePrimitive.Error>
   </MessagePrimitive.Root>
 );

@@ -1,11 +1,12 @@
 import { HttpAgent, type Message } from "@ag-ui/client";
 import { CopilotChat, CopilotKitProvider, useAgent, useDefaultRenderTool, useFrontendTool, useInterrupt } from "@copilotkit/react-core/v2";
 import "@copilotkit/react-core/v2/styles.css";
-import { useEffect } from "react";
+import { useEffect, useState } from "react";
 import { z } from "zod";
+import { request } from "./request";
 
 // The agent of the server, over AG-UI and without a runtime of CopilotKit between page and server.
-const agents = { default: new HttpAgent({ url: "/api/v1/ag-ui/default" }) };
+const agents = { default: new HttpAgent({ url: "/api/v1/ag-ui/default", fetch: request }) };
 
 // The conversation of this tab. An application with accounts stores it on its server.
 const KEPT = "chat";
@@ -74,6 +75,21 @@ function Kept() {
   return null;
 }
 
+/** Says why a run failed, which the chat does not, until the next one. */
+function Failure() {
+  const { agent } = useAgent({ agentId: "default" });
+  const [text, setText] = useState("");
+  useEffect(() => {
+    const { unsubscribe } = agent.subscribe({
+      onRunInitialized: () => setText(""),
+      onRunFailed: ({ error }) => setText(error.message),
+      onRunErrorEvent: ({ event }) => setText(event.message),
+    });
+    return unsubscribe;
+  }, [agent]);
+  return text === "" ? null : <p role="alert">{text}</p>;
+}
+
 /** Buttons of the chat that have an icon and no name. */
 const NAMED = { sendButton: { "aria-label": "Send" }, addMenuButton: { "aria-label": "Add" } };
 
@@ -84,6 +100,7 @@ export function Page() {
       <Approvals />
       <main>
         <h1>CopilotKit</h1>
+        <Failure />
         <CopilotChat agentId="default" input={NAMED} />
         <Kept />
       </main>

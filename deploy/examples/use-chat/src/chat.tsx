@@ -6,6 +6,7 @@ import {
 } from "ai";
 import { useState, type FormEvent } from "react";
 import { Part } from "./part";
+import { request } from "./request";
 import { forget, load, save } from "./saved";
 import { TOOLS, runTool } from "./tools";
 
@@ -13,6 +14,7 @@ const AGENT = "/api/v1/ai-sdk/default";
 const SUGGESTIONS = ["When does the reading room open?", "Which function tells when boats leave?", "Book two seats, with my approval"];
 
 const transport = new DefaultChatTransport({
+  fetch: request,
   api: `${AGENT}?level=7`, // the major version of `ai`
   body: { tools: TOOLS },
   prepareSendMessagesRequest: ({ id, messages, body, trigger, messageId }) => {
@@ -40,6 +42,8 @@ export function Chat() {
     },
   });
   const isBusy = status === "submitted" || status === "streaming";
+  // also if the answer to a decision was refused, or was lost in a reload
+  const isUnanswered = messages.at(-1)?.role === "user" || lastAssistantMessageIsCompleteWithApprovalResponses({ messages });
 
   const send = (event: FormEvent) => {
     event.preventDefault();
@@ -64,13 +68,13 @@ export function Chat() {
         {messages.map((message) => (
           <li key={message.id} className={message.role}>
             {message.parts.map((part, at) => (
-              <Part key={at} part={part} onApproval={addToolApprovalResponse} />
+              <Part key={at} part={part} onApproval={message === messages.at(-1) ? addToolApprovalResponse : undefined} />
             ))}
           </li>
         ))}
       </ol>
       {error !== undefined && <p role="alert">{error.message}</p>}
-      {!isBusy && messages.at(-1)?.role === "user" && <button onClick={() => void regenerate()}>Ask again</button>}
+      {!isBusy && (isUnanswered || error !== undefined) && <button onClick={() => void regenerate()}>Ask again</button>}
       {messages.length === 0 && (
         <p>{SUGGESTIONS.map((one) => <button key={one} onClick={() => void sendMessage({ text: one })}>{one}</button>)}</p>
       )}

@@ -1,7 +1,8 @@
 // Shows a part of a message.
 import { getToolName, isToolUIPart, type ChatAddToolApproveResponseFunction, type UIMessage } from "ai";
 
-type Props = { part: UIMessage["parts"][number]; onApproval: ChatAddToolApproveResponseFunction };
+/** `onApproval` is missing in earlier messages, whose calls cannot be decided any more. */
+type Props = { part: UIMessage["parts"][number]; onApproval?: ChatAddToolApproveResponseFunction };
 
 /** Returns nothing for parts that this page does not know, such as `data-notice`. */
 export function Part({ part, onApproval }: Props) {
@@ -16,7 +17,8 @@ export function Part({ part, onApproval }: Props) {
       <pre>{JSON.stringify(part.input)}</pre>
       {part.state === "output-available" && <pre>{JSON.stringify(part.output)}</pre>}
       {part.state === "output-error" && <p>{part.errorText}</p>}
-      {part.state === "approval-requested" && (
+      {part.state === "approval-requested" && onApproval === undefined && <p>Not decided, and not run. Ask again to decide.</p>}
+      {part.state === "approval-requested" && onApproval !== undefined && (
         <>
           <button onClick={() => void onApproval({ id: part.approval.id, approved: true })}>Approve</button>
           <button onClick={() => void onApproval({ id: part.approval.id, approved: false })}>Deny</button>
