@@ -238,16 +238,19 @@ class StepChange(NamedTuple):
 
 
 def left_positions(
-    names: Mapping[BranchPosition | int, str], key: BranchPosition | int, name: str
+    steps: Mapping[BranchPosition | int, Any], key: BranchPosition | int, name: str
 ) -> list[BranchPosition | int]:
-    """Return where open steps end because a step is entered. In a run with branches that is only the same branch."""
+    """Return where open steps end because a step is entered. In a run with branches that is only the same branch.
+
+    The steps may be of any type with a `name`.
+    """
     if isinstance(key, int):
-        return [key] if names.get(key, name) != name else []
+        return [key] if key in steps and steps[key].name != name else []
     return [
         other
-        for other, open_name in names.items()
+        for other, step in steps.items()
         if isinstance(other, BranchPosition)
-        and not (other == key and open_name == name)
+        and not (other == key and step.name == name)
         and not (name and key.is_beside(other))
     ]
 
@@ -272,8 +275,7 @@ class WorkflowSteps:
         self.workflow = workflow
         position, name = position_of(workflow or {})
         key = branch or position
-        names = {other: step.name for other, step in self._open.items()}
-        changes = [self._end(other) for other in left_positions(names, key, name)]
+        changes = [self._end(other) for other in left_positions(self._open, key, name)]
         if name and key not in self._open:
             self._open[key] = StepChange(name, workflow or {}, is_start=True)
             changes.append(self._open[key])

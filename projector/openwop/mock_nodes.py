@@ -206,8 +206,8 @@ def read_workflows(folder: Path) -> dict[str, MockWorkflow]:
     for path in paths:
         try:
             document = codec.loads(path.read_bytes())
-            types = {node["typeId"] for node in document["nodes"]}
-        except (OSError, codec.CodecError, TypeError, KeyError) as error:
+            types = {node.get("typeId") for node in document["nodes"]}
+        except (OSError, codec.CodecError, AttributeError, KeyError, TypeError) as error:
             reason = type(error).__name__
             raise ValueError(f"`fixtures_dir`: expected a workflow in `{path.name}` ({reason})") from None
         if types <= NODE_TYPES:

@@ -66,7 +66,7 @@ def follow_context(state: LogState, frame: Frame) -> None:
     workflow_position, name = position_of(workflow)
     name = name or state.options.node_id or NODE_ID
     position = state.branch_number or workflow_position
-    for other in left_positions({at: one.name for at, one in state.nodes.items()}, position, name):
+    for other in left_positions(state.nodes, position, name):
         leave_node(state, other, COMPLETED, {})
     node = state.nodes.get(position)
     node_id = state.node_id = _free_node_id(state, name) if node is None else node.id
