@@ -7,9 +7,8 @@ from typing import Final, TypeAlias, final
 
 from projector.core.canonical import Frame
 from projector.redaction.clean import CleanText
-from projector.redaction.streams import RUN_TEXT_MAX_CHARS
 
-TEXT_MAX_CHARS: Final = RUN_TEXT_MAX_CHARS
+TEXT_MAX_CHARS: Final = 1_024
 """Maximum characters of a delta in a run, so that its event is far below every limit."""
 
 

@@ -39,8 +39,6 @@ from projector.redaction.whole_values import clean_tree
 _NOTHING: Final[Cleaned[CleanText]] = Cleaned(CleanText(""))
 _UNPARSED_MAX_CHARS: Final = 4 * 1024 * 1024
 """Maximum length of arguments that are parsed at the end although their text is truncated; longer ones stay text."""
-RUN_TEXT_MAX_CHARS: Final = 1_024
-"""Maximum length of a text that is read or shown as one of a run."""
 
 
 class ArgumentsEnd(NamedTuple):
@@ -110,25 +108,11 @@ class TextStream:
         Fewer deltas may be read than possible.
 
         Args:
-            deltas: valid texts, none of them empty or longer than `RUN_TEXT_MAX_CHARS`; no result is longer, either.
+            deltas: valid texts, none of them empty.
             start: position of the first one.
         """
-        shown: list[CleanText] = []
-        if self._joiner.held or (self._ledger is not None and self._ledger.is_open):
-            return shown
-        writer, positions, text = self._writer, self.positions, self._text
-        for at in range(start, len(deltas)):
-            delta = deltas[at]
-            if len(writer.held) + len(delta) > RUN_TEXT_MAX_CHARS:
-                break
-            count = len(delta) if text is None else text.quick(delta)
-            if count < 0:
-                break
-            positions.read += count
-            shown.append(CleanText(writer.show(count, delta)))
-        if self._ledger is not None:
-            self._ledger.resume(writer.held)
-        return shown
+        is_shown = self._text is None and not self._joiner.held
+        return [CleanText(delta) for delta in deltas[start:]] if is_shown else []
 
     @property
     def held(self) -> str:
@@ -303,10 +287,10 @@ class MessageStream(TextStream):
         return super()._write(steps, text, at_end=at_end)
 
     def _block_late(self, filters: Sequence[TextFilter]) -> None:
-        """Block for a value that was shown with the text before, because only this text makes it one."""
-        for each in filters:
-            if each.late is not None:
-                self._actions.refuse(each.late)
+        """Block for a value in any of the ways to join the texts; one may be shown already, with the text before."""
+        for mark in (*(each.late for each in filters), *(self._text.lost if isinstance(self._text, Union) else ())):
+            if mark is not None:
+                self._actions.refuse(mark)
 
 
 _ECHO_MAX_CHARS: Final = 65_536

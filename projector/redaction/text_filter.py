@@ -116,17 +116,19 @@ class Queue:
         return Queue(self.steps, self._ahead)
 
 
-def merge(groups: Sequence[Sequence[Queue]], last: Step | None = None) -> list[Step]:
+def merge(groups: Sequence[Sequence[Queue]], last: Step | None = None, lost: list[str] | None = None) -> list[Step]:
     """Return the next steps of several filters of a text: what any of them withholds is withheld.
 
     The groups are in order of precedence, and `last` is the step before. The first group that withholds a character
     decides about its mark, so the others need not have read it, unless a value goes on there: it has one mark. A value
-    that is only reported counts where no other one is.
+    that is only reported counts where no other one is. The marks of values that no step has are added to `lost`.
     """
     found: list[Step] = []
     every = [queue for group in groups for queue in group]
     while (step := _next(groups, is_after_value=last is not None and last[1] is not None)) is not None:
         for queue in every:
+            if lost is not None and queue.steps and (mark := queue.steps[0][1]) and mark != step[1]:
+                lost.append(mark)
             queue.take(step[0])
         found.append(step)
         last = step
@@ -530,8 +532,8 @@ class TextFilter:
             twin._is_muted = last is not None or bool(self.ends)
             twin._ended = frozenset(mark for _, mark in ended)
             twin._going_on = [] if self._readings is None else self._readings.named
-        if separator:
-            twin.feed(separator)
+        for _, mark in twin.feed(separator) if separator else ():
+            twin.late = mark if mark and mark not in twin._ended else twin.late
         if is_string and twin._readings is not None:
             twin._readings.mark_again()
         twin._pass()
@@ -591,6 +593,8 @@ class Union:
 
     def __init__(self, readings: Sequence[Filter], held: int = 0) -> None:
         self.readings = [*readings]
+        self.lost: list[str] = []
+        """The marks that the last steps do not have, because another reading withholds the same characters."""
         self._last: Step | None = None
         self._queues = [Queue([(held, None)] if held and at else []) for at in range(len(self.readings))]
 
@@ -625,6 +629,7 @@ class Union:
     def _merged(self, steps: list[list[Step]]) -> list[Step]:
         for queue, more in zip(self._queues, steps, strict=True):
             queue.add(more)
-        merged = merge([self._queues], self._last)
+        self.lost = []
+        merged = merge([self._queues], self._last, self.lost)
         self._last = merged[-1] if merged else self._last
         return merged

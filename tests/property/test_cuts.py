@@ -467,6 +467,14 @@ FOUND: Final = {
         "texts",
         Case("mixed 0", "messages", (("DE89 04 0532013",), (";",))),
     ),
+    "the same by the blank line between them": (
+        "texts",
+        Case("mixed 0", "messages", (("DE89 040532 013",), ("0",))),
+    ),
+    "a value of another class for each way to join the texts": (
+        "texts",
+        Case("mixed 1", "messages", (("123 - 45",), (" -",), (" 6789@",))),
+    ),
 }
 """Differences that were found: a check and its case."""
 
