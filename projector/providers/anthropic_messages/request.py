@@ -1,7 +1,10 @@
-"""A caller's own Messages request: as it is forwarded, and in neutral terms for an upstream with another API.
+"""Requests of the Messages API: the body that is written, and those of callers.
 
-Thinking in a forwarded one is replaced by what the provider sent: the caller has it sealed in the `signature` of its
-blocks, or the server has kept it with the call that followed.
+The API demands: turns of both roles alternate; the results of all calls of a turn are the first blocks of one message
+of the user; texts are not empty; the input of a call is an object; thinking has its signature. A caller's own body is
+forwarded, or read in neutral terms for an upstream with another API. Thinking in a forwarded one is replaced by what
+the provider sent: the caller has it sealed in the `signature` of its blocks, or the server has kept it with the call
+that followed.
 """
 
 from __future__ import annotations
@@ -20,22 +23,206 @@ from projector.conversation.entries import (
     Message,
     Part,
     Reasoning,
+    Refusal,
     Role,
     Text,
     ToolCall,
     ToolOutput,
+    object_of,
 )
-from projector.conversation.given_members import Given, content_of, part_of
-from projector.conversation.model_request import Body, Item, ModelRequest
+from projector.conversation.given_members import NOT_SUPPORTED, Given, content_of, part_of, tools_of
+from projector.conversation.model_request import Body, Item, ModelRequest, UnsupportedRequestError
 from projector.conversation.opaque import Carried, KeptCalls, carried_of, is_sealed
-from projector.providers.anthropic_messages.messages_request import thinking_of
+from projector.conversation.request_members import Member, Members, write_parameters
+from projector.conversation.written import (
+    CLIENT_TOOLS,
+    PartWriters,
+    Turns,
+    data_of,
+    function_of,
+    listed,
+    typed_text,
+    written_parts,
+)
+from projector.providers.anthropic_messages.api import MessagesProfile
+
+PROVIDER: Final = "anthropic_messages"
+"""Row of `PROVIDERS`."""
+
+BUDGETS: Final = {"minimal": 1024, "low": 1024, "medium": 4096, "high": 16384, "xhigh": 32768}
+"""Effort -> tokens of thinking, for models without `output_config.effort`."""
+EFFORTS: Final = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "xhigh": "max"}
+CHOICES: Final = {"auto": "auto", "required": "any", "none": "none"}
+IGNORED: Final = frozenset(
+    {"store", "metadata", "truncation", "user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention",
+     "reasoning_summary", "verbosity", "service_tier"}
+)  # fmt: skip
+"""Parameters that change nothing of an answer, or that are hints."""
+
+
+def _choice(value: object) -> object:
+    if isinstance(value, str) and value in CHOICES:
+        return {"type": CHOICES[value]}
+    given = Given(value if isinstance(value, Mapping) else {}, "tool_choice")
+    if given.members.get("type") not in {"function", "custom"}:
+        given.unsupported("type")
+    return {"type": "tool", "name": given.text("name")}
+
+
+def _format(value: Mapping[str, Any]) -> object:
+    if value.get("type") != "json_schema":
+        raise UnsupportedRequestError(f"`text.format` {NOT_SUPPORTED}", "text.format")
+    return {"type": "json_schema", "schema": value.get("schema")}
+
+
+MEMBERS: Final[Members] = {
+    "temperature": Member("temperature"),
+    "top_p": Member("top_p"),
+    "max_output_tokens": Member("max_tokens"),
+    "tool_choice": Member("tool_choice", write=_choice),
+    "stop": Member("stop_sequences", write=listed),
+    "format": Member("output_config.format", write=_format),
+}
+
+
+def write_request(request: ModelRequest, profile: MessagesProfile) -> Body:
+    """Return the body of a request, or raise `UnsupportedRequestError` if the API cannot express it."""
+    request.refuse_previous_response()
+    tools = [function_of(tool) for tool in tools_of(request.client_tools, CLIENT_TOOLS)]
+    body = request.start([{"name": tool.name, **tool.about, "input_schema": tool.schema} for tool in tools])
+    body.setdefault("max_tokens", profile.max_tokens)
+    parameters = {name: value for name, value in request.parameters.items() if name not in IGNORED}
+    if (parameters.get("format") or {}) == {"type": "text"}:
+        del parameters["format"]
+    effort, parallel = parameters.pop("reasoning_effort", None), parameters.pop("parallel_tool_calls", True)
+    write_parameters(body, parameters, MEMBERS, request.parameter_paths)
+    if effort is not None:
+        _write_effort(body, effort, profile, request.parameter_paths.get("reasoning_effort", "reasoning_effort"))
+    if parallel is False and "tools" in body:
+        body["tool_choice"] = {"type": "auto", **body.get("tool_choice", {}), "disable_parallel_tool_use": True}
+    turns = MessageTurns().add(request.entries)
+    system = [] if request.instructions is None else [{"type": "text", "text": request.instructions}]
+    if system or turns.system:
+        body["system"] = [*system, *turns.system]
+    body["messages"] = turns.done()
+    return body
+
+
+def _write_effort(body: Body, effort: object, profile: MessagesProfile, path: str) -> None:
+    """Set the effort: as it is called, or as a budget of tokens, which `max_tokens` includes."""
+    if effort == "none":
+        body["thinking"] = {"type": "disabled"}
+        return
+    if not isinstance(effort, str) or effort not in EFFORTS:
+        raise UnsupportedRequestError(f"`{path}` has a value that {NOT_SUPPORTED}", path)
+    if profile.effort == "effort":
+        body["output_config"] = {**body.get("output_config", {}), "effort": EFFORTS[effort]}
+        return
+    body["thinking"] = {"type": "enabled", "budget_tokens": BUDGETS[effort]}
+    body["max_tokens"] = max(body["max_tokens"], BUDGETS[effort] + profile.max_tokens)
+
+
+# the conversation
+
+
+class MessageTurns(Turns):
+    """The turns of a conversation, as `system` and `messages`."""
+
+    def __init__(self) -> None:
+        self.system: list[Body] = []
+        self.messages: list[Body] = []
+
+    def message(self, entry: Message) -> None:
+        """Add a message; those of the system and the developer before the first turn are the system prompt."""
+        blocks = written_parts(entry.content, PARTS)
+        if entry.role in {ASSISTANT, USER}:
+            self._extend(entry.role, blocks)
+        elif self.messages:
+            self._extend(USER, blocks)
+        else:
+            self.system += blocks
+
+    def call(self, entry: ToolCall) -> None:
+        """Add a call."""
+        given = entry.input if entry.kind == "custom" else None
+        value = {"input": given} if given is not None else object_of(entry.input)
+        self._extend(ASSISTANT, [{"type": "tool_use", "id": entry.id, "name": entry.name, "input": value}])
+
+    def output(self, entry: ToolOutput) -> None:
+        """Add the result of a call, before anything else that the user says in this turn."""
+        content: Any = entry.output if isinstance(entry.output, str) else written_parts(entry.output, PARTS)
+        block = {"type": "tool_result", "tool_use_id": entry.call_id, **({"content": content} if content else {})}
+        self._extend(USER, [])
+        blocks = self.messages[-1]["content"]
+        at = sum(one["type"] == "tool_result" for one in blocks)
+        blocks.insert(at, block)
+
+    def reasoning(self, entry: Reasoning) -> None:
+        """Add thinking as it came; without its signature it cannot go back, and the API goes on without it."""
+        opaque = entry.opaque
+        if opaque is not None and opaque.provider == PROVIDER and (blocks := thinking_of(opaque.value)):
+            self._extend(ASSISTANT, blocks)
+
+    def done(self) -> list[Body]:
+        """Return the messages; those without content are left out."""
+        return [message for message in self.messages if message["content"]]
+
+    def _extend(self, role: str, blocks: list[Body]) -> None:
+        if not self.messages or self.messages[-1]["role"] != role:
+            self.messages.append({"role": role, "content": []})
+        self.messages[-1]["content"] += blocks
+
+
+def thinking_of(value: object) -> list[Body]:
+    """Return the block of thinking that the opaque value of reasoning is from; none, if it is from none."""
+    if not isinstance(value, Mapping):
+        return []
+    if isinstance(value.get("data"), str):
+        return [{"type": "redacted_thinking", "data": value["data"]}]
+    if isinstance(value.get("signature"), str):
+        return [{"type": "thinking", "thinking": value.get("thinking") or "", "signature": value["signature"]}]
+    return []
+
+
+def _source(url: str) -> Body:
+    """Return the source of an image or document: base64 or an address."""
+    data = data_of(url)
+    return {"type": "url", "url": url} if data is None else {"type": "base64", "media_type": data[0], "data": data[1]}
+
+
+def _text(part: Part) -> Body | None:
+    block = typed_text(part)
+    return None if block is None or not block["text"].strip() else block
+
+
+def _image(image: Image) -> Body:
+    return {"type": "image", "source": _source(image.url)}
+
+
+def _file(file: File) -> Body:
+    source = {"type": "file", "file_id": file.file_id} if file.file_id else _source(file.url or "")
+    return {"type": "document", "source": source, **({"title": file.name} if file.name else {})}
+
+
+PARTS: Final[PartWriters] = {Text: _text, Refusal: _text, Image: _image, File: _file}
+"""Part of a message -> its block."""
+
+
+# a caller's own request
+
 
 SIGNATURE: Final = f"{VENDOR}."
 """Start of the signatures that our dialect writes."""
 
 ROLES: Final[Mapping[str, Role]] = {"user": USER, "assistant": ASSISTANT, "system": "system"}
-EFFORTS: Final[Mapping[str, str]] = {"low": "low", "medium": "medium", "high": "high", "xhigh": "xhigh", "max": "xhigh"}
-CHOICES: Final[Mapping[str, str]] = {"auto": "auto", "any": "required", "none": "none"}
+EFFORTS_OF: Final[Mapping[str, str]] = {
+    "low": "low",
+    "medium": "medium",
+    "high": "high",
+    "xhigh": "xhigh",
+    "max": "xhigh",
+}
+CHOICES_OF: Final[Mapping[str, str]] = {"auto": "auto", "any": "required", "none": "none"}
 PARAMETERS: Final[Mapping[str, str]] = {
     "max_tokens": "max_output_tokens",
     "temperature": "temperature",
@@ -91,16 +278,16 @@ def read_request(body: Mapping[str, Any]) -> ModelRequest:
     output = given.child("output_config")
     effort = output.text_or_none("effort")
     if effort is not None:
-        parameters["reasoning_effort"] = EFFORTS[effort] if effort in EFFORTS else output.unsupported("effort")
+        parameters["reasoning_effort"] = EFFORTS_OF[effort] if effort in EFFORTS_OF else output.unsupported("effort")
         paths["reasoning_effort"] = "output_config.effort"
     if "format" in output.members:
         schema = output.child("format").members.get("schema")
         parameters["format"] = {"type": "json_schema", "name": "answer", "schema": schema}
         paths["format"] = "output_config.format"
-    tools = [_tool(tool) for tool in given.objects("tools")]
+    tools = [_read_tool(tool) for tool in given.objects("tools")]
     if tools and "tool_choice" in given.members:
         choice = given.child("tool_choice")
-        parameters["tool_choice"] = _choice(choice)
+        parameters["tool_choice"] = _read_choice(choice)
         if choice.members.get("disable_parallel_tool_use") is True:
             parameters["parallel_tool_calls"] = False
     return ModelRequest(
@@ -113,12 +300,12 @@ def read_request(body: Mapping[str, Any]) -> ModelRequest:
 
 
 def _system(given: Given) -> Iterator[Entry]:
-    content = content_of(given, "system", PARTS) if "system" in given.members else ""
+    content = content_of(given, "system", PART_READERS) if "system" in given.members else ""
     if content:
         yield Message("system", content)
 
 
-def _tool(tool: Given) -> Item:
+def _read_tool(tool: Given) -> Item:
     if tool.members.get("type", "custom") != "custom":
         tool.unsupported("type")
     description = tool.text_or_none("description")
@@ -126,11 +313,11 @@ def _tool(tool: Given) -> Item:
     return {"type": "function", "name": tool.text("name"), **about, "parameters": tool.child("input_schema").members}
 
 
-def _choice(choice: Given) -> object:
+def _read_choice(choice: Given) -> object:
     kind = choice.text("type")
     if kind == "tool":
         return {"type": "function", "name": choice.text("name")}
-    return CHOICES[kind] if kind in CHOICES else choice.unsupported("type")
+    return CHOICES_OF[kind] if kind in CHOICES_OF else choice.unsupported("type")
 
 
 def _entries(message: Given) -> Iterator[Entry]:
@@ -145,7 +332,7 @@ def _entries(message: Given) -> Iterator[Entry]:
     for block in message.objects("content"):
         read = ENTRIES.get(block.text("type"))
         if read is None:
-            parts.append(part_of(block, PARTS))
+            parts.append(part_of(block, PART_READERS))
             continue
         if parts:
             yield Message(role, tuple(parts))
@@ -155,13 +342,13 @@ def _entries(message: Given) -> Iterator[Entry]:
         yield Message(role, tuple(parts))
 
 
-def _call(block: Given) -> Iterator[Entry]:
+def _read_call(block: Given) -> Iterator[Entry]:
     arguments = codec.dumps(block.child("input").members).decode()
     yield ToolCall(block.text("id"), block.text("name"), arguments)
 
 
-def _result(block: Given) -> Iterator[Entry]:
-    content = content_of(block, "content", PARTS) if "content" in block.members else ""
+def _read_result(block: Given) -> Iterator[Entry]:
+    content = content_of(block, "content", PART_READERS) if "content" in block.members else ""
     yield ToolOutput(block.text("tool_use_id"), content)
 
 
@@ -177,8 +364,8 @@ def _nothing(_block: Given) -> Iterator[Entry]:
 
 
 ENTRIES: Final[Mapping[str, Callable[[Given], Iterator[Entry]]]] = {
-    "tool_use": _call,
-    "tool_result": _result,
+    "tool_use": _read_call,
+    "tool_result": _read_result,
     "thinking": _thinking,
     "redacted_thinking": _nothing,
 }
@@ -196,7 +383,7 @@ def _url(block: Given) -> str:
     return f"data:{source.text('media_type')};base64,{source.text('data')}"
 
 
-PARTS: Final[Mapping[str, Callable[[Given], Part]]] = {
+PART_READERS: Final[Mapping[str, Callable[[Given], Part]]] = {
     "text": lambda block: Text(block.text("text")),
     "image": lambda block: Image(_url(block)),
     "document": lambda block: File(_url(block), block.text_or_none("title")),

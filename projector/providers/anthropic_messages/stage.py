@@ -12,7 +12,7 @@ from projector.core.faults import FAULTS, Fault
 from projector.core.lane import Slots
 from projector.core.sse import SseMessage
 from projector.providers.anthropic_messages import block_fields as fields
-from projector.providers.anthropic_messages.messages_api import MessagesProfile
+from projector.providers.anthropic_messages.api import MessagesProfile
 from projector.providers.anthropic_messages.output_blocks import Block, Output
 from projector.providers.canonical_items import Event
 from projector.providers.drops import JsonStage
