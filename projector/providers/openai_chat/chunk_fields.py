@@ -7,31 +7,19 @@ Finish reasons and token counts are tables, too.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Final
-
-from pydantic import BaseModel, ConfigDict, StringConstraints
+from typing import Final
 
 from projector.providers.descriptor import InputTables
 from projector.providers.drops import Counts
-from projector.providers.think import ThinkMode
-
-NonEmpty = Annotated[str, StringConstraints(min_length=1)]
+from projector.providers.think import NonEmpty, ThinkProfile
 
 
-class ChatProfile(BaseModel):
+class ChatProfile(ThinkProfile):
     """Differences of one upstream. The defaults work with every known server."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     reasoning_fields: tuple[NonEmpty, ...] = ("reasoning_content", "reasoning")
     """Members of a delta with reasoning text. A response is read by the one that it uses first; of several in one
     chunk, by the first listed here."""
-
-    think_mode: ThinkMode = "anywhere"
-    """Where reasoning between tags may begin in the text: see `projector.providers.think`."""
-
-    think_tags: tuple[tuple[NonEmpty, NonEmpty], ...] = ()
-    """Pairs of an opening and a closing tag that are read besides the built-in ones."""
 
     returned_reasoning: tuple[NonEmpty, ...] = ("reasoning_content",)
     """Members with reasoning text that the upstream wants back in the message with the calls that followed it. Others
