@@ -199,10 +199,11 @@ class CallShape(NamedTuple):
     """Prefix of its event types."""
 
 
-CALL_SHAPES: Final = {
+CALL_SHAPES: Final[Mapping[str, CallShape]] = {
     "function": CallShape("function_call", "arguments", "response.function_call_arguments"),
     "custom": CallShape("custom_tool_call", "input", "response.custom_tool_call_input"),
 }
+"""Kind of a call, which is also its type in Chat Completions -> its shape."""
 
 
 class Call(_Item):

@@ -20,7 +20,7 @@ from projector.contracts import codec
 from projector.contracts.limits import EVENT_MAX_BYTES
 from projector.core import canonical as read
 from projector.core.sse import encode_sse
-from projector.providers.descriptor import FramingError, Outgoing, bearer
+from projector.providers.descriptor import FramingError, Outgoing, named_key
 
 NonEmpty = Annotated[str, StringConstraints(min_length=1)]
 
@@ -64,12 +64,7 @@ def headers(key: str | None, profile: MessagesProfile) -> dict[str, str]:
         found["anthropic-version"] = profile.version
     if profile.betas and profile.platform != "bedrock":
         found["anthropic-beta"] = ",".join(profile.betas)
-    is_bearer = profile.authentication == "bearer" or (
-        profile.authentication == "auto" and profile.platform != "direct"
-    )
-    if is_bearer:
-        return found | bearer(key, profile)
-    return found if key is None else {**found, "x-api-key": key}
+    return found | named_key("x-api-key", key, profile.authentication, is_bearer=profile.platform != "direct")
 
 
 def outgoing(body: Mapping[str, object], profile: MessagesProfile) -> Outgoing:

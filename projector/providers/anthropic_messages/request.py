@@ -33,7 +33,7 @@ from projector.conversation.entries import (
 from projector.conversation.given_members import NOT_SUPPORTED, Given, content_of, part_of, tools_of
 from projector.conversation.model_request import Body, Item, ModelRequest, UnsupportedRequestError
 from projector.conversation.opaque import Carried, KeptCalls, carried_of, is_sealed
-from projector.conversation.request_members import Member, Members, write_parameters
+from projector.conversation.request_members import HINTS, Member, Members, write_parameters
 from projector.conversation.written import (
     CLIENT_TOOLS,
     PartWriters,
@@ -53,11 +53,7 @@ BUDGETS: Final = {"minimal": 1024, "low": 1024, "medium": 4096, "high": 16384, "
 """Effort -> tokens of thinking, for models without `output_config.effort`."""
 EFFORTS: Final = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "xhigh": "max"}
 CHOICES: Final = {"auto": "auto", "required": "any", "none": "none"}
-IGNORED: Final = frozenset(
-    {"store", "metadata", "truncation", "user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention",
-     "reasoning_summary", "verbosity", "service_tier"}
-)  # fmt: skip
-"""Parameters that change nothing of an answer, or that are hints."""
+IGNORED: Final = HINTS | {"store", "reasoning_summary"}
 
 
 def _choice(value: object) -> object:

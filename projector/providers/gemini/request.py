@@ -30,9 +30,10 @@ from projector.conversation.entries import (
 )
 from projector.conversation.given_members import NOT_SUPPORTED, Given, tools_of
 from projector.conversation.model_request import Body, ModelRequest, UnsupportedRequestError
-from projector.conversation.request_members import Member, Members, write_parameters
+from projector.conversation.request_members import HINTS, Member, Members, write_parameters
 from projector.conversation.written import (
     CLIENT_TOOLS,
+    WEB_SEARCHES,
     PartWriters,
     Turns,
     data_of,
@@ -266,11 +267,6 @@ STEP_PARTS: Final[PartWriters] = {
 # requests
 
 
-IGNORED: Final = frozenset(
-    {"metadata", "truncation", "user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "verbosity",
-     "service_tier"}
-)  # fmt: skip
-"""Parameters that change nothing of an answer, or that are hints."""
 LEVELS: Final = {"minimal": "minimal", "low": "low", "medium": "medium", "high": "high", "xhigh": "high"}
 BUDGETS: Final = {"none": 0, "minimal": 512, "low": 1024, "medium": 8192, "high": 24576, "xhigh": 24576}
 """Effort -> tokens of thinking."""
@@ -278,7 +274,7 @@ HAS_BUDGETS: Final = re.compile(r"gemini-(?:1|2)\b")
 """Names of models that know budgets and no levels."""
 MODES: Final = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
 HOSTED: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("web_search", "web_search_2025_08_26", "web_search_preview"), "googleSearch"),
+    **dict.fromkeys(WEB_SEARCHES, "googleSearch"),
     "code_interpreter": "codeExecution",
 }
 """Tool of the Responses API that the provider runs -> the provider's own."""
@@ -295,7 +291,7 @@ def _write_contents(request: ModelRequest) -> Body:
     functions, hosted = _tools(request, "parametersJsonSchema")
     declared = [{"functionDeclarations": functions}] if functions else []
     body = request.start([*hosted, *declared])
-    _write_parameters(body, request, CONTENT_MEMBERS, ignored=IGNORED | {"store"})
+    _write_parameters(body, request, CONTENT_MEMBERS, ignored=HINTS | {"store"})
     effort, summary = (request.parameters.get(name) for name in ("reasoning_effort", "reasoning_summary"))
     if effort is not None or summary is not None:
         config = dict(body.get("generationConfig") or {})
@@ -313,7 +309,7 @@ def _write_interaction(request: ModelRequest) -> Body:
     functions, hosted = _tools(request, "parameters")
     named = [{"type": INTERACTION_TOOLS[name]} for tool in hosted for name in tool]
     body = request.start([*named, *({"type": "function", **function} for function in functions)])
-    _write_parameters(body, request, INTERACTION_MEMBERS, ignored=IGNORED)
+    _write_parameters(body, request, INTERACTION_MEMBERS, ignored=HINTS)
     effort, summary = (request.parameters.get(name) for name in ("reasoning_effort", "reasoning_summary"))
     if effort is not None or summary is not None:
         level = (
