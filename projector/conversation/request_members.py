@@ -34,6 +34,20 @@ class Member(NamedTuple):
 Members: TypeAlias = Mapping[str, Member]
 """Name of a parameter -> the member of the API."""
 
+
+def same_names(*names: str) -> dict[str, Member]:
+    """Return the rows of parameters that an API has at the top of the body, under their neutral names."""
+    return {name: Member(name) for name in names}
+
+
+HINTS: Final = frozenset(
+    {
+        *("metadata", "truncation", "user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention"),
+        *("verbosity", "service_tier"),
+    }
+)
+"""Parameters that an API without them may ignore: they are hints, or change nothing of an answer."""
+
 STREAMING: Final = frozenset({"model", "stream", "stream_options"})
 """Members that the server sets itself."""
 

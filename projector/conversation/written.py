@@ -119,6 +119,9 @@ class ClientFunction(NamedTuple):
 CLIENT_TOOLS: Final = frozenset({"function", "custom"})
 """Types of the tools that a client runs; `tools_of` refuses others."""
 
+WEB_SEARCHES: Final = frozenset({"web_search", "web_search_2025_08_26", "web_search_preview"})
+"""Types of the tool with which a provider searches the web."""
+
 
 def function_of(tool: Given) -> ClientFunction:
     """Return a tool of the client, whose type is one of `CLIENT_TOOLS`, as a function."""

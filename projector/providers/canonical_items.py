@@ -38,6 +38,27 @@ class Numbering:
         return list(events)
 
 
+ID_KEPT_CHARS: Final = 200
+"""Maximum characters of the response's ID in IDs of items, so that these stay within the contract's limit."""
+
+
+class ItemIds:
+    """The IDs and output indexes of the items of one response, in the order of their first appearance."""
+
+    def __init__(self) -> None:
+        self.response_id = ""
+        """Part of the IDs. It may arrive late, or never."""
+        self.count = 0
+        """Items so far."""
+
+    def next_id(self, kind: str) -> tuple[str, int]:
+        """Return the ID and output index of the next item."""
+        index = self.count
+        self.count += 1
+        stem = f"{kind}_{self.response_id[:ID_KEPT_CHARS]}" if self.response_id else kind
+        return f"{stem}_{index}", index
+
+
 def _joined(pieces: Gathered[str]) -> str:
     """Return the text of pieces. A surrogate pair that arrived in two pieces is one character (CONTRACT D31)."""
     return codec.scrub(pieces.text)
@@ -178,10 +199,11 @@ class CallShape(NamedTuple):
     """Prefix of its event types."""
 
 
-CALL_SHAPES: Final = {
+CALL_SHAPES: Final[Mapping[str, CallShape]] = {
     "function": CallShape("function_call", "arguments", "response.function_call_arguments"),
     "custom": CallShape("custom_tool_call", "input", "response.custom_tool_call_input"),
 }
+"""Kind of a call, which is also its type in Chat Completions -> its shape."""
 
 
 class Call(_Item):
@@ -279,3 +301,12 @@ class HostedCall:
     def progress(self, event_type: str, **members: object) -> Event:
         """Return an event of the call."""
         return {"type": event_type, "item_id": self.id, "output_index": self.output_index, **members}
+
+
+def image_events(item_id: str, output_index: int, image_format: str, data: str) -> list[Event]:
+    """Return the events of an image of the answer, which is complete at once."""
+    members = {"output_format": image_format, "result": None}
+    call = HostedCall(item_id, "image_generation_call", "", output_index, members)
+    added = call.event("added", "in_progress")
+    members["result"] = data
+    return [added, call.event("done", "completed")]

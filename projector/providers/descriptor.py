@@ -55,6 +55,20 @@ def bearer(key: str | None, _profile: Any) -> dict[str, str]:
     return {} if key is None else {"Authorization": f"Bearer {key}"}
 
 
+def named_key(name: str, key: str | None, authentication: str, *, is_bearer: bool) -> dict[str, str]:
+    """Return the headers of a key: a header of the API, or a bearer token.
+
+    Args:
+        name: the header of the API.
+        key: the key of the upstream, if it has one.
+        authentication: the name of the header, `bearer`, or `auto`.
+        is_bearer: what `auto` is.
+    """
+    if authentication == "bearer" or (authentication == "auto" and is_bearer):
+        return bearer(key, None)
+    return {} if key is None else {name: key}
+
+
 class Outgoing(NamedTuple):
     """What is sent for a request."""
 

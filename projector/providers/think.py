@@ -9,13 +9,30 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Annotated, Final, Literal, NamedTuple, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, StringConstraints
 
 ThinkMode: TypeAlias = Literal["anywhere", "start", "assume_open", "off"]
 """Where a block may begin: anywhere, before the first visible character of the message, immediately (the prompt's
 template has opened it; after that anywhere), or nowhere."""
 
 Tags: TypeAlias = tuple[str, str]
+
+NonEmpty = Annotated[str, StringConstraints(min_length=1)]
+
+
+class ThinkProfile(BaseModel):
+    """Differences of one upstream of which the models may write their reasoning into the text."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    think_mode: ThinkMode = "anywhere"
+    """Where reasoning between tags may begin in the text: see `projector.providers.think`."""
+
+    think_tags: tuple[tuple[NonEmpty, NonEmpty], ...] = ()
+    """Pairs of an opening and a closing tag that are read besides the built-in ones."""
+
 
 BUILT_IN: Final[tuple[Tags, ...]] = (
     ("<think>", "</think>"),

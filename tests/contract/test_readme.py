@@ -12,8 +12,8 @@ import pytest
 from projector import cli
 from projector.cli.commands import build_parser
 from projector.contracts import limits, stream_rules
-from projector.providers.anthropic_messages.messages_api import MessagesProfile
-from projector.providers.gemini.gemini_api import GeminiProfile
+from projector.providers.anthropic_messages.api import MessagesProfile
+from projector.providers.gemini.api import GeminiProfile
 from projector.providers.openai_chat.chunk_fields import ChatProfile
 
 ROOT: Final = Path(__file__).parents[2]

@@ -28,8 +28,8 @@ from projector.conversation.model_request import ModelRequest, UnsupportedReques
 from projector.core.pipeline import build_pipeline
 from projector.core.sse import SseMessage, encode_sse
 from projector.providers import PROVIDERS, profile_of
-from projector.providers.anthropic_messages.aws_frames import AwsFrames
-from projector.providers.anthropic_messages.messages_stage import AnthropicMessagesStage
+from projector.providers.anthropic_messages.api import AwsFrames
+from projector.providers.anthropic_messages.stage import AnthropicMessagesStage
 from projector.providers.descriptor import FramingError
 
 ROW: Final = PROVIDERS["anthropic_messages"]

@@ -9,8 +9,8 @@ import pytest
 from projector.conversation.entries import Approval, DroppedCalls, Entry, Message, Part, user_text
 from projector.conversation.given_members import Given
 from projector.conversation.model_request import UnsupportedRequestError
-from projector.providers.anthropic_messages import messages_request
-from projector.providers.gemini import gemini_contents
+from projector.providers.anthropic_messages import request as messages_request
+from projector.providers.gemini import request as gemini_request
 from projector.providers.openai_chat import messages as chat_messages
 from projector.providers.openai_responses import request as responses_request
 
@@ -21,13 +21,13 @@ PARTS: Final = set(get_args(Part))
 def test_each_entry_and_part_is_written() -> None:
     """By the other providers, `Turns.add` is checked by mypy to have a case for each entry."""
     assert set(responses_request.WRITERS) == ENTRIES
-    for parts in (chat_messages.PARTS, messages_request.PARTS, gemini_contents.PARTS, gemini_contents.STEP_PARTS):
+    for parts in (chat_messages.PARTS, messages_request.PARTS, gemini_request.PARTS, gemini_request.STEP_PARTS):
         assert set(parts) == PARTS
 
 
 def test_only_anthropic_leaves_out_blank_texts() -> None:
     blank = [user_text(" ")]
-    assert gemini_contents.Steps().add(blank).steps == [
+    assert gemini_request.Steps().add(blank).steps == [
         {"type": "user_input", "content": [{"type": "text", "text": " "}]}
     ]
     assert messages_request.MessageTurns().add(blank).done() == []

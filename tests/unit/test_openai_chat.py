@@ -9,7 +9,8 @@ import pytest
 from pydantic import ValidationError
 
 from projector.core.sse import SseMessage
-from projector.providers.openai_chat.chunk_fields import ChatProfile, responses_usage
+from projector.providers.drops import usage_of
+from projector.providers.openai_chat.chunk_fields import COUNTS, ChatProfile
 from projector.providers.openai_chat.stage import OpenAIChatStage
 from tests.unit.chat_notes import DONE, ID, Cases, call, chunk, feed, note, says, usage_chunk
 
@@ -239,7 +240,7 @@ USAGES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 @pytest.mark.parametrize(("usage", "expected"), USAGES.values(), ids=USAGES.keys())
 def test_usage(usage: dict[str, Any], expected: dict[str, Any]) -> None:
-    assert responses_usage(usage) == expected
+    assert usage_of(usage, COUNTS) == expected
 
 
 USAGE_PLACES: dict[str, list[Any]] = {

@@ -9,11 +9,17 @@ from typing import Any, Final
 from projector.contracts import codec
 from projector.core import canonical as read
 from projector.providers.anthropic_messages import block_fields as fields
-from projector.providers.canonical_items import CALL_SHAPES, Annotation, Call, Event, HostedCall, Message, Reasoning
+from projector.providers.canonical_items import (
+    CALL_SHAPES,
+    Annotation,
+    Call,
+    Event,
+    HostedCall,
+    ItemIds,
+    Message,
+    Reasoning,
+)
 from projector.redaction.clean import Gathered
-
-ID_KEPT_CHARS: Final = 200
-"""Maximum characters of the ID of the response in IDs of items."""
 
 KEPT_MAX_BYTES: Final = 500_000
 """Size of the blocks of tools of the server that go back: the results of some ten searches."""
@@ -42,18 +48,17 @@ class Block:
         return self.inputs.text or codec.dumps(given if isinstance(given, dict) else {}).decode()
 
 
-class Output:
+class Output(ItemIds):
     """The output items of one response. Methods return the events that some input causes."""
 
     def __init__(self, note: Callable[[str], None]) -> None:
-        self.response_id = ""
+        super().__init__()
         self.container_id: str | None = None
         self.is_summary = True
         """Whether thinking is a summary."""
         self.has_text = False
         """Whether text of a message was visible."""
         self._note = note
-        self._count = 0
         self._message: Message | None = None
         self._chars = 0
         self._hosted: dict[str, HostedCall] = {}
@@ -89,7 +94,7 @@ class Output:
         events = self._end_reasoning(block)
         message = self._message
         if message is None:
-            message = self._message = Message(*self._next("msg"))
+            message = self._message = Message(*self.next_id("msg"))
             self._chars = block.text_start = 0
             events.append(message.added())
         self._chars += len(delta)
@@ -148,7 +153,7 @@ class Output:
         message = self._message
         events: list[Event] = []
         if message is None:
-            message = self._message = Message(*self._next("msg"))
+            message = self._message = Message(*self.next_id("msg"))
             events.append(message.added())
         return [*events, message.refusal(explanation or REFUSED)]
 
@@ -197,7 +202,7 @@ class Output:
 
     def tool_use(self, block: Block) -> list[Event]:
         """Begin a call of a function."""
-        item_id, index = self._next("fc")
+        item_id, index = self.next_id("fc")
         block.call = Call(read.text_or_none(block.given, "id") or item_id, CALL_SHAPES["function"])
         block.call.name = read.text_or_none(block.given, "name") or ""
         caller = read.mapping_or_empty(block.given, "caller")
@@ -224,7 +229,7 @@ class Output:
         call = self._hosted.pop(call_id, None)
         events: list[Event] = []
         if call is None:
-            item_id, index = self._next("ht")
+            item_id, index = self.next_id("ht")
             call = HostedCall(call_id or item_id, item_type, "", index)
             if item_type == fields.MCP:
                 call.members |= {"server_label": "", "name": "", "arguments": ""}
@@ -239,7 +244,7 @@ class Output:
 
     def unshown(self, block: Block) -> list[Event]:
         """Add an item without content."""
-        item_id, index = self._next("it")
+        item_id, index = self.next_id("it")
         call = HostedCall(item_id, block.kind, "", index)
         return [call.event("added", "in_progress"), call.event("done", "completed")]
 
@@ -252,7 +257,7 @@ class Output:
     def _begin_hosted(
         self, block: Block, item_type: str, name: str, members: dict[str, Any] | None = None
     ) -> list[Event]:
-        item_id, index = self._next("ht")
+        item_id, index = self.next_id("ht")
         call_id = read.text_or_none(block.given, "id") or item_id
         block.hosted = self._hosted[call_id] = HostedCall(call_id, item_type, name, index, members or {})
         return [block.hosted.event("added", "in_progress")]
@@ -272,7 +277,7 @@ class Output:
         return done
 
     def _begin_reasoning(self, block: Block) -> tuple[Reasoning, list[Event]]:
-        item = block.reasoning = Reasoning(*self._next("rs"))
+        item = block.reasoning = Reasoning(*self.next_id("rs"))
         return item, [item.added()]
 
     def _end_reasoning(self, block: Block) -> list[Event]:
@@ -335,11 +340,6 @@ class Output:
             annotations += [{**about, "file_id": file_id, **place} for file_id in self._files]
             self._files.clear()
         return [message.annotation(one) for one in annotations]
-
-    def _next(self, kind: str) -> tuple[str, int]:
-        index = self._count
-        self._count += 1
-        return f"{kind}_{self.response_id[:ID_KEPT_CHARS]}_{index}" if self.response_id else f"{kind}_{index}", index
 
 
 def _is_object(text: str) -> bool:

@@ -1,8 +1,7 @@
 """Gemini: `streamGenerateContent` and Interactions, of Google AI and of Vertex.
 
 `chunk_stage` and `interaction_stage` read the two APIs; both add to `gemini_output`, with `grounding` and
-`partial_arguments`. `gemini_fields` lists what is read. `gemini_request` writes requests, with `gemini_contents`;
-`gemini_api` sends them.
+`partial_arguments`. `gemini_fields` lists what is read. `request` writes requests, `api` sends them.
 """
 
 from __future__ import annotations
@@ -23,15 +22,15 @@ def _stage(profile: Any) -> ProviderStage:
 PROVIDER: Final = Provider(
     title="Gemini",
     stage=_stage,
-    profile="projector.providers.gemini.gemini_api:GeminiProfile",
-    request_writer=lazy("projector.providers.gemini.gemini_request:write_request"),
+    profile="projector.providers.gemini.api:GeminiProfile",
+    request_writer=lazy("projector.providers.gemini.request:write_request"),
     tables=lazy("projector.providers.gemini.gemini_fields:input_tables"),
     recording=lazy("projector.providers.gemini.gemini_fields:recording_shape"),
     telemetry_name="gcp.gemini",
     base_url="https://generativelanguage.googleapis.com/v1beta",
-    headers=lazy("projector.providers.gemini.gemini_api:headers"),
-    outgoing=lazy("projector.providers.gemini.gemini_api:outgoing"),
-    models=ModelLists("/models", {"pageSize": "1000"}, lazy("projector.providers.gemini.gemini_api:listed_models")),
+    headers=lazy("projector.providers.gemini.api:headers"),
+    outgoing=lazy("projector.providers.gemini.api:outgoing"),
+    models=ModelLists("/models", {"pageSize": "1000"}, lazy("projector.providers.gemini.api:listed_models")),
     errors=lazy("projector.providers.gemini.gemini_fields:error_members"),
     has_bare_json=True,
 )

@@ -15,7 +15,7 @@ from projector.core.canonical import CanonicalEvent
 from projector.core.faults import Fault
 from projector.core.sse import SseMessage
 from projector.providers.canonical_items import Event
-from projector.providers.drops import JsonStage
+from projector.providers.drops import JsonStage, usage_of
 from projector.providers.error_shapes import error_of
 from projector.providers.gemini import gemini_fields as fields
 from projector.providers.gemini.gemini_output import Output
@@ -42,9 +42,8 @@ class ChunkStage(JsonStage):
     def __init__(self) -> None:
         super().__init__()
         self._output = Output(self._dropped)
-        self._response: dict[str, Any] = {}
         self._usage: dict[str, object] = {}
-        self._finish: str | None = None
+        self._reason: str | None = None
         self._is_blocked = False
         self._arguments: PartialArguments | None = None
         self._tools: set[str] = set()
@@ -59,11 +58,11 @@ class ChunkStage(JsonStage):
     @property
     def has_reason(self) -> bool:
         """Whether there was a finish reason."""
-        return self._finish is not None
+        return self._reason is not None
 
     def close(self) -> list[CanonicalEvent | Fault]:
         """Return the end of the response, if there was a finish reason; else the stream was truncated."""
-        if self._is_over or not (self._finish or self._is_blocked):
+        if self._is_over or not (self._reason or self._is_blocked):
             return []
         return self._end()
 
@@ -91,7 +90,7 @@ class ChunkStage(JsonStage):
                 events += self._read_candidate(candidate)
             else:
                 self._dropped.note("candidates beyond the first")
-        if self._finish is not None and not candidates:
+        if self._reason is not None and not candidates:
             return [*self._numbered(events), *self._end()]
         return self._numbered(events)
 
@@ -104,11 +103,8 @@ class ChunkStage(JsonStage):
         if known and response_id is None:
             return []
         if not known:
-            self._output.stem = response_id or blake2b(data, digest_size=8).hexdigest()
-        members = {"id": response_id, "model": model}
-        self._response = {**known, "object": "response", **{name: one for name, one in members.items() if one}}
-        name = "response.in_progress" if known else "response.created"
-        return [{"type": name, "response": {**self._response, "status": "in_progress", "output": []}}]
+            self._output.response_id = response_id or blake2b(data, digest_size=8).hexdigest()
+        return self._announce(id=response_id, model=model)
 
     def _read_candidate(self, candidate: Mapping[str, object]) -> list[Event]:
         for name in candidate.keys() - fields.CANDIDATE_KNOWN:
@@ -121,7 +117,7 @@ class ChunkStage(JsonStage):
                 events += note(self, metadata)
         finish = fields.finish_of(candidate.get("finishReason"))
         if finish is not None:
-            self._finish = finish
+            self._reason = finish
             if finish not in fields.ENDS:
                 self._dropped.note(f"finishReason.{finish}")
         return events
@@ -259,23 +255,19 @@ class ChunkStage(JsonStage):
     # ends
 
     def _end(self) -> list[CanonicalEvent | Fault]:
-        end = fields.FILTERED if self._finish is None else fields.ENDS.get(self._finish, fields.OTHER)
+        end = fields.FILTERED if self._reason is None else fields.ENDS.get(self._reason, fields.OTHER)
         events = self._end_arguments() if end.status == "completed" else []
         events += self._output.end(end.status)
-        usage = fields.chunk_usage(self._usage)
-        response = {**self._response, "output": [], **({"usage": usage} if usage else {})}
+        usage = usage_of(self._usage, fields.CHUNK_COUNTS)
         if end.status == "error":
-            code = (self._finish or "").lower()
-            progress = {"type": "response.in_progress", "response": {**response, "status": "in_progress"}}
-            return self._stop([*events, progress, {"type": "error", "error": {"code": code}}])
-        response |= {"status": end.status}
-        if end.reason is not None:
-            response["incomplete_details"] = {"reason": end.reason}
-        return self._stop([*events, {"type": f"response.{end.status}", "response": response}])
+            code = (self._reason or "").lower()
+            events += self._announce(usage=usage)
+            return self._stop([*events, {"type": "error", "error": {"code": code}}])
+        return self._finish(events, end.status, reason=end.reason, usage=usage)
 
     def _report(self, value: Mapping[str, object]) -> list[CanonicalEvent | Fault]:
         """Emit an error of the provider, which ends the stream, unless it follows a finish reason (CONTRACT D32)."""
-        if self._finish is not None:
+        if self._reason is not None:
             return self._dropped.drop("error after a finish reason")
         return self._stop([fields.error_members(value).event()])
 

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from projector.core import canonical as read
 from projector.providers.descriptor import InputTables
+from projector.providers.drops import Counts
 from projector.providers.error_shapes import ReportedError, members_of
 from projector.providers.recording_shape import RecordingShape
 
@@ -72,42 +73,23 @@ def finish_of(value: object) -> str | None:
 # usage
 
 
-def chunk_usage(usage: Mapping[str, object]) -> dict[str, object]:
-    """Return a `usageMetadata` in the shape of a Responses `usage`; thoughts are not among the candidates' tokens."""
-    return _usage(
-        inputs=[read.count_or_none(usage, name) for name in ("promptTokenCount", "toolUsePromptTokenCount")],
-        outputs=[read.count_or_none(usage, name) for name in ("candidatesTokenCount", "thoughtsTokenCount")],
-        cached=read.count_or_none(usage, "cachedContentTokenCount"),
-        total=read.count_or_none(usage, "totalTokenCount"),
-    )
+CHUNK_COUNTS: Final[Counts] = {
+    "input_tokens": ("promptTokenCount + toolUsePromptTokenCount",),
+    "output_tokens": ("candidatesTokenCount + thoughtsTokenCount",),
+    "total_tokens": ("totalTokenCount",),
+    "input_tokens_details.cached_tokens": ("cachedContentTokenCount",),
+    "output_tokens_details.reasoning_tokens": ("thoughtsTokenCount",),
+}
+"""Counts of a `usageMetadata`; thoughts are not among the candidates' tokens."""
 
-
-def interaction_usage(usage: Mapping[str, object]) -> dict[str, object]:
-    """Return the usage of an interaction in the shape of a Responses `usage`."""
-    return _usage(
-        inputs=[read.count_or_none(usage, name) for name in ("total_input_tokens", "total_tool_use_tokens")],
-        outputs=[read.count_or_none(usage, name) for name in ("total_output_tokens", "total_thought_tokens")],
-        cached=read.count_or_none(usage, "total_cached_tokens"),
-        total=read.count_or_none(usage, "total_tokens"),
-    )
-
-
-def _usage(
-    *, inputs: list[int | None], outputs: list[int | None], cached: int | None, total: int | None
-) -> dict[str, object]:
-    """Return counts; an unknown one is absent. The second output is reasoning."""
-    known: dict[str, object] = {}
-    for name, counts in (("input_tokens", inputs), ("output_tokens", outputs)):
-        if any(count is not None for count in counts):
-            known[name] = sum(count or 0 for count in counts)
-    if total is not None:
-        known["total_tokens"] = total
-    if cached is not None:
-        known["input_tokens_details"] = {"cached_tokens": cached}
-    if outputs[1] is not None:
-        known["output_tokens_details"] = {"reasoning_tokens": outputs[1]}
-    return known
-
+INTERACTION_COUNTS: Final[Counts] = {
+    "input_tokens": ("total_input_tokens + total_tool_use_tokens",),
+    "output_tokens": ("total_output_tokens + total_thought_tokens",),
+    "total_tokens": ("total_tokens",),
+    "input_tokens_details.cached_tokens": ("total_cached_tokens",),
+    "output_tokens_details.reasoning_tokens": ("total_thought_tokens",),
+}
+"""Counts of the usage of an interaction."""
 
 _COUNTS: Final = frozenset({("usageMetadata",), ("usage",), ("interaction", "usage"), ("metadata", "total_usage")})
 

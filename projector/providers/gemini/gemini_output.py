@@ -16,27 +16,25 @@ from projector.providers.canonical_items import (
     Call,
     Event,
     HostedCall,
+    ItemIds,
     Message,
     Reasoning,
+    image_events,
 )
 from projector.providers.drops import Drops
 from projector.providers.gemini.gemini_fields import CODE, FILES, IMAGE, WEB
 from projector.providers.gemini.grounding import Citations, Passage
 
-ID_KEPT_CHARS: Final = 200
-"""Maximum characters of the ID of the response in IDs of items."""
 IMAGE_PREFIX: Final = "image/"
 
 
-class Output:
+class Output(ItemIds):
     """The output items of one response. Methods return the events that some input causes."""
 
     def __init__(self, dropped: Drops) -> None:
-        self.stem = ""
-        """Part of the IDs of items."""
+        super().__init__()
         self.citations = Citations(dropped.note)
         self._dropped = dropped
-        self._count = 0
         self._part = -1
         """Number of the last part of the answer."""
         self._kind = ""
@@ -134,7 +132,7 @@ class Output:
         item_id, index = self.next_id("fc")
         if call_id is not None:
             opaque = {**opaque, "id": call_id}
-        call = self._call = Call(call_id or self._own_call_id(index), CALL_SHAPES["function"])
+        call = self._call = Call(call_id or f"call_{item_id.removeprefix('fc_')}", CALL_SHAPES["function"])
         call.name, call.opaque = name, opaque
         return events + call.added(item_id, index)
 
@@ -205,10 +203,9 @@ class Output:
         if not mime_type.startswith(IMAGE_PREFIX) or not data:
             self._dropped.note(f"media {mime_type}")
             return []
-        call = self.hosted(IMAGE, None, {"output_format": mime_type.removeprefix(IMAGE_PREFIX), "result": None})
-        events = self.begin(call)
-        call.members["result"] = data
-        return events + self.finish(call, "completed")
+        item_id, index = self.next_id("ht")
+        image_format = mime_type.removeprefix(IMAGE_PREFIX)
+        return self._begin_item(IMAGE) + image_events(item_id, index, image_format, data)
 
     # ends
 
@@ -269,15 +266,6 @@ class Output:
     def _begin_part(self, kind: str) -> None:
         if self._kind != kind:
             self._part, self._kind = self._part + 1, kind
-
-    def next_id(self, kind: str) -> tuple[str, int]:
-        """Return the ID and output index of the next item."""
-        index = self._count
-        self._count += 1
-        return f"{kind}_{self.stem}_{index}", index
-
-    def _own_call_id(self, index: int) -> str:
-        return f"call_{self.stem}_{index}"
 
 
 GROUNDING: Final = "grounding"

@@ -16,8 +16,8 @@ from projector.core.canonical import CanonicalEvent
 from projector.core.faults import Fault
 from projector.core.sse import SseMessage
 from projector.providers.canonical_items import Annotation, Event, HostedCall
-from projector.providers.drops import JsonStage
-from projector.providers.error_shapes import error_of, members_of
+from projector.providers.drops import JsonStage, usage_of
+from projector.providers.error_shapes import ReportedError, error_of, members_of
 from projector.providers.gemini import gemini_fields as fields
 from projector.providers.gemini.gemini_output import Output
 
@@ -60,7 +60,6 @@ class InteractionStage(JsonStage):
         self._output = Output(self._dropped)
         self._steps: dict[int, Step | None] = {}
         """Open steps by index; None for one that is not read."""
-        self._response: dict[str, Any] = {}
         self._usage: Mapping[str, object] = {}
 
     def read(self, event: object, message: SseMessage) -> list[CanonicalEvent | Fault]:
@@ -140,16 +139,11 @@ class InteractionStage(JsonStage):
         events: list[Event] = []
         if end.status == "completed":
             events = [event for index in [*self._steps] for event in self._end_step(index)]
-        usage = fields.interaction_usage(self._usage)
         events += self._output.end(end.status)
-        response = {**self._response, "status": end.status, "output": [], **({"usage": usage} if usage else {})}
-        if end.status == "failed":
-            error = members_of(interaction) if interaction.get("error") else None
-            code = _code(error.code) if error is not None else None
-            response["error"] = {"code": code or end.reason, "message": error.message if error is not None else None}
-        elif end.reason is not None:
-            response["incomplete_details"] = {"reason": end.reason}
-        return self._stop([*events, {"type": f"response.{end.status}", "response": response}])
+        usage = usage_of(self._usage, fields.INTERACTION_COUNTS)
+        error = members_of(interaction) if interaction.get("error") else ReportedError()
+        reported = {"code": _code(error.code) or end.reason, "message": error.message}
+        return self._finish(events, end.status, reason=end.reason, usage=usage, error=reported)
 
     def on_error(self, event: Mapping[str, Any]) -> list[CanonicalEvent | Fault]:
         """End the stream with an error."""
@@ -297,11 +291,8 @@ class InteractionStage(JsonStage):
     def _identify(self, interaction: Mapping[str, object], data: bytes) -> list[Event]:
         interaction_id = read.text_or_none(interaction, "id")
         model = read.text_or_none(interaction, "model") or read.text_or_none(interaction, "agent")
-        members = {"id": interaction_id, "model": model}
-        self._response = {"object": "response", **{name: one for name, one in members.items() if one}}
-        self._output.stem = interaction_id or blake2b(data, digest_size=8).hexdigest()
-        response = {**self._response, "status": "in_progress", "output": []}
-        return [{"type": "response.created", "response": response}]
+        self._output.response_id = interaction_id or blake2b(data, digest_size=8).hexdigest()
+        return self._announce(id=interaction_id, model=model)
 
     def _note(self, event: Mapping[str, object]) -> None:
         """Keep usage and cursor of an event."""

@@ -7,31 +7,19 @@ Finish reasons and token counts are tables, too.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Final, TypeAlias
+from typing import Final
 
-from pydantic import BaseModel, ConfigDict, StringConstraints
-
-from projector.core import canonical as read
 from projector.providers.descriptor import InputTables
-from projector.providers.think import ThinkMode
+from projector.providers.drops import Counts
+from projector.providers.think import NonEmpty, ThinkProfile
 
-NonEmpty = Annotated[str, StringConstraints(min_length=1)]
 
-
-class ChatProfile(BaseModel):
+class ChatProfile(ThinkProfile):
     """Differences of one upstream. The defaults work with every known server."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     reasoning_fields: tuple[NonEmpty, ...] = ("reasoning_content", "reasoning")
     """Members of a delta with reasoning text. A response is read by the one that it uses first; of several in one
     chunk, by the first listed here."""
-
-    think_mode: ThinkMode = "anywhere"
-    """Where reasoning between tags may begin in the text: see `projector.providers.think`."""
-
-    think_tags: tuple[tuple[NonEmpty, NonEmpty], ...] = ()
-    """Pairs of an opening and a closing tag that are read besides the built-in ones."""
 
     returned_reasoning: tuple[NonEmpty, ...] = ("reasoning_content",)
     """Members with reasoning text that the upstream wants back in the message with the calls that followed it. Others
@@ -158,41 +146,18 @@ FINISHES: Final[Mapping[str, tuple[str, str | None]]] = {
 }
 """Finish reason -> status and reason of the response (D32). Any other reason is a normal end, and is counted."""
 
-Path: TypeAlias = tuple[str, ...]
-
-COUNTS: Final[Mapping[Path, tuple[Path, ...]]] = {
-    ("input_tokens",): (("prompt_tokens",),),
-    ("output_tokens",): (("completion_tokens",),),
-    ("total_tokens",): (("total_tokens",),),
-    ("input_tokens_details", "cached_tokens"): (
-        ("prompt_tokens_details", "cached_tokens"),
-        ("prompt_cache_hit_tokens",),
-        ("cached_tokens",),
-        ("num_cached_tokens",),
+COUNTS: Final[Counts] = {
+    "input_tokens": ("prompt_tokens",),
+    "output_tokens": ("completion_tokens",),
+    "total_tokens": ("total_tokens",),
+    "input_tokens_details.cached_tokens": (
+        "prompt_tokens_details.cached_tokens",
+        "prompt_cache_hit_tokens",
+        "cached_tokens",
+        "num_cached_tokens",
     ),
-    ("output_tokens_details", "reasoning_tokens"): (
-        ("completion_tokens_details", "reasoning_tokens"),
-        ("reasoning_tokens",),
-    ),
+    "output_tokens_details.reasoning_tokens": ("completion_tokens_details.reasoning_tokens", "reasoning_tokens"),
 }
-"""Path of a count in a Responses `usage` -> its paths in a Chat Completions `usage`; the first with a count is read."""
-
-
-def responses_usage(usage: Mapping[str, object]) -> dict[str, object]:
-    """Return token counts in the shape of a Responses `usage` (CONTRACT D13). An unknown count is absent, not 0."""
-    known: dict[str, object] = {}
-    for (*outer, name), paths in COUNTS.items():
-        count = next((count for path in paths if (count := _count_at(usage, path)) is not None), None)
-        if count is not None:
-            known |= {outer[0]: {name: count}} if outer else {name: count}
-    return known
-
-
-def _count_at(usage: Mapping[str, object], path: Path) -> int | None:
-    *outer, name = path
-    for step in outer:
-        usage = read.mapping_or_empty(usage, step)
-    return read.count_or_none(usage, name)
 
 
 def input_tables() -> InputTables:

@@ -35,6 +35,7 @@ from projector.conversation.given_members import Given, content_of
 from projector.conversation.model_request import Body, UnsupportedRequestError
 from projector.conversation.opaque import KeptCalls
 from projector.conversation.written import Turns
+from projector.providers.canonical_items import CALL_SHAPES
 from projector.providers.openai_chat.chunk_fields import EXTRA, RETURNED, SHOWN, ChatProfile
 
 # what goes back with calls
@@ -106,9 +107,6 @@ def _restored(message: object, states: Mapping[str, Any]) -> object:
 PROVIDER: Final = "openai_chat"
 """Row of `PROVIDERS`."""
 
-CALLS: Final[Mapping[str, tuple[str, str]]] = {"function": ("function", "arguments"), "custom": ("custom", "input")}
-"""Kind of a call -> type of the message's call, which is also the member that describes it, and that of its input."""
-
 
 def messages_of(entries: Iterable[Entry]) -> list[Body]:
     """Return the messages of a conversation; raise `UnsupportedRequestError` for an entry that is none."""
@@ -153,8 +151,8 @@ class _Messages(Turns):
         if self._caller is None:
             self._caller = {"role": ASSISTANT}
             self.all.append(self._caller)
-        member, text = CALLS[entry.kind]
-        call = {"id": entry.id, "type": member, member: {"name": entry.name, text: entry.input}}
+        given = {"name": entry.name, CALL_SHAPES[entry.kind].member: entry.input}
+        call = {"id": entry.id, "type": entry.kind, entry.kind: given}
         self._caller.setdefault("tool_calls", []).append(call)
         own = entry.opaque.value if entry.opaque is not None and entry.opaque.provider == PROVIDER else None
         add_state(self._caller, call, state_of(self._reasoning, own))
@@ -220,9 +218,6 @@ IGNORED: Final[Mapping[str, str]] = {
 }
 """Member of a message of the model that is not sent, and why."""
 
-KINDS: Final[Mapping[str, CallKind]] = {"function": "function", "custom": "custom"}
-"""Type of a call -> its kind."""
-
 
 def read_messages(body: Given) -> Conversation:
     """Return the conversation of `messages`; raise `UnsupportedRequestError` for what no other API has."""
@@ -256,12 +251,12 @@ def _read_answer(message: Given, _kinds: Mapping[str, CallKind]) -> Iterator[Ent
     if content or not calls:
         yield Message(ASSISTANT, content)
     for call in calls:
-        kind = KINDS.get(call.text("type"))
-        if kind is None:
+        kind = call.text("type")
+        if kind not in CALL_SHAPES:
             call.unsupported("type")
-        member, text = CALLS[kind]
-        given = call.child(member)
-        yield ToolCall(call.text("id"), given.text("name"), given.text(text), kind)
+        given = call.child(kind)
+        text = given.text(CALL_SHAPES[kind].member)
+        yield ToolCall(call.text("id"), given.text("name"), text, cast("CallKind", kind))
 
 
 def _read_output(message: Given, kinds: Mapping[str, CallKind]) -> Iterator[Entry]:

@@ -12,14 +12,20 @@ from typing import Final, TypeAlias
 
 from projector.contracts import codec
 from projector.core import canonical as read
-from projector.providers.canonical_items import CALL_SHAPES, Annotation, Call, Event, Message, Reasoning
+from projector.providers.canonical_items import (
+    CALL_SHAPES,
+    Annotation,
+    Call,
+    Event,
+    ItemIds,
+    Message,
+    Reasoning,
+    image_events,
+)
 from projector.providers.drops import Drops
 from projector.providers.openai_chat.chunk_fields import EXTRA, SHOWN, returned_reasoning
 
 Item: TypeAlias = Message | Reasoning | Call
-
-RESPONSE_ID_KEPT_CHARS: Final = 200
-"""Maximum characters of the response ID in item IDs, so that these stay within the contract's limit."""
 
 LEGACY_INDEX: Final = -1
 """Index of the only call of the old `function_call`. No provider's index is negative."""
@@ -93,15 +99,13 @@ class Calls:
         return index is None and has_input and latest.has_values
 
 
-class ChatOutput:
+class ChatOutput(ItemIds):
     """The output items of one response. Methods that add input return the events that it causes."""
 
     def __init__(self, dropped: Drops) -> None:
-        self.response_id = ""
-        """Part of item IDs. It may arrive late, or never."""
+        super().__init__()
         self._dropped = dropped
         self._calls = Calls()
-        self._count = 0
         self._open: dict[int, Item] = {}
         self._current: Item | None = None
         """The item that was continued last."""
@@ -119,7 +123,7 @@ class ChatOutput:
     @property
     def is_empty(self) -> bool:
         """Whether no item has been announced."""
-        return self._count == 0
+        return self.count == 0
 
     def text(self, delta: str) -> list[Event]:
         """Add text. Blanks wait for the first visible character: reasoning may still come, and comes before it."""
@@ -220,14 +224,7 @@ class ChatOutput:
     def image(self, image_format: str, data: str) -> list[Event]:
         """Add an image of the answer, which is complete at once."""
         events = self._announce_named() + self.end_reasoning()
-        item_id, index = self._next_id("ig")
-        item = {"type": "image_generation_call", "id": item_id, "output_format": image_format}
-        place = {"output_index": index}
-        return [
-            *events,
-            {"type": "response.output_item.added", **place, "item": {**item, "status": "in_progress", "result": None}},
-            {"type": "response.output_item.done", **place, "item": {**item, "status": "completed", "result": data}},
-        ]
+        return events + image_events(*self.next_id("ig"), image_format, data)
 
     def end(self, status: str) -> list[Event]:
         """Emit the held content and close all items. Unless the status is `completed`, the current item was cut off."""
@@ -262,7 +259,7 @@ class ChatOutput:
         events = self._announce_named() + self.end_reasoning()
         message = self._message
         if message is None:
-            message = self._message = Message(*self._next_id("msg"))
+            message = self._message = Message(*self.next_id("msg"))
             self._open[message.output_index] = message
             events.append(message.added())
         self._current = message
@@ -272,7 +269,7 @@ class ChatOutput:
         events = self._announce_named()
         item = self._reasoning
         if item is None:
-            item = self._reasoning = Reasoning(*self._next_id("rs"))
+            item = self._reasoning = Reasoning(*self.next_id("rs"))
             self._has_reasoning = True
             self._open[item.output_index] = item
             events.append(item.added())
@@ -285,7 +282,7 @@ class ChatOutput:
         return [] if call is None else self._announce_call(call)
 
     def _announce_call(self, call: Call) -> list[Event]:
-        events = self.end_reasoning() + call.added(*self._next_id("fc"))
+        events = self.end_reasoning() + call.added(*self.next_id("fc"))
         self._open[call.output_index] = self._current = call
         return events
 
@@ -305,9 +302,3 @@ class ChatOutput:
         if self._blank_reasoning:
             self._blank_reasoning.clear()
             self._dropped.note("reasoning of blanks alone")
-
-    def _next_id(self, kind: str) -> tuple[str, int]:
-        index = self._count
-        self._count += 1
-        stem = f"{kind}_{self.response_id[:RESPONSE_ID_KEPT_CHARS]}" if self.response_id else kind
-        return f"{stem}_{index}", index

@@ -14,8 +14,8 @@ from projector.contracts import codec
 from projector.conversation.entries import Message, ToolCall
 from projector.conversation.given_members import Given, tools_of
 from projector.conversation.model_request import Body, Item, ModelRequest, UnsupportedRequestError
-from projector.conversation.request_members import Member, Members, read_parameters, write_parameters
-from projector.conversation.written import function_of
+from projector.conversation.request_members import Member, Members, read_parameters, same_names, write_parameters
+from projector.conversation.written import WEB_SEARCHES, function_of
 from projector.providers.openai_chat.chunk_fields import ChatProfile
 from projector.providers.openai_chat.messages import messages_of, read_messages, without_shown_reasoning
 
@@ -121,7 +121,6 @@ def _read_custom(tool: Given) -> Body:
 TOOL_READERS: Final[Mapping[str, Callable[[Given], Body]]] = {"function": _read_function, "custom": _read_custom}
 """Type of a tool -> what reads it."""
 
-SEARCHES: Final = frozenset({"web_search", "web_search_2025_08_26", "web_search_preview"})
 SEARCH_OPTIONS: Final = ("search_context_size", "user_location")
 
 
@@ -133,9 +132,9 @@ def write_tools(tools: list[Mapping[str, Any]]) -> tuple[list[Body], Body]:
     """
     written: list[Body] = []
     members: Body = {}
-    for given in tools_of(tools, {*SEARCHES, *TOOL_READERS}):
+    for given in tools_of(tools, {*WEB_SEARCHES, *TOOL_READERS}):
         kind = given.text("type")
-        if kind in SEARCHES:
+        if kind in WEB_SEARCHES:
             members["web_search_options"] = _search_options(given)
         elif kind == "function":
             function = {name: one for name, one in given.only("type", *FUNCTION_MEMBERS).items() if name != "type"}
@@ -167,28 +166,12 @@ def _custom(tool: Given) -> Body:
 
 
 MEMBERS: Final[Members] = {
-    "temperature": Member("temperature"),
-    "top_p": Member("top_p"),
+    **same_names("temperature", "top_p", "reasoning_effort", "verbosity", "parallel_tool_calls", "metadata", "store"),
+    **same_names("service_tier", "user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention"),
+    **same_names("logprobs", "top_logprobs", "stop", "seed", "presence_penalty", "frequency_penalty", "logit_bias"),
     "max_output_tokens": Member("max_completion_tokens"),
-    "reasoning_effort": Member("reasoning_effort"),
-    "verbosity": Member("verbosity"),
     "format": Member("response_format", read=_read_format, write=_write_format),
     "tool_choice": Member("tool_choice", read=_read_choice, write=_write_choice),
-    "parallel_tool_calls": Member("parallel_tool_calls"),
-    "metadata": Member("metadata"),
-    "store": Member("store"),
-    "service_tier": Member("service_tier"),
-    "user": Member("user"),
-    "safety_identifier": Member("safety_identifier"),
-    "prompt_cache_key": Member("prompt_cache_key"),
-    "prompt_cache_retention": Member("prompt_cache_retention"),
-    "logprobs": Member("logprobs"),
-    "top_logprobs": Member("top_logprobs"),
-    "stop": Member("stop"),
-    "seed": Member("seed"),
-    "presence_penalty": Member("presence_penalty"),
-    "frequency_penalty": Member("frequency_penalty"),
-    "logit_bias": Member("logit_bias"),
 }
 
 DEFAULTS: Final[Mapping[str, object]] = {

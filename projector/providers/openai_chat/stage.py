@@ -15,7 +15,7 @@ from projector.core.faults import FAULTS, Fault
 from projector.core.lane import Slots
 from projector.core.sse import COMMENT, DONE, SseMessage, is_comment
 from projector.providers.canonical_items import Event
-from projector.providers.drops import JsonStage
+from projector.providers.drops import JsonStage, usage_of
 from projector.providers.error_shapes import ReportedError, error_beside, error_of, members_of
 from projector.providers.openai_chat import chunk_fields
 from projector.providers.openai_chat.chunk_fields import ERROR, ChatProfile
@@ -43,9 +43,8 @@ class OpenAIChatStage(JsonStage):
         self._citations = Citations()
         self._output = ChatOutput(self._dropped)
         self._deltas = DeltaReader(profile, self._output, self._citations, self._dropped)
-        self._response: dict[str, Any] = {}
         self._usage: dict[str, object] = {}
-        self._finish: str | None = None
+        self._reason: str | None = None
         self._inner_error: ReportedError | None = None
         self._is_identified = False
 
@@ -62,13 +61,13 @@ class OpenAIChatStage(JsonStage):
     @property
     def has_reason(self) -> bool:
         """Whether there was a finish reason."""
-        return self._finish is not None
+        return self._reason is not None
 
     def close(self) -> list[CanonicalEvent | Fault]:
         """Return the end of the response, if there was a finish reason; else the stream was truncated."""
         if self._is_over:
             return []
-        return self._stop(self._deltas.flush()) if self._finish is None else self._end()
+        return self._stop(self._deltas.flush()) if self._reason is None else self._end()
 
     def slots(self, chunk: Mapping[str, Any], name: str, /) -> Slots | None:
         """Return what may differ in further chunks with nothing but text; None for another chunk."""
@@ -86,10 +85,10 @@ class OpenAIChatStage(JsonStage):
         """Record deltas of the text, and their sequence numbers."""
         self._output.skip(texts)
         self._deltas.skip(texts)
-        self._numbered.next = numbers[-1] + 1
+        self._pass_over(numbers)
 
     def _read_object(self, chunk: dict[str, Any], name: str) -> list[CanonicalEvent | Fault]:
-        was_finished = self._finish is not None
+        was_finished = self._reason is not None
         events: list[Event] = []
         is_chunk = not CHUNK_MARKS.isdisjoint(chunk)
         if is_chunk:
@@ -141,7 +140,7 @@ class OpenAIChatStage(JsonStage):
             self._dropped.note("choice.delta")
         finish = choice.get("finish_reason")
         if type(finish) is str and finish:
-            self._finish = finish
+            self._reason = finish
             if finish not in chunk_fields.FINISHES:
                 self._dropped.note(f"finish_reason.{finish}")
         return events
@@ -161,24 +160,13 @@ class OpenAIChatStage(JsonStage):
 
     def _identify(self, chunk: Mapping[str, object], tier: Mapping[str, object]) -> list[Event]:
         """Announce the response, and again when its ID is known: some first chunks are empty."""
-        known = self._response
         response_id, model = read.text_or_none(chunk, "id"), read.text_or_none(chunk, "model")
-        created_at = read.count_or_none(chunk, "created")
-        event_type = "response.in_progress" if known else "response.created"
-        if known and response_id is None:
+        if self._response and response_id is None:
             return []
-        self._response = {
-            **known,
-            **tier,
-            "object": "response",
-            **({"id": response_id} if response_id else {}),
-            **({"model": model} if model else {}),
-            **({"created_at": created_at} if created_at else {}),
-        }
         if response_id is not None:
             self._output.response_id = response_id
             self._is_identified = True
-        return [{"type": event_type, "response": {**self._response, "status": "in_progress", "output": []}}]
+        return self._announce(**tier, id=response_id, model=model, created_at=read.count_or_none(chunk, "created"))
 
     def _take_usage(self, usage: object) -> None:
         """Keep the last usage that is not all zero (D52): several are cumulative."""
@@ -191,16 +179,9 @@ class OpenAIChatStage(JsonStage):
         """Emit what was held back, close all items, and end the response with the status of its finish reason."""
         if not self._response:
             return self._stop([])
-        status, reason = chunk_fields.FINISHES.get(self._finish or "", ("completed", None))
-        response = {**self._response, "status": status, "output": []}  # the items had their own events
-        if status == "incomplete":
-            response["incomplete_details"] = {"reason": reason}
-        if status == "failed":
-            response["error"] = {"code": reason}
-        if usage := chunk_fields.responses_usage(self._usage):
-            response["usage"] = usage
+        status, reason = chunk_fields.FINISHES.get(self._reason or "", ("completed", None))
         events = self._deltas.flush() + self._output.end(status)
-        return self._stop([*events, {"type": f"response.{status}", "response": response}])
+        return self._finish(events, status, reason=reason, usage=usage_of(self._usage, chunk_fields.COUNTS))
 
     def _report(
         self, error: ReportedError, events: list[Event], *, is_late: bool = False

@@ -32,7 +32,8 @@ from projector.conversation.entries import (
 from projector.conversation.given_members import NOT_SUPPORTED, Given, content_of
 from projector.conversation.model_request import Body, ModelRequest
 from projector.conversation.opaque import Carried, KeptCalls, carried_of, is_sealed
-from projector.conversation.request_members import Member, Members, read_parameters, write_parameters
+from projector.conversation.request_members import Member, Members, read_parameters, same_names, write_parameters
+from projector.providers.canonical_items import CALL_SHAPES
 from projector.providers.openai_responses.client_tools import CLIENT, SEARCH, flat_name, found_tools, read_tools
 
 # parameters
@@ -65,26 +66,14 @@ def _format(text: Given, name: str) -> object:
 
 
 MEMBERS: Final[Members] = {
-    "temperature": Member("temperature"),
-    "top_p": Member("top_p"),
-    "max_output_tokens": Member("max_output_tokens"),
+    **same_names("temperature", "top_p", "max_output_tokens", "tool_choice", "parallel_tool_calls", "max_tool_calls"),
+    **same_names("metadata", "store", "truncation", "service_tier", "user", "safety_identifier"),
+    **same_names("prompt_cache_key", "prompt_cache_retention", "top_logprobs"),
     "reasoning_effort": Member("reasoning.effort"),
     "reasoning_summary": Member("reasoning.summary"),
     "verbosity": Member("text.verbosity"),
     "format": Member("text.format", read=_format),
-    "tool_choice": Member("tool_choice"),
-    "parallel_tool_calls": Member("parallel_tool_calls"),
-    "max_tool_calls": Member("max_tool_calls"),
-    "metadata": Member("metadata"),
-    "store": Member("store"),
-    "truncation": Member("truncation"),
-    "service_tier": Member("service_tier"),
-    "user": Member("user"),
-    "safety_identifier": Member("safety_identifier"),
-    "prompt_cache_key": Member("prompt_cache_key"),
-    "prompt_cache_retention": Member("prompt_cache_retention"),
     "logprobs": Member("include", read=_logprobs, write=lambda _: [LOGPROBS]),
-    "top_logprobs": Member("top_logprobs"),
 }
 
 DEFAULTS: Final[Mapping[str, object]] = {
@@ -102,13 +91,6 @@ READ_ELSEWHERE: Final = frozenset({"client_metadata", "input", "instructions", "
 
 
 # a conversation as input items
-
-
-CALLS: Final[Mapping[str, tuple[str, str]]] = {
-    "function": ("function_call", "arguments"),
-    "custom": ("custom_tool_call", "input"),
-}
-"""Kind of a call -> type of its item, and the member with its input."""
 
 
 def items_of(entries: Iterable[Entry]) -> list[Body]:
@@ -152,14 +134,14 @@ def _file(file: File) -> Body:
 
 
 def _call(call: ToolCall) -> Body:
-    item_type, member = CALLS[call.kind]
-    return {"type": item_type, "call_id": call.id, "name": call.name, member: call.input}
+    shape = CALL_SHAPES[call.kind]
+    return {"type": shape.item_type, "call_id": call.id, "name": call.name, shape.member: call.input}
 
 
 def _output(output: ToolOutput) -> Body:
     content = output.output
     value = content if isinstance(content, str) else [_input_part(part) for part in content]
-    return {"type": f"{CALLS[output.kind][0]}_output", "call_id": output.call_id, "output": value}
+    return {"type": f"{CALL_SHAPES[output.kind].item_type}_output", "call_id": output.call_id, "output": value}
 
 
 def _server_call(call: ServerCall) -> Body:
@@ -331,7 +313,7 @@ def read_request(body: Mapping[str, Any]) -> ModelRequest:
 
 
 _REASONING: Final = "reasoning"
-_CALL_TYPES: Final = frozenset({"function_call", "custom_tool_call"})
+_CALL_TYPES: Final = frozenset(shape.item_type for shape in CALL_SHAPES.values())
 
 
 def carried_state(body: Mapping[str, Any]) -> list[Carried]:

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any, Final
-
-from pydantic import BaseModel, ConfigDict, StringConstraints
+from typing import Any, Final
 
 from projector.contracts import codec
 from projector.core.canonical import CanonicalEvent
@@ -18,21 +16,11 @@ from projector.core.lane import Slots
 from projector.core.sse import COMMENT, DONE, SseMessage, is_comment
 from projector.providers.error_shapes import error_of
 from projector.providers.openai_responses.tagged_texts import DELTA, ENDS, TaggedTexts
-from projector.providers.think import ThinkMode
-
-NonEmpty = Annotated[str, StringConstraints(min_length=1)]
+from projector.providers.think import ThinkProfile
 
 
-class ResponsesProfile(BaseModel):
+class ResponsesProfile(ThinkProfile):
     """Differences of one upstream. The defaults work with every known server."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    think_mode: ThinkMode = "anywhere"
-    """Where reasoning between tags may begin in a text: see `projector.providers.think`."""
-
-    think_tags: tuple[tuple[NonEmpty, NonEmpty], ...] = ()
-    """Pairs of an opening and a closing tag that are read besides the built-in ones."""
 
 
 RECENT_MAX: Final = 64

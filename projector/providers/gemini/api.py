@@ -9,7 +9,7 @@ from urllib.parse import quote
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
 from projector.core import canonical as read
-from projector.providers.descriptor import Outgoing, bearer
+from projector.providers.descriptor import Outgoing, named_key
 
 NonEmpty = Annotated[str, StringConstraints(min_length=1)]
 
@@ -41,12 +41,8 @@ FOLDERS: Final[Mapping[str, str]] = {"google": "/models", "vertex": "/publishers
 def headers(key: str | None, profile: GeminiProfile) -> dict[str, str]:
     """Return the headers of every request."""
     found = {"Api-Revision": profile.revision} if profile.api == "interactions" else {}
-    is_bearer = profile.authentication == "bearer" or (
-        profile.authentication == "auto" and profile.platform == "vertex"
-    )
-    if is_bearer:
-        return found | bearer(key, profile)
-    return found if key is None else {**found, "x-goog-api-key": key}
+    is_bearer = profile.platform == "vertex"
+    return found | named_key("x-goog-api-key", key, profile.authentication, is_bearer=is_bearer)
 
 
 def outgoing(body: Mapping[str, object], profile: GeminiProfile) -> Outgoing:

@@ -12,7 +12,7 @@ from projector.core.faults import FAULTS, Fault
 from projector.core.lane import Slots
 from projector.core.sse import SseMessage
 from projector.providers.anthropic_messages import block_fields as fields
-from projector.providers.anthropic_messages.messages_api import MessagesProfile
+from projector.providers.anthropic_messages.api import MessagesProfile
 from projector.providers.anthropic_messages.output_blocks import Block, Output
 from projector.providers.canonical_items import Event
 from projector.providers.drops import JsonStage
@@ -38,7 +38,6 @@ class AnthropicMessagesStage(JsonStage):
         self._output = Output(self._dropped.note)
         self._blocks: dict[int, Block | None] = {}
         """Open blocks by index; None for one of an unknown type."""
-        self._response: dict[str, Any] = {}
         self._usage: dict[str, object] = {}
         self._reason: str | None = None
         self._details: Mapping[str, object] = {}
@@ -77,7 +76,7 @@ class AnthropicMessagesStage(JsonStage):
     def skip(self, texts: Sequence[str], numbers: Sequence[int], /) -> None:
         """Record deltas of the text, and their sequence numbers."""
         self._output.skip(texts)
-        self._numbered.next = numbers[-1] + 1
+        self._pass_over(numbers)
 
     def on_start(self, event: Mapping[str, Any]) -> list[CanonicalEvent | Fault]:
         """Begin the response; a repeated start is ignored, and one of another response is a fault."""
@@ -156,14 +155,9 @@ class AnthropicMessagesStage(JsonStage):
 
     def _identify(self, message: Mapping[str, Any]) -> list[Event]:
         response_id, model = read.text_or_none(message, "id"), read.text_or_none(message, "model")
-        self._response = {
-            "object": "response",
-            **({"id": response_id} if response_id else {}),
-            **({"model": model} if model else {}),
-        }
         self._output.response_id = response_id or ""
         self._output.is_summary = self._thinks_in_summaries(model or "")
-        return [{"type": "response.created", "response": {**self._response, "status": "in_progress", "output": []}}]
+        return self._announce(id=response_id, model=model)
 
     def _thinks_in_summaries(self, model: str) -> bool:
         if self._profile.thinking != "auto":
@@ -208,12 +202,7 @@ class AnthropicMessagesStage(JsonStage):
             open_blocks = []
             events += self._output.refuse(read.text_or_none(self._details, "explanation"))
         events += self._output.end(status, open_blocks, is_cut=stop == "max_tokens")
-        response = {**self._response, "status": status, "output": []}  # the items had their own events
-        if reason is not None:
-            response["incomplete_details"] = {"reason": reason}
-        if usage := fields.responses_usage(self._usage):
-            response["usage"] = usage
-        return self._stop([*events, {"type": f"response.{status}", "response": response}])
+        return self._finish(events, status, reason=reason, usage=fields.responses_usage(self._usage))
 
     def _stop(self, events: list[Any]) -> list[CanonicalEvent | Fault]:
         self._blocks.clear()

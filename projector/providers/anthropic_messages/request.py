@@ -1,0 +1,484 @@
+"""Requests of the Messages API: the body that is written, and those of callers.
+
+The API demands: turns of both roles alternate; the results of all calls of a turn are the first blocks of one message
+of the user; texts are not empty; the input of a call is an object; thinking has its signature. A caller's own body is
+forwarded, or read in neutral terms for an upstream with another API. Thinking in a forwarded one is replaced by what
+the provider sent: the caller has it sealed in the `signature` of its blocks, or the server has kept it with the call
+that followed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from projector.contracts import codec
+from projector.contracts.kinds import VENDOR
+from projector.conversation.entries import (
+    ASSISTANT,
+    USER,
+    Entry,
+    File,
+    Image,
+    Message,
+    Part,
+    Reasoning,
+    Refusal,
+    Role,
+    Text,
+    ToolCall,
+    ToolOutput,
+    object_of,
+)
+from projector.conversation.given_members import NOT_SUPPORTED, Given, content_of, part_of, tools_of
+from projector.conversation.model_request import Body, Item, ModelRequest, UnsupportedRequestError
+from projector.conversation.opaque import Carried, KeptCalls, carried_of, is_sealed
+from projector.conversation.request_members import HINTS, Member, Members, write_parameters
+from projector.conversation.written import (
+    CLIENT_TOOLS,
+    PartWriters,
+    Turns,
+    data_of,
+    function_of,
+    listed,
+    typed_text,
+    written_parts,
+)
+from projector.providers.anthropic_messages.api import MessagesProfile
+from projector.providers.anthropic_messages.block_fields import CALLER
+
+PROVIDER: Final = "anthropic_messages"
+"""Row of `PROVIDERS`."""
+
+BUDGETS: Final = {"minimal": 1024, "low": 1024, "medium": 4096, "high": 16384, "xhigh": 32768}
+"""Effort -> tokens of thinking, for models without `output_config.effort`."""
+EFFORTS: Final = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "xhigh": "max"}
+CHOICES: Final = {"auto": "auto", "required": "any", "none": "none"}
+IGNORED: Final = HINTS | {"store", "reasoning_summary"}
+
+
+def _choice(value: object) -> object:
+    if isinstance(value, str) and value in CHOICES:
+        return {"type": CHOICES[value]}
+    given = Given(value if isinstance(value, Mapping) else {}, "tool_choice")
+    if given.members.get("type") not in {"function", "custom"}:
+        given.unsupported("type")
+    return {"type": "tool", "name": given.text("name")}
+
+
+def _format(value: Mapping[str, Any]) -> object:
+    if value.get("type") != "json_schema":
+        raise UnsupportedRequestError(f"`text.format` {NOT_SUPPORTED}", "text.format")
+    return {"type": "json_schema", "schema": value.get("schema")}
+
+
+MEMBERS: Final[Members] = {
+    "temperature": Member("temperature"),
+    "top_p": Member("top_p"),
+    "max_output_tokens": Member("max_tokens"),
+    "tool_choice": Member("tool_choice", write=_choice),
+    "stop": Member("stop_sequences", write=listed),
+    "format": Member("output_config.format", write=_format),
+}
+
+
+def write_request(request: ModelRequest, profile: MessagesProfile) -> Body:
+    """Return the body of a request, or raise `UnsupportedRequestError` if the API cannot express it."""
+    request.refuse_previous_response()
+    tools = [function_of(tool) for tool in tools_of(request.client_tools, CLIENT_TOOLS)]
+    body = request.start([{"name": tool.name, **tool.about, "input_schema": tool.schema} for tool in tools])
+    body.setdefault("max_tokens", profile.max_tokens)
+    parameters = {name: value for name, value in request.parameters.items() if name not in IGNORED}
+    if (parameters.get("format") or {}) == {"type": "text"}:
+        del parameters["format"]
+    effort, parallel = parameters.pop("reasoning_effort", None), parameters.pop("parallel_tool_calls", True)
+    write_parameters(body, parameters, MEMBERS, request.parameter_paths)
+    if effort is not None:
+        _write_effort(body, effort, profile, request.parameter_paths.get("reasoning_effort", "reasoning_effort"))
+    if parallel is False and "tools" in body:
+        body["tool_choice"] = {"type": "auto", **body.get("tool_choice", {}), "disable_parallel_tool_use": True}
+    turns = MessageTurns().add(request.entries)
+    system = [] if request.instructions is None else [{"type": "text", "text": request.instructions}]
+    if system or turns.system:
+        body["system"] = [*system, *turns.system]
+    body["messages"] = turns.done()
+    answered = [block.get("tool_use_id") for block in body["messages"][-1]["content"]] if body["messages"] else []
+    return with_container(body, [turns.states.get(one) for one in answered])
+
+
+def _write_effort(body: Body, effort: object, profile: MessagesProfile, path: str) -> None:
+    """Set the effort: as it is called, or as a budget of tokens, which `max_tokens` includes."""
+    if effort == "none":
+        body["thinking"] = {"type": "disabled"}
+        return
+    if not isinstance(effort, str) or effort not in EFFORTS:
+        raise UnsupportedRequestError(f"`{path}` has a value that {NOT_SUPPORTED}", path)
+    if profile.effort == "effort":
+        body["output_config"] = {**body.get("output_config", {}), "effort": EFFORTS[effort]}
+        return
+    body["thinking"] = {"type": "enabled", "budget_tokens": BUDGETS[effort]}
+    body["max_tokens"] = max(body["max_tokens"], BUDGETS[effort] + profile.max_tokens)
+
+
+# the conversation
+
+
+class MessageTurns(Turns):
+    """The turns of a conversation, as `system` and `messages`."""
+
+    def __init__(self) -> None:
+        self.system: list[Body] = []
+        self.messages: list[Body] = []
+        self.states: dict[str, object] = {}
+        """ID of a call -> its opaque value."""
+
+    def message(self, entry: Message) -> None:
+        """Add a message; those of the system and the developer before the first turn are the system prompt."""
+        blocks = written_parts(entry.content, PARTS)
+        if entry.role in {ASSISTANT, USER}:
+            self._extend(entry.role, blocks)
+        elif self.messages:
+            self._extend(USER, blocks)
+        else:
+            self.system += blocks
+
+    def call(self, entry: ToolCall) -> None:
+        """Add a call."""
+        given = entry.input if entry.kind == "custom" else None
+        value = {"input": given} if given is not None else object_of(entry.input)
+        state = entry.opaque.value if entry.opaque is not None and entry.opaque.provider == PROVIDER else None
+        self.states[entry.id] = state
+        block = {"type": "tool_use", "id": entry.id, "name": entry.name, "input": value}
+        self._extend(ASSISTANT, called_block(block, state))
+
+    def output(self, entry: ToolOutput) -> None:
+        """Add the result of a call, before anything else that the user says in this turn."""
+        content: Any = entry.output if isinstance(entry.output, str) else written_parts(entry.output, PARTS)
+        block = {"type": "tool_result", "tool_use_id": entry.call_id, **({"content": content} if content else {})}
+        self._extend(USER, [])
+        blocks = self.messages[-1]["content"]
+        at = sum(one["type"] == "tool_result" for one in blocks)
+        blocks.insert(at, block)
+
+    def reasoning(self, entry: Reasoning) -> None:
+        """Add thinking as it came; without its signature it cannot go back, and the API goes on without it."""
+        opaque = entry.opaque
+        if opaque is not None and opaque.provider == PROVIDER and (blocks := kept_blocks(opaque.value)):
+            self._extend(ASSISTANT, blocks)
+
+    def done(self) -> list[Body]:
+        """Return the messages; those without content are left out."""
+        return [message for message in self.messages if message["content"]]
+
+    def _extend(self, role: str, blocks: list[Body]) -> None:
+        if not self.messages or self.messages[-1]["role"] != role:
+            self.messages.append({"role": role, "content": []})
+        self.messages[-1]["content"] += blocks
+
+
+def kept_blocks(value: object) -> list[Body]:
+    """Return the blocks in the opaque value of reasoning, or of tools of the server; none, if it is from none."""
+    if not isinstance(value, Mapping):
+        return []
+    if isinstance(value.get("blocks"), list):
+        return list(value["blocks"])
+    if isinstance(value.get("data"), str):
+        return [{"type": "redacted_thinking", "data": value["data"]}]
+    if isinstance(value.get("signature"), str):
+        return [{"type": "thinking", "thinking": value.get("thinking") or "", "signature": value["signature"]}]
+    return []
+
+
+def called_block(block: Body, state: object) -> list[Body]:
+    """Return the block of a call, after those of the code on the server that made it."""
+    if not isinstance(state, Mapping) or CALLER not in state:
+        return [block]
+    return [*kept_blocks(state), {**block, CALLER: state[CALLER]}]
+
+
+def with_container(body: Body, states: Iterable[object]) -> Body:
+    """Return a body with the container of the calls that it answers, given their opaque values."""
+    found = [one["container"] for one in states if isinstance(one, Mapping) and "container" in one]
+    return {**body, "container": found[-1]} if found and "container" not in body else body
+
+
+def _source(url: str) -> Body:
+    """Return the source of an image or document: base64 or an address."""
+    data = data_of(url)
+    return {"type": "url", "url": url} if data is None else {"type": "base64", "media_type": data[0], "data": data[1]}
+
+
+def _text(part: Part) -> Body | None:
+    block = typed_text(part)
+    return None if block is None or not block["text"].strip() else block
+
+
+def _image(image: Image) -> Body:
+    return {"type": "image", "source": _source(image.url)}
+
+
+def _file(file: File) -> Body:
+    source = {"type": "file", "file_id": file.file_id} if file.file_id else _source(file.url or "")
+    return {"type": "document", "source": source, **({"title": file.name} if file.name else {})}
+
+
+PARTS: Final[PartWriters] = {Text: _text, Refusal: _text, Image: _image, File: _file}
+"""Part of a message -> its block."""
+
+
+# a caller's own request
+
+
+SIGNATURE: Final = f"{VENDOR}."
+"""Start of the signatures that our dialect writes."""
+
+ROLES: Final[Mapping[str, Role]] = {"user": USER, "assistant": ASSISTANT, "system": "system"}
+EFFORTS_OF: Final[Mapping[str, str]] = {
+    "low": "low",
+    "medium": "medium",
+    "high": "high",
+    "xhigh": "xhigh",
+    "max": "xhigh",
+}
+CHOICES_OF: Final[Mapping[str, str]] = {"auto": "auto", "any": "required", "none": "none"}
+PARAMETERS: Final[Mapping[str, str]] = {
+    "max_tokens": "max_output_tokens",
+    "temperature": "temperature",
+    "top_p": "top_p",
+    "stop_sequences": "stop",
+}
+"""Member -> name of the parameter in neutral terms. Members without a row are hints, which other APIs do not have."""
+
+
+def forwarded_body(body: Mapping[str, Any], _profile: object) -> Body:
+    """Return the caller's body, without what our dialect wrote into earlier answers and the provider would refuse."""
+    messages = body.get("messages")
+    if not isinstance(messages, list):
+        return dict(body)
+    return {**body, "messages": [_forwarded(message) for message in messages]}
+
+
+def _forwarded(message: object) -> object:
+    if (
+        not isinstance(message, dict)
+        or message.get("role") != ASSISTANT
+        or not isinstance(message.get("content"), list)
+    ):
+        return message
+    return {**message, "content": [_without_citations(block) for block in message["content"] if not is_ours(block)]}
+
+
+def is_ours(block: object) -> bool:
+    """Return whether a block is thinking that only we have signed, or nobody has."""
+    if not isinstance(block, dict) or block.get("type") != "thinking":
+        return False
+    signature = block.get("signature")
+    return not signature or (isinstance(signature, str) and signature.startswith(SIGNATURE))
+
+
+def _without_citations(block: object) -> object:
+    """Return a text without citations whose index in the source was not shown."""
+    if not isinstance(block, dict) or not isinstance(block.get("citations"), list):
+        return block
+    kept = [one for one in block["citations"] if not isinstance(one, dict) or one.get("encrypted_index") != ""]
+    rest = {name: value for name, value in block.items() if name != "citations"}
+    return {**rest, **({"citations": kept} if kept else {})}
+
+
+def read_request(body: Mapping[str, Any]) -> ModelRequest:
+    """Return a caller's request in neutral terms; raise `UnsupportedRequestError` for what only this API has.
+
+    Clients of this API send many members that are hints; what would change the answer is translated or refused.
+    """
+    given = Given(body)
+    parameters = {name: given.members[member] for member, name in PARAMETERS.items() if member in given.members}
+    paths = {name: member for member, name in PARAMETERS.items()}
+    output = given.child("output_config")
+    effort = output.text_or_none("effort")
+    if effort is not None:
+        parameters["reasoning_effort"] = EFFORTS_OF[effort] if effort in EFFORTS_OF else output.unsupported("effort")
+        paths["reasoning_effort"] = "output_config.effort"
+    if "format" in output.members:
+        schema = output.child("format").members.get("schema")
+        parameters["format"] = {"type": "json_schema", "name": "answer", "schema": schema}
+        paths["format"] = "output_config.format"
+    tools = [_read_tool(tool) for tool in given.objects("tools")]
+    if tools and "tool_choice" in given.members:
+        choice = given.child("tool_choice")
+        parameters["tool_choice"] = _read_choice(choice)
+        if choice.members.get("disable_parallel_tool_use") is True:
+            parameters["parallel_tool_calls"] = False
+    return ModelRequest(
+        model=given.text("model"),
+        input=[*_system(given), *(entry for message in given.objects("messages") for entry in _entries(message))],
+        client_tools=tools,
+        parameters={"store": False, **parameters},
+        parameter_paths=paths,
+    )
+
+
+def _system(given: Given) -> Iterator[Entry]:
+    content = content_of(given, "system", PART_READERS) if "system" in given.members else ""
+    if content:
+        yield Message("system", content)
+
+
+def _read_tool(tool: Given) -> Item:
+    if tool.members.get("type", "custom") != "custom":
+        tool.unsupported("type")
+    description = tool.text_or_none("description")
+    about = {"description": description} if description else {}
+    return {"type": "function", "name": tool.text("name"), **about, "parameters": tool.child("input_schema").members}
+
+
+def _read_choice(choice: Given) -> object:
+    kind = choice.text("type")
+    if kind == "tool":
+        return {"type": "function", "name": choice.text("name")}
+    return CHOICES_OF[kind] if kind in CHOICES_OF else choice.unsupported("type")
+
+
+def _entries(message: Given) -> Iterator[Entry]:
+    """Yield the entries of a message: results of tools, calls and thinking are entries beside its text."""
+    role = ROLES.get(message.text("role"))
+    if role is None:
+        message.unsupported("role")
+    if isinstance(message.members.get("content"), str):
+        yield Message(role, message.text("content"))
+        return
+    parts: list[Part] = []
+    for block in message.objects("content"):
+        read = ENTRIES.get(block.text("type"))
+        if read is None:
+            parts.append(part_of(block, PART_READERS))
+            continue
+        if parts:
+            yield Message(role, tuple(parts))
+            parts = []
+        yield from read(block)
+    if parts:
+        yield Message(role, tuple(parts))
+
+
+def _read_call(block: Given) -> Iterator[Entry]:
+    arguments = codec.dumps(block.child("input").members).decode()
+    yield ToolCall(block.text("id"), block.text("name"), arguments)
+
+
+def _read_result(block: Given) -> Iterator[Entry]:
+    content = content_of(block, "content", PART_READERS) if "content" in block.members else ""
+    yield ToolOutput(block.text("tool_use_id"), content)
+
+
+def _thinking(block: Given) -> Iterator[Entry]:
+    """Yield reasoning that the upstream has encrypted; no provider reads that of another one."""
+    signature = block.text_or_none("signature") or ""
+    if signature.startswith(SIGNATURE):
+        yield Reasoning("", (), signature.removeprefix(SIGNATURE))
+
+
+def _nothing(_block: Given) -> Iterator[Entry]:
+    return iter(())
+
+
+ENTRIES: Final[Mapping[str, Callable[[Given], Iterator[Entry]]]] = {
+    "tool_use": _read_call,
+    "tool_result": _read_result,
+    "thinking": _thinking,
+    "redacted_thinking": _nothing,
+}
+"""Type of a block that is no part of a message -> what reads it."""
+
+
+def _url(block: Given) -> str:
+    """Return the source of an image or document as an address or a data URL."""
+    source = block.child("source")
+    kind = source.text("type")
+    if kind == "url":
+        return source.text("url")
+    if kind != "base64":
+        source.unsupported("type")
+    return f"data:{source.text('media_type')};base64,{source.text('data')}"
+
+
+PART_READERS: Final[Mapping[str, Callable[[Given], Part]]] = {
+    "text": lambda block: Text(block.text("text")),
+    "image": lambda block: Image(_url(block)),
+    "document": lambda block: File(_url(block), block.text_or_none("title")),
+}
+"""Type of a block -> what reads it as a part of a message."""
+
+
+# thinking that goes back
+
+_THINKING: Final = frozenset({"thinking", "redacted_thinking"})
+
+
+def carried_state(body: Mapping[str, Any]) -> list[Carried]:
+    """Return the sealed values in a caller's body."""
+    messages = body.get("messages")
+    return carried_of(messages if isinstance(messages, list) else [], _begins_turn, _sealed_in)
+
+
+def with_state(body: Mapping[str, Any], kept: KeptCalls) -> Mapping[str, Any]:
+    """Return a caller's body with the thinking that the provider wants back.
+
+    What was kept with a call is added, unless the caller sent some. It is at the start of what precedes the call, as it
+    was in the response. Code that waits for its calls goes on in its container.
+    """
+    messages = body.get("messages")
+    if not isinstance(messages, list):
+        return body
+    restored = {**body, "messages": [_restored(message, kept) for message in messages]}
+    answered = [block.get("tool_use_id") for block in _blocks_of(messages[-1], USER) if isinstance(block, dict)]
+    states = (call.own for one in answered if (call := kept.get(str(one))) is not None)
+    return with_container(restored, states)
+
+
+def _restored(message: object, kept: KeptCalls) -> object:
+    if not isinstance(message, dict) or not (given := _blocks_of(message, ASSISTANT)):
+        return message
+    blocks: list[object] = []
+    start, is_carried = 0, False
+    for block in given:
+        kind = block.get("type") if isinstance(block, dict) else None
+        carried = kept.get(_sealed(block) or "")
+        restored = [block] if carried is None else kept_blocks(carried.own)
+        call = kept.get(str(block["id"])) if kind == "tool_use" and "id" in block else None
+        if call is not None:
+            if not is_carried:
+                blocks[start:start] = [one for value in call.before for one in kept_blocks(value)]
+            restored = called_block(block, call.own)
+        blocks += restored
+        if kind in _THINKING:
+            is_carried = is_carried or not all(map(is_ours, restored))
+        elif kind == "tool_use":
+            start, is_carried = len(blocks), False
+    return {**message, "content": blocks}
+
+
+def _begins_turn(message: object) -> bool:
+    """Return whether a message begins a turn: it is the user's, and has no results of calls."""
+    if not isinstance(message, dict) or message.get("role") != USER:
+        return False
+    blocks = _blocks_of(message, USER)
+    return not any(isinstance(block, dict) and block.get("type") == "tool_result" for block in blocks)
+
+
+def _blocks_of(message: object, role: str) -> list[Any]:
+    """Return the blocks of a message of a role; none, if it is another's or a text."""
+    blocks = message.get("content") if isinstance(message, dict) and message.get("role") == role else None
+    return blocks if isinstance(blocks, list) else []
+
+
+def _sealed(block: object) -> str | None:
+    """Return the sealed value in a block of thinking."""
+    signature = block.get("signature") if isinstance(block, dict) and block.get("type") == "thinking" else None
+    sealed = signature.removeprefix(SIGNATURE) if isinstance(signature, str) and signature.startswith(SIGNATURE) else ""
+    return sealed if is_sealed(sealed) else None
+
+
+def _sealed_in(at: int, message: object) -> Iterator[tuple[str, str]]:
+    for position, block in enumerate(_blocks_of(message, ASSISTANT)):
+        if (sealed := _sealed(block)) is not None:
+            yield f"messages[{at}].content[{position}].signature", sealed
