@@ -23,6 +23,7 @@ PROVIDER: Final = Provider(
     headers=lazy("projector.providers.anthropic_messages.messages_api:headers"),
     request_path="/messages",
     outgoing=lazy("projector.providers.anthropic_messages.messages_api:outgoing"),
+    header_members=lazy("projector.providers.anthropic_messages.messages_api:header_members"),
     body_readers={
         "application/vnd.amazon.eventstream": lazy("projector.providers.anthropic_messages.aws_frames:AwsFrames")
     },
