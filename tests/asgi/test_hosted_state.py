@@ -85,9 +85,8 @@ async def test_the_provider_gets_its_blocks_back(
         messages += [RESULT] if turn[-1].get("id") == "toolu_1" else []
     bodies = [(await scripted.peers.get()).body for _ in turns]
     assert [one["content"] for one in bodies[-1]["messages"] if one["role"] == "assistant"] == turns[:-1]
-    assert [body.get("container") for body in bodies] == [None, None, CONTAINER if turns is PAUSED else None][
-        -len(turns) :
-    ]
+    containers = [None, None, CONTAINER] if turns is PAUSED else [None, None]
+    assert [body.get("container") for body in bodies] == containers
 
 
 async def test_clients_of_another_api_need_not_know_them(serve: Any, upstream: Any, upstream_port: int) -> None:

@@ -137,6 +137,15 @@ async def test_a_wrong_request_is_an_error_of_this_api(site_of: Any) -> None:
     assert error["error"]["message"].startswith("`tools[0].type`")
 
 
+@pytest.mark.parametrize("api", ANSWERS)
+async def test_a_conversation_that_the_provider_holds_is_refused(site_of: Any, api: str) -> None:
+    """Tool runners of the package go on with the whole history after an error with this code."""
+    refused = await site_of(api).ask(MESSAGES, {**BODY, "thread": {"type": "create"}})
+    error = json.loads(await refused.rest())["error"]
+    assert (refused.status, error["type"]) == (400, "invalid_request_error")
+    assert error["details"] == {"error_code": "thread_unsupported_request", "unsupported": ["thread"]}
+
+
 COUNT: Final = f"{MESSAGES}/count_tokens"
 ASKED: Final[dict[str, Any]] = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
 

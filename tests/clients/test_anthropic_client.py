@@ -129,7 +129,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     threading.Thread(target=provider.serve_forever, daemon=True).start()
     config = tmp_path_factory.mktemp("serve") / "projector.toml"
     config.write_text(
-        f'state_encryption_keys = ["{STATE_KEY}"]\n[upstreams.claude]\napi = "anthropic_messages"\nbase_url = "http://127.0.0.1:{provider.server_port}/v1"\n'
+        f'state_encryption_keys = ["{STATE_KEY}"]\n[upstreams.claude]\napi = "anthropic_messages"\n'
+        f'base_url = "http://127.0.0.1:{provider.server_port}/v1"\n'
         'api_key = "${PROVIDER_KEY}"\n[passthrough]\nmessages = "claude"\npolicy.reasoning = "full"\n'
         f"[retries]\nmax = {RETRIES}\ninitial_backoff_s = 0.01\nbudget_share = 10\n[circuit_breaker]\nfailures = 0\n",
         encoding="utf-8",

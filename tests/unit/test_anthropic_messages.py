@@ -220,6 +220,15 @@ def test_how_it_is_sent(profile: dict[str, Any], path: str, members: set[str], h
 
 
 @pytest.mark.parametrize(
+    ("platform", "sent"), [("direct", {}), ("vertex", {}), ("bedrock", {"anthropic_beta": ["one", "two"]})]
+)
+def test_betas_of_the_caller(platform: str, sent: dict[str, Any]) -> None:
+    read = profile_of("anthropic_messages", {"platform": platform, "betas": ["own"]})
+    body = ROW.request({"model": "m"}, read, {"anthropic-beta": "one, two", "anthropic-version": "2026-10-21"}).body
+    assert {name: value for name, value in body.items() if name == "anthropic_beta"} == sent
+
+
+@pytest.mark.parametrize(
     ("platform", "path", "more"),
     [
         ("direct", "/messages/count_tokens", {}),

@@ -22,6 +22,9 @@ TYPE_STATUSES: Final[Mapping[str, int]] = {
 }
 """Type of an error -> HTTP status."""
 
+PARAM_CODES: Final[Mapping[str | None, str]] = {"thread": "thread_unsupported_request"}
+"""Member that this server does not support -> the code with which clients go on without it."""
+
 _STATUS_TYPES: Final = {status: name for name, status in TYPE_STATUSES.items()}
 _SERVER_ERROR: Final = 500
 OVERLOADED: Final = "overloaded_error"
@@ -52,7 +55,10 @@ def stream_error(
     return error_event(error_type, message, request_id)
 
 
-def error_event(error_type: str, message: str, request_id: str = "") -> dict[str, Any]:
-    """Return an error as an event, which is also the body of an error response."""
-    event = {"type": "error", "error": {"type": error_type, "message": message}}
+def error_event(error_type: str, message: str, request_id: str = "", param: str | None = None) -> dict[str, Any]:
+    """Return an error as an event, which is also the body of an error response; `param` is the invalid member."""
+    error: dict[str, Any] = {"type": error_type, "message": message}
+    if param in PARAM_CODES:
+        error["details"] = {"error_code": PARAM_CODES[param], "unsupported": [param]}
+    event = {"type": "error", "error": error}
     return {**event, "request_id": request_id} if request_id else event

@@ -22,6 +22,7 @@ PROVIDER: Final = Provider(
     headers=lazy("projector.providers.anthropic_messages.api:headers"),
     request_path="/messages",
     outgoing=lazy("projector.providers.anthropic_messages.api:outgoing"),
+    header_members=lazy("projector.providers.anthropic_messages.api:header_members"),
     body_readers={"application/vnd.amazon.eventstream": lazy("projector.providers.anthropic_messages.api:AwsFrames")},
     models=ModelLists("/models", {"limit": "1000"}, lazy("projector.providers.anthropic_messages.api:listed_models")),
     counting=TokenCounting(

@@ -81,6 +81,13 @@ def outgoing(body: Mapping[str, object], profile: MessagesProfile) -> Outgoing:
     return Outgoing(f"/{model}/invoke-with-response-stream", sent)
 
 
+def header_members(headers: Mapping[str, str], profile: MessagesProfile) -> Mapping[str, object]:
+    """Return the betas of the caller as Bedrock reads them: in the body."""
+    named = headers.get("anthropic-beta", "")
+    betas = [beta for one in named.split(",") if (beta := one.strip())]
+    return {"anthropic_beta": betas} if betas and profile.platform == "bedrock" else {}
+
+
 def counting(body: Mapping[str, object], profile: MessagesProfile) -> Outgoing | None:
     """Return what is sent to count the tokens of a body; None for Bedrock, which does not count them."""
     if profile.platform == "bedrock":

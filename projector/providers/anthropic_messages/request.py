@@ -232,6 +232,9 @@ PARTS: Final[PartWriters] = {Text: _text, Refusal: _text, Image: _image, File: _
 SIGNATURE: Final = f"{VENDOR}."
 """Start of the signatures that our dialect writes."""
 
+THREAD: Final = "thread"
+"""Member of a request that continues, or begins, a conversation that the provider holds."""
+
 ROLES: Final[Mapping[str, Role]] = {"user": USER, "assistant": ASSISTANT, "system": "system"}
 EFFORTS_OF: Final[Mapping[str, str]] = {
     "low": "low",
@@ -251,11 +254,20 @@ PARAMETERS: Final[Mapping[str, str]] = {
 
 
 def forwarded_body(body: Mapping[str, Any], _profile: object) -> Body:
-    """Return the caller's body, without what our dialect wrote into earlier answers and the provider would refuse."""
+    """Return the caller's body, without what our dialect wrote into earlier answers and the provider would refuse.
+
+    A conversation that the provider holds is refused: any caller of this key could continue it.
+    """
+    _refuse_thread(Given(body))
     messages = body.get("messages")
     if not isinstance(messages, list):
         return dict(body)
     return {**body, "messages": [_forwarded(message) for message in messages]}
+
+
+def _refuse_thread(given: Given) -> None:
+    if THREAD in given.members:
+        given.refuse(THREAD, NOT_SUPPORTED)
 
 
 def _forwarded(message: object) -> object:
@@ -291,6 +303,7 @@ def read_request(body: Mapping[str, Any]) -> ModelRequest:
     Clients of this API send many members that are hints; what would change the answer is translated or refused.
     """
     given = Given(body)
+    _refuse_thread(given)
     parameters = {name: given.members[member] for member, name in PARAMETERS.items() if member in given.members}
     paths = {name: member for member, name in PARAMETERS.items()}
     output = given.child("output_config")

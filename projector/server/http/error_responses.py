@@ -71,7 +71,8 @@ def openai_response(problem: Problem, scope: Scope) -> Response:
 def anthropic_response(problem: Problem, scope: Scope) -> Response:
     """Return a problem as an error response of the Anthropic API, which always says whether to repeat the request."""
     status, kind, message = _anthropic_error(problem)
-    response = _response(problem, scope, status, anthropic_errors.error_event(kind, message, request_id(scope)))
+    event = anthropic_errors.error_event(kind, message, request_id(scope), problem.param)
+    response = _response(problem, scope, status, event)
     should_retry = problem.is_retryable if problem.should_retry is None else problem.should_retry
     response.headers["x-should-retry"] = str(should_retry).lower()
     return response

@@ -41,7 +41,11 @@ ANTHROPIC_ERROR: Final[Schema] = {
         "error": {
             "type": "object",
             "required": ["type", "message"],
-            "properties": {"type": {"enum": [*TYPE_STATUSES]}, "message": {"type": "string"}},
+            "properties": {
+                "type": {"enum": [*TYPE_STATUSES]},
+                "message": {"type": "string"},
+                "details": {"type": "object", "description": "Code of a member that is not supported."},
+            },
         },
         "request_id": {"type": "string"},
     },

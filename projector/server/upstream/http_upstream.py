@@ -96,7 +96,7 @@ class HTTPUpstream:
     def open(self, request: ProviderRequest, /) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """Return the bytes of the response; see `Upstream`."""
         provider, profile = self._called(request)
-        return self._post(provider, provider.request(request.body, profile), request.headers)
+        return self._post(provider, provider.request(request.body, profile, request.headers), request.headers)
 
     def count(self, request: ProviderRequest, /) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """Return the bytes of the answer to a request that has the tokens of its body counted; see `Upstream`."""
