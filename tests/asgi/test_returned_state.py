@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any, Final
 
 import pytest
 
 from projector.conversation.entries import Message, ToolCall, ToolOutput, user_text
-from projector.conversation.model_request import ModelRequest
+from projector.conversation.model_request import ModelRequest, UnsupportedRequestError
 from projector.conversation.opaque import KeptCall, OpaqueCollector, Place, with_opaque
 from projector.providers import PROVIDERS, profile_of
 from projector.server.http.problems import Problem
@@ -58,6 +59,32 @@ async def test_a_store_that_is_away_is_an_error() -> None:
 
     with pytest.raises(Problem):
         await CallKeeper(Away(StoreLimits()), 50).load({"call_id": "call_0"}, "alice")
+
+
+ODD: Final[list[Any]] = [
+    None,
+    7,
+    [7, None, []],
+    [{"type": [], "role": "user"}, {"type": "function_call", "call_id": []}, {"role": [], "content": {}}],
+    [{"type": "reasoning", "encrypted_content": {}}, {"role": "assistant", "content": [7, {"type": []}]}],
+    [{"role": "assistant", "tool_calls": [7, {"id": []}]}, {"role": "assistant", "tool_calls": {}}],
+    [{"role": "assistant", "content": [{"type": "thinking", "signature": 7}, {"type": "tool_use", "id": []}]}],
+]
+
+
+@pytest.mark.parametrize("api", ["openai_responses", "openai_chat", "anthropic_messages"])
+def test_bodies_of_other_types_are_no_crash(api: str) -> None:
+    kept = {"call_a": KeptCall(Place(api, "one", "m"), 0, {"x": 1}, (THINKING,))}
+    route = PROVIDERS[api].passthrough
+    assert route is not None
+    assert route.state_writer is not None
+    for one in ODD:
+        body = {"input": one, "messages": one}
+        assert list(route.carried(body)) == []
+        route.body_writer(route.state_writer(body, kept), profile_of(api, {}))
+        assert route.request_reader is not None
+        with contextlib.suppress(UnsupportedRequestError):
+            route.request_reader(body)
 
 
 def test_thinking_goes_back_with_the_call_that_followed_it() -> None:
