@@ -7,9 +7,17 @@ from typing import Any, Final
 
 import pytest
 
-from projector.conversation.entries import Message, ToolCall, ToolOutput, user_text
+from projector.conversation.entries import Message, Reasoning, ToolCall, ToolOutput, user_text
 from projector.conversation.model_request import ModelRequest, UnsupportedRequestError
-from projector.conversation.opaque import KeptCall, OpaqueCollector, Place, with_opaque
+from projector.conversation.opaque import (
+    KeptCall,
+    OpaqueCollector,
+    Place,
+    has_state,
+    lacks_state,
+    waiting_turn,
+    with_opaque,
+)
 from projector.providers import PROVIDERS, profile_of
 from projector.server.http.problems import Problem
 from projector.server.kept_calls import CallKeeper
@@ -85,6 +93,38 @@ def test_bodies_of_other_types_are_no_crash(api: str) -> None:
         assert route.request_reader is not None
         with contextlib.suppress(UnsupportedRequestError):
             route.request_reader(body)
+
+
+ASKED, AGAIN = user_text("Hi"), user_text("And?")
+CALL_A, CALL_B = (ToolCall(f"call_{one}", "look", "{}") for one in "ab")
+OUT_A, OUT_B = (ToolOutput(f"call_{one}", "1") for one in "ab")
+HERE: Final = Place("anthropic_messages", "one", "m")
+KNOWN: Final = {
+    "call_a": KeptCall(HERE, 0, None, (THINKING,)),
+    "sealed.x": KeptCall(HERE, 0, THINKING),
+    "call_b": KeptCall(HERE._replace(model="n"), 0, None, (THINKING,)),
+}
+SEALED_B: Final = Reasoning("r", encrypted="sealed.x")
+
+
+@pytest.mark.parametrize(
+    ("entries", "count", "has", "lacks"),
+    [
+        ([ASKED, CALL_A, OUT_A], 2, True, False),
+        ([ASKED, CALL_B, OUT_B], 2, False, True),
+        ([ASKED, SEALED_B, CALL_B, OUT_B], 3, True, False),
+        ([ASKED, CALL_A, OUT_A, CALL_B, OUT_B], 4, True, True),
+        ([ASKED, CALL_A, CALL_B, OUT_A, OUT_B], 4, True, False),
+        ([ASKED, CALL_B, OUT_B, AGAIN], 3, False, True),
+        ([ASKED, CALL_A, OUT_A, Message("assistant", "Done."), AGAIN], 0, False, False),
+        ([ASKED, CALL_B, OUT_B, Message("assistant", "Done."), AGAIN, CALL_A, OUT_A], 2, True, False),
+        ([], 0, False, False),
+    ],
+)
+def test_what_a_turn_that_goes_on_has(entries: list[Any], count: int, *, has: bool, lacks: bool) -> None:
+    turn = waiting_turn(entries)
+    assert len(turn) == count
+    assert (has_state(turn, KNOWN, HERE), lacks_state(turn, KNOWN, HERE)) == (has, lacks)
 
 
 def test_thinking_goes_back_with_the_call_that_followed_it() -> None:
