@@ -62,6 +62,8 @@ class StateSealer:
             return None
         try:
             encrypted = base64.b64decode(sealed.removeprefix(SEALED), validate=True)
+            if SEALED + base64.b64encode(encrypted).decode() != sealed:  # bits after the end change no byte
+                return None
             place, at, value = codec.loads(self._keys.decrypt(_SCOPE, [_bound(caller)], [encrypted])[0])
         except (binascii.Error, ValueError, StoreUnavailableError):
             return None

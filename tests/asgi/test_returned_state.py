@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any, Final
 
 import pytest
 
-from projector.conversation.entries import Message, ToolCall, ToolOutput, user_text
-from projector.conversation.model_request import ModelRequest
-from projector.conversation.opaque import KeptCall, OpaqueCollector, Place, with_opaque
+from projector.conversation.entries import Message, Reasoning, ToolCall, ToolOutput, user_text
+from projector.conversation.model_request import ModelRequest, UnsupportedRequestError
+from projector.conversation.opaque import (
+    KeptCall,
+    OpaqueCollector,
+    Place,
+    has_state,
+    lacks_state,
+    waiting_turn,
+    with_opaque,
+)
 from projector.providers import PROVIDERS, profile_of
 from projector.server.http.problems import Problem
 from projector.server.kept_calls import CallKeeper
@@ -58,6 +67,64 @@ async def test_a_store_that_is_away_is_an_error() -> None:
 
     with pytest.raises(Problem):
         await CallKeeper(Away(StoreLimits()), 50).load({"call_id": "call_0"}, "alice")
+
+
+ODD: Final[list[Any]] = [
+    None,
+    7,
+    [7, None, []],
+    [{"type": [], "role": "user"}, {"type": "function_call", "call_id": []}, {"role": [], "content": {}}],
+    [{"type": "reasoning", "encrypted_content": {}}, {"role": "assistant", "content": [7, {"type": []}]}],
+    [{"role": "assistant", "tool_calls": [7, {"id": []}]}, {"role": "assistant", "tool_calls": {}}],
+    [{"role": "assistant", "content": [{"type": "thinking", "signature": 7}, {"type": "tool_use", "id": []}]}],
+]
+
+
+@pytest.mark.parametrize("api", ["openai_responses", "openai_chat", "anthropic_messages"])
+def test_bodies_of_other_types_are_no_crash(api: str) -> None:
+    kept = {"call_a": KeptCall(Place(api, "one", "m"), 0, {"x": 1}, (THINKING,))}
+    route = PROVIDERS[api].passthrough
+    assert route is not None
+    assert route.state_writer is not None
+    for one in ODD:
+        body = {"input": one, "messages": one}
+        assert list(route.carried(body)) == []
+        route.body_writer(route.state_writer(body, kept), profile_of(api, {}))
+        assert route.request_reader is not None
+        with contextlib.suppress(UnsupportedRequestError):
+            route.request_reader(body)
+
+
+ASKED, AGAIN = user_text("Hi"), user_text("And?")
+CALL_A, CALL_B = (ToolCall(f"call_{one}", "look", "{}") for one in "ab")
+OUT_A, OUT_B = (ToolOutput(f"call_{one}", "1") for one in "ab")
+HERE: Final = Place("anthropic_messages", "one", "m")
+KNOWN: Final = {
+    "call_a": KeptCall(HERE, 0, None, (THINKING,)),
+    "sealed.x": KeptCall(HERE, 0, THINKING),
+    "call_b": KeptCall(HERE._replace(model="n"), 0, None, (THINKING,)),
+}
+SEALED_B: Final = Reasoning("r", encrypted="sealed.x")
+
+
+@pytest.mark.parametrize(
+    ("entries", "count", "has", "lacks"),
+    [
+        ([ASKED, CALL_A, OUT_A], 2, True, False),
+        ([ASKED, CALL_B, OUT_B], 2, False, True),
+        ([ASKED, SEALED_B, CALL_B, OUT_B], 3, True, False),
+        ([ASKED, CALL_A, OUT_A, CALL_B, OUT_B], 4, True, True),
+        ([ASKED, CALL_A, CALL_B, OUT_A, OUT_B], 4, True, False),
+        ([ASKED, CALL_B, OUT_B, AGAIN], 3, False, True),
+        ([ASKED, CALL_A, OUT_A, Message("assistant", "Done."), AGAIN], 0, False, False),
+        ([ASKED, CALL_B, OUT_B, Message("assistant", "Done."), AGAIN, CALL_A, OUT_A], 2, True, False),
+        ([], 0, False, False),
+    ],
+)
+def test_what_a_turn_that_goes_on_has(entries: list[Any], count: int, *, has: bool, lacks: bool) -> None:
+    turn = waiting_turn(entries)
+    assert len(turn) == count
+    assert (has_state(turn, KNOWN, HERE), lacks_state(turn, KNOWN, HERE)) == (has, lacks)
 
 
 def test_thinking_goes_back_with_the_call_that_followed_it() -> None:

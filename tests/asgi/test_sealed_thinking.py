@@ -329,6 +329,15 @@ async def test_a_conversation_stays_where_its_thinking_is_valid(serve: Any, upst
 PLACE: Final = Place("anthropic_messages", "one", "m")
 
 
+def changes_of(sealed: str) -> list[str]:
+    """Return texts that differ from a sealed one by a character, by their end, or by another value behind it."""
+    changed = [f"{sealed[:at]}{'Ab+é'[at % 4]}{sealed[at + 1 :]}" for at in range(len(sealed))]
+    changed += [f"{sealed.rstrip('=')[:-1]}{one}{'=' * sealed.count('=')}" for one in "ABab01+/=\n"]
+    cut = [sealed[:at] for at in range(0, len(sealed), 5)]
+    more = [f"{sealed}=", f"{sealed}\n", f" {sealed}", SEALED + sealed, sealed + sealed.removeprefix(SEALED)]
+    return [one for one in (*changed, *cut, *more) if one != sealed]
+
+
 def test_a_value_is_opened_as_it_was_sealed() -> None:
     old, new = b"a" * 32, b"b" * 32
     sealer = StateSealer([new, old], clock=lambda: 5.0)
@@ -336,6 +345,7 @@ def test_a_value_is_opened_as_it_was_sealed() -> None:
     assert sealed is not None
     assert sealer.open("alice", sealed) == KeptCall(PLACE, 5.0, {"thinking": "é\ufffd"})
     assert sealer.open("bob", sealed) is None
+    assert [one for one in changes_of(sealed) if sealer.open("alice", one) is not None] == []
     assert sealer.seal("alice", PLACE, "") != sealer.seal("alice", PLACE, "")
     lengths = {len(sealer.seal("alice", PLACE, "x" * size) or "") for size in range(100)}
     assert len(lengths) == 1

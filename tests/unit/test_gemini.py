@@ -401,6 +401,7 @@ def test_positions_in_bytes_become_characters() -> None:
         assert passage.span(begin, end, "") == (5 + first, 5 + last)
         assert passage.span(begin, end, "other") is None
     assert passage.find("€𝄞a") == (7, 10)
+    assert [passage.span(*at, "") for at in ((2, 3), (1, 2), (1, 4), (1, 6))] == [None, None, None, (6, 8)]
     assert passage.span(0, 10**6, "") is None
 
 
@@ -496,6 +497,205 @@ def test_what_the_provider_wants_back(name: str, profile: dict[str, Any], expect
     assert hidden == expected
 
 
+def chunk(*parts: Any, **members: Any) -> dict[str, Any]:
+    return {"candidates": [{"content": {"role": "model", "parts": list(parts)}, **members}], "responseId": "r"}
+
+
+def call(**members: Any) -> dict[str, Any]:
+    return {"functionCall": members}
+
+
+def grounded(uri: str, query: str, start: int, end: int, text: str) -> dict[str, Any]:
+    support = {"segment": {"startIndex": start, "endIndex": end, "text": text}, "groundingChunkIndices": [0]}
+    chunks = [{"web": {"uri": uri, "title": "t"}}]
+    return {"webSearchQueries": [query], "groundingChunks": chunks, "groundingSupports": [support]}
+
+
+STOP: Final = chunk(finishReason="STOP")
+PATH_A: Final = {"jsonPath": "$.a", "numberValue": 1}
+CREATED: Final = {"event_type": "interaction.created", "interaction": {"id": "i"}}
+
+
+def step(index: int, **given: Any) -> list[dict[str, Any]]:
+    """Return the events of a step; its `delta` comes between start and stop."""
+    delta = given.pop("delta", None)
+    begin = {"event_type": "step.start", "index": index, "step": given}
+    middle = [{"event_type": "step.delta", "index": index, "delta": delta}] if delta else []
+    return [begin, *middle, {"event_type": "step.stop", "index": index}]
+
+
+def completed(**members: Any) -> dict[str, Any]:
+    return {"event_type": "interaction.completed", "interaction": {"status": "completed", **members}}
+
+
+TEXT_PART: Final = {"type": "text", "text": "Hello"}
+STEPS: Final = [
+    {"type": "user_input", "content": [{"type": "text", "text": "Hi"}]},
+    {"type": "thought", "signature": "s", "summary": [{"type": "text", "text": "Hm"}]},
+    {"type": "model_output", "content": [TEXT_PART]},
+    {"type": "function_call", "id": "c", "name": "f", "arguments": {"a": 1}},
+]
+WHOLE: Final = [("reasoning", "Hm"), ("message", "Hello"), ("function_call", '{"a":1}')]
+ODD: Final[dict[str, tuple[dict[str, Any], list[Any], list[tuple[str, str]], str]]] = {
+    "a finish reason in lower case": ({}, [chunk({"text": "a"}, finishReason="stop")], [("message", "a")], "completed"),
+    "candidates without an index": (
+        {},
+        [{"candidates": [chunk({"text": one}, finishReason="STOP")["candidates"][0] for one in "ab"]}],
+        [("message", "a")],
+        "completed",
+    ),
+    "a signature after the opening of a call": (
+        {},
+        [
+            chunk(call(name="f", willContinue=True)),
+            chunk({**call(partialArgs=[PATH_A], willContinue=True), "thoughtSignature": "late"}),
+            chunk(call()),
+            STOP,
+        ],
+        [("function_call late", '{"a":1}')],
+        "completed",
+    ),
+    "a call that is opened with empty arguments": (
+        {},
+        [
+            chunk(call(name="f", args={}, willContinue=True)),
+            chunk(call(partialArgs=[PATH_A], willContinue=True)),
+            chunk(call()),
+            STOP,
+        ],
+        [("function_call", '{"a":1}')],
+        "completed",
+    ),
+    "arguments as JSON text": (
+        {},
+        [chunk(call(name="f", args='{"a":1}')), STOP],
+        [("function_call", '{"a":1}')],
+        "completed",
+    ),
+    "a thought within a call": (
+        {},
+        [
+            chunk(call(name="f", willContinue=True)),
+            chunk({"text": "Hm", "thought": True}),
+            chunk(call(partialArgs=[PATH_A], willContinue=True)),
+            chunk(call()),
+            STOP,
+        ],
+        [("function_call", '{"a":1}'), ("reasoning", "Hm")],
+        "completed",
+    ),
+    "grounding of two searches": (
+        {},
+        [
+            chunk({"text": "abc"}, groundingMetadata=grounded("u", "q", 0, 3, "abc")),
+            chunk({"text": "def"}, groundingMetadata=grounded("v", "r", 3, 6, "def")),
+            STOP,
+        ],
+        [("web_search_call q r", "u v"), ("message", "abcdef u 0 3 v 3 6")],
+        "completed",
+    ),
+    "grounding after a message that was grounded": (
+        {},
+        [
+            chunk({"text": "abc"}, groundingMetadata=grounded("u", "q", 0, 3, "abc")),
+            chunk(call(name="f")),
+            chunk({"text": "def"}, groundingMetadata=grounded("v", "q", 0, 3, "def")),
+            STOP,
+        ],
+        [
+            ("message", "abc u 0 3"),
+            ("function_call", "{}"),
+            ("web_search_call q", "u v"),
+            ("message", "def v 0 3"),
+        ],
+        "completed",
+    ),
+    "grounding that grows": (
+        {},
+        [
+            chunk({"text": "abc"}, groundingMetadata=grounded("u", "q", 0, 3, "abc")),
+            chunk(groundingMetadata=grounded("u", "q", 0, 3, "abc")),
+            STOP,
+        ],
+        [("web_search_call q", "u"), ("message", "abc u 0 3")],
+        "completed",
+    ),
+    "content at the start of a step": (
+        INTERACTIONS,
+        [CREATED, *step(0, type="model_output", content=[TEXT_PART], delta={"type": "text", "text": "!"}), completed()],
+        [("message", "Hello!")],
+        "completed",
+    ),
+    "arguments as an object in a delta": (
+        INTERACTIONS,
+        [
+            CREATED,
+            *step(0, type="function_call", name="f", delta={"type": "arguments_delta", "arguments": {"a": 1}}),
+            completed(),
+        ],
+        [("function_call", '{"a":1}')],
+        "completed",
+    ),
+    "steps that only the end has": (INTERACTIONS, [CREATED, completed(steps=STEPS)], WHOLE, "completed"),
+    "steps again at the end": (
+        INTERACTIONS,
+        [CREATED, *step(0, type="model_output", content=[TEXT_PART]), completed(steps=STEPS)],
+        [("message", "Hello")],
+        "completed",
+    ),
+    "a whole interaction": (
+        INTERACTIONS,
+        [{"id": "i", "status": "requires_action", "steps": STEPS}],
+        WHOLE,
+        "completed",
+    ),
+}
+
+
+def told(item: dict[str, Any]) -> tuple[str, str]:
+    """Return type and content of an item, with its signature, queries, sources and citations."""
+    kind = item["type"]
+    signature = item.get("opaque", {}).get("signature") if kind == "function_call" else None
+    action = item.get("action", {})
+    name = " ".join([kind, *([signature] if signature else []), *action.get("queries", [])])
+    parts = item.get("content") or item.get("summary") or []
+    cited = [
+        str(value)
+        for part in parts
+        for one in part.get("annotations", [])
+        for value in (one["url"], one["start_index"], one["end_index"])
+    ]
+    sources = [one["url"] for one in action.get("sources", [])]
+    return name, " ".join([item.get("arguments") or "".join(part["text"] for part in parts), *cited, *sources]).strip()
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_streams(name: str) -> None:
+    profile, chunks, expected, end = ODD[name]
+    stage = ROW.stage(profile_of("gemini", profile))
+    events = [event for one in chunks for event in stage.feed(SseMessage(json.dumps(one).encode()))]
+    events = [event for event in (*events, *stage.close()) if isinstance(event, dict)]
+    assert [told(one["item"]) for one in events if one["type"] == "response.output_item.done"] == expected
+    assert events[-1]["type"] == f"response.{end}"
+    assert not [one for one in stage.dropped if one != "step.user_input" and not one.startswith("candidates beyond")]
+
+
+@pytest.mark.parametrize(
+    ("sent", "counted"),
+    [
+        ({"candidates": {"content": {}}}, "chunk.candidates"),
+        ({"candidates": [{"content": {"parts": {"text": "a"}}}]}, "content.parts"),
+        (chunk({"text": 7}), "part.text"),
+        (chunk(call(name="f", args=[1])), "functionCall.args"),
+    ],
+    ids=str,
+)
+def test_nothing_disappears(sent: dict[str, Any], counted: str) -> None:
+    stage = ROW.stage(profile_of("gemini", {}))
+    stage.feed(SseMessage(json.dumps(sent).encode()))
+    assert dict(stage.dropped) == {counted: 1}
+
+
 def test_an_interaction_has_a_cursor() -> None:
     stage = InteractionStage()
     items("interactions-text", stage)
@@ -519,7 +719,8 @@ HOSTILE: Final[list[object]] = [
     {"interaction": [], "event_type": "interaction.created"},
     {"event_type": "step.start", "index": {}, "step": {"type": []}},
     {"event_type": "step.delta", "index": 0, "delta": {"type": {}}},
-    {"event_type": "step.start", "index": 0, "step": {"type": "model_output"}},
+    {"event_type": "step.start", "index": 0, "step": {"type": "model_output", "content": [{"type": []}, 7]}},
+    {"status": [], "steps": [7, {"type": []}, {"type": "model_output", "content": 7}]},
     {"event_type": "step.delta", "index": 0, "delta": {"type": "text_annotation_delta", "annotations": [{"type": []}]}},
     {"event_type": "step.stop", "index": 0},
     {"event_type": "interaction.completed", "interaction": {"status": [], "usage": []}},

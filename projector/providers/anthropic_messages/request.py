@@ -454,7 +454,7 @@ def _restored(message: object, kept: KeptCalls) -> object:
     blocks: list[object] = []
     start, is_carried = 0, False
     for block in given:
-        kind = block.get("type") if isinstance(block, dict) else None
+        kind = str(block.get("type")) if isinstance(block, dict) else None
         carried = kept.get(_sealed(block) or "")
         restored = [block] if carried is None else kept_blocks(carried.own)
         call = kept.get(str(block["id"])) if kind == "tool_use" and "id" in block else None

@@ -30,8 +30,8 @@ TOOLS: Final[Mapping[str, str]] = {
 }
 """Type of a tool of the server -> type of its item."""
 PAGES: Final = "URL_CONTEXT"
-FIRST: Final = frozenset({0, None})
-"""Index of the only candidate that is read."""
+FIRST: Final = 0
+"""Index of the only candidate that is read; without one, its position counts."""
 FAILED_CODE: Final = frozenset({"OUTCOME_FAILED", "OUTCOME_DEADLINE_EXCEEDED"})
 FETCHED: Final = "URL_RETRIEVAL_STATUS_SUCCESS"
 
@@ -46,6 +46,8 @@ class ChunkStage(JsonStage):
         self._reason: str | None = None
         self._is_blocked = False
         self._arguments: PartialArguments | None = None
+        self._thoughts: list[tuple[str, str | None]] = []
+        """Thoughts within an open call, which follow it."""
         self._tools: set[str] = set()
         """Types of items of tools that the stream has in place, and of searches that were announced."""
         self._pages: set[str] = set()
@@ -84,9 +86,9 @@ class ChunkStage(JsonStage):
         events = self._identify(chunk, data)
         self._usage |= {name: count for name, count in read.mapping_or_empty(chunk, "usageMetadata").items() if count}
         self._is_blocked |= bool(read.mapping_or_empty(chunk, "promptFeedback").get("blockReason"))
-        candidates = read.mappings(chunk, "candidates")
-        for candidate in candidates:
-            if read.index_or_none(candidate, "index") in FIRST:
+        candidates = self._dropped.objects(chunk, "chunk", "candidates")
+        for at, candidate in enumerate(candidates):
+            if (at if (index := candidate.get("index")) is None else index) == FIRST:
                 events += self._read_candidate(candidate)
             else:
                 self._dropped.note("candidates beyond the first")
@@ -110,7 +112,7 @@ class ChunkStage(JsonStage):
         for name in candidate.keys() - fields.CANDIDATE_KNOWN:
             self._dropped.note(f"candidate.{name}")
         events: list[Event] = []
-        for part in read.mappings(read.mapping_or_empty(candidate, "content"), "parts"):
+        for part in self._dropped.objects(read.mapping_or_empty(candidate, "content"), "content", "parts"):
             events += self._read_part(part)
         for name, note in METADATA.items():
             if metadata := read.mapping_or_empty(candidate, name):
@@ -137,23 +139,30 @@ class ChunkStage(JsonStage):
     def on_text(self, part: Mapping[str, object]) -> list[Event]:
         """Add text, or a thought."""
         text, signature = read.text_or_none(part, "text") or "", read.text_or_none(part, "thoughtSignature")
+        if part["text"] is not None and not isinstance(part["text"], str):
+            self._dropped.note("part.text")
         if not text and (len(part) > (signature is not None) + 1 + ("thought" in part)):
             return []  # an empty text beside something else, whose signature it is
+        is_thought = part.get("thought") is True
+        if is_thought and self._arguments is not None:
+            self._thoughts.append((text, signature))
+            return []
         events = self._end_arguments() if text else []
-        add = self._output.thought if part.get("thought") is True else self._output.text
-        return events + add(text, signature)
+        return events + (self._output.thought if is_thought else self._output.text)(text, signature)
 
     def on_call(self, part: Mapping[str, object]) -> list[Event]:
         """Begin a call, or continue the open one; a call without `willContinue` is whole."""
         given = read.mapping_or_empty(part, "functionCall")
         name, call_id = read.text_or_none(given, "name"), read.text_or_none(given, "id")
-        goes_on = given.get("willContinue") is True
+        goes_on, args = given.get("willContinue") is True, given.get("args")
         events: list[Event] = []
+        signature = read.text_or_none(part, "thoughtSignature")
         if name is not None:
-            signature = read.text_or_none(part, "thoughtSignature")
             events = self._end_arguments()
             events += self._output.call(name, call_id, {"signature": signature} if signature else {})
             self._arguments = PartialArguments()
+        elif signature:
+            self._output.sign_call(signature)
         if self._arguments is None:
             self._dropped.note("part of no call")
             return []
@@ -162,9 +171,12 @@ class ChunkStage(JsonStage):
                 self._dropped.note("partialArgs")
             elif text:
                 events += self._output.arguments(text)
-        if name is not None and read.is_mapping(args := given.get("args")):
+        if name is not None and args and isinstance(args, dict | str):
             self._arguments = None
-            return [*events, *self._output.arguments(codec.dumps(args).decode()), *self._output.end_call()]
+            text = args if isinstance(args, str) else codec.dumps(args).decode()
+            return [*events, *self._output.arguments(text), *self._output.end_call()]
+        if args:
+            self._dropped.note("functionCall.args")
         return events if goes_on else events + self._end_arguments()
 
     def on_code(self, part: Mapping[str, object]) -> list[Event]:
@@ -218,7 +230,11 @@ class ChunkStage(JsonStage):
     def _end_arguments(self) -> list[Event]:
         """End the open call."""
         arguments, self._arguments = self._arguments, None
-        return [] if arguments is None else [*self._output.arguments(arguments.close()), *self._output.end_call()]
+        if arguments is None:
+            return []
+        events = [*self._output.arguments(arguments.close()), *self._output.end_call()]
+        thoughts, self._thoughts = self._thoughts, []
+        return [*events, *(event for one in thoughts for event in self._output.thought(*one))]
 
     # metadata of a candidate
 

@@ -64,9 +64,9 @@ INTERACTION_ENDS: Final[Mapping[str, End]] = {
 
 
 def finish_of(value: object) -> str | None:
-    """Return the name of a finish reason, which may be a number; None if there is none."""
+    """Return the name of a finish reason, which may be a number, or in lower case; None if there is none."""
     if isinstance(value, str):
-        return value or None
+        return value.upper() or None
     return NUMBERED.get(value, "OTHER") if type(value) is int and value else None
 
 

@@ -143,6 +143,11 @@ class Output(ItemIds):
             return []
         return self._call.input(delta)
 
+    def sign_call(self, signature: str) -> None:
+        """Keep a signature that came after the beginning of the open call."""
+        if self._call is not None and "signature" not in self._call.opaque:
+            self._call.opaque = {"signature": signature, **self._call.opaque}
+
     def end_call(self) -> list[Event]:
         """Close the call."""
         call, self._call = self._call, None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
+from projector.contracts import codec
 from projector.core import canonical as read
 from projector.providers.canonical_items import Annotation
 from projector.redaction.clean import Gathered
@@ -21,6 +22,7 @@ SEARCHES_MAX: Final = 64
 _BLOCK_BYTES: Final = 4096
 _CONTINUATIONS: Final = bytes(range(0x80, 0xC0))
 """Bytes of UTF-8 that begin no character."""
+_CONTINUING: Final = frozenset(_CONTINUATIONS)
 
 
 class Passage:
@@ -42,9 +44,9 @@ class Passage:
         self._raw = None
 
     def span(self, first: int, last: int, quoted: str) -> Span | None:
-        """Return the characters of the message at a position in bytes; None if other text is there, or none."""
+        """Return the characters of the message at a position in bytes; None if other text is there, or parts of one."""
         raw = self._encoded()
-        is_there = 0 <= first < last <= len(raw)
+        is_there = 0 <= first < last <= len(raw) and not {raw[first], *raw[last : last + 1]} & _CONTINUING
         if not is_there or (quoted and raw[first:last] != quoted.encode("utf-8", "surrogatepass")):
             return None
         return self._chars(first), self._chars(last)
@@ -82,16 +84,28 @@ class Citations:
     def __init__(self, note: Callable[[str], None]) -> None:
         self._note = note
         self._searches = 0
-        self._metadata: dict[str, Any] = {}
-        """The last value of each member of the grounding metadata that is not empty."""
+        self._names: dict[str, dict[str, None]] = {"webSearchQueries": {}, "retrievalQueries": {}}
+        """Queries, by their member of the grounding metadata."""
+        self._sources: dict[bytes, Metadata] = {}
+        """All sources, by their JSON."""
+        self._chunks: list[Metadata] = []
+        """The last list of sources, to which numbers refer."""
+        self._supports: dict[bytes, tuple[Metadata, list[Metadata]]] = {}
+        """What was grounded, with the list of its sources, by the JSON of both: metadata may come again."""
         self._given: list[Mapping[str, object]] = []
         """Citations with their own source."""
         self._cited = 0
         """Supports that are cited."""
 
     def note_grounding(self, metadata: Metadata) -> None:
-        """Keep grounding metadata, which is complete in one chunk, usually the last one."""
-        self._metadata |= {name: value for name, value in metadata.items() if value}
+        """Keep grounding metadata: usually all is in the last chunk, but each search may have its own, or it grows."""
+        for name, known in self._names.items():
+            known.update(dict.fromkeys(read.texts(metadata, name)))
+        self._chunks = read.mappings(metadata, "groundingChunks") or self._chunks
+        self._sources.update((codec.dumps(chunk), chunk) for chunk in self._chunks)
+        for support in read.mappings(metadata, "groundingSupports"):
+            sources = [_at(self._chunks, index) for index in _indices(support)]
+            self._supports.setdefault(codec.dumps([support.get("segment"), sources]), (support, self._chunks))
 
     def note_sources(self, metadata: Metadata) -> None:
         """Keep `citationMetadata`, under either name of its list."""
@@ -101,25 +115,26 @@ class Citations:
     @property
     def queries(self) -> list[str]:
         """What was searched on the web."""
-        return read.texts(self._metadata, "webSearchQueries")
+        return [*self._names["webSearchQueries"]]
 
     @property
     def file_queries(self) -> list[str]:
         """What was searched in files."""
-        return read.texts(self._metadata, "retrievalQueries")
+        return [*self._names["retrievalQueries"]]
 
     def sources(self, kind: str) -> list[Mapping[str, object]]:
         """Return the sources of a kind: `web`, `retrievedContext`, `maps`."""
-        return [read.mapping_or_empty(chunk, kind) for chunk in self._chunks() if read.is_mapping(chunk.get(kind))]
+        chunks = self._sources.values()
+        return [read.mapping_or_empty(chunk, kind) for chunk in chunks if read.is_mapping(chunk.get(kind))]
 
     def of(self, passages: list[Passage], *, is_last: bool) -> list[Annotation]:
         """Return the annotations of a message; after the last one, the others are counted."""
         annotations: list[Annotation] = []
-        supports = read.mappings(self._metadata, "groundingSupports")
+        supports = [*self._supports.values()]
         waiting = len(supports) - self._cited
         if passages:
-            for support in supports[self._cited :]:
-                annotations += self._of_support(support, passages)
+            for support, chunks in supports[self._cited :]:
+                annotations += self._of_support(support, chunks, passages)
             for source in self._given:
                 annotations += self._of_source(source, passages)
             self._cited, waiting = len(supports), 0
@@ -129,16 +144,11 @@ class Citations:
                 self._note("citation without a text")
         return annotations
 
-    def _chunks(self) -> list[Mapping[str, object]]:
-        return read.mappings(self._metadata, "groundingChunks")
-
-    def _of_support(self, support: Metadata, passages: list[Passage]) -> Iterator[Annotation]:
+    def _of_support(self, support: Metadata, chunks: list[Metadata], passages: list[Passage]) -> Iterator[Annotation]:
         segment = read.mapping_or_empty(support, "segment")
         span = self._span(segment, read.text_or_none(segment, "text") or "", passages)
-        chunks, indices = self._chunks(), support.get("groundingChunkIndices")
-        for index in indices if isinstance(indices, list) else []:
-            chunk = chunks[index] if type(index) is int and 0 <= index < len(chunks) else {}
-            annotation = annotation_of(chunk, index, span)
+        for index in _indices(support):
+            annotation = annotation_of(_at(chunks, index), index, span)
             if annotation is None:
                 self._note("citation of no source")
             else:
@@ -162,6 +172,15 @@ class Citations:
             return found
         self._searches += 1
         return next((span for passage in ordered if (span := passage.find(quoted)) is not None), None)
+
+
+def _indices(support: Metadata) -> list[Any]:
+    indices = support.get("groundingChunkIndices")
+    return indices if isinstance(indices, list) else []
+
+
+def _at(chunks: list[Metadata], index: object) -> Metadata:
+    return chunks[index] if type(index) is int and 0 <= index < len(chunks) else {}
 
 
 def annotation_of(chunk: Metadata, number: int, span: Span | None) -> Annotation | None:

@@ -60,6 +60,7 @@ class InteractionStage(JsonStage):
         self._output = Output(self._dropped)
         self._steps: dict[int, Step | None] = {}
         """Open steps by index; None for one that is not read."""
+        self._has_steps = False
         self._usage: Mapping[str, object] = {}
 
     def read(self, event: object, message: SseMessage) -> list[CanonicalEvent | Fault]:
@@ -68,6 +69,8 @@ class InteractionStage(JsonStage):
             return self._dropped.drop("(no object)")
         name = read.text_or_none(event, "event_type") or message.event
         handle = EVENTS.get(PREVIEW_NAMES.get(name, name))
+        if handle is None and "status" in event and ("steps" in event or "outputs" in event):
+            event, handle = {"interaction": event}, InteractionStage.on_completed  # a whole answer, as JSON
         if handle is None:
             error = error_of(event, has_begun=bool(self._response))
             return self._dropped.drop(f"event.{name}") if error is None else self._stop([error.event()])
@@ -102,28 +105,15 @@ class InteractionStage(JsonStage):
     def on_step_start(self, event: Mapping[str, Any]) -> list[CanonicalEvent | Fault]:
         """Begin a step."""
         given = read.mapping_or_empty(event, "step") or read.mapping_or_empty(event, "content")
-        kind = read.text_or_none(given, "type") or ""
-        kind = PREVIEW_STEPS.get(kind, kind)
-        index = read.index_or_none(event, "index") or 0
-        events = self._end_step(index)
-        if (shape := STEPS.get(kind)) is None:
-            self._steps[index] = None
-            self._dropped.note(f"step.{kind}")
-            return self._numbered(events)
-        step = self._steps[index] = Step(kind, given)
-        return self._numbered(events + shape.begin(self, step))
+        self._has_steps = True
+        return self._numbered(self._begin_step(read.index_or_none(event, "index") or 0, given))
 
     def on_delta(self, event: Mapping[str, Any]) -> list[CanonicalEvent | Fault]:
         """Add a delta, by its own type."""
         step = self._steps.get(read.index_or_none(event, "index") or 0)
-        delta = read.mapping_or_empty(event, "delta")
         if step is None:
             return self._dropped.drop("delta of no step")
-        kind = read.text_or_none(delta, "type") or ""
-        add = DELTAS.get(kind)
-        if add is None:
-            return self._dropped.drop(f"delta.{kind}")
-        return self._numbered(add(self, step, delta))
+        return self._numbered(self._add(step, read.mapping_or_empty(event, "delta")))
 
     def on_step_stop(self, event: Mapping[str, Any]) -> list[CanonicalEvent | Fault]:
         """End a step."""
@@ -136,9 +126,9 @@ class InteractionStage(JsonStage):
         end = fields.INTERACTION_ENDS.get(status, fields.OTHER)
         if status not in fields.INTERACTION_ENDS:
             self._dropped.note(f"status.{status}")
-        events: list[Event] = []
+        events = [] if self._has_steps else self._whole(interaction)
         if end.status == "completed":
-            events = [event for index in [*self._steps] for event in self._end_step(index)]
+            events += [event for index in [*self._steps] for event in self._end_step(index)]
         events += self._output.end(end.status)
         usage = usage_of(self._usage, fields.INTERACTION_COUNTS)
         error = members_of(interaction) if interaction.get("error") else ReportedError()
@@ -156,9 +146,15 @@ class InteractionStage(JsonStage):
         """Return nothing: the deltas of the step begin its item."""
         return []
 
+    def begin_message(self, step: Step) -> list[Event]:
+        """Begin a message with the content that its step begins with, if there is any; deltas follow."""
+        parts = read.mappings(step.given, "content") or [step.given]
+        return [event for part in parts if read.text_or_none(part, "type") in DELTAS for event in self._add(step, part)]
+
     def begin_thought(self, step: Step) -> list[Event]:
         """Begin reasoning; its signature may be all that there is."""
-        return self._output.thought("", read.text_or_none(step.given, "signature"))
+        texts = (read.text_or_none(part, "text") or "" for part in read.mappings(step.given, "summary"))
+        return self._output.thought("".join(texts), read.text_or_none(step.given, "signature"))
 
     def begin_function(self, step: Step) -> list[Event]:
         """Begin a call of a function."""
@@ -266,7 +262,8 @@ class InteractionStage(JsonStage):
 
     def on_arguments(self, step: Step, delta: Mapping[str, object]) -> list[Event]:
         """Add text of the arguments of a function."""
-        text = read.text_or_none(delta, "arguments") or ""
+        given = delta.get("arguments")
+        text = codec.dumps(given).decode() if read.is_mapping(given) else read.text_or_none(delta, "arguments") or ""
         step.has_arguments = step.has_arguments or bool(text)
         return self._output.arguments(text) if text else []
 
@@ -304,6 +301,27 @@ class InteractionStage(JsonStage):
         interaction_id, event_id = self._response.get("id"), read.text_or_none(event, "event_id")
         if interaction_id is not None and event_id is not None:
             self.cursor = Cursor(interaction_id, event_id)
+
+    def _begin_step(self, index: int, given: Mapping[str, object]) -> list[Event]:
+        kind = read.text_or_none(given, "type") or ""
+        kind = PREVIEW_STEPS.get(kind, kind)
+        events = self._end_step(index)
+        if (shape := STEPS.get(kind)) is None:
+            self._steps[index] = None
+            self._dropped.note(f"step.{kind}")
+            return events
+        step = self._steps[index] = Step(kind, given)
+        return events + shape.begin(self, step)
+
+    def _add(self, step: Step, delta: Mapping[str, object]) -> list[Event]:
+        kind = read.text_or_none(delta, "type") or ""
+        add = DELTAS.get(kind)
+        return self._dropped.drop(f"delta.{kind}") if add is None else add(self, step, delta)
+
+    def _whole(self, interaction: Mapping[str, object]) -> list[Event]:
+        """Return the steps of an interaction that came without events of their own."""
+        steps = read.mappings(interaction, "steps") or read.mappings(interaction, "outputs")
+        return [event for at, one in enumerate(steps) for event in (*self._begin_step(at, one), *self._end_step(at))]
 
     def _end_step(self, index: int) -> list[Event]:
         step = self._steps.pop(index, None)
@@ -371,7 +389,7 @@ class StepShape(NamedTuple):
 
 STEPS: Final[Mapping[str, StepShape]] = {
     "thought": StepShape(InteractionStage.begin_thought, InteractionStage.end_thought),
-    "model_output": StepShape(InteractionStage.begin_nothing, InteractionStage.end_message),
+    "model_output": StepShape(InteractionStage.begin_message, InteractionStage.end_message),
     "function_call": StepShape(InteractionStage.begin_function, InteractionStage.end_function),
     **dict.fromkeys(CALLS, StepShape(InteractionStage.begin_tool, InteractionStage.end_tool)),
     **dict.fromkeys(RESULTS, StepShape(InteractionStage.begin_nothing, InteractionStage.end_result)),

@@ -367,7 +367,8 @@ def _is_readable(item: Any, *, is_stored: bool) -> bool:
 
 
 def _type(item: Any) -> object:
-    return item.get("type", "message") if isinstance(item, dict) else None
+    kind = item.get("type", "message") if isinstance(item, dict) else None
+    return kind if isinstance(kind, str) else None
 
 
 def _begins_turn(item: Any) -> bool:
