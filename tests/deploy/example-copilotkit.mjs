@@ -52,6 +52,10 @@ for (const [decision, text] of [["Approve", "Two seats are booked."], ["Decline"
     if (decision === "Approve") {
       await frame.approveTooLate();
       await picture("copilotkit-approval-late");
+      await ask("When does the reading room open?"); // the chat goes on
+      await answer("opens at nine");
+      await ended();
+      await visit();
       await ask("Book two seats, with my approval");
     }
     await button(decision).click();

@@ -22,7 +22,7 @@ export function usePublicStreamRuntime(): AssistantRuntime {
     stream.send({ input: [decision], previous_response_id: responseId });
   }
 
-  const send = (text: string): void => stream.send({ input: add(text).map(inputOf) });
+  const send = (text: string): void => stream.send({ input: add(text).flatMap(inputOf) });
   return useExternalStoreRuntime({ ...externalStore(stream, earlier, send, decide), onImport: (messages) => setEarlier(messages as readonly ThreadMessage[]) });
 }
 
@@ -32,8 +32,8 @@ const userMessage = (text: string): ThreadMessage => ({
   content: [{ type: "text", text }],
 });
 
-/** Returns a message as an item of a request: its texts. */
-const inputOf = ({ role, content }: ThreadMessage): object => ({
-  role,
-  content: content.map((part) => (part.type === "text" ? part.text : "")).join(""),
-});
+/** Returns a message as an item of a request: its texts. An answer without text, such as a call, is left out. */
+function inputOf({ role, content: parts }: ThreadMessage): object[] {
+  const content = parts.map((part) => (part.type === "text" ? part.text : "")).join("");
+  return content === "" ? [] : [{ role, content }];
+}

@@ -26,17 +26,15 @@ const Source = (part: SourceMessagePartProps) =>
 /** A call: its arguments while they are written, its result, and the decision that it may wait for. */
 function ToolCall({ toolName, argsText, result, approval, respondToApproval }: ToolCallMessagePartProps) {
   const isAsked = approval !== undefined && approval.approved === undefined;
+  const told = isAsked ? "asked for approval" : result !== undefined ? "done" : approval === undefined ? "running" : approval.approved ? "approved" : "declined";
   return (
     <section aria-label={toolName}>
-      <b>{toolName}</b> <i>{isAsked ? "asked for approval" : result === undefined ? "running" : "done"}</i>
+      <b>{toolName}</b> <i>{told}</i>
       <pre>{argsText}</pre>
       {result !== undefined && <pre>{JSON.stringify(result)}</pre>}
       <AuiIf condition={({ message }) => isAsked && message.isLast}>
         <button type="button" onClick={() => respondToApproval({ approved: true })}>Approve</button>{" "}
         <button type="button" onClick={() => respondToApproval({ approved: false })}>Decline</button>
-      </AuiIf>
-      <AuiIf condition={({ message }) => isAsked && !message.isLast}>
-        <p>Not decided here, or not run. Ask again to decide.</p>
       </AuiIf>
     </section>
   );

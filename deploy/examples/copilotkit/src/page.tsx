@@ -75,14 +75,22 @@ function Kept() {
   return null;
 }
 
-/** Says why a run failed, which the chat does not, until the next one. */
+/**
+ * Says why a run failed, which the chat does not, until the next one. The client refuses to send anything while it waits
+ * for a decision: one that failed, and one in whose place a person writes a message, is given up.
+ */
 function Failure() {
   const { agent } = useAgent({ agentId: "default" });
   const [text, setText] = useState("");
   useEffect(() => {
+    const giveUp = (): void => void (agent.pendingInterrupts = []);
     const { unsubscribe } = agent.subscribe({
+      onNewMessage: ({ message }) => (message.role === "user" ? giveUp() : undefined),
       onRunInitialized: () => setText(""),
-      onRunFailed: ({ error }) => setText(error.message),
+      onRunFailed: ({ error }) => {
+        giveUp();
+        setText(error.message);
+      },
       onRunErrorEvent: ({ event }) => setText(event.message),
     });
     return unsubscribe;
