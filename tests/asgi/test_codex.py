@@ -65,18 +65,13 @@ class Setup(NamedTuple):
     policy: str
     compaction: str
     """Type of the item that follows the compaction."""
-    upgrades: bool
-    """Whether Codex tries a WebSocket first."""
     shown: str = "<redacted>"
     """What calls contain in place of the secret."""
 
 
 SETUPS: Final[dict[str, Setup]] = {
-    "base URL": Setup(BASE_URL, "{ encrypted_reasoning = true }", "compaction", upgrades=True),
-    "own provider": Setup(OWN_PROVIDER, "{}", "message", upgrades=False),
-    "arguments as sent": Setup(
-        OWN_PROVIDER + "supports_websockets = true\n", AS_SENT, "message", upgrades=True, shown=SECRET
-    ),
+    "base URL": Setup(BASE_URL, "{ encrypted_reasoning = true }", "compaction"),
+    "arguments as sent": Setup(OWN_PROVIDER + "supports_websockets = true\n", AS_SENT, "message", shown=SECRET),
 }
 
 
@@ -180,7 +175,7 @@ async def test_a_session(name: str, node_modules: Path, tmp_path: Path) -> None:
     lines = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
     answered = [line for line in lines if line["event"] == "stream_end"]
     assert [line["outcome"] for line in answered] == [*["completed"] * len(TURNS), "client_left", *["completed"] * 2]
-    assert [line["status"] for line in lines if line["event"] == "request"] == ([426] if setup.upgrades else []) * 3
+    assert [line["status"] for line in lines if line["event"] == "request"] == [426] * 3, "a WebSocket first"
     withheld = [line.get("notices", {}).get("redacted", 0) > 0 for line in answered]
     assert {withheld[0], withheld[-1]} == {True}, "the log tells it"
 

@@ -87,3 +87,10 @@ async def test_state_of_another_caller_is_refused(site_of: Any, upstream: Any) -
     for body in referring:
         assert (await site.ask(COMPACT, body, **BOB)).status in {403, 404}
     assert provider.peers.empty()
+
+
+async def test_its_tokens_count(site_of: Any, upstream: Any) -> None:
+    await upstream(answers(compacted(STATED) | {"usage": {"input_tokens": 9_000, "output_tokens": 9}}))
+    site = site_of(callers={"key:ann": {"rate_limits": {"tokens_per_minute": 5_000}}})
+    statuses = [(await site.ask(COMPACT, BODY, **caller)).status for caller in (ANN, ANN, BOB)]
+    assert statuses == [200, 429, 200]

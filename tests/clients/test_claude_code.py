@@ -165,17 +165,8 @@ def judged(
 
 def _ask(process: subprocess.Popen[str], provider: ScriptedProvider, name: str) -> Answered:
     """Ask a question and read to its result."""
-    assert process.stdin is not None
-    assert process.stdout is not None
-    message = {"role": "user", "content": f"Play case={name}"}
-    process.stdin.write(json.dumps({"type": "user", "message": message}) + "\n")
-    process.stdin.flush()
-    events = []
-    for line in process.stdout:
-        events.append(json.loads(line))
-        if events[-1]["type"] == "result":
-            return Answered(events[-1], events, provider.calls[name])
-    raise AssertionError(f"{name}: it ended after {events[-1:]}")
+    events = _tell(process, f"Play case={name}")
+    return Answered(events[-1], events, provider.calls[name])
 
 
 REQUESTS: Final = {
@@ -249,3 +240,89 @@ def test_thinking_goes_back_to_anthropic_as_it_was_sent(judged: Judged) -> None:
     whole = {"type": "thinking", "thinking": f"They are {KEY} and {CREDENTIAL}.", "signature": SIGNATURE}
     turns = len(judged.provider.scripts["loop"])
     assert blocks == ([whole] * (turns - 1) if judged.api == "anthropic_messages" else [])
+
+
+NOTES_SERVER: Final = Path(__file__).parents[1] / "asgi" / "notes_server.py"
+MCP: Final = {"mcpServers": {"notes": {"command": sys.executable, "args": [str(NOTES_SERVER)]}}}
+SESSION: Final = "session"
+WRITTEN: Final = "written.txt"
+
+
+def session(folder: Path) -> tuple[Turn, ...]:
+    """Return a task with an MCP tool, a long result, a file, a compaction, an interruption and a resumption."""
+    lines = call("Bash", "toolu_long", {"command": "seq 1 6000", "description": "Count"})
+    note = call("mcp__notes__read_note", "toolu_note", {"name": CREDENTIAL})
+    file = {"file_path": str(folder / WRITTEN), "content": f"key {CREDENTIAL}\n"}
+    return (
+        Turn((Block("thinking", (f"I need {CREDENTIAL}.",)), note, lines)),
+        Turn((call("Write", "toolu_file", file),)),
+        Turn((text("Written with ", CREDENTIAL),)),
+        Turn((text(f"<summary>case={SESSION}: the key is {CREDENTIAL}.</summary>"),)),
+        Turn((bash("toolu_after", "after"),)),
+        DONE,
+        Turn((text("I begin to"),), "wait"),
+        DONE,
+    )
+
+
+@pytest.mark.parametrize("api", EVENTS)
+def test_a_long_session(api: str, claude_code: Path, tmp_path: Path) -> None:
+    home, folder, config = tmp_path / "home", tmp_path / "work", tmp_path / "projector.toml"
+    home.mkdir()
+    folder.mkdir()
+    flags = [*FLAGS, "--model", "m", "--mcp-config", json.dumps(MCP), "--allowedTools", "Bash,Write,mcp__notes"]
+    with serving({SESSION: session(folder)}) as provider:
+        config.write_text(
+            f'[upstreams.one]\napi = "{api}"\nbase_url = "{provider.url}/v1"\napi_key = "${{PROVIDER_KEY}}"\n'
+            '[passthrough]\nmessages = "one"\n',
+            encoding="utf-8",
+        )
+        command = [sys.executable, "-m", "projector", "serve", "--port", "0", "--config", str(config)]
+        with running(command, PROVIDER_KEY=KEY) as url:
+            environment = {**ENVIRONMENT, "HOME": str(home), "PATH": os.environ["PATH"], "ANTHROPIC_BASE_URL": url}
+
+            def start(*more: str) -> subprocess.Popen[str]:
+                pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+                given = [str(claude_code), *flags, *more]
+                return subprocess.Popen(given, text=True, encoding="utf-8", cwd=folder, env=environment, **pipes)
+
+            with start() as process:
+                answers = [_tell(process, line) for line in (f"Play case={SESSION}", "/compact", "Go on")]
+                _send(process, "Go on")
+                assert provider.waiting.wait(TIMEOUT_S)
+                process.kill()
+            with start("--resume", answers[0][-1]["session_id"]) as process:
+                answers.append(_tell(process, f"Finish case={SESSION}"))
+                assert process.stdin is not None
+                process.stdin.close()
+                assert process.wait() == 0
+
+    assert provider.calls[SESSION] == len(session(folder))
+    assert not any(events[-1]["is_error"] for events in answers)
+    results = [events[-1]["result"] for events in answers]
+    assert [results[0], *results[2:]] == [f"Written with {MARK}", "All done.", "All done."]
+    assert f"the note {MARK}" in json.dumps(answers[0])
+    assert (folder / WRITTEN).read_text() == f"key {MARK}\n"
+    assert (folder / LOG).read_text() == "after\n"
+    assert "compact_boundary" in json.dumps(answers[1])
+    assert leaks(json.dumps(answers)) == []
+    for path in (path for root in (home, folder) for path in root.rglob("*") if path.is_file()):
+        assert leaks(path.read_text(encoding="utf-8", errors="replace")) == [], path
+
+
+def _send(process: subprocess.Popen[str], content: str) -> None:
+    assert process.stdin is not None
+    process.stdin.write(json.dumps({"type": "user", "message": {"role": "user", "content": content}}) + "\n")
+    process.stdin.flush()
+
+
+def _tell(process: subprocess.Popen[str], content: str) -> list[dict[str, Any]]:
+    """Send a message, and return the events to its result."""
+    _send(process, content)
+    assert process.stdout is not None
+    events: list[dict[str, Any]] = []
+    for line in process.stdout:
+        events.append(json.loads(line))
+        if events[-1]["type"] == "result":
+            return events
+    raise AssertionError(f"it ended after {events[-1:]}")

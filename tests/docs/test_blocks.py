@@ -63,7 +63,7 @@ CONTEXT: Final[dict[str, dict[str, str]]] = {
     },
 }
 """Words of a block, or its page -> variables with the rest of a configuration that the block is a part of."""
-OTHER_FILES: Final = ("[tool.",)
+OTHER_FILES: Final = ("[tool.", "model_provider =")
 """First words of blocks that are a part of another file than the configuration."""
 
 TOML: Final = [block for block in BLOCKS if block.language == "toml" and not block.text.startswith(OTHER_FILES)]

@@ -80,6 +80,13 @@ class TokenMeter:
                 for response_id in (frame.get("response_id"), None):  # output may come before the ID
                     self._chars.pop((agent, response_id), None)
 
+    def on_usage(self, usage: Mapping[str, object]) -> None:
+        """Count the tokens that a provider reports with a whole answer."""
+        counts = {name: value for name, value in usage.items() if type(value) is int}
+        if 0 < (tokens := _reported_tokens(counts)) <= REPORTED_MAX:
+            self._responses += 1
+            self._reported[""] += tokens
+
     def on_deltas(self, deltas: DeltaFrames) -> None:
         """Count the output of a run of deltas."""
         self._count(deltas.frame, sum(map(len, deltas.texts)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
@@ -28,7 +29,8 @@ from projector.providers.descriptor import PassthroughRoute, TokenCounting
 from projector.redaction.redactor import Redactor
 from projector.server.catalog import AgentBinding, PassthroughBinding
 from projector.server.config.target_settings import CircuitBreaker
-from projector.server.control.token_meter import REPORTED_MAX, input_tokens
+from projector.server.control.rate_limits import Admission
+from projector.server.control.token_meter import REPORTED_MAX, TokenMeter, input_tokens
 from projector.server.http.error_responses import answer_headers
 from projector.server.http.problems import problem, problem_of_failure, request_id
 from projector.server.http.request_bodies import check_models, passthrough_body, references, target_body
@@ -86,18 +88,18 @@ class _Beside(ABC):
         caller, grant = await site.grant(scope)
         grant.check_route(self._name)
         with site.streams.admitted(caller) as account:
-            await site.admission(scope, caller, grant)
+            admission = await site.admission(scope, caller, grant)
             try:
                 body = await read_json(scope, receive, site.settings, account)
                 await site.ownership.load(body)
-                found = await self._found(Received(scope, body, caller, account, grant), receive)
+                found = await self._found(Received(scope, body, caller, account, grant), receive, admission)
             except ClientLeftError:
                 return
         answer = Response(codec.dumps(found), headers=answer_headers(scope), media_type="application/json")
         await answer(scope, receive, send)
 
     @abstractmethod
-    async def _found(self, received: Received, receive: Receive) -> Mapping[str, Any]:
+    async def _found(self, received: Received, receive: Receive, admission: Admission, /) -> Mapping[str, Any]:
         """Return the answer; raise `ClientLeftError` if the client disconnects before it is there."""
 
     def _with_state(self, received: Received) -> tuple[Received, AgentBinding]:
@@ -121,7 +123,11 @@ class _Beside(ABC):
         reader = UpstreamReader(attempts, stats, received.account, lambda target: target.report_to(stats))
         redactor = binding.redactor.for_request(received.body, secrets.token_bytes(16))
         try:
-            return read_answer(await _read_answer(reader, receive, asked.max_bytes), redactor), stats
+            async with _charged(asked, stats, body):
+                answer = await _read_answer(reader, receive, asked.max_bytes)
+                if stats.meter is not None:
+                    stats.meter.on_usage(read.mapping_or_empty(_object(answer), "usage"))
+            return read_answer(answer, redactor), stats
         except UpstreamError as error:
             pipeline = binding.pipeline(redactor, stats, StreamContext(stats.stream_id), output_format="ndjson")
             failure = report_failure(pipeline, error)
@@ -145,7 +151,7 @@ class CountRoute(_Beside):
         super().__init__(site, name, passthrough, row)
         self._counting = counting
 
-    async def _found(self, received: Received, receive: Receive) -> Mapping[str, Any]:
+    async def _found(self, received: Received, receive: Receive, _admission: Admission, /) -> Mapping[str, Any]:
         received, binding = self._with_state(received)
         targets = binding.targets.in_order()
         body_of = partial(self._body, received, binding)
@@ -178,7 +184,7 @@ class CompactRoute(_Beside):
     def _required(self) -> str:
         return "model"  # the conversation is `input`, or that of `previous_response_id`
 
-    async def _found(self, received: Received, receive: Receive) -> Mapping[str, Any]:
+    async def _found(self, received: Received, receive: Receive, admission: Admission, /) -> Mapping[str, Any]:
         received, binding = self._with_state(received)
         ownership, caller = self._site.ownership, received.caller
         if (previous := received.body.get("previous_response_id")) is not None:
@@ -194,7 +200,7 @@ class CompactRoute(_Beside):
         if not targets:
             raise problem("not_found", _NO_COMPACTION)
         limit = binding.redactor.policy.limits.event_max_bytes
-        asked = _Asked(binding, targets, partial(self._body, received, binding), limit)
+        asked = _Asked(binding, targets, partial(self._body, received, binding), limit, admission)
         found, stats = await self._ask(received, asked, receive, _compaction_of)
         for item in found["output"]:
             if isinstance(item, dict) and isinstance(item.get("id"), str):
@@ -214,9 +220,19 @@ class _Asked(NamedTuple):
     body_of: BodyOf
     max_bytes: int
     """Maximum size of the answer."""
+    admission: Admission | None = None
+    """What the tokens are charged to; None if it takes none."""
 
 
 _Answer = TypeVar("_Answer")
+
+
+def _charged(asked: _Asked, stats: StreamStats, body: Mapping[str, object]) -> AbstractAsyncContextManager[None]:
+    """Return a context in which the tokens of a request are charged."""
+    if asked.admission is None:
+        return nullcontext()
+    stats.meter = TokenMeter([], body)
+    return asked.admission.stream(stats)
 
 
 def _asking(target: Target, name: str) -> Target | None:
