@@ -27,9 +27,12 @@ class RedisCluster:
         cli: the program `redis-cli`.
         folder: of their files.
         tls: options of each server for encrypted connections.
+        options: further options of each server.
     """
 
-    def __init__(self, server: str, cli: str, folder: Path, tls: Sequence[str] = ()) -> None:
+    def __init__(
+        self, server: str, cli: str, folder: Path, tls: Sequence[str] = (), options: Sequence[str] = ()
+    ) -> None:
         self._cli = cli
         self.servers: list[RedisServer] = []
         self.tls_ports = [_free_port() for _ in range(2 * PRIMARIES) if tls]
@@ -44,7 +47,7 @@ class RedisCluster:
             if tls:
                 given += ["--tls-port", str(self.tls_ports[number]), "--tls-cluster", "yes", *tls]
                 given += ["--tls-replication", "yes"]
-            self.servers.append(RedisServer(server, own, given))
+            self.servers.append(RedisServer(server, own, [*given, *options]))
 
     @property
     def url(self) -> str:
