@@ -63,10 +63,14 @@ class RedisCluster:
         """Start all servers and join them."""
         for server in self.servers:
             server.start()
+        self.join()
+        self.settle()
+
+    def join(self) -> None:
+        """Make one cluster of the servers."""
         addresses = [f"127.0.0.1:{port}" for port in self.tls_ports or [server.port for server in self.servers]]
         encrypted = ["--tls", "--cacert", self._authority] if self._authority else []
         self.cli(*encrypted, "--cluster", "create", *addresses, "--cluster-replicas", "1", "--cluster-yes")
-        self.settle()
 
     def settle(self) -> None:
         """Wait until the servers agree, and each slot has a primary with a replica, if it still runs."""
