@@ -57,6 +57,9 @@ bench-store: .venv/dev      # the cost of storing and reading an event, in each 
 bench-proxy: .venv/dev      # the server compared with a pass-through proxy, on loopback
 	$(BIN)/python bench/proxy.py
 
+bench-capacity: .venv/dev   # what an open stream costs, and whether the plan of docs/capacity.md holds
+	$(BIN)/python bench/capacity.py
+
 bench-page: .venv/dev       # how long 10,000 deltas block the main thread of a page; needs `npm ci` in deploy/nextjs
 	cd deploy/nextjs && node node_modules/next/dist/bin/next build
 	node --test-name-pattern="at once" tests/deploy/nextjs_page.test.mjs $(CURDIR)/deploy/nextjs $(CURDIR)/$(BIN)/python $$(command -v chromium) $$(mktemp -d)

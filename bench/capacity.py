@@ -176,8 +176,9 @@ class Bench:
     def __init__(self, sites: Sequence[Site], nodes: Sequence[RedisServer], provider: Provider) -> None:
         self.sites = sites
         self._nodes = [Redis(port=one.port) for one in nodes]
-        self._provider = provider
+        self.provider = provider
         self._clients: list[Client] = []
+        self._writers: list[asyncio.StreamWriter] = []
         self._readers = 0
         self._chosen = random.Random(1)
 
@@ -185,6 +186,7 @@ class Bench:
         """Start streams at the servers in turn; readers are at the next server."""
         turns = asyncio.Semaphore(AT_A_TIME)
         self._readers = int(has_readers)
+        others = len(self.provider.writers)
 
         async def one(number: int) -> None:
             async with turns:
@@ -196,6 +198,7 @@ class Bench:
                 await self._ask(reader, b"GET %b HTTP/1.1\r\nhost: a\r\n\r\n" % path.encode())
 
         await asyncio.gather(*(one(number) for number in range(streams)))
+        self._writers = self.provider.writers[others:]
         await self.turn(streams)  # whatever is first in a stream
 
     async def _ask(self, site: Site, request: bytes) -> Client:
@@ -209,8 +212,8 @@ class Bench:
         """Let some streams have an event at the same time, and wait until the clients have them."""
         wanted = Client.events + events * (1 + self._readers)
         self._pause(signal.SIGSTOP)
-        for writer in self._chosen.sample(self._provider.writers, events):
-            self._provider.send(writer)
+        for writer in self._chosen.sample(self._writers, events):
+            self.provider.send(writer)
         self._pause(signal.SIGCONT)
         while Client.events < wanted:  # noqa: ASYNC110 - an event for each would cost more
             await asyncio.sleep(0.001)
@@ -237,20 +240,12 @@ class Bench:
             total("used_memory"),
         )
 
-    async def turns(self, events: int) -> Seen:
-        """Return what a turn takes."""
-        return (await self.turns_of([events]))[0]
-
-    async def turns_of(self, numbers: Sequence[int]) -> list[Seen]:
-        """Return what a turn takes with each of some numbers of events, in spans by turns."""
-        spans: list[list[Seen]] = [[] for _ in numbers]
-        for _ in range(SPANS):
-            for events, seen in zip(numbers, spans, strict=True):
-                before = self.seen()
-                for _ in range(SPAN_TURNS):
-                    await self.turn(events)
-                seen.append(self.seen().since(before))
-        return [_of_a_turn(one) for one in spans]
+    async def span(self, events: int) -> Seen:
+        """Return what some turns take."""
+        before = self.seen()
+        for _ in range(SPAN_TURNS):
+            await self.turn(events)
+        return self.seen().since(before)
 
     def memory_kb(self) -> float:
         """Return the memory of the servers."""
@@ -261,8 +256,17 @@ class Bench:
         for client in self._clients:
             client.leave()
         self._clients.clear()
-        while self._provider.writers:  # noqa: ASYNC110 - the servers close their requests
+        while not all(writer.is_closing() for writer in self._writers):  # noqa: ASYNC110 - the servers close their requests
             await asyncio.sleep(0.05)
+
+
+async def turns(*loads: tuple[Bench, int]) -> list[Seen]:
+    """Return what a turn takes with each of some benches and numbers of events, in spans one after the other."""
+    spans: list[list[Seen]] = [[] for _ in loads]
+    for _ in range(SPANS):
+        for (running, events), seen in zip(loads, spans, strict=True):
+            seen.append(await running.span(events))
+    return [_of_a_turn(one) for one in spans]
 
 
 def _of_a_turn(spans: Sequence[Seen]) -> Seen:
@@ -285,11 +289,10 @@ def cpu_us(site: Site) -> float:
 async def bench(servers: int, nodes: Sequence[RedisServer], provider: Provider) -> AsyncIterator[Bench]:
     """Run new servers."""
     with ExitStack() as stack:
-        sites = []
-        for _ in range(servers):
-            sites.append(StoreSite(str(nodes[0].port), provider.port))
-            stack.callback(sites[-1].process.kill)
+        starting = (asyncio.to_thread(StoreSite, str(nodes[0].port), provider.port) for _ in range(servers))
+        sites = await asyncio.gather(*starting)
         for site in sites:
+            stack.callback(site.process.kill)
             await site.ask("short")
         yield Bench(sites, nodes, provider)
 
@@ -308,34 +311,27 @@ async def measure(redis: RedisServer, provider: Provider) -> Costs:
         opened = one.seen().since(before)
         await one.stop()
         await one.start(STREAMS)
-        few, all_ = await one.turns_of([FEW, STREAMS])
+        few, all_ = await turns((one, FEW), (one, STREAMS))
         await one.stop()
         await two.start(STREAMS)
-        alone = await two.turns(STREAMS)
+        (alone,) = await turns((two, STREAMS))
         await two.stop()
         await two.start(STREAMS, has_readers=True)
-        read = await two.turns(STREAMS)
+        (read,) = await turns((two, STREAMS))
         await two.stop()
         started = []
         for _ in range(SPANS):
             before_us = cpu_us(one.sites[0])
             await asyncio.gather(*(one.sites[0].ask("short") for _ in range(SHORTS // SPANS)))
             started.append((cpu_us(one.sites[0]) - before_us) / (SHORTS // SPANS))
-    open_us = opened.server_us / opened.at_s / OPEN_STREAMS
-    event_us = (all_.server_us - few.server_us) / (STREAMS - FEW)
-    redis_event_us = (all_.redis_us - few.redis_us) / (STREAMS - FEW)
-    return Costs(
+    costs = Costs(
         server_mb=rest_kb / 1e3,
         stream_kb=stream_kb,
-        turn_us=max(0.0, few.server_us - FEW * event_us),
-        open_us=open_us,
-        event_us=event_us,
+        open_us=opened.server_us / opened.at_s / OPEN_STREAMS,
         reader_us=max(0.0, read.server_us - alone.server_us) / STREAMS,
         start_us=min(started),
         client_bytes=(all_.bytes - few.bytes) / (STREAMS - FEW),
         provider_bytes=len(EVENT % 10_000) + len(b"ff\r\n\r\n"),
-        redis_turn_us=max(0.0, few.redis_us - FEW * redis_event_us),
-        redis_event_us=redis_event_us,
         redis_commands=(all_.commands - few.commands) / (STREAMS - FEW),
         redis_open_commands=opened.commands / opened.at_s / OPEN_STREAMS,
         redis_in_bytes=(all_.in_bytes - few.in_bytes) / (STREAMS - FEW),
@@ -343,6 +339,20 @@ async def measure(redis: RedisServer, provider: Provider) -> Costs:
         redis_out_bytes=(read.out_bytes - alone.out_bytes) / STREAMS,
         redis_event_bytes=(all_.kept_bytes + few.kept_bytes) / (STREAMS + FEW),
         redis_stream_bytes=stream_bytes,
+    )
+    return with_turns(costs, few, all_)
+
+
+def with_turns(costs: Costs, few: Seen, all_: Seen) -> Costs:
+    """Return costs with the CPU of turns with few and with all events."""
+    event_us = (all_.server_us - few.server_us) / (STREAMS - FEW)
+    redis_event_us = (all_.redis_us - few.redis_us) / (STREAMS - FEW)
+    return replace(
+        costs,
+        event_us=event_us,
+        turn_us=max(0.0, few.server_us - FEW * event_us),
+        redis_event_us=redis_event_us,
+        redis_turn_us=max(0.0, few.redis_us - FEW * redis_event_us),
     )
 
 
@@ -370,13 +380,18 @@ def predicted(load: Scenario, turn: Seen, costs: Costs) -> dict[str, float]:
     }
 
 
-async def compare(load: Scenario, nodes: Sequence[RedisServer], provider: Provider, costs: Costs) -> bool:
-    """Run a load, and print what a second of it took; return whether all is near to the formula."""
-    async with bench(load.servers, nodes, provider) as running:
+async def compare(load: Scenario, nodes: Sequence[RedisServer], small: Bench, costs: Costs) -> bool:
+    """Run a load, and print what a second of it took; return whether all is near to the formula.
+
+    Between its spans `small` has turns as they were measured, so that what other programs do to a core is in both.
+    """
+    async with bench(load.servers, nodes, small.provider) as running:
         await running.start(load.streams)
         memory_mb = running.memory_kb() / 1e3
-        turn = await running.turns(round(load.streams * load.events_per_s * TURN_S))
+        events = round(load.streams * load.events_per_s * TURN_S)
+        few, all_, turn = await turns((small, FEW), (small, STREAMS), (running, events))
         await running.stop()
+    costs = with_turns(costs, few, all_)
     per_s = 1 / TURN_S
     took = {
         "cores of the servers": turn.server_us * per_s / 1e6,
@@ -412,12 +427,15 @@ async def run() -> bool:
         costs = await measure(redis, provider)
         print(f"{costs}\n{rows_of(costs)}\n\n{carried(Load(), costs)}\n")
         print(f"{plan_table([plan(Load(streams=size), costs) for size in SIZES])}\n", flush=True)
+        (folder / "other").mkdir()
+        nodes = [stack.enter_context(RedisServer(program, folder / "other"))]
         is_near = True
-        for load in SCENARIOS:
-            nodes = [redis]
-            if load.has_cluster:
-                nodes = stack.enter_context(RedisCluster(program, cli, folder / "cluster")).primaries()
-            is_near &= await compare(load, nodes, provider, costs)
+        async with bench(1, [redis], provider) as small:
+            await small.start(STREAMS)
+            for load in SCENARIOS:
+                if load.has_cluster:
+                    nodes = stack.enter_context(RedisCluster(program, cli, folder / "cluster")).primaries()
+                is_near &= await compare(load, nodes, small, costs)
         return is_near
 
 
