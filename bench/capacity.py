@@ -4,8 +4,8 @@ Servers and Redis are processes on loopback; provider and clients are this one. 
 printed for `bench/capacity_plan.py`. Then larger loads run, and what they took is compared with the formula.
 
 Time is simulated, so that a busy machine measures the same, only later: a server is paused, gets the events of one
-hundredth of a second, goes on, and has all the time until the clients have them. CPU is what the kernel counts for a
-process; of several spans the least is taken, because other load only adds.
+hundredth of a second, goes on, and has all the time until the clients have them; then it is the turn of the next one.
+CPU is what the kernel counts for a process; of several spans the least is taken, because other load only adds.
 
     python bench/capacity.py
 """
@@ -29,7 +29,7 @@ from typing import Any, Final, NamedTuple, cast
 import uvloop
 from proxy import Site
 from redis import Redis
-from store_server import StoreSite
+from store_server import KEPT_S, StoreSite
 
 from bench.capacity_plan import (
     SIZES,
@@ -52,7 +52,7 @@ from projector.server.config.settings import Settings
 from projector.server.listening import raise_file_limit
 
 SPANS: Final = 8
-SPAN_TURNS: Final = 12
+SPAN_TURNS: Final = 10
 OPEN_STREAMS: Final = 150
 STREAMS: Final = 50
 """Of which some, or all, have an event in each turn."""
@@ -61,8 +61,8 @@ SHORTS: Final = 150
 AT_A_TIME: Final = 8
 """Streams that start at a time: more would be a burst, not a load."""
 SETTLING_S: Final = 3
-OPEN_S: Final = 10
-"""Seconds in which open streams have no events: four renewals of their leases."""
+OPEN_S: Final = 25
+"""Seconds in which open streams have no events: ten renewals of their leases."""
 NEAR: Final = 0.2
 """Difference to the formula that is allowed."""
 
@@ -178,27 +178,28 @@ class Bench:
         self._nodes = [Redis(port=one.port) for one in nodes]
         self.provider = provider
         self._clients: list[Client] = []
-        self._writers: list[asyncio.StreamWriter] = []
+        self._writers: list[list[asyncio.StreamWriter]] = []
         self._readers = 0
         self._chosen = random.Random(1)
 
     async def start(self, streams: int, *, has_readers: bool = False) -> None:
-        """Start streams at the servers in turn; readers are at the next server."""
+        """Start streams at one server after the other; readers are at the next server."""
         turns = asyncio.Semaphore(AT_A_TIME)
         self._readers = int(has_readers)
-        others = len(self.provider.writers)
 
-        async def one(number: int) -> None:
+        async def one(site: Site, other: Site) -> None:
             async with turns:
-                site = self.sites[number % len(self.sites)]
                 client = await self._ask(site, site.request("open", "default", ""))
             if has_readers:
                 path = f"{client.location()}/events"
-                reader = self.sites[(number + 1) % len(self.sites)]
-                await self._ask(reader, b"GET %b HTTP/1.1\r\nhost: a\r\n\r\n" % path.encode())
+                await self._ask(other, b"GET %b HTTP/1.1\r\nhost: a\r\n\r\n" % path.encode())
 
-        await asyncio.gather(*(one(number) for number in range(streams)))
-        self._writers = self.provider.writers[others:]
+        self._writers = []
+        for number, site in enumerate(self.sites):
+            others = len(self.provider.writers)
+            other = self.sites[(number + 1) % len(self.sites)]
+            await asyncio.gather(*(one(site, other) for _ in range(streams // len(self.sites))))
+            self._writers.append(self.provider.writers[others:])
         await self.turn(streams)  # whatever is first in a stream
 
     async def _ask(self, site: Site, request: bytes) -> Client:
@@ -209,18 +210,16 @@ class Bench:
         return client
 
     async def turn(self, events: int) -> None:
-        """Let some streams have an event at the same time, and wait until the clients have them."""
-        wanted = Client.events + events * (1 + self._readers)
-        self._pause(signal.SIGSTOP)
-        for writer in self._chosen.sample(self._writers, events):
-            self.provider.send(writer)
-        self._pause(signal.SIGCONT)
-        while Client.events < wanted:  # noqa: ASYNC110 - an event for each would cost more
-            await asyncio.sleep(0.001)
-
-    def _pause(self, number: signal.Signals) -> None:
-        for site in self.sites:
-            site.process.send_signal(number)
+        """Let some streams of each server have an event at the same time, and wait until the clients have them."""
+        share = events // len(self.sites)
+        for site, writers in zip(self.sites, self._writers, strict=True):
+            wanted = Client.events + share * (1 + self._readers)
+            site.process.send_signal(signal.SIGSTOP)
+            for writer in self._chosen.sample(writers, share):
+                self.provider.send(writer)
+            site.process.send_signal(signal.SIGCONT)
+            while Client.events < wanted:  # noqa: ASYNC110 - an event for each would cost more
+                await asyncio.sleep(0.001)
 
     def seen(self) -> Seen:
         """Return what has been used."""
@@ -256,8 +255,9 @@ class Bench:
         for client in self._clients:
             client.leave()
         self._clients.clear()
-        while not all(writer.is_closing() for writer in self._writers):  # noqa: ASYNC110 - the servers close their requests
+        while not all(writer.is_closing() for part in self._writers for writer in part):  # noqa: ASYNC110 - the servers close their requests
             await asyncio.sleep(0.05)
+        await asyncio.sleep(KEPT_S + SETTLING_S)  # until Redis has forgotten them
 
 
 async def turns(*loads: tuple[Bench, int]) -> list[Seen]:
