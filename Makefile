@@ -6,7 +6,7 @@ IMAGE := build/image
 PARALLEL := --numprocesses auto --dist worksteal
 unexport PYTHONDONTWRITEBYTECODE # tests start hundreds of processes, and each would compile all modules
 
-.PHONY: demo test test-all check goldens schemas docs page picture bench bench-compare bench-store bench-proxy bench-page soak fuzz wheel sbom release-check site lock check-latest clean
+.PHONY: demo test test-all check goldens schemas docs page picture bench bench-compare bench-store bench-proxy bench-capacity bench-page soak fuzz wheel sbom release-check site lock check-latest clean
 
 demo: .venv/server          # serve the built-in provider
 	$(BIN)/projector demo
@@ -33,6 +33,7 @@ goldens: .venv/dev          # write the golden outputs of examples_ndjson
 schemas docs: .venv/dev     # write the files generated from models and tables
 	$(BIN)/python -m projector.generate
 	$(BIN)/python -m tests.protocols.schemas
+	$(BIN)/python -m bench.capacity_plan --update
 	$(BIN)/python tests/clients/clients_table.py
 	$(BIN)/python tests/clients/frontend_events.py
 
@@ -55,6 +56,9 @@ bench-store: .venv/dev      # the cost of storing and reading an event, in each 
 
 bench-proxy: .venv/dev      # the server compared with a pass-through proxy, on loopback
 	$(BIN)/python bench/proxy.py
+
+bench-capacity: .venv/dev   # what an open stream costs, and whether the plan of docs/capacity.md holds
+	$(BIN)/python bench/capacity.py
 
 bench-page: .venv/dev       # how long 10,000 deltas block the main thread of a page; needs `npm ci` in deploy/nextjs
 	cd deploy/nextjs && node node_modules/next/dist/bin/next build

@@ -27,9 +27,12 @@ class RedisCluster:
         cli: the program `redis-cli`.
         folder: of their files.
         tls: options of each server for encrypted connections.
+        options: further options of each server.
     """
 
-    def __init__(self, server: str, cli: str, folder: Path, tls: Sequence[str] = ()) -> None:
+    def __init__(
+        self, server: str, cli: str, folder: Path, tls: Sequence[str] = (), options: Sequence[str] = ()
+    ) -> None:
         self._cli = cli
         self.servers: list[RedisServer] = []
         self.tls_ports = [_free_port() for _ in range(2 * PRIMARIES) if tls]
@@ -44,7 +47,7 @@ class RedisCluster:
             if tls:
                 given += ["--tls-port", str(self.tls_ports[number]), "--tls-cluster", "yes", *tls]
                 given += ["--tls-replication", "yes"]
-            self.servers.append(RedisServer(server, own, given))
+            self.servers.append(RedisServer(server, own, [*given, *options]))
 
     @property
     def url(self) -> str:
@@ -60,10 +63,14 @@ class RedisCluster:
         """Start all servers and join them."""
         for server in self.servers:
             server.start()
+        self.join()
+        self.settle()
+
+    def join(self) -> None:
+        """Make one cluster of the servers."""
         addresses = [f"127.0.0.1:{port}" for port in self.tls_ports or [server.port for server in self.servers]]
         encrypted = ["--tls", "--cacert", self._authority] if self._authority else []
         self.cli(*encrypted, "--cluster", "create", *addresses, "--cluster-replicas", "1", "--cluster-yes")
-        self.settle()
 
     def settle(self) -> None:
         """Wait until the servers agree, and each slot has a primary with a replica, if it still runs."""

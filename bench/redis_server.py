@@ -49,6 +49,13 @@ class RedisServer:
                 return
         raise AssertionError((self._folder / "log").read_text(encoding="utf-8")[-999:])
 
+    def stop(self) -> None:
+        """End as a platform ends it."""
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait()
+            self._process = None
+
     def kill(self) -> None:
         """End at once."""
         if self._process is not None:

@@ -30,6 +30,9 @@ KEPT_S: Final = 5.0
 """Seconds for which ended streams are kept, so that memory does not grow."""
 
 
+_LIMITS: Final = ("max_bytes", "max_caller_bytes", "max_caller_streams", "max_streams")
+
+
 class StoreSite(Site):
     """One server process with a store: `none`, `memory`, or the port of a Redis server."""
 
@@ -37,11 +40,11 @@ class StoreSite(Site):
 
 
 def serve(store: str, port: int, provider: int) -> None:
-    """Serve with a store, as `projector serve` does."""
+    """Serve with a store, as `projector serve` does; Redis has room for all streams."""
     configure_logs()
     kept: dict[str, Any] = {"retention_s": KEPT_S}
     if store.isdigit():
-        kept |= {"kind": "redis", "url": f"redis://127.0.0.1:{store}/0"}
+        kept |= {"kind": "redis", "url": f"redis://127.0.0.1:{store}/0"} | dict.fromkeys(_LIMITS, 2**40)
     agent = {"upstream": "main", "model": "m"} | ({"store": NONE} if store == NONE else {})
     settings = Settings(
         port=port,

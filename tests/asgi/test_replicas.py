@@ -7,6 +7,7 @@ import contextlib
 import os
 import random
 import signal
+from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Final
@@ -336,12 +337,11 @@ async def check(survivor: Process, place: str, begin: list[dict[str, Any]], data
     assert frames_of(await read(survivor, place, len(begin))) == frames[len(begin) :]
 
 
-async def until_the_cut(answer: Answer) -> list[dict[str, Any]]:
-    """Return the whole events that arrived before a connection broke off."""
-    data = b""
+async def until_the_cut(answer: Answer, data: bytes = b"") -> list[dict[str, Any]]:
+    """Return the whole events that arrived before a connection broke off, after some that are there already."""
     with contextlib.suppress(asyncio.IncompleteReadError, OSError):
-        while True:
-            data += await answer.chunk()
+        while part := await answer.chunk():
+            data += part
     return frames_of(data[: data.rfind(b"\n\n") + 2])
 
 
@@ -370,26 +370,51 @@ class Balancer:
     def __init__(self, servers: list[Process]) -> None:
         self.servers = servers
         self.is_over = False
+        self.failures: list[str] = []
+        """Responses that no reader should see."""
         self._number = 0
+        self._asked: Counter[int] = Counter()
 
-    @property
-    def next(self) -> Process:
+    async def leave(self, server: Process) -> None:
+        """Ask a server no more, and wait for the heads of its responses."""
+        self.servers.remove(server)
+        while self._asked[server.port]:  # noqa: ASYNC110 - there is no event
+            await asyncio.sleep(0.02)
+
+    async def ask(self, location: str = "", after: int = 0) -> Answer | None:
+        """Return a response of the next server, None if it breaks off: a new stream, or the rest of one."""
         self._number += 1
-        return self.servers[self._number % len(self.servers)]
+        server = self.servers[self._number % len(self.servers)]
+        self._asked[server.port] += 1
+        try:
+            request = f"GET {location}/events?after={after} HTTP/1.1\r\nhost: a\r\n\r\n"
+            answer = Answer(await (server.connect(request) if location else server.stream()), None)  # type: ignore[arg-type]
+            await answer.read_head()
+        except (asyncio.IncompleteReadError, OSError) as error:  # it has just ended
+            self.failures.append(type(error).__name__)
+            return None
+        finally:
+            self._asked[server.port] -= 1
+        if answer.status != 200:
+            self.failures.append(f"{answer.status} {(await answer.rest())!r}")
+            return None
+        return answer
 
     async def client(self) -> list[list[dict[str, Any]]]:
         """Return the frames of streams, each as a reader got them from all servers."""
         seen = []
         while not self.is_over:
-            first = Answer(await self.next.stream(), None)  # type: ignore[arg-type]
-            with contextlib.suppress(asyncio.IncompleteReadError, OSError):  # it has just ended
-                await first.read_head()
-            if first.status != 200:
+            first = await self.ask()
+            if first is None:
                 continue
-            reading = asyncio.create_task(until_the_cut(first))
+            begun = b""
+            with contextlib.suppress(asyncio.IncompleteReadError, OSError):
+                begun = await first.chunk()  # the store has it
+            reading = asyncio.create_task(until_the_cut(first, begun))
             frames: list[dict[str, Any]] = []
             while not frames or frames[-1]["kind"] not in {"final", "error"}:
-                frames += await read_until_the_cut(self.next, first.headers["location"], len(frames))
+                again = await self.ask(first.headers["location"], len(frames))
+                frames += await until_the_cut(again) if again is not None else []
             begin = await reading
             assert frames[: len(begin)] == begin
             seen.append(frames)
@@ -415,23 +440,42 @@ async def test_no_event_is_lost_in_a_rolling_restart(
         await asyncio.sleep(1)
         balancer.is_over = True
         streams = [frames for seen in await asyncio.gather(*clients) for frames in seen]
-    ends = [frames[-1].get("error", {}).get("code", frames[-1]["kind"]) for frames in streams]
-    assert set(ends) <= {"final", "server_shutdown"}
+    ends = ends_of(streams)
+    assert ends <= {"final", "server_shutdown"}
     assert "final" in ends
+
+
+async def test_servers_leave_under_load_without_a_reader_noticing(
+    redis_cluster: Any, upstream: Any, upstream_port: int, text_events: Any
+) -> None:
+    """The order of a platform: no new requests, a moment, SIGTERM, and time for the streams that run."""
+    await upstream(paced(text_events, 40, 0.02))
+    store = {"kind": "redis", "url": redis_cluster.url, "prefix": f"test-{os.urandom(4).hex()}:"}
+    environ = environment(upstream_port, store) | {"PROJECTOR_DRAIN_TIMEOUT_S": "240"}
+    async with contextlib.AsyncExitStack() as stack:
+        starting = [stack.enter_async_context(running(SERVE, 1, **environ)) for _ in range(3)]
+        balancer = Balancer(await asyncio.gather(*starting))
+        clients = [asyncio.create_task(balancer.client()) for _ in range(9)]
+        for leaving in balancer.servers[:2]:
+            while (await leaving.gauges())["projector_streams_active"] < 2:  # noqa: ASYNC110 - it is in another process
+                await asyncio.sleep(0.02)
+            await balancer.leave(leaving)
+            assert (await leaving.gauges())["projector_streams_active"]
+            leaving.stop()
+            assert await asyncio.wait_for(leaving.process.wait(), 240) == 0
+        balancer.is_over = True
+        streams = [frames for seen in await asyncio.gather(*clients) for frames in seen]
+    assert balancer.failures == []
+    assert len(streams) >= 9
+    assert ends_of(streams) == {"final"}
+
+
+def ends_of(streams: list[list[dict[str, Any]]]) -> set[str]:
+    """Return how streams ended; each has every event once, and one terminal."""
     for frames in streams:
         assert [frame["event_id"] for frame in frames] == list(range(1, len(frames) + 1))
         assert sum(frame["kind"] in {"final", "error"} for frame in frames) == 1
-
-
-async def read_until_the_cut(process: Process, location: str, after: int) -> list[dict[str, Any]]:
-    """Return the events of a stored stream until its end, or until the connection breaks off."""
-    try:
-        reader = await process.connect(f"GET {location}/events?after={after} HTTP/1.1\r\nhost: a\r\n\r\n")
-        answer = Answer(reader, None)  # type: ignore[arg-type]
-        await answer.read_head()
-    except (asyncio.IncompleteReadError, OSError):
-        return []
-    return await until_the_cut(answer) if answer.status == 200 else []
+    return {frames[-1].get("error", {}).get("code", frames[-1]["kind"]) for frames in streams}
 
 
 async def test_a_run_of_ag_ui_goes_on_at_another_server(replicas: Any, upstream: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import re
@@ -52,6 +53,32 @@ def put(text: str, old: str, new: str) -> str:
     """Replace a text that the file has once."""
     assert text.count(old) == 1, old
     return text.replace(old, new)
+
+
+async def take_out(nginx: str, folder: Path, port: int) -> None:
+    """Mark a server of a running nginx as down, and wait until no worker sends it new requests."""
+    conf = (folder / "projector.conf").read_text(encoding="utf-8")
+    server = f"server 127.0.0.1:{port}"
+    (folder / "projector.conf").write_text(put(conf, f"{server};", f"{server} down;"), encoding="utf-8")
+    master = (folder / "pid").read_text(encoding="ascii").strip()
+    workers = children(master)
+    command = [nginx, "-p", str(folder), "-c", "nginx.conf", "-e", "error.log", "-s", "reload"]
+    subprocess.run(command, check=True)  # noqa: ASYNC221 - it returns at once
+    while any(_accepts(worker) for worker in workers):  # noqa: ASYNC110 - it is another program
+        await asyncio.sleep(0.02)
+
+
+def children(pid: str) -> list[str]:
+    """Return the processes that a process has started."""
+    return Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
+
+
+def _accepts(worker: str) -> bool:
+    """Return whether a worker of nginx accepts connections; its title tells."""
+    try:
+        return b"shutting down" not in Path(f"/proc/{worker}/cmdline").read_bytes()
+    except OSError:
+        return False
 
 
 @contextlib.asynccontextmanager

@@ -13,6 +13,7 @@ import pytest
 import yaml  # type: ignore[import-untyped]  # its types are another package
 from pydantic import SecretStr
 
+from bench.capacity_plan import Load
 from projector.cli.commands import build_parser
 from projector.server.config.loading import load
 from projector.server.config.setting_names import variables
@@ -25,8 +26,12 @@ from tests.deploy.image import ROOT, dockerfile
 DEPLOY: Final = ROOT / "deploy"
 FINAL: Final = dockerfile()[-1]
 PORT: Final = int(FINAL.one("EXPOSE"))
-ENDING_S: Final = Settings().drain_timeout_s + LAST_WORDS_S + CLOSE_S
-"""The longest time from SIGTERM to the end of a server."""
+
+
+def ending_s(settings: Settings) -> float:
+    """Return the longest time from SIGTERM to the end of a server."""
+    return settings.drain_timeout_s + LAST_WORDS_S + CLOSE_S
+
 
 COMPOSE: Final = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))
 KUBERNETES_TEXT: Final = (DEPLOY / "kubernetes.yaml").read_text(encoding="utf-8")
@@ -35,6 +40,10 @@ POD: Final = KUBERNETES["Deployment"]["spec"]["template"]
 (CONTAINER,) = POD["spec"]["containers"]
 SECRETS: Final = {"openai-api-key": "sk-of-the-secret", "redis-url": "rediss://user:password@redis.example:6379/0"}
 REPLICAS: Final = yaml.safe_load((DEPLOY / "compose-replicas.yaml").read_text(encoding="utf-8"))
+CLUSTER: Final = yaml.safe_load((DEPLOY / "compose-cluster.yaml").read_text(encoding="utf-8"))
+CLUSTER_TEXT: Final = (DEPLOY / "kubernetes-cluster.yaml").read_text(encoding="utf-8")
+PODS_OF_REDIS: Final = {document["kind"]: document for document in yaml.safe_load_all(CLUSTER_TEXT)}
+BOTH: Final = pytest.mark.parametrize("compose", [REPLICAS, CLUSTER], ids=["replicas", "cluster"])
 
 
 def parsed(command: list[str]) -> argparse.Namespace:
@@ -71,7 +80,7 @@ def test_compose_builds_the_image_and_serves_the_demo() -> None:
     assert command.run == "servers:demo"
     assert command.port is None, "the health check and nginx ask at the port of the settings"
     assert Settings().port == PORT
-    assert seconds(service["stop_grace_period"]) >= ENDING_S
+    assert seconds(service["stop_grace_period"]) >= ending_s(Settings())
 
 
 def test_compose_publishes_nginx_at_the_address_that_the_demo_prints() -> None:
@@ -92,23 +101,26 @@ def test_compose_publishes_nginx_at_the_address_that_the_demo_prints() -> None:
 # compose with two servers
 
 
-def test_replicas_have_one_configuration_that_can_be_served(tmp_path: Path) -> None:
-    services = REPLICAS["services"]
+@BOTH
+def test_replicas_have_one_configuration_that_can_be_served(tmp_path: Path, compose: Any) -> None:
+    services = compose["services"]
     assert services["projector-1"] == services["projector-2"]
     service = services["projector-1"]
     command = parsed(service["command"])
     assert command.run == "servers:serve"
     assert (command.host, command.port) == ("0.0.0.0", PORT)  # noqa: S104 - in a network of containers
-    assert seconds(service["stop_grace_period"]) >= ENDING_S
     (config,) = service["configs"]
     assert config["target"] == command.config
-    text = REPLICAS["configs"][config["source"]]["content"].replace("$$", "$")
+    text = compose["configs"][config["source"]]["content"].replace("$$", "$")
     (tmp_path / "projector.toml").write_text(text, encoding="utf-8")
     environ = dict.fromkeys(service["environment"], "sha256:" + "0" * 64)
     settings = load(environ, {"host": command.host, "port": command.port}, tmp_path / "projector.toml")
     assert settings.auth.is_on
     assert settings.store.url is not None
-    assert urlsplit(settings.store.url.get_secret_value()).hostname in service["depends_on"]
+    hosts = [one.partition(":")[0] for one in urlsplit(settings.store.url.get_secret_value()).netloc.split(",")]
+    assert {*hosts} <= services.keys()
+    assert len({*hosts}) == (3 if compose is CLUSTER else 1)
+    assert seconds(service["stop_grace_period"]) >= ending_s(settings)
 
 
 def test_the_store_of_replicas_evicts_nothing() -> None:
@@ -118,9 +130,10 @@ def test_the_store_of_replicas_evicts_nothing() -> None:
     assert int(options["--maxmemory"].removesuffix("mb")) * 2**20 >= 2 * StoreLimits().total_bytes
 
 
-def test_nginx_asks_replicas_in_turn() -> None:
-    names = {name for name in REPLICAS["services"] if name.startswith("projector-")}
-    nginx = REPLICAS["services"]["nginx"]
+@BOTH
+def test_nginx_asks_replicas_in_turn(compose: Any) -> None:
+    names = {name for name in compose["services"] if name.startswith("projector-")}
+    nginx = compose["services"]["nginx"]
     assert nginx["depends_on"] == {name: {"condition": "service_healthy"} for name in names}
     (volume,) = nginx["volumes"]
     conf = (DEPLOY / volume.split(":")[0]).read_text(encoding="utf-8")
@@ -141,7 +154,10 @@ def test_its_command_is_one_of_ours() -> None:
 
 
 def test_its_configuration_can_be_served(tmp_path: Path) -> None:
-    """The files are where the pod mounts them; variables and secrets are exactly those that the pod names."""
+    """The files are where the pod mounts them; variables and secrets are exactly those that the pod names.
+
+    The pod has all the time that a server may need to end.
+    """
     mounts = {mount["name"]: mount["mountPath"] for mount in CONTAINER["volumeMounts"]}
     volumes = {volume["name"]: volume for volume in POD["spec"]["volumes"]}
     assert mounts.keys() == volumes.keys()
@@ -160,19 +176,17 @@ def test_its_configuration_can_be_served(tmp_path: Path) -> None:
     assert key is not None
     assert key.get_secret_value() == SECRETS["openai-api-key"]
     assert (settings.store.kind, settings.store.url) == ("redis", SecretStr(SECRETS["redis-url"]))
+    before_s = CONTAINER["lifecycle"]["preStop"]["sleep"]["seconds"]
+    assert POD["spec"]["terminationGracePeriodSeconds"] >= before_s + ending_s(settings)
 
 
 def test_every_secret_is_made_by_the_command_at_its_top() -> None:
     made = set(re.findall(r"--from-literal=([\w-]+)=", KUBERNETES_TEXT))
+    assert made == set(re.findall(r"--from-literal=([\w-]+)=", CLUSTER_TEXT))
     items = [volume["secret"]["items"] for volume in POD["spec"]["volumes"] if "secret" in volume]
     used = {item["key"] for one in items for item in one}
     used |= {variable["valueFrom"]["secretKeyRef"]["key"] for variable in CONTAINER["env"]}
     assert used == made
-
-
-def test_it_waits_until_the_server_has_ended() -> None:
-    before_s = CONTAINER["lifecycle"]["preStop"]["sleep"]["seconds"]
-    assert POD["spec"]["terminationGracePeriodSeconds"] >= before_s + ENDING_S
 
 
 def test_no_variable_of_its_service_is_taken_for_a_setting() -> None:
@@ -237,3 +251,76 @@ def test_its_image_has_the_version_of_the_package() -> None:
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     version = re.findall(r'^version = "(.*)"$', project, re.MULTILINE)[0]
     assert CONTAINER["image"] == f"public-stream-projector:{version}"
+
+
+# a cluster of Redis
+
+
+def redis_options() -> list[str]:
+    """Return the options of Redis in the configuration of the pods, as its command line has them."""
+    lines = PODS_OF_REDIS["ConfigMap"]["data"]["redis.conf"].splitlines()
+    rows = [line.split(" ", 1) for line in lines if not line.startswith("#")]
+    return [word for name, value in rows if name != "dir" for word in (f"--{name}", value.strip('"'))]
+
+
+def test_both_files_have_the_same_cluster() -> None:
+    servers = [one for name, one in CLUSTER["services"].items() if re.fullmatch(r"redis-\d", name)]
+    assert len(servers) == PODS_OF_REDIS["StatefulSet"]["spec"]["replicas"] == 6
+    assert {one["image"] for one in servers} == {POD_OF_REDIS["containers"][0]["image"]}
+    others = {"volumes", "networks"}
+    assert len({str({name: one[name] for name in one.keys() - others}) for one in servers}) == 1
+    assert len({str([one[name] for name in sorted(others)]) for one in servers}) == 6
+    sizes = {"512mb", "2gb"}
+    options = [[word for word in words if word not in sizes] for words in (servers[0]["command"][1:], redis_options())]
+    assert options[0] == options[1]
+    assert options[0][options[0].index("--maxmemory-policy") + 1] == "noeviction"
+
+
+POD_OF_REDIS: Final = PODS_OF_REDIS["StatefulSet"]["spec"]["template"]["spec"]
+
+
+def test_pods_of_redis_are_reached_by_their_names() -> None:
+    service, pods = PODS_OF_REDIS["Service"], PODS_OF_REDIS["StatefulSet"]["spec"]
+    assert (service["spec"]["clusterIP"], service["spec"]["publishNotReadyAddresses"]) == ("None", True)
+    assert pods["serviceName"] == service["metadata"]["name"] == "redis"
+    url = re.findall(r"redis-url=redis://(\S+)", CLUSTER_TEXT)[0]
+    assert url.split(",") == [f"redis-{number}.redis:6379" for number in range(3)]
+    labels = pods["template"]["metadata"]["labels"]
+    for selector in (service["spec"]["selector"], pods["selector"]["matchLabels"]):
+        assert selector == labels
+    for kind, member in (("PodDisruptionBudget", "selector"), ("NetworkPolicy", "podSelector")):
+        assert PODS_OF_REDIS[kind]["spec"][member] == {"matchLabels": labels}
+
+
+def test_who_may_reach_redis() -> None:
+    clients, own = PODS_OF_REDIS["NetworkPolicy"]["spec"]["ingress"]
+    (rule,) = clients["from"][0]["podSelector"]["matchExpressions"]
+    jobs = PODS_OF_REDIS["Job"]["spec"]["template"]["metadata"]["labels"]
+    pods = [POD["metadata"]["labels"], PODS_OF_REDIS["StatefulSet"]["spec"]["template"]["metadata"]["labels"], jobs]
+    assert rule["values"] == [one["app.kubernetes.io/name"] for one in pods]
+    ports = [port["containerPort"] for port in POD_OF_REDIS["containers"][0]["ports"]]
+    assert [one["ports"][0]["port"] for one in (clients, own)] == ports == [6379, 16379]
+
+
+def test_pods_of_redis_may_do_no_more_than_they_need() -> None:
+    for pod in (POD_OF_REDIS, PODS_OF_REDIS["Job"]["spec"]["template"]["spec"]):
+        assert pod["automountServiceAccountToken"] is False
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        (container,) = pod["containers"]
+        assert container["securityContext"] == CONTAINER["securityContext"]
+        mounted = {mount["name"] for mount in container["volumeMounts"]}
+        claims = {claim["metadata"]["name"] for claim in PODS_OF_REDIS["StatefulSet"]["spec"]["volumeClaimTemplates"]}
+        assert mounted <= {volume["name"] for volume in pod["volumes"]} | claims
+
+
+def test_servers_come_and_leave_with_the_load() -> None:
+    scaler, deployment = PODS_OF_REDIS["HorizontalPodAutoscaler"]["spec"], KUBERNETES["Deployment"]
+    assert scaler["scaleTargetRef"] == {
+        "apiVersion": deployment["apiVersion"],
+        "kind": deployment["kind"],
+        "name": deployment["metadata"]["name"],
+    }
+    assert scaler["minReplicas"] == deployment["spec"]["replicas"]
+    (metric,) = scaler["metrics"]
+    target = float(metric["resource"]["target"]["averageValue"].removesuffix("m")) / 1000
+    assert target == pytest.approx(Load().utilization, abs=0.02)

@@ -1,7 +1,7 @@
-"""deploy/nginx-replicas.conf, run by a real nginx in front of two server processes with one Redis.
+"""deploy/nginx-replicas.conf, run by a real nginx in front of two server processes with one Redis, or a cluster.
 
-The two servers are once those of deploy/compose-replicas.yaml, and once those of deploy/kubernetes.yaml, with their own
-commands and configurations, and the options that Redis has in the former. Only addresses, ports and
+The two servers are those of deploy/compose-replicas.yaml, deploy/kubernetes.yaml and deploy/compose-cluster.yaml, with
+their own commands and configurations, and Redis has the options and the scripts of the files. Only addresses, ports and
 folders differ.
 """
 
@@ -9,20 +9,25 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import re
+import subprocess
 from collections.abc import Callable
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from redis.crc import key_slot
 
+from bench.redis_cluster import RedisCluster
 from bench.redis_server import RedisServer
+from projector.store.redis_entries import tag_of
 from tests.asgi.conftest import Answer, Peer, frames_of
 from tests.asgi.process import SERVE, Process
 from tests.asgi.process import running as serving
 from tests.deploy import test_manifests as manifests
 from tests.deploy.browser import CREATED, ENDED, delta
-from tests.deploy.front import REPLICAS, put, running
+from tests.deploy.front import REPLICAS, put, running, take_out
 
 KEY: Final = "sk-projector-frontend"
 BODY = '{"message":"hello"}'
@@ -59,12 +64,18 @@ class Front:
         self._process.leave()
 
 
-def of_compose(folder: Path, redis_url: str) -> list[str]:
+def of_compose(folder: Path, redis_url: str, compose: Any = manifests.REPLICAS) -> list[str]:
     """Write what a server of deploy/compose-replicas.yaml has mounted; return its command."""
-    service = manifests.REPLICAS["services"]["projector-1"]
-    text = manifests.REPLICAS["configs"]["projector"]["content"].replace("$$", "$")
-    (folder / "projector.toml").write_text(put(text, "redis://redis:6379/0", redis_url), encoding="utf-8")
+    service = compose["services"]["projector-1"]
+    text = compose["configs"]["projector"]["content"].replace("$$", "$")
+    (url,) = re.findall(r'url = "(redis:[^"]+)"', text)
+    (folder / "projector.toml").write_text(put(text, url, redis_url), encoding="utf-8")
     return list(service["command"])
+
+
+def of_cluster(folder: Path, redis_url: str) -> list[str]:
+    """Write what a server of deploy/compose-cluster.yaml has mounted; return its command."""
+    return of_compose(folder, redis_url, manifests.CLUSTER)
 
 
 def of_kubernetes(folder: Path, redis_url: str) -> list[str]:
@@ -78,7 +89,35 @@ def of_kubernetes(folder: Path, redis_url: str) -> list[str]:
     return list(manifests.CONTAINER["args"])
 
 
-@pytest.mark.parametrize("mounted", [of_compose, of_kubernetes])
+def single(program: Callable[[str], str], folder: Path) -> RedisServer:
+    """Return Redis as deploy/compose-replicas.yaml has it."""
+    options = manifests.REPLICAS["services"]["redis"]["command"][1:]
+    return RedisServer(program("redis-server"), folder, options)
+
+
+class Deployed(RedisCluster):
+    """The Redis Cluster of deploy/kubernetes-cluster.yaml; that of deploy/compose-cluster.yaml has the same options."""
+
+    def join(self) -> None:
+        """Run the scripts of both files: the first one creates the cluster, the second one finds it."""
+        (script,) = manifests.CLUSTER["services"]["redis-create"]["command"][2:]
+        for text, first in ((manifests.PODS_OF_REDIS["ConfigMap"]["data"]["create.sh"], 0), (script, 1)):
+            for number, server in enumerate(self.servers, first):
+                name = rf"redis-{number}(\.redis)?"
+                text = re.sub(rf"-h {name} -p 6379", f"-h 127.0.0.1 -p {server.port}", text)  # noqa: PLW2901 - of a copy
+                text = re.sub(rf"{name}:6379", f"127.0.0.1:{server.port}", text)  # noqa: PLW2901 - the same
+            assert "redis-cli" in text
+            assert "6379" not in text
+            subprocess.run(["/bin/sh", "-ec", text], check=True, stdout=subprocess.DEVNULL, timeout=240)
+
+
+def cluster(program: Callable[[str], str], folder: Path) -> Deployed:
+    """Return the cluster."""
+    programs = program("redis-server"), program("redis-cli")
+    return Deployed(*programs, folder / "redis", options=manifests.redis_options())
+
+
+@pytest.mark.parametrize(("mounted", "stored"), [(of_compose, single), (of_kubernetes, single), (of_cluster, cluster)])
 async def test_two_servers_behind_one_address(
     nginx: str,
     program: Callable[[str], str],
@@ -86,23 +125,23 @@ async def test_two_servers_behind_one_address(
     upstream: Any,
     upstream_port: int,
     mounted: Callable[[Path, str], list[str]],
+    stored: Callable[[Callable[[str], str], Path], RedisServer | Deployed],
 ) -> None:
-    has_left = asyncio.Event()
+    has_left, may_end = asyncio.Event(), asyncio.Event()
 
     async def script(peer: Peer) -> None:
-        """Begin an answer, and complete the first one, once its client has left."""
-        is_first = not provider.peers.empty() and provider.peers.qsize() == 1
+        """Begin an answer, and complete the first one, once its client has left; the second one is cancelled."""
+        ended = {1: has_left, 2: peer.gone}.get(provider.peers.qsize(), may_end)
         await peer.start()
         for event in (CREATED, delta("Hello")):
             await peer.event(event)
-        await (has_left if is_first else peer.gone).wait()
+        await ended.wait()
         for event in (delta(" again"), ENDED):
             await peer.event(event)
         await peer.end()
 
     provider = await upstream(script)
-    options = manifests.REPLICAS["services"]["redis"]["command"][1:]
-    with RedisServer(program("redis-server"), tmp_path, options) as redis:
+    with stored(program, tmp_path) as redis:
         command = [word.replace("/etc/projector", str(tmp_path)) for word in mounted(tmp_path, redis.url)]
         code = SERVE.replace("['serve', '--port', '0']", repr([*command[1:-1], "--port=0"]))
         environ = {
@@ -119,6 +158,11 @@ async def test_two_servers_behind_one_address(
             await come_back(front, has_left)
             await read_and_cancel(front)
             assert provider.peers.qsize() == 2
+            begun = [(await front.begin(), front.first) for _ in range(4)]
+            await take_out(nginx, tmp_path, one.port)
+            await leave(front, one, begun, may_end)
+            if isinstance(redis, Deployed):
+                await restart(redis, front, begun[0][0][0])
 
 
 async def come_back(front: Front, has_left: asyncio.Event) -> None:
@@ -148,6 +192,38 @@ async def read_and_cancel(front: Front) -> None:
     for reader in readers[1:]:
         assert frames_of(await reader.rest()) == whole
     assert frames_of(await later.rest()) == whole[1:]
+
+
+async def leave(
+    front: Front, leaving: Process, begun: list[tuple[tuple[str, bytes], Answer]], may_end: asyncio.Event
+) -> None:
+    """End a server that has some of the streams: neither their clients nor those that come back notice."""
+    leaving.stop()
+    while " 503 " not in (await leaving.get("/readyz")).partition("\r\n")[0]:  # noqa: ASYNC110 - it is in another process
+        await asyncio.sleep(0.02)
+    readers = [await front.ask("GET", f"{location}/events?after=1") for (location, _), _ in begun for _ in range(2)]
+    more = await front.begin(), front.first
+    assert {reader.status for reader in readers} == {HTTPStatus.OK}
+    assert leaving.process.returncode is None
+    may_end.set()
+    wholes = [frames_of(start + await answer.rest()) for (_, start), answer in [*begun, more]]
+    for frames in wholes:
+        assert [frame["event_id"] for frame in frames] == [*range(1, len(frames) + 1)]
+        assert [frame["final"]["status"] for frame in frames if "final" in frame] == ["completed"]
+    assert [frames_of(await reader.rest()) for reader in readers] == [wholes[at // 2][1:] for at in range(len(readers))]
+    assert await asyncio.wait_for(leaving.process.wait(), 240) == 0
+
+
+async def restart(servers: Deployed, front: Front, location: str) -> None:
+    """Restart the Redis server that has a stream as a platform does it: the stream is still there."""
+    whole = await (await front.ask("GET", f"{location}/events")).rest()
+    owner = servers.owner(key_slot(tag_of(location.rpartition("/")[2]).encode()))
+    await asyncio.to_thread(owner.stop)
+    owner.start()
+    while (again := await front.ask("GET", f"{location}/events")).status == HTTPStatus.SERVICE_UNAVAILABLE:  # noqa: ASYNC110 - it is in another process
+        await asyncio.sleep(0.2)
+    assert again.status == HTTPStatus.OK
+    assert await again.rest() == whole
 
 
 async def cancelled(front: Front, location: str) -> Answer:
