@@ -92,7 +92,7 @@ class Ledger:
         for count, mark in steps:
             part = raw[at : at + count]
             at += count
-            if mark == "" and self._mark is not None:
+            if mark == "" and self._mark is not None and (is_reported(self._mark) or not is_reported(mark)):
                 self._value += part
                 continue
             self._flush(found)

@@ -471,6 +471,10 @@ FOUND: Final = {
         "texts",
         Case("mixed 0", "messages", (("DE89 040532 013",), ("0",))),
     ),
+    "the rest of a reported value behind one that is withheld": (
+        "texts",
+        Case("mixed 0", "messages", (("lin_api_a1B2c3D4e5F6g7H8i9J0ka1B2c3D4e5F6g7",), ("H8i9J@",))),
+    ),
     "a value of another class for each way to join the texts": (
         "texts",
         Case("mixed 1", "messages", (("123 - 45",), (" -",), (" 6789@",))),

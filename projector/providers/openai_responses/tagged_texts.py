@@ -237,8 +237,8 @@ class TaggedTexts:
         return text
 
     def _release(self, item: int | str | None) -> list[CanonicalEvent]:
-        """Return what the parts of a message hold, as the next part follows them: clients join the texts."""
-        held = (text for text in self._open if text.place[0] == item or text.place[1] == item)
+        """Return what the last part of a message holds, as the next part follows it: clients join the texts."""
+        held = (text for text in self._open[-1:] if text.place[0] == item or text.place[1] == item)
         return [said for text in held for said in self._said(text, text.splitter.release(), text.delta)]
 
     def _end(self, text: _Text) -> list[CanonicalEvent]:
