@@ -93,7 +93,7 @@ def output(value: Callable[[int], object], count: int) -> Input:
 
 
 def hosted_output(count: int) -> Input:
-    value = {"rows": [["a"] * 200] * count}
+    value = {"rows": [["a"] * 50] * count}
     answer = {"type": "projector.tool_output", "call_id": "c", "output": value}
     return Input(cut(wire([added(0, "function_call", id="fc", call_id="c")])), hosted=(answer,))
 
@@ -195,9 +195,9 @@ ROWS: Final = (
     Row("deep JSON in arguments", partial(fragments, '{"a": ', 4), 400),
     Row("a long near-match of a credential", partial(fragments, "a-", 4), 2_000),
     Row("many near-matches of a credential", partial(fragments, '"sk-a AKIA ghp_ ', 4), 250),
-    Row("thousands of redactions in one object", redactions, 500),
+    Row("thousands of redactions in one object", redactions, 250),
     # outputs
-    Row("a huge output object", partial(output, lambda n: [["text"] * 1_000] * n), 20),
+    Row("a huge output object", partial(output, lambda n: [["text"] * 100] * n), 10),
     Row("a huge output of the host", hosted_output, 2),
     # of the host
     Row("many registered values", registered, 100),
