@@ -29,6 +29,7 @@ from projector.core.input_formats import BareJsonDecoder
 from projector.core.pipeline import build_pipeline
 from projector.core.sse import SseMessage
 from projector.providers import PROVIDERS, profile_of
+from projector.providers.canonical_items import ID_KEPT_CHARS
 from projector.providers.gemini.grounding import Passage
 from projector.providers.gemini.interaction_stage import Cursor, InteractionStage
 from projector.providers.gemini.partial_arguments import PartialArguments, steps_of
@@ -443,6 +444,12 @@ def test_faults_of_framing(data: bytes, limit: int, code: str) -> None:
         read = [one for at in range(0, len(data), size) for one in decoder.feed(data[at : at + size])]
         assert read + decoder.close() == [FAULTS[code]]
         assert decoder.feed(b'{"a":1}') == []
+
+
+def test_the_ids_of_items_keep_so_much_of_a_long_id() -> None:
+    chunk = {"responseId": "r" * 500, "candidates": [{"content": {"parts": [{"text": "Hi"}]}}]}
+    events = ROW.stage(profile_of("gemini", {})).feed(SseMessage(json.dumps(chunk).encode()))
+    assert [event["item"]["id"] for event in events if "item" in event] == [f"msg_{'r' * ID_KEPT_CHARS}_0"]
 
 
 @pytest.mark.parametrize("path", GOLDENS, ids=lambda path: path.stem)
