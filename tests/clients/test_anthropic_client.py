@@ -200,7 +200,7 @@ def test_both_ways_read_the_same(client: str, lines: Lines, model: str) -> None:
 
 def said_in(result: Any) -> tuple[str, str]:
     """Return text and stop reason of an answer; some clients have citations in blocks of their own."""
-    texts = [block["text"] for block in result["content"] if block["type"] == "text"]
+    texts = [block.get("text", "") for block in result["content"] if block["type"] == "text"]
     return "".join(texts), result["stop_reason"]
 
 
