@@ -49,6 +49,8 @@ FLAGS: Final = (
     *("--input-format", "stream-json", "--output-format", "stream-json", "--include-partial-messages"),
 )
 RETRIES: Final = 1
+STEP: Final = 3
+"""Of the cuts of the secrets, which `test_anthropic_client.py` has all: each answer costs a shell."""
 
 pytestmark = pytest.mark.timeout(TIMEOUT_S)
 
@@ -75,7 +77,7 @@ def scripts(folder: Path) -> dict[str, tuple[Turn, ...]]:
 
     return {
         "text": (DONE,),
-        "loop": repeating(calls),
+        "loop": (*repeating(calls)[:-1:STEP], DONE),
         "overloaded": (Turn(error="overloaded_error"),),
         "cut-once": (Turn((text("Half an ", "answer"),), "cut"), DONE),
         "error-once": (Turn((text("Half an ", "answer"),), "error"), DONE),
@@ -210,7 +212,7 @@ def test_a_tool_loop_goes_on_and_executes_each_call_once(judged: Judged) -> None
     assert not answered.result["is_error"]
     assert answered.result["result"] == "All done."
     lines = (judged.folder / LOG).read_text(encoding="utf-8").splitlines()
-    assert lines == [f"{place} {MARK} {MARK}" for place in range(turns - 1)]
+    assert lines == [f"{place * STEP} {MARK} {MARK}" for place in range(turns - 1)]
     results = blocks_of(answered, "tool_result")
     assert len(results) == len({one["tool_use_id"] for one in results}) == 2 * (turns - 1)
     assert not any(one.get("is_error") for one in results)

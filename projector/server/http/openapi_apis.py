@@ -173,18 +173,14 @@ _COMPACTED: Final[Schema] = {
     "type": "object",
     "required": ["output"],
     "properties": {
-        "id": {"type": "string"},
-        "object": {"type": "string"},
-        "created_at": {"type": "integer"},
-        "output": {"type": "array", "items": {"type": "object"}, "description": "The input of the next request."},
-        "usage": {"type": "object"},
+        "output": {"type": "array", "items": {"type": "object"}, "description": "The input of the next request."}
     },
 }
 _COMPACTION: Final[Schema] = {
     "post": {
-        **_models(
-            "Compact a conversation: by the provider, if it has the Responses API.", _COMPACTED, *OPENAI_STATUSES
-        )["get"],
+        **_models("Compact a conversation: by the provider, if it has the Responses API.", _COMPACTED, "4XX", "5XX")[
+            "get"
+        ],
         "requestBody": {
             "required": True,
             "content": json_content([{"type": "object", "properties": {"model": {"type": "string"}}}]),
