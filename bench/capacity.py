@@ -388,9 +388,11 @@ async def compare(load: Scenario, nodes: Sequence[RedisServer], small: Bench, co
     async with bench(load.servers, nodes, small.provider) as running:
         await running.start(load.streams)
         memory_mb = running.memory_kb() / 1e3
+        await small.start(STREAMS)
         events = round(load.streams * load.events_per_s * TURN_S)
         few, all_, turn = await turns((small, FEW), (small, STREAMS), (running, events))
         await running.stop()
+        await small.stop()
     costs = with_turns(costs, few, all_)
     per_s = 1 / TURN_S
     took = {
@@ -431,7 +433,6 @@ async def run() -> bool:
         nodes = [stack.enter_context(RedisServer(program, folder / "other"))]
         is_near = True
         async with bench(1, [redis], provider) as small:
-            await small.start(STREAMS)
             for load in SCENARIOS:
                 if load.has_cluster:
                     nodes = stack.enter_context(RedisCluster(program, cli, folder / "cluster")).primaries()

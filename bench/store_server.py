@@ -30,6 +30,8 @@ KEPT_S: Final = 5.0
 """Seconds for which ended streams are kept, so that memory does not grow."""
 
 
+IDLE_S: Final = 3_600
+"""Seconds that a stream waits for its next event: in `bench/capacity.py` it may be long until its turn."""
 _LIMITS: Final = ("max_bytes", "max_caller_bytes", "max_caller_streams", "max_streams")
 
 
@@ -51,6 +53,7 @@ def serve(store: str, port: int, provider: int) -> None:
         upstreams={"main": {"base_url": f"http://127.0.0.1:{provider}/v1"}},
         store=kept,
         agents={"default": agent},
+        timeouts={"idle_s": IDLE_S},
     )
     raise_file_limit(settings)
     serving = server(settings)
