@@ -222,7 +222,7 @@ class ClassScanner(Scanner):
 
     def __init__(self, search: Search, before: str) -> None:
         super().__init__(_nothing, search.context, before)
-        self._rows: tuple[TextClass, ...] = (*search.rows, FENCE) if search.reads_code else search.rows
+        self._rows = search.scanned
         self._keys = search.keys
         self._reported = search.reported
         self._in_code = False
@@ -275,4 +275,4 @@ class ClassScanner(Scanner):
 def scanners_of(search: Search, before: str) -> list[Scanner]:
     """Return the scanners of a text, in order of precedence of their marks."""
     found = [Scanner(find, search.context, before, kind) for find, kind in search.finds]
-    return [*found, ClassScanner(search, before)] if search.rows or search.reads_code else found
+    return [*found, ClassScanner(search, before)] if search.scanned else found

@@ -29,7 +29,7 @@ from projector.redaction.policy import CREDENTIALS, Policy
 from projector.redaction.registered import SECRET_MIN_CHARS, Values
 from projector.redaction.rules import LOOKALIKES, Format, KeyRules, Rules, TextClass, merged
 from projector.redaction.spellings import INVISIBLE, MAY_BE_SPELLED, PLAIN, SPELLED, unfinished_from
-from projector.redaction.text_search import FENCE, looks_back, search_of
+from projector.redaction.text_search import ASSIGNED, FENCE, looks_back, search_of
 from projector.redaction.value_ends import Cursor, Found, More, Registered, Reported, Tail, Value
 from projector.redaction.value_tokens import READERS
 
@@ -210,6 +210,11 @@ class Search:
         """Whether fenced code is searched for values of sensitive words."""
         return False
 
+    @property
+    def scanned(self) -> tuple[TextClass, ...]:
+        """What is searched for besides the `finds`: the classes, and fences where their code is read."""
+        return (*self.rows, FENCE) if self.reads_code else self.rows
+
     def compile(self) -> None:
         """Compile what is otherwise compiled on first use."""
         self._formats.compile()
@@ -295,7 +300,7 @@ class Prose(Search):
 
     def compile(self) -> None:
         """Compile what is otherwise compiled on first use."""
-        _ = self._gate
+        _ = self._gate, search_of(self.scanned), search_of((ASSIGNED,))
         if self._has_credentials:
             self._formats.live.compile()
             self._formats.last.compile()

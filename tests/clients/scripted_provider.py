@@ -230,7 +230,7 @@ def gemini_events(turn: Turn, response_id: str) -> Iterator[Event]:
 
     for block in (one.as_function for one in turn.blocks):
         if block.kind == "tool":
-            if turn.end not in UNFINISHED:
+            if turn.end not in UNFINISHED and block.whole.endswith("}"):
                 called = {"id": block.call_id, "name": block.name, "args": json.loads(block.whole)}
                 yield chunk({"functionCall": called, "thoughtSignature": SIGNATURE})
             continue

@@ -50,7 +50,6 @@ def to_chat(body: Json) -> Json:
 SAME: Final[list[Json]] = [
     {"temperature": 0.5},
     {"top_p": 0.5},
-    {"parallel_tool_calls": False},
     {"metadata": {"a": "b"}},
     {"store": True},
     {"service_tier": "flex"},
@@ -68,6 +67,11 @@ GRAMMAR: Final = {"definition": "start: A", "syntax": "lark"}
 PLACE: Final = {"city": "Oslo", "country": "NO"}
 
 BOTH_WAYS: Final[list[tuple[str, Json, Json]]] = [
+    (
+        "calls one at a time",
+        {"tools": [{"type": "custom", "custom": {"name": "c"}}], "parallel_tool_calls": False},
+        {"tools": [{"type": "custom", "name": "c"}], "parallel_tool_calls": False},
+    ),
     ("tokens", {"max_completion_tokens": 9}, {"max_output_tokens": 9}),
     ("effort", {"reasoning_effort": "low"}, {"reasoning": {"effort": "low"}}),
     ("verbosity", {"verbosity": "low"}, {"text": {"verbosity": "low"}}),

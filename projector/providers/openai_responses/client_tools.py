@@ -104,7 +104,7 @@ def _all_tools(body: Given) -> Iterator[tuple[Given, bool]]:
 def _flattened(tool: Given) -> Iterator[tuple[Item, Original | None]]:
     """Yield a tool, or each of a namespace, with what it was; None for one whose calls are as in other APIs."""
     kind = tool.text("type")
-    if kind == "namespace":
+    if kind == "namespace" and tool.members.get("tools"):
         namespace = tool.text("name")
         for one in tool.objects("tools"):
             yield from _named(one, namespace)
