@@ -13,7 +13,7 @@ from typing import ClassVar, Final, Self, TypeAlias
 
 from projector.contracts.kinds import REDACTED
 from projector.redaction.policy import CREDENTIALS
-from projector.redaction.rules import TextClass, Verdict
+from projector.redaction.rules import Verdict
 from projector.redaction.search import Find, Search
 from projector.redaction.spellings import PLAIN, SPELLED, SPELLED_IN_SECRETS, Step
 from projector.redaction.steps import twin_of
