@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple, TypeAlias, TypeGuard, TypeVar
 
 from projector.conversation.entries import ASSISTANT, USER, Entry, Message, Opaque, Reasoning, ToolCall, ToolOutput
-from projector.core.handlers.tool_calls import CLIENT_CALLS
 
 _Item = TypeVar("_Item")
 
@@ -156,10 +155,10 @@ class OpaqueCollector:
     def add(self, item_type: str, call_id: str | None, value: Any) -> str | None:
         """Add a finished item, and return its value as the client carries it, if it does.
 
-        `call_id` is None unless it is a call, `value` None without an opaque value. Clients send back only calls that
-        they execute, so values of the provider's tools belong to the next one, as those of reasoning do.
+        `call_id` is None unless it is a call that the client executes, `value` None without an opaque value. Only these
+        calls come back, so values of the provider's tools belong to the next one, as those of reasoning do.
         """
-        if item_type in CLIENT_CALLS and call_id is not None:
+        if call_id is not None:
             before, self._before = tuple(self._before), []
             if self._keep is not None:
                 self._keep(call_id, value, before)

@@ -114,9 +114,11 @@ def on_done(state: StreamState, event: CanonicalEvent) -> list[Frame]:
     return output + finish(state, item, described.raw)
 
 
-def _search_id(item_type: str, raw: Mapping[str, object]) -> str | None:
-    """Return the ID of a search for tools: a call that the client may run, but no public one."""
-    return read.text_or_none(raw, "call_id") if item_type == "tool_search_call" else None
+def _answered_id(item: Item, raw: Mapping[str, object]) -> str | None:
+    """Return the ID of a call that the client executes; a search for tools is one that is no public call."""
+    if item.type == "tool_search_call" and raw.get("execution") == "client":
+        return read.text_or_none(raw, "call_id")
+    return item.call.call_id if item.call is not None and item.type in tool_calls.CLIENT_CALLS else None
 
 
 def finish(state: StreamState, item: Item, raw: Mapping[str, object]) -> list[Frame]:
@@ -124,8 +126,7 @@ def finish(state: StreamState, item: Item, raw: Mapping[str, object]) -> list[Fr
     finisher = FINISHERS.get(item.type)
     sealed = None
     if state.run.keep_opaque is not None:
-        call_id = item.call.call_id if item.call is not None else _search_id(item.type, raw)
-        sealed = state.run.keep_opaque(item.type, call_id, _opaque(item.type, raw))
+        sealed = state.run.keep_opaque(item.type, _answered_id(item, raw), _opaque(item.type, raw))
     output = item_members.emit(state, item, raw)
     if item.phase is None and (phase := phase_of(raw)) is not None:
         output += _emit_phase(item, phase)
