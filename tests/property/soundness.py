@@ -40,6 +40,12 @@ def examples(most: int) -> settings:
     )
 
 
+def shows_only(text: str, original: str) -> bool:
+    """Return whether a text has nothing but marks and, in their order, characters of another one."""
+    rest = iter(original)
+    return all(char in rest for char in text.replace("<redacted>", ""))
+
+
 def sampled(*columns: Sequence[Any]) -> list[tuple[Any, ...]]:
     """Return rows that pair each value of the longest column with one of each other column, in turn.
 
