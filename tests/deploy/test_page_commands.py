@@ -32,7 +32,7 @@ NOT_RUN: Final = {
     "kubectl ": "needs a cluster",
     "for pod in $(kubectl ": "the same",
     "projector record --dir tests/streams --again": "tests/asgi/test_record_command.py records saved requests again",
-    "curl -OJ http://localhost:9090/streams/": "needs a stream; tests/asgi/test_recent_streams.py saves and replays one",
+    "curl -OJ http://localhost:9090/streams/": "tests/asgi/test_recent_streams.py saves a stream",
     "projector replay stream_": "the same",
     "unzip -d tests/stopped ": "the same",
     "make ": "CI runs the targets, and `make release-check` the demo",
