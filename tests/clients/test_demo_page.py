@@ -24,22 +24,22 @@ def test_the_sources_compile(typescript_client: Path) -> None:
     ran(["node", "../node_modules/typescript/bin/tsc", "--project", "."], typescript_client / "demo")
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_a_person_can_use_it(typescript_client: Path, program: Callable[[str], str], tmp_path: Path) -> None:
     with running([sys.executable, "-m", "projector", "demo", "--port", "0"]) as url:
         command = ["node", "page.test.mjs", f"{url}/", program("chromium"), str(pictures(tmp_path))]
-        assert passed(ran(command, typescript_client / "demo")) == 16
+        assert passed(ran(command, typescript_client / "demo", limit_s=580)) == 16
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_it_survives_failures(typescript_client: Path, program: Callable[[str], str], tmp_path: Path) -> None:
     assert typescript_client.is_dir()  # its packages have the driver of the browser
     command = ["node", "demo_page.test.mjs", sys.executable, program("chromium"), str(pictures(tmp_path))]
-    assert passed(ran(command, Path(__file__).parents[1] / "deploy")) == 3
+    assert passed(ran(command, Path(__file__).parents[1] / "deploy", limit_s=580)) == 3
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_a_person_can_look_at_streams(typescript_client: Path, program: Callable[[str], str], tmp_path: Path) -> None:
     with running([sys.executable, "-m", "projector", "demo", "--port", "0"]) as url:
         command = ["node", "streams.test.mjs", f"{url}/", program("chromium"), str(pictures(tmp_path)), sys.executable]
-        assert passed(ran(command, typescript_client / "demo")) == 4
+        assert passed(ran(command, typescript_client / "demo", limit_s=580)) == 4

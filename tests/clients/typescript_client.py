@@ -58,11 +58,18 @@ class InstalledClient:
         return [json.loads(line) for line in ran(["node", *command], self.folder, given).split("\n") if line]
 
 
-def ran(command: list[str], folder: Path, given: str = "") -> str:
-    """Return the output of a command that must succeed, within 280 seconds."""
+def ran(command: list[str], folder: Path, given: str = "", *, limit_s: float = 280) -> str:
+    """Return the output of a command that must succeed, within a time."""
     try:
         done = subprocess.run(
-            command, input=given, capture_output=True, text=True, check=False, cwd=folder, timeout=280, encoding="utf-8"
+            command,
+            input=given,
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=folder,
+            timeout=limit_s,
+            encoding="utf-8",
         )
     except subprocess.TimeoutExpired as error:
         raise AssertionError(f"{command}: not within {error.timeout} s: {(error.stdout or b'')[-8_000:]!r}") from None

@@ -17,7 +17,7 @@ from tests.deploy.example_provider import Desk, page, ran
 pytestmark = [pytest.mark.node, pytest.mark.timeout(600)]
 
 HERE: Final = Path(__file__).parent
-DRIVE_S: Final = 280
+DRIVE_S: Final = 560
 AGENT: Final[dict[str, Any]] = {
     "upstream": "one",
     "model": "gpt-x",
