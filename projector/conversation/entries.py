@@ -154,6 +154,11 @@ Entry: TypeAlias = Message | ToolCall | ToolOutput | ServerCall | ApprovalReques
 Conversation: TypeAlias = Sequence[Entry]
 
 
+def own_value(opaque: Opaque | None, provider: str) -> object:
+    """Return the value that a provider wants back, None if there is none of this provider."""
+    return opaque.value if opaque is not None and opaque.provider == provider else None
+
+
 def user_text(text: str) -> Message:
     """Return a message of the user."""
     return Message(USER, text)

@@ -121,9 +121,8 @@ def pack(name: str, recording: Recording, dialects: Sequence[str]) -> bytes:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         for path, data in contents.items():
-            archive.writestr(
-                zipfile.ZipInfo(path), data, zipfile.ZIP_DEFLATED
-            )  # without times: equal cases are equal files
+            entry = zipfile.ZipInfo(path)  # without times: equal cases are equal files
+            archive.writestr(entry, data, zipfile.ZIP_DEFLATED)
     return packed.getvalue()
 
 

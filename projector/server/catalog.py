@@ -114,14 +114,14 @@ class AgentBinding:
         account: Account,
         targets: Sequence[Target] | None = None,
         is_lost: Callable[[Target], bool] | None = None,
-        stage_of: Callable[[Target], MakeStage] = Target.stage_of,
+        stage_of: Callable[[Target], MakeStage] | None = None,
     ) -> ProviderSource:
         """Return the source of one response, of one of the targets; by default, of all that the agent has.
 
         `is_lost` returns whether a target does not get back what it may have sent with earlier calls.
         """
         used = self.targets.targets[0]  # the pipeline begins with its stage
-        if stage_of is not Target.stage_of:
+        if stage_of is not None:
             pipeline.use_stage(stage_of(used))
 
         def on_target(target: Target) -> None:
@@ -129,7 +129,7 @@ class AgentBinding:
             target.report_to(stats)
             if target is not used:
                 used = target
-                pipeline.use_stage(stage_of(target))
+                pipeline.use_stage(target.make_stage if stage_of is None else stage_of(target))
 
         attempts = Attempts(targets or self.targets.in_order(), body_of, stats, is_lost)
         return ProviderSource(pipeline, UpstreamReader(attempts, stats, account, on_target))

@@ -29,6 +29,7 @@ from projector.conversation.entries import (
     ToolCall,
     ToolOutput,
     object_of,
+    own_value,
 )
 from projector.conversation.given_members import NOT_SUPPORTED, Given, content_of, part_of, tools_of
 from projector.conversation.model_request import Body, Item, ModelRequest, UnsupportedRequestError
@@ -146,7 +147,7 @@ class MessageTurns(Turns):
         """Add a call."""
         given = entry.input if entry.kind == "custom" else None
         value = {"input": given} if given is not None else object_of(entry.input)
-        state = entry.opaque.value if entry.opaque is not None and entry.opaque.provider == PROVIDER else None
+        state = own_value(entry.opaque, PROVIDER)
         self.states[entry.id] = state
         block = {"type": "tool_use", "id": entry.id, "name": entry.name, "input": value}
         self._extend(ASSISTANT, called_block(block, state))
@@ -162,8 +163,7 @@ class MessageTurns(Turns):
 
     def reasoning(self, entry: Reasoning) -> None:
         """Add thinking as it came; without its signature it cannot go back, and the API goes on without it."""
-        opaque = entry.opaque
-        if opaque is not None and opaque.provider == PROVIDER and (blocks := kept_blocks(opaque.value)):
+        if blocks := kept_blocks(own_value(entry.opaque, PROVIDER)):
             self._extend(ASSISTANT, blocks)
 
     def done(self) -> list[Body]:

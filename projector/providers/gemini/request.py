@@ -26,6 +26,7 @@ from projector.conversation.entries import (
     ToolCall,
     ToolOutput,
     object_of,
+    own_value,
     text_of,
 )
 from projector.conversation.given_members import NOT_SUPPORTED, Given, tools_of
@@ -155,8 +156,8 @@ def _is_result(content: Body) -> bool:
 
 def _value(opaque: Opaque | None) -> Mapping[str, Any]:
     """Return what this provider wants back."""
-    is_own = opaque is not None and opaque.provider == PROVIDER and isinstance(opaque.value, dict)
-    return opaque.value if is_own else {}  # type: ignore[union-attr,return-value] # checked above
+    value = own_value(opaque, PROVIDER)
+    return value if isinstance(value, dict) else {}
 
 
 def _signed(parts: list[Body], state: Mapping[str, Any]) -> list[Body]:

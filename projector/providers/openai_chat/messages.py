@@ -29,6 +29,7 @@ from projector.conversation.entries import (
     Text,
     ToolCall,
     ToolOutput,
+    own_value,
     text_of,
 )
 from projector.conversation.given_members import Given, content_of
@@ -154,8 +155,7 @@ class _Messages(Turns):
         given = {"name": entry.name, CALL_SHAPES[entry.kind].member: entry.input}
         call = {"id": entry.id, "type": entry.kind, entry.kind: given}
         self._caller.setdefault("tool_calls", []).append(call)
-        own = entry.opaque.value if entry.opaque is not None and entry.opaque.provider == PROVIDER else None
-        add_state(self._caller, call, state_of(self._reasoning, own))
+        add_state(self._caller, call, state_of(self._reasoning, own_value(entry.opaque, PROVIDER)))
         self._reasoning = []
         self._waiting += 1
 

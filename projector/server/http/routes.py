@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from functools import cache, partial
+from functools import partial
 from typing import Any, Final
 
 from starlette.datastructures import Headers
@@ -306,7 +306,7 @@ class StreamRoutes:
             is_stream=is_stream,
             options=options,
             entries=partial(read_entries, received.body, route),
-            stage_of=_stage_of(passthrough.api, route, received.body),
+            stage_of=_stage_of(binding, passthrough.api, route, received.body),
         )
         session = provider_session(self._site, received, call)
         given = Headers(scope=received.scope)
@@ -315,21 +315,25 @@ class StreamRoutes:
         return session
 
 
-def _stage_of(api: str, route: PassthroughRoute, body: Mapping[str, Any]) -> Callable[[Target], MakeStage]:
-    """Return what returns the stage of a target; one with another API than the route's restores the calls."""
-    if route.call_restorer is None:
-        return Target.stage_of
-    restorer = cache(partial(route.call_restorer, body))
+def _stage_of(
+    binding: AgentBinding, api: str, route: PassthroughRoute, body: Mapping[str, Any]
+) -> Callable[[Target], MakeStage] | None:
+    """Return what returns the stage of a target, where one with another API than the route's restores the calls.
+
+    None if each has its own. The body is read now: nothing keeps it while the stream runs.
+    """
+    if route.call_restorer is None or all(one.provider.api == api for one in binding.targets.targets):
+        return None
+    try:
+        restore = route.call_restorer(body)
+    except UnsupportedRequestError:
+        return None  # nothing is sent to the others: `target_body` raises it, too
+    if restore is None:
+        return None
 
     def stage_of(target: Target) -> MakeStage:
         make_stage = target.make_stage
-        if target.provider.api == api:
-            return make_stage
-        try:
-            restore = restorer()
-        except UnsupportedRequestError:
-            return make_stage  # nothing is sent to this target: `target_body` raises it, too
-        return make_stage if restore is None else lambda: restore(make_stage())
+        return make_stage if target.provider.api == api else lambda: restore(make_stage())
 
     return stage_of
 

@@ -192,8 +192,8 @@ class ProviderCall:
     options: DialectOptions | None = None
     entries: Callable[[], Sequence[Entry] | None] = lambda: None
     """Returns the conversation in the request; None if it cannot be read."""
-    stage_of: Callable[[Target], MakeStage] = Target.stage_of
-    """Returns what makes the stage that reads a response of a target."""
+    stage_of: Callable[[Target], MakeStage] | None = None
+    """Returns what makes the stage that reads a response of a target; None for each target's own."""
 
 
 def provider_session(site: Site, received: Received, call: ProviderCall) -> StreamSession:

@@ -49,10 +49,6 @@ class Target:
         provider = self.provider
         return partial(PROVIDERS[provider.api].stage, profile_of(provider.api, provider.profile))
 
-    def stage_of(self) -> MakeStage:
-        """Return `make_stage`."""
-        return self.make_stage
-
     @property
     def place(self) -> Place:
         """Where what the target wants back is valid."""
