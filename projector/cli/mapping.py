@@ -181,9 +181,9 @@ def _input_lines(provider: str) -> Iterator[str]:
     if not tables.read:  # its messages are the canonical events
         return
     yield from (f"## {PROVIDERS[provider].title}", "")
-    for about, kinds in (("Read", tables.read), ("Not read", tables.dropped)):
-        for kind, table in kinds.items():
-            yield from (f"{about}, of a {kind}:", "", *_list(table), "")
+    for about, kinds in (("Read:", tables.read), ("Not read:", tables.dropped)):
+        named = {f"{kind}.{name}": why for kind, table in kinds.items() for name, why in table.items()}
+        yield from (about, "", *_list(named), "")
     finishes = {reason: f"`{status}`" for reason, status in tables.finish_reasons.items()}
     yield from ("Finish reasons:", "", *_list(finishes), "")
 
