@@ -44,20 +44,32 @@ LEVELS: Final = frozenset({"debug", "info", "warning", "error", "exception", "cr
 
 
 def _tables() -> dict[str, dict[str, list[str]]]:
-    """Return the tables of the page by their first heading, and their rows by their first cell."""
+    """Return the tables of the page by their first heading, and the lists by theirs, with the cells of each name."""
     tables: dict[str, dict[str, list[str]]] = {}
     for block in re.findall(r"(?:^\|.*\n)+", PAGE, re.MULTILINE):
         head, _, *rows = ([cell.strip() for cell in line.split("|")[1:-1]] for line in block.splitlines())
-        tables[head[0]] = {
-            name.strip("`"): cells
-            for names, *cells in rows
-            for name in (names.split(", ") if head[0] in SHARED else [names])
+        tables[head[0]] = {name.strip("`"): cells for name, *cells in rows}
+    for name, heading in LISTS.items():
+        section = re.split(r"\n##+ ", PAGE.partition(f"\n{heading}\n")[2])[0]
+        tables[name] = {
+            one: [*([value] if name in WITH_VALUE else []), text]
+            for names, value, text in re.findall(
+                r"^- ((?:`[^`]+`(?:, )?)+)(?: \((.*?)\))?: (.*)$", section, re.MULTILINE
+            )
+            for one in re.findall(r"`([^`]+)`", names)
         }
     return tables
 
 
-SHARED: Final = frozenset({"variable", "metric", "code"})
-"""Tables with rows of several names."""
+LISTS: Final = {
+    "variable": "## Settings",
+    "code": "## Errors",
+    "event": "### The log",
+    "metric": "### Metrics",
+}
+"""What a list names -> its heading."""
+WITH_VALUE: Final = frozenset({"variable", "code"})
+"""Lists with a value in parentheses after the names: a default, a status."""
 
 
 TABLES: Final = _tables()
