@@ -156,10 +156,11 @@ def _lines(entry: Entry) -> list[str]:
 
 
 def _mapping_lines() -> Iterator[str]:
-    about = "Printed by `make docs`; a row joins what is handled alike. `projector explain NAME` prints one name."
+    about = "Printed by `make docs`; a row joins what is handled alike."
     contract = "../contracts/public_sse_v1/README.md"
     where = f"D22 and similar numbers are in [the contract]({contract}). Other APIs are translated to these events."
-    yield from ("# Mapping", "", f"{about} {where}", "")
+    command = "`projector explain` prints all names, also the members of messages that are read, and what they become."
+    yield from ("# Mapping", "", f"{about} {where} {command}", "")
     yield from ("## Handled provider events", "", "| event | public kinds | how |", "|---|---|---|")
     handled = {**HANDLERS, **HOST_HANDLERS}.items()
     kinds: dict[str, dict[str, None]] = {}
@@ -181,9 +182,8 @@ def _input_lines(provider: str) -> Iterator[str]:
     if not tables.read:  # its messages are the canonical events
         return
     yield from (f"## {PROVIDERS[provider].title}", "")
-    for about, kinds in (("Read:", tables.read), ("Not read:", tables.dropped)):
-        named = {f"{kind}.{name}": why for kind, table in kinds.items() for name, why in table.items()}
-        yield from (about, "", *_list(named), "")
+    named = {f"{kind}.{name}": why for kind, table in tables.dropped.items() for name, why in table.items()}
+    yield from ("Not read:", "", *_list(named), "")
     finishes = {reason: f"`{status}`" for reason, status in tables.finish_reasons.items()}
     yield from ("Finish reasons:", "", *_list(finishes), "")
 
