@@ -1,4 +1,4 @@
-"""The lists of docs/architecture.md name every folder and module once, and none that does not exist."""
+"""The lists of docs/architecture.md name every part once, and none that does not exist; modules describe themselves."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def parts_of(folder: Path) -> set[str]:
 
 
 def test_there_are_tables() -> None:
-    assert {"projector/", "projector/core/", "projector/server/"} <= TABLES.keys()
+    assert "projector/" in TABLES
 
 
 @pytest.mark.parametrize("folder", TABLES)
