@@ -161,12 +161,13 @@ def _mapping_lines() -> Iterator[str]:
     where = f"D22 and similar numbers are in [the contract]({contract}). Other APIs are translated to these events."
     command = "`projector explain` prints all names, also the members of messages that are read, and what they become."
     yield from ("# Mapping", "", f"{about} {where} {command}", "")
-    yield from ("## Handled provider events", "", "| event | public kinds | how |", "|---|---|---|")
+    yield from ("## Handled provider events", "", "What each does, and the public kinds that it emits:", "")
     handled = {**HANDLERS, **HOST_HANDLERS}.items()
     kinds: dict[str, dict[str, None]] = {}
     for _, how in handled:
         kinds.setdefault(summary(how), {}).update(dict.fromkeys(f"`{kind}`" for kind in EMITS[how]))
-    yield from _rows({name: (", ".join(kinds[summary(how)]) or "none", summary(how)) for name, how in handled})
+    emitted = {how: ", ".join(kinds[summary(how)]) or "none" for _, how in handled}
+    yield from _list({name: f"{summary(how)} → {emitted[how]}" for name, how in handled})
     yield from ("", "If the provider did not announce an item, `output_item.added` is emitted before any of these.", "")
     steering = {name: summary(steer) for name, steer in STEERING.items()}
     yield from ("## Recording directives", "", *_list(steering), "")
@@ -190,19 +191,8 @@ def _input_lines(provider: str) -> Iterator[str]:
 
 def _list(rows: Mapping[str, str]) -> Iterator[str]:
     """Write a line for each meaning; names with the same meaning share one."""
-    for (why,), names in _joined({name: (why,) for name, why in rows.items()}):
-        yield f"- {names}: {why}"
-
-
-def _rows(rows: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
-    """Write the rows of a table; names with the same cells share one."""
-    for cells, names in _joined(rows):
-        yield f"| {names} | {' | '.join(cells)} |"
-
-
-def _joined(rows: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[tuple[str, ...], str]]:
-    names: dict[tuple[str, ...], list[str]] = {}
-    for name, cells in rows.items():
-        names.setdefault(cells, []).append(f"`{name}`")
-    for cells, group in names.items():
-        yield cells, ", ".join(group)
+    names: dict[str, list[str]] = {}
+    for name, why in rows.items():
+        names.setdefault(why, []).append(f"`{name}`")
+    for why, group in names.items():
+        yield f"- {', '.join(group)}: {why}"
