@@ -230,12 +230,10 @@ def plan_table(plans: Sequence[Plan]) -> str:
 
 def rows_of(what: Costs | Load) -> str:
     """Return what was measured, or what the reader sets, a row each."""
-    lines = ["| name | | value |", "|---|---|---|"]
+    lines = [""]
     for one in fields(what):
         value = getattr(what, one.name)
-        lines.append(
-            f"| `{one.name}` | {one.metadata['text']} | {'no limit' if value == math.inf else _number(value)} |"
-        )
+        lines.append(f"- `{one.name}` {'no limit' if value == math.inf else _number(value)}: {one.metadata['text']}")
     return "\n".join(lines)
 
 
@@ -262,7 +260,7 @@ def written(page: str) -> str:
     """Return the page with its tables."""
     for name, table in tables().items():
         mark = f"<!-- {name}: python -m bench.capacity_plan --update -->"
-        page, found = re.subn(rf"{re.escape(mark)}\n(?:\|.*\n)*", lambda _, new=f"{mark}\n{table}\n": new, page)
+        page, found = re.subn(rf"{re.escape(mark)}\n\n?(?:[|-].*\n)*", lambda _, new=f"{mark}\n{table}\n": new, page)
         if found != 1:
             raise ValueError(f"expected one mark: {mark}")
     return page

@@ -326,7 +326,7 @@ async def test_the_threshold_of_the_run_overrides_the_setting(serve: Serve, tmp_
 
 def test_the_page_lists_every_error_and_fault() -> None:
     page = (Path(__file__).parents[2] / "docs" / "openwop.md").read_text(encoding="utf-8")
-    rows = {row[1]: row[2] for row in re.finditer(r"^\| `(\w+)` \| (\d+) \|", page, re.MULTILINE)}
+    rows = {row[1]: row[2] for row in re.finditer(r"^- `(\w+)` \((\d+)\): ", page, re.MULTILINE)}
     for code, (status, _) in HOST_ERRORS.items():
         assert rows.get(code) == str(status.value), code
     for fault in (INTERRUPT_TIMEOUT, LOG_FULL, REJECTED):

@@ -76,7 +76,7 @@ def test_the_branches() -> None:
 
 
 def test_the_names_are_those_of_the_code() -> None:
-    assert re.findall(r"^\| `\{\{(.*?)\}\}`", PAGE, re.MULTILINE) == [
+    assert re.findall(r"^- `\{\{(.*?)\}\}`", PAGE, re.MULTILINE) == [
         REQUEST_MESSAGE,
         *(f"steps.NAME.{asked}" for asked in STEP_FIELDS),
     ]

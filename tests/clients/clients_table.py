@@ -59,20 +59,27 @@ def cells(**others: str) -> dict[str, str]:
     return {**dict.fromkeys(BEHAVIOURS, "yes"), "calls_400": "1", "calls_500": "3", **others}
 
 
+def usual(api: str) -> dict[str, str]:
+    """Return the cells that a row with an API has unless it says otherwise."""
+    return cells() if api == "responses" else cells(hosted="text")
+
+
 def table(rows: Iterable[Row]) -> str:
-    """Return the rows as a table in Markdown, after a line with the behaviours that all rows share."""
-    rows = [*rows]
-    shared = {name: rows[0].cells[name] for name in BEHAVIOURS if len({row.cells[name] for row in rows}) == 1}
-    others = [name for name in BEHAVIOURS if name not in shared]
-    same = "; ".join(f"{BEHAVIOURS[name]}: {cell}" for name, cell in shared.items())
-    head = ["client", "API", *(BEHAVIOURS[name] for name in others)]
-    versions: dict[tuple[str, ...], list[str]] = {}
+    """Return what the rows have that differs from the usual, as a table in Markdown after a line with the usual."""
+    found: dict[tuple[str, str], dict[str, dict[str, None]]] = {}
     for row in rows:
-        versions.setdefault((f"`{row.client}`", APIS[row.api], *(row.cells[name] for name in others)), []).append(
-            row.version
-        )
-    body = [[f"{client} {', '.join(found)}", *more] for (client, *more), found in versions.items()]
-    return f"The same for every client: {same}.\n\n{markdown(head, body)}"
+        others = (name for name in BEHAVIOURS if row.cells[name] != usual(row.api)[name])
+        differs = "; ".join(f"{BEHAVIOURS[name]}: {row.cells[name]}" for name in others) or "nothing"
+        one = found.setdefault((row.client, differs), {"versions": {}, "apis": {}})
+        one["versions"][row.version] = one["apis"][APIS[row.api]] = None
+    body = [
+        [f"`{client}` {', '.join(one['versions'])}", "; ".join(one["apis"]), differs]
+        for (client, differs), one in found.items()
+    ]
+    yes = ", ".join(title for name, title in BEHAVIOURS.items() if cells()[name] == "yes")
+    calls = "calls for a 400: 1, for a 500: 3"
+    about = f"Usual is: {yes}: yes, but hosted tools in Chat Completions: text; {calls}."
+    return f"{about}\n\n{markdown(['client', 'API', 'what differs'], body)}"
 
 
 def markdown(head: list[str], body: Iterable[list[str]]) -> str:

@@ -55,13 +55,13 @@ ROWS: Final = (*CHATS.values(), *AG_UI.values(), TANSTACK)
 
 def table() -> str:
     """Return the rows as a table in Markdown."""
-    head = ["client", "route", *BEHAVIOURS.values()]
-    body = (
+    body = [
         [
             f"`{row.client}` {row.version}",
             f"`/api/v1/{row.route}/{{agent}}`",
-            *("yes" if name in row.shown else "—" for name in BEHAVIOURS),
+            ", ".join(title for name, title in BEHAVIOURS.items() if name not in row.shown) or "nothing",
         ]
         for row in ROWS
-    )
-    return markdown(head, body)
+    ]
+    about = f"Seen: {', '.join(BEHAVIOURS.values())}."
+    return f"{about}\n\n{markdown(['client', 'route', 'not seen'], body)}"

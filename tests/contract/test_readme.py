@@ -61,7 +61,7 @@ def test_the_page_of_providers_tells_the_profile() -> None:
     models = {"openai_chat": ChatProfile, "anthropic_messages": MessagesProfile, "gemini": GeminiProfile}
     for provider, model in models.items():
         section = PROVIDERS.partition(f"## {provider}\n")[2].partition("\n## ")[0]
-        rows = dict(re.findall(r"^\| `(\w+)` \| `(.+?)` \|", section, re.MULTILINE))
+        rows = dict(re.findall(r"^- `(\w+)` \(`(.+?)`\): ", section, re.MULTILINE))
         is_json = ("[", "true", *"0123456789")
         told = {n: json.loads(t) if t.startswith(is_json) and "-" not in t else t for n, t in rows.items()}
         assert told == model().model_dump(mode="json")

@@ -1,4 +1,4 @@
-"""The tables of docs/architecture.md name every folder and module once, and none that does not exist."""
+"""The lists of docs/architecture.md name every part once, and none that does not exist; modules describe themselves."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from projector.dialects import DIALECTS
 
 ROOT: Final = Path(__file__).parents[2]
 PAGE: Final = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-TABLES: Final = dict(re.findall(r"^\| in `(\S+)` \| content \|\n\|---\|---\|\n((?:\|.*\n)+)", PAGE, re.MULTILINE))
-"""Folder -> the rows of its table."""
+TABLES: Final = dict(re.findall(r"^In `(\S+)`:\n\n((?:- .*\n)+)", PAGE, re.MULTILINE))
+"""Folder -> the rows of its list."""
 
 
 def names_of(rows: str) -> list[str]:
-    """Return the names in the first column."""
-    return [name for row in rows.splitlines() for name in re.findall(r"`([^`]+)`", row.split("|")[1])]
+    """Return the names before the colon of each row."""
+    return [name for row in rows.splitlines() for name in re.findall(r"`([^`]+)`", row.partition(": ")[0])]
 
 
 def parts_of(folder: Path) -> set[str]:
@@ -30,7 +30,7 @@ def parts_of(folder: Path) -> set[str]:
 
 
 def test_there_are_tables() -> None:
-    assert {"projector/", "projector/core/", "projector/server/"} <= TABLES.keys()
+    assert "projector/" in TABLES
 
 
 @pytest.mark.parametrize("folder", TABLES)

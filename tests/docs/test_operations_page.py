@@ -44,35 +44,48 @@ LEVELS: Final = frozenset({"debug", "info", "warning", "error", "exception", "cr
 
 
 def _tables() -> dict[str, dict[str, list[str]]]:
-    """Return the tables of the page by their first heading, and their rows by their first cell."""
+    """Return the tables of the page by their first heading, and the lists by theirs, with the cells of each name."""
     tables: dict[str, dict[str, list[str]]] = {}
     for block in re.findall(r"(?:^\|.*\n)+", PAGE, re.MULTILINE):
         head, _, *rows = ([cell.strip() for cell in line.split("|")[1:-1]] for line in block.splitlines())
-        tables[head[0]] = {
-            name.strip("`"): cells
-            for names, *cells in rows
-            for name in (names.split(", ") if head[0] in SHARED else [names])
+        tables[head[0]] = {name.strip("`"): cells for name, *cells in rows}
+    for name, heading in LISTS.items():
+        section = re.split(r"\n##+ ", PAGE.partition(f"\n{heading}\n")[2])[0]
+        tables[name] = {
+            one: [*([value] if name in WITH_VALUE else []), text]
+            for names, value, text in re.findall(
+                r"^- ((?:`[^`]+`(?:, )?)+)(?: \((.*?)\))?: (.*)$", section, re.MULTILINE
+            )
+            for one in re.findall(r"`([^`]+)`", names)
         }
     return tables
 
 
-SHARED: Final = frozenset({"variable", "metric", "code"})
-"""Tables with rows of several names."""
+LISTS: Final = {
+    "route": "## Run it",
+    "variable": "## Settings",
+    "code": "## Errors",
+    "event": "### The log",
+    "metric": "### Metrics",
+}
+"""What a list names -> its heading."""
+WITH_VALUE: Final = frozenset({"variable", "code"})
+"""Lists with a value in parentheses after the names: a default, a status."""
 
 
 TABLES: Final = _tables()
 
 
 def test_the_tables_of_the_page() -> None:
-    named = {"the stream", "route", "item", "Chat Completions", "variable", "code", "event", "failure", "metric"}
+    named = {"the stream", "route", "item", "variable", "code", "event", "failure", "metric"}
     assert TABLES.keys() == named
 
 
 def test_every_member_of_a_policy_has_its_row_and_no_other() -> None:
     page = (ROOT / "docs" / "withheld.md").read_text(encoding="utf-8")
-    table = page.partition("### The whole policy")[2].partition("\n| member |")[2].partition("\n\n")[0]
-    rows = [line.split(" | ") for line in table.splitlines()[2:]]
-    shown = [(name, default) for names, defaults, _ in rows for name, default in pairs(names, defaults)]
+    section = page.partition("### The whole policy")[2].partition("\n## ")[0]
+    rows = re.findall(r"^- ((?:`\w+`(?:, )?)+) \((.*?)\): ", section, re.MULTILINE)
+    shown = [(name, default) for names, defaults in rows for name, default in pairs(names, defaults)]
     fields = {name: field.default for name, field in Policy.model_fields.items()}
     assert sorted(name for name, _ in shown) == sorted(fields)
     for name, default in shown:
@@ -82,7 +95,7 @@ def test_every_member_of_a_policy_has_its_row_and_no_other() -> None:
 
 
 def pairs(names: str, defaults: str) -> list[tuple[str, str]]:
-    members = [name.strip("`") for name in names.removeprefix("| ").split(", ")]
+    members = [name.strip("`") for name in names.split(", ")]
     return [*zip(members, defaults.split(", "), strict=True)]
 
 
@@ -90,7 +103,7 @@ def pairs(names: str, defaults: str) -> list[tuple[str, str]]:
 
 
 def test_every_route_has_its_row_and_no_other() -> None:
-    rows = {tuple(one.split(" ")) for name in TABLES["route"] for one in re.split(r"`?, `?", name)}
+    rows = {tuple(name.split(" ")) for name in TABLES["route"]}
     app = create_app(Settings(), lambda *_: Both())
     routes = [route for route in app.routes if isinstance(route, Route)]
     assert {(method, route.path_format) for route in routes for method in (route.methods or set()) - {"HEAD"}} <= rows

@@ -101,10 +101,11 @@ def test_everything_is_explained_once() -> None:
 def test_the_mapping_has_a_row_for_every_name() -> None:
     mapping = explain.mapping_markdown()
     events, _, chat = mapping.partition("## Chat Completions")
-    for table in (*CHAT_READ.values(), *CHAT_DROPPED.values()):
+    for kind, table in CHAT_DROPPED.items():
         for name, why in table.items():
-            assert re.search(rf"^\| (?:`\w+`, )*`{name}`(?:, `\w+`)* \| {re.escape(why)} \|$", chat, re.MULTILINE), name
-    cells = [line.split("|")[1] for line in events.splitlines() if line.startswith("| `")]
+            row = rf"^- (?:`[\w.]+`, )*`{kind}\.{name}`(?:, `[\w.]+`)*: {re.escape(why)}$"
+            assert re.search(row, chat, re.MULTILINE), name
+    cells = re.findall(r"^- (`.*?): ", events, re.MULTILINE)
     named = Counter(name for cell in cells for name in re.findall(r"`([^`]+)`", cell))
     assert {name: named[name] for name in [*HANDLERS, *DROPPED, *HOST_HANDLERS, *ITEMS_ONLY] if named[name] != 1} == {}
     assert mapping.endswith(f"{explain.UNKNOWN}.\n")
