@@ -37,8 +37,8 @@ from projector.server.http.problems import Problem
 from projector.server.http.request_bodies import agent_body
 from projector.server.http.site import Site
 from projector.server.http.stored_state import home_targets
-from projector.server.streaming.deadlines import Clock
-from projector.server.telemetry.tracing import begin_stream
+from projector.server.streaming.clock import Clock
+from projector.server.telemetry.reports import begin_stream
 from projector.server.upstream.protocol import UpstreamError
 
 AGENT_TYPE_ID: Final = f"vendor.{VENDOR}.agent"

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from projector.server.headless import HeadlessWorkflow, workflow
     from projector.server.middleware import ProjectingMiddleware
     from projector.server.response import Projection, PublicSSEResponse, public_stream
-    from projector.server.streaming.agent_run import AgentRun
+    from projector.server.streaming.host_source import AgentRun
     from projector.server.telemetry.stream_stats import Terminal
     from projector.server.tools.tool_loop import ToolLoop
     from projector.server.tools.turns import Turn

@@ -20,9 +20,8 @@ from projector.server.catalog import Catalog, MakeUpstream, provider_upstream
 from projector.server.config.settings import Settings
 from projector.server.config.store_settings import decoded_key
 from projector.server.control import rate_limits
+from projector.server.control.callers import Authenticator, Rights
 from projector.server.control.rate_limits import FallbackBudgets, RateLimiter
-from projector.server.control.rights import Rights
-from projector.server.http.authenticator import Authenticator
 from projector.server.http.cors import Cors
 from projector.server.http.error_responses import respond, response_status
 from projector.server.http.hosts import HostCheck, TrustedProxies
@@ -32,16 +31,13 @@ from projector.server.http.problems import Problem
 from projector.server.http.recent_streams import RecentStreams
 from projector.server.http.routes import routes
 from projector.server.http.site import Site
-from projector.server.kept_calls import CallKeeper
+from projector.server.opaque_state import CallKeeper, StateSealer
 from projector.server.ownership import Ownership
-from projector.server.sealed_state import StateSealer
 from projector.server.stored import make_store
-from projector.server.streaming.local_logs import make_logs
 from projector.server.streaming.registry import Streams
-from projector.server.streaming.stream_logs import StreamLogs
+from projector.server.streaming.stream_logs import StreamLogs, make_logs
 from projector.server.telemetry.metrics import Metrics
-from projector.server.telemetry.observer import Observer, OnTerminal, check_hook
-from projector.server.telemetry.request_log import RequestLog
+from projector.server.telemetry.reports import Observer, OnTerminal, RequestLog, check_hook
 from projector.server.upstream.circuit import Circuits
 from projector.store.budgets import Budgets
 
@@ -76,7 +72,7 @@ def create_app(
     Args:
         settings: as `load_settings` returns them.
         make_upstream: creates an upstream from its settings, instead of the class that the provider names.
-        on_terminal: called for every stream that ends; see `projector.server.telemetry.observer`.
+        on_terminal: called for every stream that ends; see `projector.server.telemetry.reports`.
         budgets: where the use of rate limits is counted; in the store by default.
 
     Raises:

@@ -37,11 +37,10 @@ from projector.server.streaming.memory import Account
 from projector.server.streaming.session import ProviderSource
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.circuit import Circuits
-from projector.server.upstream.failover import Attempts
 from projector.server.upstream.protocol import Upstream
 from projector.server.upstream.reader import UpstreamReader
 from projector.server.upstream.recorder import Recorder, secrets_of
-from projector.server.upstream.targets import BodyOf, Target, TargetList, UpstreamBinding
+from projector.server.upstream.targets import Attempts, BodyOf, Target, TargetList, UpstreamBinding
 from projector.workflows.definition import Workflow
 
 MakeUpstream: TypeAlias = Callable[[UpstreamSettings, Timeouts], Upstream]

@@ -19,7 +19,7 @@ from projector.core.faults import FAULTS, Fault
 from projector.dialects import DIALECTS
 from projector.server.response import Projection, projection_of
 from projector.server.streaming.response_writer import HEADERS
-from projector.server.telemetry.observer import Observer
+from projector.server.telemetry.reports import Observer
 from projector.server.telemetry.request_facts import facts_of
 from projector.server.telemetry.stream_stats import StreamStats
 

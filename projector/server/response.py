@@ -20,17 +20,14 @@ from projector.providers import DEFAULT_PROVIDER, profile_of
 from projector.server.config.config_base import DEFAULT_DIALECT
 from projector.server.config.settings import Limits, Retries, Settings, Timeouts
 from projector.server.http.problems import Problem, problem_response
-from projector.server.streaming.agent_run import AgentRun, StreamedRun
-from projector.server.streaming.host_source import HostSource, HostUpstream, check_source
+from projector.server.streaming.host_source import AgentRun, HostSource, HostUpstream, StreamedRun, check_source
 from projector.server.streaming.memory import Account, Memory
 from projector.server.streaming.session import ProviderSource, StreamSession, byte_stream
-from projector.server.telemetry.observer import Observer, OnTerminal, check_hook
+from projector.server.telemetry.reports import Observer, OnTerminal, begin_stream, check_hook
 from projector.server.telemetry.stream_stats import StreamStats
-from projector.server.telemetry.tracing import begin_stream
 from projector.server.tools.tool_loop import ToolLoop
-from projector.server.upstream.failover import attempts_of
 from projector.server.upstream.reader import UpstreamReader
-from projector.server.upstream.targets import UpstreamBinding
+from projector.server.upstream.targets import UpstreamBinding, attempts_of
 
 Source: TypeAlias = HostSource | StreamedRun
 """What a stream is made of; `AgentRun` and `ToolLoop` are async iterables."""

@@ -21,11 +21,10 @@ from typing import Final
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from projector.store.budgets import Budgets
+from projector.store.budgets import Budgets, Change
 from projector.store.packing import pack
 from projector.store.protocol import (
     Batch,
-    Change,
     Page,
     Refusal,
     Renewal,

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
-from projector.store.budgets import Budgets
+from projector.store.budgets import Budgets, Change
 
 INTERRUPTED: Final = "stream_interrupted"
 """Reason of the seal of a stream that its producer did not end."""
@@ -27,10 +27,6 @@ RENEWAL_S: Final = 2.5
 Refusal: TypeAlias = Literal["sealed", "unknown", "gap"]
 """Why frames were not appended: the log is closed; it was deleted, has expired or never existed; its last frame is not
 the one before the first of the batch."""
-
-Change: TypeAlias = Callable[[Sequence[bytes | None]], Sequence[bytes | None] | None]
-"""From values to new values (None: absent, or to be removed). None as a whole changes nothing. It may be called several
-times, in another thread, and must have no effects."""
 
 
 class StoreError(Exception):

@@ -13,7 +13,7 @@ from typing import Final
 
 from redis.exceptions import MovedError, ResponseError
 
-from projector.store.budgets import Budgets
+from projector.store.budgets import Budgets, SharedBudgets
 from projector.store.packing import pack, unpack
 from projector.store.protocol import (
     INTERRUPTED,
@@ -47,7 +47,6 @@ from projector.store.redis_limits import Index
 from projector.store.redis_readers import Readers, control_message
 from projector.store.redis_servers import Servers
 from projector.store.redis_values import RedisValues, ttl_ms
-from projector.store.shared_budgets import SharedBudgets
 
 _ENTRIES_MIN: Final = 4
 _ENTRIES_MAX: Final = 512

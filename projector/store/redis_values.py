@@ -9,7 +9,8 @@ from typing import Final
 
 from redis.exceptions import WatchError
 
-from projector.store.protocol import Change, StoreUnavailableError
+from projector.store.budgets import Change
+from projector.store.protocol import StoreUnavailableError
 from projector.store.redis_connection import accepted
 from projector.store.redis_servers import MovingError, Servers
 

@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Final
 
 from projector.store import sqlite_tables as tables
-from projector.store.budgets import Budgets
+from projector.store.budgets import Budgets, Change, SharedBudgets
 from projector.store.protocol import (
     INTERRUPTED,
     LEASE_S,
     Batch,
-    Change,
     Page,
     Refusal,
     Renewal,
@@ -24,7 +23,6 @@ from projector.store.protocol import (
     StreamHead,
     StreamStatus,
 )
-from projector.store.shared_budgets import SharedBudgets
 from projector.store.sqlite_threads import Threads
 
 _PROBE_BYTES: Final = 65_536

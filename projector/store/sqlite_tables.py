@@ -10,11 +10,11 @@ import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from projector.store.budgets import Change
 from projector.store.packing import pack, unpack
 from projector.store.protocol import (
     INTERRUPTED,
     Batch,
-    Change,
     Page,
     Refusal,
     Seal,

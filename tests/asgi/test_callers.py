@@ -24,7 +24,7 @@ from structlog.testing import capture_logs
 from projector.cli import main
 from projector.server.config.auth_settings import Auth
 from projector.server.config.loading import SettingsError, load
-from projector.server.http.authenticator import Authenticator
+from projector.server.control.callers import Authenticator
 from projector.server.http.problems import Problem
 from projector.server.ownership import Ownership
 from tests.asgi.callers import Server

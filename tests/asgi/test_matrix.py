@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-from projector.server.upstream.failover import LOST as LOST_STATE
+from projector.server.upstream.targets import LOST as LOST_STATE
 from tests.asgi.conftest import Peer
 from tests.asgi.faithful_clients import (
     CLIENTS,

@@ -20,7 +20,7 @@ from projector.conversation.opaque import (
 )
 from projector.providers import PROVIDERS, profile_of
 from projector.server.http.problems import Problem
-from projector.server.kept_calls import CallKeeper
+from projector.server.opaque_state import CallKeeper
 from projector.store.memory import MemoryStore
 from projector.store.protocol import StoreLimits
 

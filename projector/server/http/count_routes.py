@@ -38,15 +38,13 @@ from projector.server.http.requests import ClientLeftError, read_json
 from projector.server.http.site import Site
 from projector.server.http.stored_state import home_targets
 from projector.server.http.stream_route import Received, with_carried_state
-from projector.server.streaming.deadlines import Clock
+from projector.server.streaming.clock import Clock, SideTasks
 from projector.server.streaming.session import report_failure, shown_fault
-from projector.server.streaming.side_tasks import SideTasks
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.circuit import Circuits
-from projector.server.upstream.failover import Attempts
 from projector.server.upstream.protocol import ProviderRequest, Upstream, UpstreamError
 from projector.server.upstream.reader import UpstreamReader
-from projector.server.upstream.targets import BodyOf, Target
+from projector.server.upstream.targets import Attempts, BodyOf, Target
 
 ANSWER_MAX_BYTES: Final = 65_536
 """Size of a count; those of providers have less than a hundred bytes."""

@@ -16,9 +16,8 @@ from starlette.types import Scope
 from projector.contracts import codec
 from projector.dialects.anthropic_messages import errors as anthropic_errors
 from projector.dialects.openai_errors import status_of, type_of
-from projector.server.http.api_paths import is_anthropic, is_openai
 from projector.server.http.problems import ErrorResponse, Problem, problem_of, problem_response, request_id
-from projector.server.telemetry.request_facts import facts_of
+from projector.server.telemetry.request_facts import facts_of, is_anthropic, is_openai
 from projector.server.upstream.protocol import ProviderFailure
 
 STATUSES: Final[Mapping[str, int]] = {"invalid_request": 400, "unknown_dialect": 400}

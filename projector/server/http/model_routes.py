@@ -19,11 +19,11 @@ from projector.providers import PROVIDERS
 from projector.redaction.redactor import Redactor
 from projector.server.catalog import AgentBinding, Catalog, unknown_model
 from projector.server.config.agent_settings import PASSTHROUGH_APIS
-from projector.server.http.api_paths import is_anthropic
 from projector.server.http.error_responses import answer_headers
 from projector.server.http.problems import problem
 from projector.server.http.site import Site
 from projector.server.streaming.session import ANTHROPIC
+from projector.server.telemetry.request_facts import is_anthropic
 from projector.server.upstream.model_lists import ModelLists
 from projector.server.upstream.protocol import Model
 

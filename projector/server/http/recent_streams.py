@@ -29,8 +29,7 @@ from projector.server.config.config_base import DEFAULT_DIALECT
 from projector.server.http.demo_page import HEADERS, file_response, file_route
 from projector.server.http.problems import problem
 from projector.server.http.stored_streams import find, position, read_page, respond_with_log
-from projector.server.streaming.log_session import PAGE_BYTES
-from projector.server.streaming.stored_stream import StoredStream
+from projector.server.streaming.log_session import PAGE_BYTES, StoredStream
 from projector.server.upstream.demo import DemoUpstream
 from projector.server.upstream.recorder import finder_for, secrets_of
 from projector.store.protocol import StoreUnavailableError, StreamStatus

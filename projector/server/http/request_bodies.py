@@ -14,7 +14,7 @@ from projector.conversation.opaque import NOTHING_KEPT, KeptCalls, with_opaque
 from projector.providers import PROVIDERS, profile_of
 from projector.providers.descriptor import PassthroughRoute
 from projector.server.catalog import AgentBinding, unknown_model
-from projector.server.control.rights import Grant
+from projector.server.control.callers import Grant
 from projector.server.http.problems import Problem, problem
 from projector.server.http.requests import ChatRequest, Parameters, part_params
 from projector.server.upstream.targets import Target

@@ -30,12 +30,11 @@ from projector.server.catalog import (
 )
 from projector.server.config.caller_settings import AG_UI, AI_SDK, CHAT, WORKFLOWS
 from projector.server.control.token_meter import TokenMeter, input_tokens
-from projector.server.http.api_paths import is_anthropic
-from projector.server.http.chat_routes import chat_routes
 from projector.server.http.count_routes import count_routes
 from projector.server.http.demo_page import demo_routes
 from projector.server.http.internal_routes import HEALTH_ROUTES, INTERNAL_ROUTES, root_route
 from projector.server.http.model_routes import ModelRoutes
+from projector.server.http.named_streams import RunRoute, StreamName, chat_name, chat_routes, response_routes, run_name
 from projector.server.http.problems import problem, request_id, unknown_agent_of
 from projector.server.http.recent_streams import RecentStreams
 from projector.server.http.request_bodies import (
@@ -50,12 +49,9 @@ from projector.server.http.request_bodies import (
     target_body,
 )
 from projector.server.http.requests import ChatRequest, WorkflowRequest, parse
-from projector.server.http.response_routes import response_routes
-from projector.server.http.run_routes import RunRoute
 from projector.server.http.site import Site
 from projector.server.http.stored_state import conversation_of
 from projector.server.http.stored_streams import stream_routes
-from projector.server.http.stream_names import StreamName, chat_name, run_name
 from projector.server.http.stream_route import (
     NameOf,
     ProviderCall,
@@ -64,9 +60,10 @@ from projector.server.http.stream_route import (
     provider_session,
     with_carried_state,
 )
+from projector.server.streaming.log_session import Keeping, StoredStream
 from projector.server.streaming.session import StreamSession
-from projector.server.streaming.stored_stream import Keeping, StoredStream
 from projector.server.streaming.workflow_source import workflow_source
+from projector.server.telemetry.request_facts import is_anthropic
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.targets import Target
 

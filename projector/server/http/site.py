@@ -7,15 +7,13 @@ from dataclasses import dataclass
 from starlette.types import Scope
 
 from projector.server.config.settings import Settings
+from projector.server.control.callers import Authenticator, Grant, Rights
 from projector.server.control.rate_limits import Admission, RateLimiter
-from projector.server.control.rights import Grant, Rights
-from projector.server.http.authenticator import Authenticator
-from projector.server.kept_calls import CallKeeper
+from projector.server.opaque_state import CallKeeper, StateSealer
 from projector.server.ownership import Ownership
-from projector.server.sealed_state import StateSealer
 from projector.server.streaming.registry import Streams
 from projector.server.streaming.stream_logs import StreamLogs
-from projector.server.telemetry.observer import Observer
+from projector.server.telemetry.reports import Observer
 from projector.server.telemetry.request_facts import facts_of
 
 

@@ -23,10 +23,9 @@ from projector.server.catalog import chosen_dialect
 from projector.server.config.config_base import DEFAULT_DIALECT
 from projector.server.http.problems import problem, request_id
 from projector.server.http.requests import dialect_options
-from projector.server.streaming.log_session import PAGE_BYTES, LogSession
+from projector.server.streaming.log_session import PAGE_BYTES, LogSession, StoredStream
 from projector.server.streaming.memory import Account
 from projector.server.streaming.response_writer import JsonResponseWriter, ResponseWriter
-from projector.server.streaming.stored_stream import StoredStream
 from projector.store.protocol import StoreUnavailableError, StreamStatus, TrimmedError, UnknownStreamError
 
 if TYPE_CHECKING:

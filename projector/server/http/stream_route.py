@@ -23,26 +23,24 @@ from projector.core.intake import MakeStage
 from projector.dialects import DIALECTS
 from projector.dialects.descriptor import DialectOptions
 from projector.server.catalog import AgentBinding, chosen_dialect
+from projector.server.control.callers import Grant
 from projector.server.control.rate_limits import Admission
-from projector.server.control.rights import Grant
 from projector.server.control.token_meter import TokenMeter
 from projector.server.http.idempotency import Claim, key_of
+from projector.server.http.named_streams import RESPONSES, StreamName, name_stream, response_name
 from projector.server.http.problems import problem
 from projector.server.http.requests import ClientLeftError, dialect_options, read_json
-from projector.server.http.response_routes import RESPONSES
 from projector.server.http.site import Site
 from projector.server.http.stored_state import KeptState, conversation_of, home_targets
 from projector.server.http.stored_streams import location, respond_with_log, run_headers
-from projector.server.http.stream_names import StreamName, name_stream, response_name
-from projector.server.kept_calls import CallKeeper
+from projector.server.opaque_state import CallKeeper, StateSealer
 from projector.server.ownership import Ownership
-from projector.server.sealed_state import StateSealer
+from projector.server.streaming.log_session import Keeping, StoredStream
 from projector.server.streaming.memory import Account
 from projector.server.streaming.response_writer import JsonResponseWriter, ResponseWriter
 from projector.server.streaming.session import StreamSession
-from projector.server.streaming.stored_stream import Keeping, StoredStream
+from projector.server.telemetry.reports import begin_stream
 from projector.server.telemetry.stream_stats import StreamStats
-from projector.server.telemetry.tracing import begin_stream
 from projector.server.upstream.targets import BodyOf, Target
 
 _DEFAULTS: Final = DialectOptions()

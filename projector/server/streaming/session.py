@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-import traceback
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
@@ -31,17 +30,22 @@ from projector.core.sse import encode_comment
 from projector.dialects import DIALECTS
 from projector.server.config.settings import Timeouts
 from projector.server.http.problems import Problem, problem_of_failure, problem_of_fault
-from projector.server.streaming.deadlines import Clock, Timer
+from projector.server.streaming.clock import Clock, SideTasks, Timer
+from projector.server.streaming.log_session import NOTHING, Keeping
 from projector.server.streaming.memory import Account
-from projector.server.streaming.response_state import Phase, ResponseState, Signal
-from projector.server.streaming.response_writer import SHOULD_RETRY, AbortableSend, ResponseWriter, Write
-from projector.server.streaming.side_tasks import SideTasks
-from projector.server.streaming.stored_stream import NOTHING, Keeping
+from projector.server.streaming.response_writer import (
+    SHOULD_RETRY,
+    AbortableSend,
+    Phase,
+    ResponseState,
+    ResponseWriter,
+    Signal,
+    Write,
+)
 from projector.server.streaming.stream_logs import Loss, StreamLog, StreamLogs
-from projector.server.telemetry.ending import ending_of
-from projector.server.telemetry.logs import log
+from projector.server.telemetry.logs import log_crash
 from projector.server.telemetry.request_facts import facts_of
-from projector.server.telemetry.stream_stats import StreamStats
+from projector.server.telemetry.stream_stats import StreamStats, ending_of
 from projector.server.upstream.protocol import ProviderFailure, UpstreamError
 from projector.server.upstream.reader import UpstreamReader
 from projector.server.upstream.targets import Target
@@ -417,10 +421,3 @@ def report_failure(pipeline: Pipeline, error: UpstreamError) -> ProviderFailure 
 async def _never() -> Message:
     await anyio.sleep_forever()
     return {}
-
-
-def log_crash(event: str, error: BaseException, **ids: str | None) -> None:
-    """Log the type and location of an internal error; its message may contain payload, unless it is one of ours."""
-    place = traceback.extract_tb(error.__traceback__)[-1]
-    detail = {"detail": str(error)} if isinstance(error, UsageError) else {}
-    log.error(event, **ids, error_type=type(error).__name__, **detail, place=f"{place.filename}:{place.lineno}")

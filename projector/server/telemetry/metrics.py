@@ -9,19 +9,19 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 
 from projector.server.streaming.registry import Streams
 from projector.server.streaming.stream_logs import StreamLogs
-from projector.server.telemetry.labels import (
+from projector.server.telemetry.logs import lost_lines
+from projector.server.telemetry.request_facts import RequestFacts
+from projector.server.telemetry.stream_stats import (
     IN_STREAM,
     MALFORMED_HTTP,
     OTHER,
     PROVIDER_CODE,
+    StreamStats,
     code_label,
     event_label,
     reason_label,
     status_label,
 )
-from projector.server.telemetry.logs import lost_lines
-from projector.server.telemetry.request_facts import RequestFacts
-from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.circuit import Circuits
 
 _TOKEN_TYPES: Final = (("input_tokens", "input"), ("output_tokens", "output"))

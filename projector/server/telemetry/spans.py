@@ -18,8 +18,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from opentelemetry.util.types import AttributeValue
 
 from projector.providers import PROVIDERS
-from projector.server.telemetry.labels import code_label
-from projector.server.telemetry.stream_stats import CLIENT_LEFT, StreamStats
+from projector.server.telemetry.stream_stats import CLIENT_LEFT, StreamStats, code_label
 
 _SECONDS: Final = [0.01 * 2**n for n in range(14)]
 _TOKENS: Final = list(accumulate(repeat(4, 13), mul, initial=1))

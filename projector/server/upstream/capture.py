@@ -18,15 +18,14 @@ from projector.redaction.spans import Finder
 from projector.server.catalog import Catalog, MakeUpstream, provider_upstream
 from projector.server.config.config_base import DEFAULT_DIALECT
 from projector.server.config.settings import Retries, Settings
-from projector.server.streaming.deadlines import Clock
+from projector.server.streaming.clock import Clock
 from projector.server.streaming.memory import Account, Memory
 from projector.server.streaming.session import report_failure
 from projector.server.telemetry.stream_stats import StreamStats
-from projector.server.upstream.failover import attempts_of
 from projector.server.upstream.protocol import UpstreamError
 from projector.server.upstream.reader import UpstreamReader
 from projector.server.upstream.recorder import finder_for, secrets_of
-from projector.server.upstream.targets import UpstreamBinding
+from projector.server.upstream.targets import UpstreamBinding, attempts_of
 
 
 def record_response(

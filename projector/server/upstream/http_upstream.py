@@ -12,6 +12,7 @@ import contextlib
 import errno
 import io
 import ssl
+import zlib
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from typing import Any, Final
@@ -28,10 +29,48 @@ from projector.providers.descriptor import BodyReader, FramingError, Outgoing, P
 from projector.server.config.http_fields import plain
 from projector.server.config.settings import UpstreamSettings, UpstreamTimeouts
 from projector.server.upstream.connection_pool import CleanConnector
-from projector.server.upstream.inflater import inflater_of
 from projector.server.upstream.model_lists import read_models
-from projector.server.upstream.protocol import Model, ProviderRequest, UpstreamError
-from projector.server.upstream.provider_errors import provider_failure, retry_after_s, should_retry
+from projector.server.upstream.protocol import (
+    Model,
+    ProviderRequest,
+    UpstreamError,
+    provider_failure,
+    retry_after_s,
+    should_retry,
+)
+
+ENCODINGS: Final = frozenset({"gzip", "x-gzip", "deflate"})
+PIECE_MAX_BYTES: Final = 65_536
+"""Size of one inflated piece. The limits of events and of the response count the pieces, as they are read."""
+_ANY_HEADER: Final = 47
+"""`wbits` of zlib for both formats, told apart by their header."""
+
+
+class Inflater:
+    """Inflates a body, wherever its bytes are cut."""
+
+    def __init__(self) -> None:
+        self._stream = zlib.decompressobj(_ANY_HEADER)
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """Yield what some bytes inflate to, in pieces; raise `UpstreamError` if they are not compressed."""
+        piece = b""
+        try:
+            while data or len(piece) == PIECE_MAX_BYTES:
+                if self._stream.eof:  # a body may have several members
+                    self._stream = zlib.decompressobj(_ANY_HEADER)
+                piece = self._stream.decompress(data, PIECE_MAX_BYTES)
+                data = self._stream.unused_data or self._stream.unconsumed_tail
+                if piece:
+                    yield piece
+        except zlib.error:
+            raise UpstreamError(FAULTS["upstream_malformed"]) from None
+
+
+def inflater_of(headers: Mapping[str, str]) -> Inflater | None:
+    """Return the inflater of a response; None if its body is not compressed, or in an encoding that is not read."""
+    return Inflater() if headers.get("Content-Encoding", "").strip().lower() in ENCODINGS else None
+
 
 CLOSE_S: Final = 0.5
 """Time limit for closing: half of the second after which a disconnected client must have freed its upstream."""
