@@ -40,7 +40,10 @@ from projector.server.telemetry.metrics import Metrics
 from projector.server.telemetry.reports import Observer, OnTerminal, RequestLog, check_hook
 from projector.server.upstream.circuit import Circuits
 from projector.store.budgets import Budgets
+from projector.store.protocol import StoreUnavailableError
 
+ANSWERED: Final = (Problem, HTTPException, StoreUnavailableError, Exception)
+"""Exceptions that are answered with an error response; the last one is logged, too."""
 _CORS_HEADERS: Final = (
     "authorization", "content-type", "idempotency-key", "last-event-id", "x-request-id", "x-run-id", "traceparent",
     "tracestate",
@@ -246,7 +249,7 @@ def _starlette(
     served = [*routes(catalog, site), *(route for extension in extensions for route in extension.routes())]
     app = Starlette(
         routes=[*served, Route("/v1/{path:path}", NotServed(served), include_in_schema=False)],
-        exception_handlers=dict.fromkeys((Problem, HTTPException, Exception), respond),
+        exception_handlers=dict.fromkeys(ANSWERED, respond),
         lifespan=lifespan,
     )
     app.router.redirect_slashes = False  # the redirect would contain the host name of the request, which is untrusted
@@ -282,7 +285,7 @@ def _admin_app(state: State, more: Sequence[Route]) -> Starlette:
     """Return the application of the admin listener: metrics, document and probes of the application with this state."""
     app = Starlette(
         routes=[*HEALTH_ROUTES, *INTERNAL_ROUTES, *more],
-        exception_handlers=dict.fromkeys((Problem, HTTPException, Exception), respond),
+        exception_handlers=dict.fromkeys(ANSWERED, respond),
     )
     app.state = state
     app.router.redirect_slashes = False

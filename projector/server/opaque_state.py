@@ -8,7 +8,6 @@ upstream or model. The length of a sealed value shows that of the value to `_STE
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import binascii
 import hashlib
@@ -78,17 +77,14 @@ class CallKeeper:
             self._unwritten.waiting[key] = value
 
     async def load(self, body: Mapping[str, Any], caller: str) -> KeptCalls:
-        """Return what is kept of the calls that a request names; raise `Problem` if the store is away."""
+        """Return what is kept of the calls that a request names."""
         ids = list(dict.fromkeys(ids_of(body)))[:_LOADED_MAX]
         keys = [_key(caller, one) for one in ids]
         found = {one: value for one, key in zip(ids, keys, strict=True) if (value := self._values.get(key)) is not None}
         missing = [(one, key) for one, key in zip(ids, keys, strict=True) if one not in found]
         if missing and self._store is not None:
             self.write()
-            try:
-                stored = await self._store.get_many(KIND, [key for _, key in missing])
-            except StoreUnavailableError:
-                raise problem("store_unavailable") from None
+            stored = await self._store.get(KIND, [key for _, key in missing])
             found |= {one: value for (one, _), value in zip(missing, stored, strict=True) if value is not None}
         calls = {one: _read(value) for one, value in found.items()}
         oldest = self._clock() - self.ttl_s
@@ -104,7 +100,7 @@ class CallKeeper:
 
     async def _put(self, batch: dict[str, bytes]) -> None:
         if self._store is not None:
-            await asyncio.gather(*(self._store.put(KIND, *pair, self.ttl_s) for pair in batch.items()))
+            await self._store.put(KIND, batch, self.ttl_s)
 
     def _add(self, key: str, value: bytes) -> None:
         self._bytes += len(value) - len(self._values.pop(key, b""))

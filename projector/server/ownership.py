@@ -18,7 +18,7 @@ from projector.contracts.limits import ID_MAX_CHARS
 from projector.dialects.ag_ui.tool_writer import INTERRUPT_PREFIX
 from projector.server.background_writes import BackgroundWrites
 from projector.server.http.problems import problem
-from projector.store.protocol import Store, StoreUnavailableError
+from projector.store.protocol import Store
 
 _KEPT_MAX: Final = 100_000
 """Maximum entries of each kind in memory; about 20 MB when full."""
@@ -66,28 +66,22 @@ class Ownership:
         ids = list(dict.fromkeys(ids_of(body)))[:_LOADED_MAX]
         if not ids:
             return
-        try:
-            await self._load(ids)
-            previous = body.get("previous_response_id")
-            for pause_s in _LATE_S:
-                if not isinstance(previous, str) or previous in self._kept["response"]:
-                    break
-                await asyncio.sleep(pause_s)
-                await self._load([previous])
-        except StoreUnavailableError:
-            raise problem("store_unavailable") from None
+        await self._load(ids)
+        previous = body.get("previous_response_id")
+        for pause_s in _LATE_S:
+            if not isinstance(previous, str) or previous in self._kept["response"]:
+                break
+            await asyncio.sleep(pause_s)
+            await self._load([previous])
 
     async def confirm(self, conversation_id: str | None, caller: str) -> None:
         """Raise `Problem` if a conversation that the caller has entered became another caller's at another server."""
         if self._store is None or conversation_id is None:
             return
-        wanted = _written(_Owner(caller))
-        try:
-            found = await self._store.claim("conversation", conversation_id, wanted, _KEPT_S)
-        except StoreUnavailableError:
-            raise problem("store_unavailable") from None
-        if _read(found).caller != caller:
-            self._kept["conversation"][conversation_id] = _read(found)
+        claimed = await self._store.claim("conversation", {conversation_id: _written(_Owner(caller))}, _KEPT_S)
+        found = _read(claimed[conversation_id])
+        if found.caller != caller:
+            self._kept["conversation"][conversation_id] = found
             raise problem("unknown_conversation")
 
     def write(self) -> None:
@@ -104,13 +98,13 @@ class Ownership:
         self.write()
         for kind in _LOADED:
             missing = [one for one in ids if one not in self._kept[kind]]
-            found = await self._store.get_many(kind, missing) if missing else []
+            found = await self._store.get(kind, missing) if missing else []
             for key, value in zip(missing, found, strict=True):
                 if value is not None:
                     self._keep(kind, key, _read(value), is_loaded=True)
         approvals = (self._kept["approval"].get(one) for one in ids)
         responses = [one.caller for one in approvals if one is not None and one.caller not in self._kept["response"]]
-        for key, value in zip(responses, await self._store.get_many("response", responses), strict=True):
+        for key, value in zip(responses, await self._store.get("response", responses), strict=True):
             if value is not None:
                 self._keep("response", key, _read(value), is_loaded=True)
 
@@ -120,10 +114,9 @@ class Ownership:
             return
         for kind in _LOADED:
             values = {key: _written(owner) for (one, key), owner in batch.items() if one == kind}
-            if kind == "approval":
-                await asyncio.gather(*(self._store.put(kind, *pair, _KEPT_S) for pair in values.items()))
-            elif values:
-                await self._store.claim_many(kind, values, _KEPT_S)
+            write = self._store.put if kind == "approval" else self._store.claim
+            if values:
+                await write(kind, values, _KEPT_S)
 
     # responses, items, approvals, conversations
 

@@ -87,14 +87,9 @@ class RedisStore(RedisValues):
         self._written: dict[str, Written] = {}
         self._index = Index(self._connection, prefix, self._limits, clock)
         self._readers: dict[str, Readers] = {}
-        self._budgets = SharedBudgets(self, clock)
+        self.budgets: Budgets = SharedBudgets(self, clock)
         self._on_cancel: Callable[[str], None] = lambda _: None
         self._entry_bytes = 2_000.0
-
-    @property
-    def budgets(self) -> Budgets:
-        """See `Store`."""
-        return self._budgets
 
     async def open(self, head: StreamHead) -> bool:
         """See `Store`."""
@@ -235,40 +230,34 @@ class RedisStore(RedisValues):
 
     async def find(self, stream_id: str) -> StreamStatus | None:
         """See `Store`."""
-        found = await self._find(stream_id)
-        is_lapsed = found is not None and found.seal is None and not found.is_leased
+        found, is_leased = await self._find(stream_id)
+        is_lapsed = found is not None and found.seal is None and not is_leased
         if is_lapsed and self._connection.present_s(self._log(stream_id)) >= PRESENT_S:
             await self.seal(stream_id, reason=INTERRUPTED)
-            found = await self._find(stream_id)
+            found, _ = await self._find(stream_id)
         return found
 
-    async def _find(self, stream_id: str) -> StreamStatus | None:
+    async def _find(self, stream_id: str) -> tuple[StreamStatus | None, bool]:
+        """Return the state of a stream, and whether its producer has a lease."""
         log = self._log(stream_id)
-        leased, head, newest, oldest, (cancel, read) = accepted(
+        leased, head, newest, oldest = accepted(
             await self._connection.run_all(
                 [
                     ("EXISTS", self._lease(stream_id)),
                     ("GET", self._head(stream_id)),
                     ("XREVRANGE", log, "+", "-", "COUNT", 2),
                     ("XRANGE", log, f"({BEGIN}", "+", "COUNT", 1),
-                    ("HMGET", self._state(stream_id), "cancel", "read"),
                 ]
             )
         )
         if head is None or not newest:
-            return None
+            return None, False
         owner, producer, created, meta = unpack(head)
         last, seal = ends(newest)
         has_frames = bool(oldest) and not (is_seal(oldest[0]) and oldest[0][1][b"n"] == b"0")
-        return StreamStatus(
-            StreamHead(stream_id, owner.decode(), producer.decode(), int(created), meta),
-            first_of(oldest[0]) if has_frames else last + 1,
-            last,
-            seal,
-            bool(leased) and seal is None,
-            cancel is not None,
-            self._unread_ms(stream_id, read),
-        )
+        first = first_of(oldest[0]) if has_frames else last + 1
+        found = StreamHead(stream_id, owner.decode(), producer.decode(), int(created), meta)
+        return StreamStatus(found, first, last, seal), bool(leased)
 
     async def recent(self, count: int, owner: str | None = None) -> Sequence[StreamStatus]:
         """See `Store`."""
@@ -307,10 +296,6 @@ class RedisStore(RedisValues):
         await self._connection.run("SET", self._lease(stream_id), self._process_id, "NX", "PX", _LEASE_MS)
         return None
 
-    async def touch(self, stream_id: str) -> None:
-        """See `Store`."""
-        await self._touch([stream_id])
-
     async def _touch(self, stream_ids: Sequence[str]) -> None:
         now_ms, kept_ms = self._now_ms(), ttl_ms(self._limits.open_max_s)
         commands: list[Command] = []
@@ -321,7 +306,7 @@ class RedisStore(RedisValues):
 
     async def request_cancel(self, stream_id: str) -> bool:
         """See `Store`."""
-        status = await self._find(stream_id)
+        status, _ = await self._find(stream_id)
         if status is None or status.seal is not None:
             return False
         if await self._connection.run("HSETNX", self._state(stream_id), "cancel", 1):

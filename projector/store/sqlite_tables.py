@@ -48,15 +48,6 @@ PRAGMA user_version = {SCHEMA_VERSION};
 """
 
 
-_ADDED: Final = "ALTER TABLE streams ADD COLUMN ending BLOB;"
-MIGRATIONS: Final[Mapping[int, str]] = {
-    1: _ADDED,
-    2: f"ALTER TABLE streams DROP COLUMN parked;{_ADDED}",
-    3: _ADDED,
-}
-"""Version of a file -> what makes it one of the present version."""
-
-
 class Row(NamedTuple):
     """A row of `streams`."""
 
@@ -111,10 +102,10 @@ def create(connection: sqlite3.Connection) -> None:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version == 0:
         connection.executescript(f"BEGIN IMMEDIATE;{SCHEMA}COMMIT;")
-    elif version in MIGRATIONS:
-        connection.executescript(f"BEGIN IMMEDIATE;{MIGRATIONS[version]}PRAGMA user_version = {SCHEMA_VERSION};COMMIT;")
     elif version != SCHEMA_VERSION:
-        raise sqlite3.DatabaseError(f"it has version {version}, expected {SCHEMA_VERSION}")
+        raise sqlite3.DatabaseError(
+            f"the file has version {version}, expected {SCHEMA_VERSION}: move it away to start with an empty store"
+        )
 
 
 def find(connection: sqlite3.Connection, limits: StoreLimits, stream_id: str, now_s: float) -> Row | None:
@@ -181,11 +172,6 @@ class Writing:
         self._clock = clock
         self._totals: dict[str, _Total] = {}
         self._total = _Total()
-        self.count()
-
-    def count(self) -> None:
-        """Count the logs again: at the start, and after a transaction that was undone."""
-        self._totals, self._total = {}, _Total()
         for owner, streams, size in self.connection.execute(
             "SELECT owner, count(*), sum(size) FROM streams GROUP BY owner"
         ):

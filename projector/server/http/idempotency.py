@@ -60,21 +60,19 @@ class Claim:
         """
         ours = codec.dumps_to_keep({"stream_id": stream_id, "request": self._request})
         began_at = time.monotonic()
-        try:
-            while (waited_s := time.monotonic() - began_at) < WAIT_S:
-                found = codec.loads(await self._store.claim(KIND, self._key, ours, WAIT_S))
-                if found["request"] != self._request:
-                    raise problem("idempotency_key_reused")
-                if found["stream_id"] == stream_id:
-                    return None
-                status = await self._store.find(found["stream_id"])
-                if status is not None:
-                    return status
-                if found.get("has_ended") and waited_s > LATE_S:
-                    raise problem("events_gone", "The stream of this `Idempotency-Key` is not kept any more.")
-                await asyncio.sleep(_POLL_S)
-        except StoreUnavailableError:
-            raise problem("store_unavailable") from None
+        while (waited_s := time.monotonic() - began_at) < WAIT_S:
+            claimed = await self._store.claim(KIND, {self._key: ours}, WAIT_S)
+            found = codec.loads(claimed[self._key])
+            if found["request"] != self._request:
+                raise problem("idempotency_key_reused")
+            if found["stream_id"] == stream_id:
+                return None
+            status = await self._store.find(found["stream_id"])
+            if status is not None:
+                return status
+            if found.get("has_ended") and waited_s > LATE_S:
+                raise problem("events_gone", "The stream of this `Idempotency-Key` is not kept any more.")
+            await asyncio.sleep(_POLL_S)
         raise problem("overloaded", "The first request with this `Idempotency-Key` has not begun.")
 
     @asynccontextmanager
@@ -91,7 +89,7 @@ class Claim:
                     await self._put(stream_id, KEPT_S, has_ended=True)
                 else:
                     with suppress(StoreUnavailableError):
-                        await self._store.drop(KIND, self._key)
+                        await self._store.update(KIND, [self._key], lambda _: [None], 0)
 
     async def _hold(self, stream_id: str) -> None:
         while True:
@@ -101,4 +99,4 @@ class Claim:
     async def _put(self, stream_id: str, ttl_s: float, **more: bool) -> None:
         value = {"stream_id": stream_id, "request": self._request, **more}
         with suppress(StoreUnavailableError):
-            await self._store.put(KIND, self._key, codec.dumps_to_keep(value), ttl_s)
+            await self._store.put(KIND, {self._key: codec.dumps_to_keep(value)}, ttl_s)

@@ -27,9 +27,9 @@ from projector.contracts import codec
 from projector.conversation.client_history import InputRefusedError
 from projector.dialects.ag_ui.conversation import read_run_input
 from projector.server.config.caller_settings import AG_UI, AI_SDK
-from projector.server.http.problems import Problem, problem, request_id, unknown_agent_of
+from projector.server.http.problems import problem, request_id, unknown_agent_of
 from projector.server.http.requests import ClientLeftError, read_json
-from projector.server.http.stored_streams import cancel_stored, find, position_of, read_page, respond_with_log
+from projector.server.http.stored_streams import cancel_stored, position_of, read_page, respond_with_log
 from projector.server.streaming.log_session import StoredStream
 from projector.server.streaming.memory import Account
 from projector.server.streaming.stream_logs import NAME_KEPT_S
@@ -71,23 +71,14 @@ def response_name(response_id: str) -> StreamName:
 async def name_stream(site: Site, name: StreamName, caller: str, stream_id: str) -> None:
     """Name a stream; the newest one of a name counts. If the store is away, the stream goes on without."""
     with suppress(StoreUnavailableError):
-        await site.logs.store.put(name.kind, name.key(caller), stream_id.encode(), NAME_KEPT_S)
+        await site.logs.store.put(name.kind, {name.key(caller): stream_id.encode()}, NAME_KEPT_S)
 
 
 async def find_named(site: Site, name: StreamName, caller: str) -> StreamStatus | None:
     """Return the state of a caller's stream; None if there is none of this name, or it is not kept any more."""
-    try:
-        stream_id = await site.logs.store.get(name.kind, name.key(caller))
-    except StoreUnavailableError:
-        raise problem("store_unavailable") from None
-    if stream_id is None:
-        return None
-    try:
-        return await find(site, stream_id.decode(), caller)
-    except Problem as error:
-        if error.code == "unknown_stream":
-            return None
-        raise
+    (stream_id,) = await site.logs.store.get(name.kind, [name.key(caller)])
+    status = None if stream_id is None else await site.logs.store.find(stream_id.decode())
+    return status if status is not None and status.head.owner == caller else None
 
 
 def chat_routes(agents: Collection[str]) -> list[Route]:

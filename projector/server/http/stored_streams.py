@@ -5,7 +5,7 @@ An ID is no credential: a stream exists for its owner only. Everything works at 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from http import HTTPStatus
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
@@ -26,7 +26,7 @@ from projector.server.http.requests import dialect_options
 from projector.server.streaming.log_session import PAGE_BYTES, LogSession, StoredStream
 from projector.server.streaming.memory import Account
 from projector.server.streaming.response_writer import JsonResponseWriter, ResponseWriter
-from projector.store.protocol import StoreUnavailableError, StreamStatus, TrimmedError, UnknownStreamError
+from projector.store.protocol import StreamStatus, TrimmedError, UnknownStreamError
 
 if TYPE_CHECKING:
     from projector.server.http.site import Site
@@ -95,11 +95,7 @@ async def respond_with_log(
         writer_type=JsonResponseWriter if is_json else ResponseWriter,
     )
     session.stats.request_id = request_id(scope)
-    try:
-        is_more = await session.seek()
-    except StoreUnavailableError:
-        raise problem("store_unavailable") from None
-    if not is_more:
+    if not await session.seek():
         await Response(status_code=HTTPStatus.NO_CONTENT, headers=_headers(scope))(scope, receive, send)
         return
     with site.streams.reading(session):
@@ -108,10 +104,7 @@ async def respond_with_log(
 
 async def find(site: Site, stream_id: str, caller: str | None) -> StreamStatus:
     """Return the state of a caller's stream, of any stream for None; raise `Problem` if there is none of this ID."""
-    try:
-        status = await site.logs.store.find(stream_id)
-    except StoreUnavailableError:
-        raise problem("store_unavailable") from None
+    status = await site.logs.store.find(stream_id)
     if status is None or caller not in {None, status.head.owner}:
         raise problem("unknown_stream")
     return status
@@ -186,8 +179,6 @@ async def _closing_events(site: Site, stored: StoredStream, status: StreamStatus
             read += len(page.frames)
     except (UnknownStreamError, TrimmedError):  # it was larger than a log: nobody can read it
         return 0
-    except StoreUnavailableError:
-        raise problem("store_unavailable") from None
     before = replay.position
     replay.interrupt(stream_id, at_ms / 1000)
     return replay.position - before
@@ -207,8 +198,6 @@ async def read_page(site: Site, stream_id: str, after: int, max_bytes: int) -> S
         return (await site.logs.store.read(stream_id, after, max_bytes)).frames
     except (UnknownStreamError, TrimmedError):
         raise problem("unknown_stream") from None
-    except StoreUnavailableError:
-        raise problem("store_unavailable") from None
 
 
 def _outcome(terminal: dict[str, Any]) -> str:
@@ -228,7 +217,7 @@ async def cancel_stored(site: Site, stream_id: str, caller: str) -> None:
     """Cancel a stream, wherever it runs; raise `Problem` if the caller has none of this ID."""
     if not site.streams.cancel(stream_id, caller):
         await find(site, stream_id, caller)
-        await _ask_store(site.logs.store.request_cancel, stream_id)
+        await site.logs.store.request_cancel(stream_id)
 
 
 async def _delete(request: Request) -> Response:
@@ -238,13 +227,6 @@ async def _delete(request: Request) -> Response:
     stream_id = request.path_params["stream_id"]
     await find(site, stream_id, caller)
     if not site.streams.cancel(stream_id, caller):
-        await _ask_store(site.logs.store.request_cancel, stream_id)
-    await _ask_store(site.logs.store.delete, stream_id)
+        await site.logs.store.request_cancel(stream_id)
+    await site.logs.store.delete(stream_id)
     return Response(status_code=HTTPStatus.NO_CONTENT, headers={"x-request-id": request_id(request.scope)})
-
-
-async def _ask_store(method: Callable[[str], Awaitable[object]], stream_id: str) -> None:
-    try:
-        await method(stream_id)
-    except StoreUnavailableError:
-        raise problem("store_unavailable") from None

@@ -364,7 +364,7 @@ class StreamLogs:
     async def _name(self, one: StreamLog) -> None:
         names = [*one.names]
         for kind, key in names:
-            await self.store.put(kind, key, one.head.stream_id.encode(), NAME_KEPT_S)
+            await self.store.put(kind, {key: one.head.stream_id.encode()}, NAME_KEPT_S)
         del one.names[: len(names)]
         one.wake()
 
