@@ -29,7 +29,8 @@ from bench.rounds import Cost, measure
 from bench.subjects import REDACTOR, frames_of
 from projector import StreamContext, build_pipeline
 from projector.contracts import codec
-from projector.server.streaming.stream_logs import StreamLogs, make_logs
+from projector.server.streaming.local_logs import make_logs
+from projector.server.streaming.stream_logs import StreamLogs
 from projector.store.encryption import EncryptedStore
 from projector.store.memory import MemoryStore
 from projector.store.protocol import Batch, Store, StoreLimits, StreamHead

@@ -33,8 +33,8 @@ from projector.server.http.routes import routes
 from projector.server.http.site import Extension, Site
 from projector.server.opaque_state import CallKeeper, StateSealer
 from projector.server.ownership import Ownership
+from projector.server.streaming.local_logs import make_logs
 from projector.server.streaming.registry import Streams
-from projector.server.streaming.stream_logs import make_logs
 from projector.server.telemetry.metrics import Metrics
 from projector.server.telemetry.reports import Observer, OnTerminal, RequestLog, check_hook
 from projector.server.upstream.circuit import Circuits

@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from projector.contracts import codec
 from projector.conversation.opaque import SEALED, UNREADABLE, Carried, KeptCall, KeptCalls, Place
-from projector.server.background_writes import BackgroundWrites
 from projector.server.http.problems import problem
-from projector.server.ownership import ids_of
+from projector.server.ownership import BackgroundWrites, ids_of
 from projector.store.protocol import Store, StoreUnavailableError
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ _LOADED_MAX: Final = 1_000
 """IDs of one request that are looked up."""
 
 
-class CallKeeper:
+class CallKeeper(BackgroundWrites[str, bytes]):
     """Keeps what belongs to the calls of all callers.
 
     Args:
@@ -53,14 +52,13 @@ class CallKeeper:
         max_bytes: int = MEMORY_MAX_BYTES,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        super().__init__()
         self._store = store
         self.ttl_s = ttl_s
         self._max_bytes = max_bytes
         self._clock = clock
         self._values: OrderedDict[str, bytes] = OrderedDict()
         self._bytes = 0
-        # a value that is not in memory any more was one too many
-        self._unwritten = BackgroundWrites[str, bytes](self._put, self._values.__contains__)
 
     def keep(self, caller: str, call_id: str, place: Place, own: Any, before: tuple[Any, ...]) -> None:
         """Keep what belongs to a call; nothing, if it has the ID of an earlier one, takes the place of what that had.
@@ -74,7 +72,7 @@ class CallKeeper:
             return
         self._add(key, value)
         if self._store is not None:
-            self._unwritten.waiting[key] = value
+            self._waiting[key] = value
 
     async def load(self, body: Mapping[str, Any], caller: str) -> KeptCalls:
         """Return what is kept of the calls that a request names."""
@@ -90,13 +88,8 @@ class CallKeeper:
         oldest = self._clock() - self.ttl_s
         return {one: call for one, call in calls.items() if call.at >= oldest and (call.own is not None or call.before)}
 
-    def write(self) -> None:
-        """Write what is new to the store, in the background."""
-        self._unwritten.start()
-
-    async def aclose(self) -> None:
-        """Write what is new, for a moment."""
-        await self._unwritten.aclose()
+    def _is_wanted(self, key: str, /) -> bool:
+        return key in self._values  # a value that is not in memory any more was one too many
 
     async def _put(self, batch: dict[str, bytes]) -> None:
         if self._store is not None:

@@ -8,7 +8,8 @@ from typing import Any, Final
 import pytest
 
 from projector.contracts import codec
-from projector.server.streaming.stream_logs import Loss, StreamLog, StreamLogs, make_logs
+from projector.server.streaming.local_logs import make_logs
+from projector.server.streaming.stream_logs import Loss, StreamLog, StreamLogs
 from projector.store.memory import MemoryStore
 from projector.store.protocol import LEASE_S, StoreLimits, StreamHead
 

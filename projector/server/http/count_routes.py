@@ -202,7 +202,7 @@ class CompactRoute(_Beside):
         found, stats = await self._ask(received, asked, receive, _compaction_of)
         for item in found["output"]:
             if isinstance(item, dict) and isinstance(item.get("id"), str):
-                ownership.add_item(item["id"], caller, stats.upstream)
+                ownership.add("item", item["id"], caller, stats.upstream)
         ownership.write()
         return found
 

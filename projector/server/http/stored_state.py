@@ -96,11 +96,11 @@ def conversation_of(body: Mapping[str, Any]) -> object:
 def _references(body: Mapping[str, Any], ownership: Ownership) -> Iterator[str | None]:
     """Yield the upstream of each reference of a request, None for one that is not known."""
     if body.get("previous_response_id") is not None:
-        yield ownership.response_upstream(body["previous_response_id"])
+        yield ownership.upstream_of("response", body["previous_response_id"])
     if body.get("conversation") is not None:
-        yield ownership.conversation_upstream(conversation_of(body))
+        yield ownership.upstream_of("place", conversation_of(body))
     for item_id in references(body):
-        yield ownership.item_upstream(item_id)
+        yield ownership.upstream_of("item", item_id)
 
 
 def _readers(body: Mapping[str, Any], ownership: Ownership) -> Iterator[str | None]:
@@ -111,4 +111,4 @@ def _readers(body: Mapping[str, Any], ownership: Ownership) -> Iterator[str | No
         if kind == _APPROVAL:
             yield ownership.approval_upstream(item.get("approval_request_id"))
         elif kind in _REASONING:
-            yield ownership.item_upstream(item.get("id"))
+            yield ownership.upstream_of("item", item.get("id"))

@@ -321,10 +321,10 @@ def _record_ownership(ownership: Ownership, stats: StreamStats, body: Mapping[st
     conversation_id = conversation_of(body)
 
     def on_response(response_id: str, upstream: str) -> None:
-        ownership.add_response(response_id, caller, upstream)
+        ownership.add("response", response_id, caller, upstream)
         if isinstance(conversation_id, str):
-            ownership.place_conversation(conversation_id, upstream)
+            ownership.add("place", conversation_id, "", upstream)
 
     stats.on_response = on_response
-    stats.on_item = lambda item_id, upstream: ownership.add_item(item_id, caller, upstream)
+    stats.on_item = lambda item_id, upstream: ownership.add("item", item_id, caller, upstream)
     stats.on_approval = ownership.add_approval

@@ -3,7 +3,7 @@
 A frame is sent to the client of its stream when the store has it (docs/decisions/0043). While one batch is written, the
 frames of all streams are collected for the next one. If the store is away, streams do not wait for it: their frames do,
 within a limit; beyond that a stream goes on without its log, and cannot be resumed. While the store is away, new
-streams have no log from the start. The store in memory needs none of this (`LocalLogs`).
+streams have no log from the start. The store in memory needs none of this (`local_logs`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from projector.contracts import codec
 from projector.contracts.kinds import Kind
 from projector.core.delta_frames import DeltaFrames, Output, frames_of
 from projector.server.telemetry.logs import log
-from projector.store.memory import MemoryStore
 from projector.store.protocol import (
     RENEWAL_S,
     Batch,
@@ -194,6 +193,7 @@ class StreamLogs:
         self.store = store
         self.unread_s = unread_s
         self.whole = whole or self
+        self._places: dict[str, StreamLogs] = {}
         self._ping = partial(store.ping, place)
         self.waiting_bytes = 0
         self.is_available = True
@@ -215,20 +215,27 @@ class StreamLogs:
     @property
     def is_sound(self) -> bool:
         """Whether all of the store worked when it was used last."""
-        return self.is_available
+        return all(one.is_available for one in (self, *self._places.values()))
 
-    def is_available_for(self, stream_id: str) -> bool:  # noqa: ARG002 - they are in one place
+    def is_available_for(self, stream_id: str) -> bool:
         """Return whether the store worked when it was used last for this stream or others of its place."""
-        return self.is_available
+        return self._at(stream_id).is_available
 
     def begin(self, head: StreamHead, on_cancel: Callable[[], None], on_loss: OnLoss) -> StreamLog:
         """Return a log for a new stream."""
-        return StreamLog(self, head, on_cancel, on_loss)
+        return StreamLog(self._at(head.stream_id), head, on_cancel, on_loss)
+
+    def _at(self, stream_id: str) -> StreamLogs:
+        """Return the logs of the place of a stream: in a Redis Cluster, a server that is away holds up only its own."""
+        place = self.store.place_of(stream_id)
+        if place and place not in self._places:
+            self._places[place] = StreamLogs(self.store, unread_s=self.unread_s, whole=self, place=place)
+        return self._places[place] if place else self
 
     @property
     def open(self) -> int:
         """The number of logs that this process writes."""
-        return len(self._open)
+        return len(self._open) + sum(one.open for one in self._places.values())
 
     def register(self, one: StreamLog) -> None:
         """Create a log in the store, with the next batch."""
@@ -240,7 +247,7 @@ class StreamLogs:
         """Have the frames of a log written."""
         is_over = one.waiting_bytes > STREAM_WAITING_MAX_BYTES or self.whole.waiting_bytes > WAITING_MAX_BYTES
         if is_over and not one.is_complete:  # the terminal repeats the text, and nothing follows it
-            self._lose(one, "overflow")
+            self.lose(one, "overflow")
             return
         self._changed[one.head.stream_id] = one
         if not self._wake.is_set():
@@ -259,6 +266,8 @@ class StreamLogs:
 
     async def stop(self) -> None:
         """Write what waits, within a limit of time."""
+        for place in self._places.values():
+            await place.stop()
         if self._writing is not None:
             self._writing.cancel()
             await asyncio.wait([self._writing])
@@ -336,7 +345,7 @@ class StreamLogs:
             refused = await self.store.append(batches)
             for one, batch, size in zip(growing, batches, sizes, strict=True):
                 if (reason := refused.get(batch.stream_id)) is not None:
-                    self._lose(one, reason)
+                    self.lose(one, reason)
                 elif one.state is LogState.OPEN:
                     one.sent(len(batch.frames), size)
         await asyncio.gather(*(self._seal(one) for one in changed if one.state is LogState.OPEN and one.is_complete))
@@ -349,7 +358,7 @@ class StreamLogs:
             try:
                 is_new = await self.store.open(one.head)
             except StoreFullError:
-                self._lose(one, "full")
+                self.lose(one, "full")
                 return
             if one.state is not LogState.STARTED:
                 return
@@ -357,7 +366,7 @@ class StreamLogs:
                 one.state = LogState.OPEN
                 one.wake()
             else:
-                self._lose(one, "sealed")
+                self.lose(one, "sealed")
 
         await asyncio.gather(*map(create, started))
 
@@ -374,10 +383,14 @@ class StreamLogs:
         if one.state is not LogState.OPEN:
             return
         if is_sealed or await self._is_ours(one, is_sealed=True):
-            one.close()
-            self._open.pop(stream_id, None)
+            self.on_seal(one)
         else:
-            self._lose(one, "sealed")
+            self.lose(one, "sealed")
+
+    def on_seal(self, one: StreamLog) -> None:
+        """Forget a log that is complete."""
+        one.close()
+        self._open.pop(one.head.stream_id, None)
 
     async def _is_ours(self, one: StreamLog, *, is_sealed: bool = False) -> bool:
         """Return whether an earlier attempt succeeded, whose answer was lost."""
@@ -386,7 +399,7 @@ class StreamLogs:
             return False
         return status.seal is None if not is_sealed else status.seal is not None and not status.seal.reason
 
-    def _lose(self, one: StreamLog, reason: Loss) -> None:
+    def lose(self, one: StreamLog, reason: Loss) -> None:
         """Go on without the log of a stream; its readers elsewhere find that it is interrupted or gone."""
         stream_id = one.head.stream_id
         one.close()
@@ -429,7 +442,7 @@ class StreamLogs:
                 continue
             if renewal.lost is not None:
                 if not one.is_complete:  # otherwise it may have been sealed a moment ago
-                    self._lose(one, renewal.lost)
+                    self.lose(one, renewal.lost)
             elif renewal.cancel_requested or self._is_unread(one, renewal.unread_ms, now):
                 one.on_cancel()
 
@@ -439,148 +452,7 @@ class StreamLogs:
 
     def cancel(self, stream_id: str) -> None:
         """Cancel a stream, if its log is written here."""
-        one = self._open.get(stream_id)
-        if one is not None:
+        if (one := self._open.get(stream_id)) is not None:
             one.on_cancel()
-
-
-class PlacedLogs(StreamLogs):
-    """The logs that this process produces: those of each place are written apart from the others."""
-
-    def __init__(self, store: Store, *, unread_s: float) -> None:
-        self._places: dict[str, StreamLogs] = {}
-        super().__init__(store, unread_s=unread_s)
-
-    def begin(self, head: StreamHead, on_cancel: Callable[[], None], on_loss: OnLoss) -> StreamLog:
-        """Return a log for a new stream."""
-        return StreamLog(self._at(head.stream_id), head, on_cancel, on_loss)
-
-    def is_available_for(self, stream_id: str) -> bool:
-        """Return whether the place of a stream worked when it was used last."""
-        return self._at(stream_id).is_available
-
-    @property
-    def is_sound(self) -> bool:
-        """Whether all of the store worked when it was used last."""
-        return self.is_available and all(one.is_available for one in self._places.values())
-
-    @property
-    def open(self) -> int:
-        """The number of logs that this process writes."""
-        return len(self._open) + sum(one.open for one in self._places.values())
-
-    async def stop(self) -> None:
-        """Write what waits, within a limit of time."""
-        for one in self._places.values():
-            await one.stop()
-        await super().stop()
-
-    def cancel(self, stream_id: str) -> None:
-        """Cancel a stream, if its log is written here."""
-        super().cancel(stream_id)
-        if (place := self._at(stream_id)) is not self:
+        for place in self._places.values():
             place.cancel(stream_id)
-
-    def _at(self, stream_id: str) -> StreamLogs:
-        place = self.store.place_of(stream_id)
-        if not place:
-            return self
-        if place not in self._places:
-            self._places[place] = StreamLogs(self.store, unread_s=self.unread_s, whole=self, place=place)
-        return self._places[place]
-
-
-def make_logs(store: Store, *, unread_s: float) -> StreamLogs:
-    """Return the logs of a store."""
-    if isinstance(store, MemoryStore):
-        return LocalLogs(store, unread_s=unread_s)
-    return PlacedLogs(store, unread_s=unread_s)
-
-
-class LocalLog(StreamLog):
-    """The log of one stream in the memory of this process."""
-
-    def __init__(self, logs: LocalLogs, head: StreamHead, on_cancel: Callable[[], None], on_loss: OnLoss) -> None:
-        super().__init__(logs, head, on_cancel, on_loss)
-        self._local = logs
-
-    def notify(self) -> None:
-        """Store what was added; the first call creates the log."""
-        added = self._added
-        if self.state is not LogState.OPEN:
-            if self.state is LogState.NEW:
-                self._local.create(self)
-        elif not added:
-            return
-        self._added = []
-        if self.names:
-            self._local.name(self)
-        for frames, size, is_last in added:
-            if self.state is LogState.OPEN:
-                self._local.write(self, frames, size, is_last=is_last)
-
-
-class LocalLogs(StreamLogs):
-    """The logs of this process in its own memory, which is never away."""
-
-    def __init__(self, store: MemoryStore, *, unread_s: float) -> None:
-        super().__init__(store, unread_s=unread_s)
-        self._memory = store
-        self._renewal: asyncio.TimerHandle | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-
-    def check_store(self) -> None:
-        """Do nothing."""
-
-    def begin(self, head: StreamHead, on_cancel: Callable[[], None], on_loss: OnLoss) -> StreamLog:
-        """Return a log for a new stream."""
-        return LocalLog(self, head, on_cancel, on_loss)
-
-    def create(self, one: LocalLog) -> None:
-        """Create a log in the store."""
-        try:
-            is_new = self._memory.open_now(one.head)
-        except StoreFullError:
-            self._lose(one, "full")
-            return
-        if not is_new:
-            self._lose(one, "sealed")
-            return
-        one.state = LogState.OPEN
-        self._open[one.head.stream_id] = one
-        loop = asyncio.get_running_loop()
-        if self._renewal is None or self._loop is not loop:
-            self._loop = loop
-            self._renewal = loop.call_later(RENEWAL_S, self._renew_all)
-
-    def name(self, one: LocalLog) -> None:
-        """Store the names of a stream."""
-        for kind, key in one.names:
-            self._memory.put_now(kind, key, one.head.stream_id.encode(), NAME_KEPT_S)
-        one.names.clear()
-
-    def write(self, one: LocalLog, frames: list[bytes], size: int, *, is_last: bool) -> None:
-        """Store the frames of one step, and seal the log after its terminal."""
-        stream_id, first = one.head.stream_id, one.first
-        one.first += len(frames)
-        if not is_last:
-            if reason := self._memory.append_now(stream_id, first, frames, size):
-                self._lose(one, reason)
-        elif self._memory.seal_now(stream_id, first, frames, ending=one.describe()):
-            one.close()
-            del self._open[stream_id]
-        else:
-            self._lose(one, "sealed")
-
-    async def aclose(self) -> None:
-        """Release the store."""
-        if self._renewal is not None:
-            self._renewal.cancel()
-        await self.store.aclose()
-
-    def _renew_all(self) -> None:
-        """Renew leases as long as there are logs."""
-        self._renewal = None
-        self._on_renewals(opened := self._renewable(), self._memory.renew_now(opened))
-        if self._open and self._loop is not None:
-            self._renewal = self._loop.call_later(RENEWAL_S, self._renew_all)
