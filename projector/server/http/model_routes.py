@@ -22,7 +22,7 @@ from projector.server.config.agent_settings import PASSTHROUGH_APIS
 from projector.server.http.error_responses import answer_headers
 from projector.server.http.problems import problem
 from projector.server.http.site import Site
-from projector.server.streaming.session import ANTHROPIC
+from projector.server.streaming.response_writer import ANTHROPIC
 from projector.server.telemetry.request_facts import is_anthropic
 from projector.server.upstream.model_lists import ModelLists
 from projector.server.upstream.protocol import Model

@@ -12,7 +12,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from math import inf
 from typing import Any, Final, NamedTuple
 
 import anyio
@@ -22,18 +21,14 @@ from projector.contracts import codec
 from projector.core.faults import Fault
 from projector.core.pipeline import OutputFormat
 from projector.core.replay import StreamReplay
-from projector.core.sse import encode_comment
-from projector.dialects import DIALECTS
 from projector.dialects.descriptor import DialectOptions
 from projector.redaction.policy import Policy
 from projector.server.config.agent_settings import KeepingSettings
 from projector.server.config.settings import Timeouts
 from projector.server.http.problems import Problem, problem
-from projector.server.streaming.clock import Clock, SideTasks, Timer
+from projector.server.streaming.clock import Clock
 from projector.server.streaming.memory import Account
-from projector.server.streaming.response_writer import ResponseState, ResponseWriter, Signal
-from projector.server.telemetry.logs import log_crash
-from projector.server.telemetry.request_facts import facts_of
+from projector.server.streaming.response_writer import ResponseSession, ResponseWriter, Signal
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.store.protocol import (
     LEASE_S,
@@ -144,7 +139,7 @@ AWAY_S: Final = 45.0
 _RETRY_S: Final = 0.25
 
 
-class LogSession:
+class LogSession(ResponseSession):
     """One reader; `run` it once."""
 
     def __init__(
@@ -162,23 +157,17 @@ class LogSession:
         writer_type: type[ResponseWriter] = ResponseWriter,
     ) -> None:
         stored = StoredStream.of(head)
-        self.stats = StreamStats(
+        stats = StreamStats(
             stream_id=head.stream_id, dialect=dialect, caller=head.owner, agent=stored.agent, workflow=stored.workflow
         )
+        super().__init__(
+            stats, account, timeouts=timeouts, heartbeat_s=heartbeat_s, headers=headers, writer_type=writer_type
+        )
         self._store = store
-        self._dialect = dialect
         self._replay = replay
-        self._account = account
         self._after = after
-        self._stall_s = timeouts.client_stall_timeout_s
-        self._heartbeat_s = heartbeat_s
-        self._headers = [*headers, (b"x-stream-id", head.stream_id.encode())]
-        self._writer_type = writer_type
         self._read = 0
         self._first = b""
-        self._state = ResponseState()
-        self._scope = anyio.CancelScope()
-        self._problem: Problem | None = None
 
     is_upstream_open = False
 
@@ -207,27 +196,7 @@ class LogSession:
 
     async def run(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send what follows the position of the reader; raise `Problem` if nothing was sent."""
-        row = DIALECTS[self._dialect]
-        facts_of(scope).is_projected = True
-        headers = [*self._headers, (b"x-request-id", self.stats.request_id.encode())]
-        if scope["http_version"] == "1.1":
-            headers.append((b"connection", b"keep-alive"))
-        writer = self._writer_type(send, row, headers, self._account, self._state, self._leave)
-        clock = Clock()
-        with (
-            self._scope,
-            SideTasks(self._break_off) as beside,
-            clock.watch(
-                Timer(lambda: (writer.sending_since or inf) + self._stall_s, self._leave, self._stall_s),
-                Timer(
-                    lambda: writer.sent_at + self._heartbeat_s,
-                    lambda: beside.start(writer.beat, encode_comment("heartbeat")),
-                    self._heartbeat_s,
-                ),
-            ),
-        ):
-            beside.watch(receive, self._leave)
-            await self._produce(writer)
+        await self._respond(scope, receive, send, self._produce, self._leave)
         if self._problem is not None:
             raise self._problem
 
@@ -238,7 +207,7 @@ class LogSession:
         """Break the connection off: the stream goes on elsewhere, or its log has its end."""
         self._leave()
 
-    async def _produce(self, writer: ResponseWriter) -> None:
+    async def _produce(self, writer: ResponseWriter, _clock: Clock) -> None:
         try:
             await writer.write(self._first)
             self._first = b""
@@ -290,9 +259,3 @@ class LogSession:
         if self._state.apply(Signal.LEAVE):
             self.stats.is_client_gone = True
             self._scope.cancel()
-
-    def _break_off(self, error: Exception) -> None:
-        """Log the failure of a task beside the reader, and end it."""
-        log_crash("stream_crashed", error, stream_id=self.stats.stream_id, request_id=self.stats.request_id)
-        self._state.apply(Signal.LEAVE)
-        self._scope.cancel()

@@ -11,17 +11,27 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from enum import IntEnum
+from math import inf
 from typing import Final, TypeAlias
 
 import anyio
 from anyio.lowlevel import checkpoint
-from starlette.types import Message, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from projector.contracts import codec
 from projector.core.faults import is_retryable_status
+from projector.core.sse import encode_comment
+from projector.dialects import DIALECTS
 from projector.dialects.descriptor import Dialect
+from projector.server.config.settings import Timeouts
+from projector.server.http.problems import Problem
+from projector.server.streaming.clock import Clock, SideTasks, Timer
 from projector.server.streaming.memory import LARGE_EVENT_BYTES, Account
+from projector.server.telemetry.logs import log_crash
+from projector.server.telemetry.request_facts import facts_of
+from projector.server.telemetry.stream_stats import StreamStats
 
 
 class Phase(IntEnum):
@@ -125,6 +135,8 @@ _JSON_HEADERS: Final[Headers] = (
     (b"x-content-type-options", b"nosniff"),
 )
 
+ANTHROPIC: Final = "anthropic_messages"
+"""Dialect whose clients read the ID of a request from another header."""
 SHOULD_RETRY: Final = b"x-should-retry"
 """Header of a failed answer: whether the client should send the request again."""
 _OK: Final = 200
@@ -327,3 +339,89 @@ class JsonResponseWriter(ResponseWriter):
     def _document(self) -> bytes:
         self._status, body = self._assembly.close()
         return codec.dumps(body)
+
+
+class ResponseSession:
+    """One response, with what happens beside it: its client disconnects or does not read, and heartbeats are due."""
+
+    def __init__(
+        self,
+        stats: StreamStats,
+        account: Account,
+        *,
+        timeouts: Timeouts,
+        heartbeat_s: float,
+        headers: Headers,
+        writer_type: type[ResponseWriter],
+    ) -> None:
+        self.stats = stats
+        self.writer_type = writer_type
+        self._account = account
+        self._stall_s = timeouts.client_stall_timeout_s
+        self._heartbeat_s = heartbeat_s
+        self._headers = [*headers]
+        self._state = ResponseState()
+        self._scope = anyio.CancelScope()
+        self._problem: Problem | None = None
+
+    async def _respond(
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        produce: Callable[[ResponseWriter, Clock], Awaitable[None]],
+        on_gone: Callable[[], None],
+        line: AbortableSend | None = None,
+    ) -> None:
+        """Produce the response, until it is complete or the client has gone.
+
+        With `line`, a message that the client does not read is given up, and not the client.
+        """
+        facts = facts_of(scope)
+        facts.is_projected = True
+        writer = self.writer_type(
+            line or send,
+            DIALECTS[self.stats.dialect],
+            self._response_headers(scope),
+            self._account,
+            self._state,
+            on_gone,
+            facts.send_body if line is None else None,
+        )
+        on_stall = on_gone if line is None else line.abort
+        clock = Clock()
+        with (
+            self._scope,
+            SideTasks(self._break_off) as beside,
+            clock.watch(
+                Timer(lambda: (writer.sending_since or inf) + self._stall_s, on_stall, self._stall_s),
+                Timer(
+                    lambda: writer.sent_at + self._heartbeat_s,
+                    lambda: beside.start(self._beat, writer),  # a task, because sending may take a while
+                    self._heartbeat_s,
+                ),
+            ),
+        ):
+            beside.watch(receive, on_gone)
+            await produce(writer, clock)
+
+    def _response_headers(self, scope: Scope) -> Headers:
+        stream_id, request_id = self.stats.stream_id.encode(), self.stats.request_id.encode()
+        headers = [*self._headers, (b"x-stream-id", stream_id), (b"x-request-id", request_id)]
+        if self.stats.dialect == ANTHROPIC:
+            headers.append((b"request-id", request_id))
+        if scope["http_version"] == "1.1":
+            headers.append((b"connection", b"keep-alive"))
+        return headers
+
+    async def _beat(self, writer: ResponseWriter) -> None:
+        """Send a comment, unless other output is being sent."""
+        if await writer.beat(encode_comment(f"heartbeat {datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}")):
+            self.stats.heartbeats += 1
+
+    def _break_off(self, error: Exception) -> None:
+        """Log the failure of a task beside the stream, and give the connection up: its state is not known."""
+        log_crash("stream_crashed", error, stream_id=self.stats.stream_id, request_id=self.stats.request_id)
+        self._state.apply(Signal.LEAVE)
+        self.stats.is_client_gone = True
+        self._scope.cancel()

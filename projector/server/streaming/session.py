@@ -5,8 +5,9 @@ by backpressure. Beside it, the watcher waits for the client to disconnect, and 
 heartbeats.
 
 The HTTP status is committed when an upstream's headers arrive, at the latest when the first heartbeat is due. A
-failure before that is a problem document, a failure after it is a terminal event: `response_state` decides. However a
-stream ends, its source exits the context manager of its upstream, which closes the connection.
+failure before that is a problem document, a failure after it is a terminal event: the state of the response decides
+(`response_writer`). However a stream ends, its source exits the context manager of its upstream, which closes the
+connection.
 
 A disconnect of the client cancels the stream, unless it survives that: then it goes on for other readers of its log.
 """
@@ -17,7 +18,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack
-from datetime import UTC, datetime
+from functools import partial
 from math import inf
 from typing import Final, Protocol
 
@@ -26,32 +27,27 @@ from starlette.types import Message, Receive, Scope, Send
 
 from projector import Pipeline, UsageError
 from projector.core.faults import FAULTS, Fault
-from projector.core.sse import encode_comment
 from projector.dialects import DIALECTS
 from projector.server.config.settings import Timeouts
-from projector.server.http.problems import Problem, problem_of_failure, problem_of_fault
-from projector.server.streaming.clock import Clock, SideTasks, Timer
+from projector.server.http.problems import problem_of_failure, problem_of_fault
+from projector.server.streaming.clock import Clock
 from projector.server.streaming.log_session import NOTHING, Keeping
 from projector.server.streaming.memory import Account
 from projector.server.streaming.response_writer import (
     SHOULD_RETRY,
     AbortableSend,
     Phase,
-    ResponseState,
+    ResponseSession,
     ResponseWriter,
     Signal,
     Write,
 )
 from projector.server.streaming.stream_logs import Loss, StreamLog, StreamLogs
 from projector.server.telemetry.logs import log_crash
-from projector.server.telemetry.request_facts import facts_of
 from projector.server.telemetry.stream_stats import StreamStats, ending_of
 from projector.server.upstream.protocol import ProviderFailure, UpstreamError
 from projector.server.upstream.reader import UpstreamReader
 from projector.server.upstream.targets import Target
-
-ANTHROPIC: Final = "anthropic_messages"
-"""Dialect whose clients read the ID of a request from another header."""
 
 
 class StreamSource(Protocol):
@@ -114,7 +110,7 @@ class _EndedSource:
 _ENDED: Final = _EndedSource()
 
 
-class StreamSession:
+class StreamSession(ResponseSession):
     """One stream; `run` it once. The headers are in addition to those of every stream."""
 
     def __init__(
@@ -129,22 +125,16 @@ class StreamSession:
         writer_type: type[ResponseWriter] = ResponseWriter,
         keeping: Keeping = NOTHING,
     ) -> None:
-        self.stats = stats
+        super().__init__(
+            stats, account, timeouts=timeouts, heartbeat_s=heartbeat_s, headers=headers, writer_type=writer_type
+        )
         self.keeping = keeping
-        self.writer_type = writer_type
         self._source: StreamSource | _EndedSource = source
         self._pipeline = source.pipeline
-        self._account = account
-        self._stall_s = timeouts.client_stall_timeout_s
-        self._heartbeat_s = heartbeat_s
-        self._headers = [*headers]
         self._log: StreamLog | None = None
         self._is_logged = False
         self._is_detached = False
         self._is_ended_elsewhere = False
-        self._state = ResponseState()
-        self._scope = anyio.CancelScope()
-        self._problem: Problem | None = None
         self._last_bytes: Callable[[], bytes] = self._pipeline.close
 
     @property
@@ -175,30 +165,12 @@ class StreamSession:
 
     async def run(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request; raise `Problem` if the stream failed before its status was committed: nothing was sent."""
-        dialect, headers = DIALECTS[self.stats.dialect], self._response_headers(scope)
         line = AbortableSend(send) if self._survives else None
-        send_body = facts_of(scope).send_body if line is None else None
-        out = (line or send, dialect, headers, self._account, self._state, self._disconnect, send_body)
-        writer = self.writer_type(*out)
-        stall = self._disconnect if line is None else line.abort
-        clock, source = Clock(), self._source
-        if isinstance(source, _EndedSource):
+        if isinstance(self._source, _EndedSource):
             raise UsageError("expected a session that has not run")
+        produce = partial(self._produce, self._source)
         try:
-            with (
-                self._scope,
-                SideTasks(self._break_off) as beside,
-                clock.watch(
-                    Timer(lambda: (writer.sending_since or inf) + self._stall_s, stall, self._stall_s),
-                    Timer(
-                        lambda: writer.sent_at + self._heartbeat_s,
-                        lambda: beside.start(self._beat, writer),  # a task, because sending may take a while
-                        self._heartbeat_s,
-                    ),
-                ),
-            ):
-                beside.watch(receive, self._disconnect)
-                await self._produce(source, writer, clock)
+            await self._respond(scope, receive, send, produce, self._disconnect, line)
         finally:
             is_refused = self._state.phase is Phase.REFUSED
             if self._is_ended_elsewhere or (is_refused and self._is_logged):
@@ -280,13 +252,6 @@ class StreamSession:
         if self._state.phase is not Phase.REFUSED and self._state.apply(Signal.LEAVE):
             self._scope.cancel()
 
-    def _break_off(self, error: Exception) -> None:
-        """Log the failure of a task beside the stream, and give the connection up: its state is not known."""
-        log_crash("stream_crashed", error, stream_id=self.stats.stream_id, request_id=self.stats.request_id)
-        self._state.apply(Signal.LEAVE)
-        self.stats.is_client_gone = True
-        self._scope.cancel()
-
     async def _store(self) -> None:
         """Have the frames of the last step stored before they are sent, unless the store is away.
 
@@ -359,24 +324,9 @@ class StreamSession:
         except Exception as error:  # noqa: BLE001 - the client must get an error response
             self._crash(error)
 
-    def _response_headers(self, scope: Scope) -> list[tuple[bytes, bytes]]:
-        facts_of(scope).is_projected = True
-        headers = [
-            *self._headers,
-            (b"x-stream-id", self.stats.stream_id.encode()),
-            (b"x-request-id", self.stats.request_id.encode()),
-        ]
-        if self.stats.dialect == ANTHROPIC:
-            headers.append((b"request-id", self.stats.request_id.encode()))
-        if scope["http_version"] == "1.1":
-            headers.append((b"connection", b"keep-alive"))
-        return headers
-
     async def _beat(self, writer: ResponseWriter) -> None:
-        """Send a comment, unless other output is being sent."""
         await self._store()
-        if await writer.beat(encode_comment(f"heartbeat {datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}")):
-            self.stats.heartbeats += 1
+        await super()._beat(writer)
 
 
 async def byte_stream(session: StreamSession) -> AsyncGenerator[bytes, None]:
