@@ -34,9 +34,8 @@ from projector.server.control.rate_limits import Admission
 from projector.server.control.token_meter import TokenMeter
 from projector.server.http import requests
 from projector.server.http.problems import Problem
-from projector.server.http.request_bodies import agent_body
+from projector.server.http.request_bodies import agent_body, home_targets
 from projector.server.http.site import Site
-from projector.server.http.stored_state import home_targets
 from projector.server.streaming.clock import Clock
 from projector.server.telemetry.reports import begin_stream
 from projector.server.upstream.protocol import UpstreamError

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from projector.store.protocol import StoreUnavailableError
 from projector.store.redis_connection import BLOCK_MS
-from projector.store.redis_entries import RawEntry, number_of
+from projector.store.redis_logs import RawEntry, number_of
 from projector.store.redis_servers import MovingError, Servers
 
 CONTROL_MS: Final = 60_000

@@ -29,10 +29,11 @@ from projector.store.protocol import (
     StreamStatus,
     UnknownStreamError,
 )
-from projector.store.redis_connection import Command, accepted
-from projector.store.redis_entries import (
+from projector.store.redis_connection import Command, accepted, ttl_ms
+from projector.store.redis_logs import (
     BEGIN,
     ENTRY_BYTES,
+    Index,
     Written,
     batch_entry,
     begin_entry,
@@ -41,12 +42,10 @@ from projector.store.redis_entries import (
     is_seal,
     page_of,
     seal_entry,
-    tag_of,
 )
-from projector.store.redis_limits import Index
 from projector.store.redis_readers import Readers, control_message
-from projector.store.redis_servers import Servers
-from projector.store.redis_values import RedisValues, ttl_ms
+from projector.store.redis_servers import Servers, tag_of
+from projector.store.redis_values import RedisValues
 
 _ENTRIES_MIN: Final = 4
 _ENTRIES_MAX: Final = 512

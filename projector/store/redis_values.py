@@ -11,7 +11,7 @@ from redis.exceptions import WatchError
 
 from projector.store.budgets import Change
 from projector.store.protocol import StoreUnavailableError
-from projector.store.redis_connection import accepted
+from projector.store.redis_connection import accepted, ttl_ms
 from projector.store.redis_servers import MovingError, Servers
 
 _TRIES: Final = 100
@@ -83,8 +83,3 @@ class RedisValues:
             if mark
             else f"{self._prefix}value:{kind}:{key}"
         )
-
-
-def ttl_ms(seconds: float) -> int:
-    """Return a time to live in milliseconds; Redis accepts none below 1."""
-    return max(1, int(1_000 * seconds))

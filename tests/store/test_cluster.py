@@ -19,7 +19,7 @@ from bench.redis_server import RedisServer, free_port
 from projector.cli import main
 from projector.store.budgets import Limit
 from projector.store.protocol import INTERRUPTED, StoreUnavailableError
-from projector.store.redis_entries import tag_of
+from projector.store.redis_logs import tag_of
 from projector.store.redis_store import RedisStore
 from tests.asgi.certificates import Authority
 from tests.store.redis_rig import cluster

@@ -16,7 +16,7 @@ from redis.asyncio import Redis
 from bench.redis_server import RedisServer, free_port
 from projector.store.protocol import INTERRUPTED, StoreFullError, StoreLimits, StoreUnavailableError, UnknownStreamError
 from projector.store.redis_connection import Connection
-from projector.store.redis_limits import SWEEP_MS
+from projector.store.redis_logs import SWEEP_MS
 from projector.store.redis_store import RedisStore
 from tests.asgi.certificates import Authority
 from tests.store.redis_rig import RedisRig, redis

@@ -33,10 +33,9 @@ from projector.server.control.rate_limits import Admission
 from projector.server.control.token_meter import REPORTED_MAX, TokenMeter, input_tokens
 from projector.server.http.error_responses import answer_headers
 from projector.server.http.problems import problem, problem_of_failure, request_id
-from projector.server.http.request_bodies import check_models, passthrough_body, references, target_body
+from projector.server.http.request_bodies import check_models, home_targets, passthrough_body, references, target_body
 from projector.server.http.requests import ClientLeftError, read_json
 from projector.server.http.site import Site
-from projector.server.http.stored_state import home_targets
 from projector.server.http.stream_route import Received, with_carried_state
 from projector.server.streaming.clock import Clock, SideTasks
 from projector.server.streaming.session import report_failure, shown_fault

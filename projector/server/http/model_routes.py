@@ -1,9 +1,14 @@
-"""`/v1/models`, in the form of OpenAI or of Anthropic, and the answer to what is not served below `/v1/`."""
+"""`/v1/models`, in the form of OpenAI or of Anthropic, and the answer to what is not served below `/v1/`.
+
+The lists of upstreams (`GET <base URL>/models`) are kept for a while.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -15,6 +20,7 @@ from starlette.routing import Match, Route
 from starlette.types import Receive, Scope, Send
 
 from projector.contracts import codec
+from projector.core.faults import FAULTS
 from projector.providers import PROVIDERS
 from projector.redaction.redactor import Redactor
 from projector.server.catalog import AgentBinding, Catalog, unknown_model
@@ -23,9 +29,53 @@ from projector.server.http.error_responses import answer_headers
 from projector.server.http.problems import problem
 from projector.server.http.site import Site
 from projector.server.streaming.response_writer import ANTHROPIC
+from projector.server.telemetry.logs import log
 from projector.server.telemetry.request_facts import is_anthropic
-from projector.server.upstream.model_lists import ModelLists
-from projector.server.upstream.protocol import Model
+from projector.server.upstream.protocol import Model, Upstream, UpstreamError
+
+LIST_S: Final = 300.0
+"""Seconds that a list is kept: providers add models a few times a month."""
+FAILURE_S: Final = 30.0
+"""Seconds until a failed upstream is asked again."""
+ANSWER_S: Final = 10.0
+"""Seconds for the list of one upstream."""
+
+
+class ModelLists:
+    """The lists of all upstreams of a server; each upstream is asked by one request at a time."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._kept: dict[str, tuple[float, Sequence[Model]]] = {}
+        self._asking: defaultdict[str, anyio.Lock] = defaultdict(anyio.Lock)
+
+    async def of(self, name: str, upstream: Upstream) -> Sequence[Model]:
+        """Return the models of an upstream; none if it fails or has no list."""
+        async with self._asking[name]:
+            until, models = self._kept.get(name, (0.0, ()))
+            if self._clock() >= until:
+                listed = await _ask(name, upstream)
+                models = listed or ()
+                self._kept[name] = self._clock() + (FAILURE_S if listed is None else LIST_S), models
+            return models
+
+
+async def _ask(name: str, upstream: Upstream) -> Sequence[Model] | None:
+    """Return the models of an upstream; None if it fails."""
+    ask = getattr(upstream, "models", None)
+    if ask is None:
+        return ()
+    try:
+        with anyio.fail_after(ANSWER_S):
+            models: Sequence[Model] = await ask()
+    except TimeoutError:
+        log.warning("models_not_listed", upstream=name, code=FAULTS["upstream_timeout_total"].code)
+    except UpstreamError as error:
+        log.warning("models_not_listed", upstream=name, code=error.fault.code, reason=error.reason)
+    else:
+        return models
+    return None
+
 
 UNNAMED: Final = "system"
 """Owner of a model whose owner is withheld."""

@@ -42,6 +42,7 @@ from projector.server.http.request_bodies import (
     check_models,
     client_part,
     conversation_body,
+    conversation_of,
     passthrough_body,
     read_entries,
     references,
@@ -49,7 +50,6 @@ from projector.server.http.request_bodies import (
 )
 from projector.server.http.requests import ChatRequest, WorkflowRequest, parse
 from projector.server.http.site import Site
-from projector.server.http.stored_state import conversation_of
 from projector.server.http.stored_streams import stream_routes
 from projector.server.http.stream_route import (
     NameOf,

@@ -26,13 +26,12 @@ from projector.server.catalog import AgentBinding, chosen_dialect
 from projector.server.control.callers import Grant
 from projector.server.control.rate_limits import Admission
 from projector.server.control.token_meter import TokenMeter
-from projector.server.http.idempotency import Claim, key_of
 from projector.server.http.named_streams import RESPONSES, StreamName, name_stream, response_name
 from projector.server.http.problems import problem
+from projector.server.http.request_bodies import KeptState, conversation_of, home_targets
 from projector.server.http.requests import ClientLeftError, dialect_options, read_json
 from projector.server.http.site import Site
-from projector.server.http.stored_state import KeptState, conversation_of, home_targets
-from projector.server.http.stored_streams import location, respond_with_log, run_headers
+from projector.server.http.stored_streams import Claim, key_of, location, respond_with_log, run_headers
 from projector.server.opaque_state import CallKeeper, StateSealer
 from projector.server.ownership import Ownership
 from projector.server.streaming.log_session import Keeping, StoredStream
