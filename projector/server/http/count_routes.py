@@ -16,7 +16,6 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from anyio.lowlevel import checkpoint
 from starlette.datastructures import Headers
-from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
@@ -31,7 +30,7 @@ from projector.server.catalog import AgentBinding, PassthroughBinding
 from projector.server.config.target_settings import CircuitBreaker
 from projector.server.control.rate_limits import Admission
 from projector.server.control.token_meter import REPORTED_MAX, TokenMeter, input_tokens
-from projector.server.http.error_responses import answer_headers
+from projector.server.http.error_responses import json_answer
 from projector.server.http.problems import problem, problem_of_failure, request_id
 from projector.server.http.request_bodies import check_models, home_targets, passthrough_body, references, target_body
 from projector.server.http.requests import ClientLeftError, read_json
@@ -92,8 +91,7 @@ class _Beside(ABC):
                 found = await self._found(Received(scope, body, caller, account, grant), receive, admission)
             except ClientLeftError:
                 return
-        answer = Response(codec.dumps(found), headers=answer_headers(scope), media_type="application/json")
-        await answer(scope, receive, send)
+        await json_answer(found, scope)(scope, receive, send)
 
     @abstractmethod
     async def _found(self, received: Received, receive: Receive, admission: Admission, /) -> Mapping[str, Any]:

@@ -7,6 +7,7 @@ they would repeat what this server has already repeated.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from http import HTTPStatus
 from typing import Final, TypeAlias
 
 from starlette.requests import Request
@@ -52,6 +53,16 @@ def answer_headers(scope: Scope) -> dict[str, str]:
     """Return the headers of a JSON answer; clients of Anthropic read the ID of the request in a header of theirs."""
     own = request_id(scope)
     return {"cache-control": "no-store", "x-request-id": own, **({"request-id": own} if is_anthropic(scope) else {})}
+
+
+def json_answer(value: object, scope: Scope) -> Response:
+    """Return a JSON answer."""
+    return Response(codec.dumps(value), headers=answer_headers(scope), media_type="application/json")
+
+
+def no_content(scope: Scope) -> Response:
+    """Return an answer without content."""
+    return Response(status_code=HTTPStatus.NO_CONTENT, headers=answer_headers(scope))
 
 
 def response_status(problem: Problem, scope: Scope) -> int:

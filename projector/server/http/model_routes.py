@@ -19,13 +19,12 @@ from starlette.responses import Response
 from starlette.routing import Match, Route
 from starlette.types import Receive, Scope, Send
 
-from projector.contracts import codec
 from projector.core.faults import FAULTS
 from projector.providers import PROVIDERS
 from projector.redaction.redactor import Redactor
 from projector.server.catalog import AgentBinding, Catalog, unknown_model
 from projector.server.config.agent_settings import PASSTHROUGH_APIS
-from projector.server.http.error_responses import answer_headers
+from projector.server.http.error_responses import json_answer
 from projector.server.http.problems import problem
 from projector.server.http.site import Site
 from projector.server.streaming.response_writer import ANTHROPIC
@@ -105,15 +104,15 @@ class ModelRoutes:
     async def _list(self, request: Request) -> Response:
         models = await self._models(request)
         if is_anthropic(request.scope):
-            return _json(_page([*models.values()], request.query_params), request)
-        return _json({"object": "list", "data": [_entry(model) for model in models.values()]}, request)
+            return json_answer(_page([*models.values()], request.query_params), request.scope)
+        return json_answer({"object": "list", "data": [_entry(model) for model in models.values()]}, request.scope)
 
     async def _retrieve(self, request: Request) -> Response:
         model_id = request.path_params["model"]
         model = (await self._models(request)).get(model_id)
         if model is None:
             raise unknown_model(model_id)
-        return _json((_anthropic_entry if is_anthropic(request.scope) else _entry)(model), request)
+        return json_answer((_anthropic_entry if is_anthropic(request.scope) else _entry)(model), request.scope)
 
     async def _models(self, request: Request) -> dict[str, Model]:
         """Return the models of every upstream that a passthrough route may choose, by ID; the first upstream counts.
@@ -201,10 +200,6 @@ def _page(models: list[Model], query: QueryParams) -> dict[str, Any]:
         "first_id": page[0].id if page else None,
         "last_id": page[-1].id if page else None,
     }
-
-
-def _json(value: object, request: Request) -> Response:
-    return Response(codec.dumps(value), headers=answer_headers(request.scope), media_type="application/json")
 
 
 _SETTINGS: Final = {

@@ -14,7 +14,6 @@ import hashlib
 from collections.abc import Collection
 from contextlib import suppress
 from functools import partial
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from starlette.datastructures import Headers, QueryParams
@@ -27,7 +26,8 @@ from projector.contracts import codec
 from projector.conversation.client_history import InputRefusedError
 from projector.dialects.ag_ui.conversation import read_run_input
 from projector.server.config.caller_settings import AG_UI, AI_SDK
-from projector.server.http.problems import problem, request_id, unknown_agent_of
+from projector.server.http.error_responses import json_answer, no_content
+from projector.server.http.problems import problem, unknown_agent_of
 from projector.server.http.requests import ClientLeftError, read_json
 from projector.server.http.stored_streams import cancel_stored, position_of, read_page, respond_with_log
 from projector.server.streaming.log_session import StoredStream
@@ -91,15 +91,15 @@ def chat_routes(agents: Collection[str]) -> list[Route]:
     ]
 
 
-async def _enter_chat(scope: Scope, agents: Collection[str]) -> tuple[str, StreamName]:
-    """Return the caller of a request, and the name of its chat's stream."""
+async def _enter(scope: Scope, dialect: str, agents: Collection[str]) -> tuple[str, str]:
+    """Return the caller of a request and the agent in its path; raise `Problem` if the caller may not use it."""
     site: Site = scope["app"].state.site
     caller, grant = await site.grant(scope)
-    grant.check_route(AI_SDK)
-    agent = scope["path_params"]["agent"]
+    grant.check_route(dialect)
+    agent: str = scope["path_params"]["agent"]
     if agent not in agents or not grant.allows_agent(agent):
-        raise unknown_agent_of(AI_SDK)
-    return caller, chat_name(agent, scope["path_params"]["chat_id"])
+        raise unknown_agent_of(dialect)
+    return caller, agent
 
 
 class _ChatStream:
@@ -115,12 +115,11 @@ class _ChatStream:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         site: Site = scope["app"].state.site
-        caller, name = await _enter_chat(scope, self._agents)
+        caller, agent = await _enter(scope, AI_SDK, self._agents)
         with site.streams.admitted(caller) as account:
-            status = await find_named(site, name, caller)
+            status = await find_named(site, chat_name(agent, scope["path_params"]["chat_id"]), caller)
             if status is None or (status.seal is not None and not status.seal.reason):
-                headers = {"cache-control": "no-store", "x-request-id": request_id(scope)}
-                await Response(status_code=HTTPStatus.NO_CONTENT, headers=headers)(scope, receive, send)
+                await no_content(scope)(scope, receive, send)
                 return
             await respond_with_log(site, scope, receive, send, status, account, dialect=AI_SDK)
 
@@ -128,11 +127,11 @@ class _ChatStream:
 async def _stop(agents: Collection[str], request: Request) -> Response:
     """Cancel the running stream of a chat. Idempotent: 204 also if there is none."""
     site: Site = request.app.state.site
-    caller, name = await _enter_chat(request.scope, agents)
-    status = await find_named(site, name, caller)
+    caller, agent = await _enter(request.scope, AI_SDK, agents)
+    status = await find_named(site, chat_name(agent, request.path_params["chat_id"]), caller)
     if status is not None and status.seal is None:
         await cancel_stored(site, status.head.stream_id, caller)
-    return Response(status_code=HTTPStatus.NO_CONTENT, headers={"x-request-id": request_id(request.scope)})
+    return no_content(request.scope)
 
 
 _LAST_EVENT_ID: Final = "Last-Event-ID"
@@ -156,21 +155,16 @@ class RunRoute:
             await self._start(scope, receive, send)
             return
         site: Site = scope["app"].state.site
-        caller, grant = await site.grant(scope)
-        grant.check_route(AG_UI)
-        agent = scope["path_params"]["agent"]
-        if agent not in self._agents or not grant.allows_agent(agent):
-            raise unknown_agent_of(AG_UI)
+        caller, agent = await _enter(scope, AG_UI, self._agents)
         after = _position(scope)
         with site.streams.admitted(caller) as account:
             try:
-                thread_id, run_id = (
-                    await _read_ids(site, scope, receive, account) if is_post else (None, _run_id(scope))
-                )
+                ids = await _read_ids(site, scope, receive, account) if is_post else (None, _run_id(scope))
             except ClientLeftError:
                 return
+            thread_id, run_id = ids
             status = await find_named(site, run_name(agent, run_id), caller)
-            if status is None or not _is_of_thread(status, thread_id):
+            if status is None or thread_id not in {None, StoredStream.of(status.head).conversation_id}:
                 raise problem("unknown_stream")
             await respond_with_log(site, scope, receive, send, status, account, after=after, dialect=AG_UI)
 
@@ -190,10 +184,6 @@ def _run_id(scope: Scope) -> str:
     if not run_id:
         raise problem("invalid_request", "`runId` is required.", param="runId")
     return run_id
-
-
-def _is_of_thread(status: StreamStatus, thread_id: str | None) -> bool:
-    return thread_id is None or StoredStream.of(status.head).conversation_id == thread_id
 
 
 def _last_event_id(scope: Scope) -> str:
@@ -246,12 +236,12 @@ class _Retrieve:
         if given not in _BOOLEANS:
             raise problem("invalid_request", "`stream` must be true or false.", param="stream")
         if not _BOOLEANS[given] and status.seal is None:
-            await _json(await _state_of(site, status), scope)(scope, receive, send)
+            await json_answer(await _state_of(site, status), scope)(scope, receive, send)
             return
-        # the first event has the number 0 here, and 1 in the log
-        after = position_of("starting_after", query["starting_after"]) + 1 if "starting_after" in query else 0
+        after, is_json = 0, not _BOOLEANS[given]
+        if "starting_after" in query:
+            after = position_of("starting_after", query["starting_after"]) + 1  # the first event has the number 0 here
         with site.streams.admitted(caller) as account:
-            is_json = not _BOOLEANS[given]
             after = 0 if is_json else after
             await respond_with_log(
                 site, scope, receive, send, status, account, after=after, dialect=RESPONSES, is_json=is_json
@@ -282,8 +272,3 @@ async def _state_of(site: Site, status: StreamStatus) -> dict[str, Any]:
     if "response" not in event:
         raise problem("unknown_response")
     return {**event["response"], "status": "in_progress"}
-
-
-def _json(document: dict[str, Any], scope: Scope) -> Response:
-    headers = {"cache-control": "no-store", "x-request-id": request_id(scope)}
-    return Response(codec.dumps(document), HTTPStatus.OK, headers, media_type="application/json")

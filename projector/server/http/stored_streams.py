@@ -13,7 +13,6 @@ import hashlib
 import time
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager, suppress
-from http import HTTPStatus
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,6 +28,7 @@ from projector.contracts.kinds import Kind
 from projector.dialects.descriptor import DialectOptions
 from projector.server.catalog import chosen_dialect
 from projector.server.config.config_base import DEFAULT_DIALECT
+from projector.server.http.error_responses import json_answer, no_content
 from projector.server.http.problems import problem, request_id
 from projector.server.http.requests import dialect_options
 from projector.server.streaming.log_session import PAGE_BYTES, LogSession, StoredStream
@@ -104,7 +104,7 @@ async def respond_with_log(
     )
     session.stats.request_id = request_id(scope)
     if not await session.seek():
-        await Response(status_code=HTTPStatus.NO_CONTENT, headers=_headers(scope))(scope, receive, send)
+        await no_content(scope)(scope, receive, send)
         return
     with site.streams.reading(session):
         await session.run(scope, receive, send)
@@ -144,10 +144,6 @@ def position_of(name: str, text: str) -> int:
     return int(text)
 
 
-def _headers(scope: Scope) -> dict[str, str]:
-    return {"cache-control": "no-store", "x-request-id": request_id(scope)}
-
-
 async def _status(request: Request) -> Response:
     """Respond with the state of a stream."""
     site: Site = request.app.state.site
@@ -173,7 +169,7 @@ async def _status(request: Request) -> Response:
         if status.seal.reason:
             document["last_event_id"] += await _closing_events(site, stored, status, status.seal.at_ms)
     present = {name: value for name, value in document.items() if value is not None}
-    return Response(codec.dumps(present), media_type="application/json", headers=_headers(request.scope))
+    return json_answer(present, request.scope)
 
 
 async def _closing_events(site: Site, stored: StoredStream, status: StreamStatus, at_ms: int) -> int:
@@ -218,7 +214,7 @@ async def _cancel(request: Request) -> Response:
     caller = await site.authenticator.caller(request.scope)
     stream_id = request.path_params["stream_id"]
     await cancel_stored(site, stream_id, caller)
-    return Response(status_code=HTTPStatus.NO_CONTENT, headers={"x-request-id": request_id(request.scope)})
+    return no_content(request.scope)
 
 
 async def cancel_stored(site: Site, stream_id: str, caller: str) -> None:
@@ -237,7 +233,7 @@ async def _delete(request: Request) -> Response:
     if not site.streams.cancel(stream_id, caller):
         await site.logs.store.request_cancel(stream_id)
     await site.logs.store.delete(stream_id)
-    return Response(status_code=HTTPStatus.NO_CONTENT, headers={"x-request-id": request_id(request.scope)})
+    return no_content(request.scope)
 
 
 KEY_MAX_CHARS: Final = 255
