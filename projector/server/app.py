@@ -219,8 +219,7 @@ def _openapi(app: Starlette, extensions: Iterable[Extension]) -> bytes:
 def _admin_app(state: State, more: Sequence[Route]) -> Starlette:
     """Return the application of the admin listener: metrics, document and probes of the application with this state."""
     app = Starlette(
-        routes=[*HEALTH_ROUTES, *INTERNAL_ROUTES, *more],
-        exception_handlers=dict.fromkeys(ANSWERED, respond),
+        routes=[*HEALTH_ROUTES, *INTERNAL_ROUTES, *more], exception_handlers=dict.fromkeys(ANSWERED, respond)
     )
     app.state = state
     app.router.redirect_slashes = False

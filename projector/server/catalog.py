@@ -219,10 +219,7 @@ class Catalog:
     """All bindings of one server."""
 
     def __init__(
-        self,
-        settings: Settings,
-        make_upstream: MakeUpstream = provider_upstream,
-        circuits: Circuits | None = None,
+        self, settings: Settings, make_upstream: MakeUpstream = provider_upstream, circuits: Circuits | None = None
     ) -> None:
         self._circuits = circuits or Circuits(settings.circuit_breaker)
         self.keys: set[tuple[str, str]] = set()

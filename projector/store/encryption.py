@@ -23,16 +23,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from projector.store.budgets import Change
 from projector.store.packing import pack
-from projector.store.protocol import (
-    Batch,
-    Page,
-    Refusal,
-    Seal,
-    Store,
-    StoreUnavailableError,
-    StreamHead,
-    StreamStatus,
-)
+from projector.store.protocol import Batch, Page, Refusal, Seal, Store, StoreUnavailableError, StreamHead, StreamStatus
 
 KEY_BYTES: Final = 32
 _VERSION: Final = b"\x01"
@@ -120,13 +111,7 @@ class EncryptedStore:
         )
 
     async def seal(
-        self,
-        stream_id: str,
-        *,
-        first: int = 0,
-        frames: Sequence[bytes] = (),
-        reason: str = "",
-        ending: bytes = b"",
+        self, stream_id: str, *, first: int = 0, frames: Sequence[bytes] = (), reason: str = "", ending: bytes = b""
     ) -> bool:
         """See `Store`."""
         encrypted = self._encrypt(stream_id, first, frames)

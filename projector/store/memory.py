@@ -228,13 +228,7 @@ class MemoryStore(MemoryValues):
         return "sealed" if stream_id in self._open or stream_id in self._sealed else "unknown"
 
     async def seal(
-        self,
-        stream_id: str,
-        *,
-        first: int = 0,
-        frames: Sequence[bytes] = (),
-        reason: str = "",
-        ending: bytes = b"",
+        self, stream_id: str, *, first: int = 0, frames: Sequence[bytes] = (), reason: str = "", ending: bytes = b""
     ) -> bool:
         """See `Store`."""
         return self.seal_now(stream_id, first, frames, reason, ending)

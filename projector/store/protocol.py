@@ -167,13 +167,7 @@ class Store(Protocol):
         """
 
     async def seal(
-        self,
-        stream_id: str,
-        *,
-        first: int = 0,
-        frames: Sequence[bytes] = (),
-        reason: str = "",
-        ending: bytes = b"",
+        self, stream_id: str, *, first: int = 0, frames: Sequence[bytes] = (), reason: str = "", ending: bytes = b""
     ) -> bool:
         """Append the last frames and close the log in one step; return whether this call closed it.
 

@@ -177,7 +177,4 @@ class Readers:
 
 def control_message(control: str, name: str, value: str) -> list[tuple[Any, ...]]:
     """Return the commands that write to the control stream of a process."""
-    return [
-        ("XADD", control, "MAXLEN", "~", CONTROL_MAX, "*", name, value),
-        ("PEXPIRE", control, CONTROL_MS),
-    ]
+    return [("XADD", control, "MAXLEN", "~", CONTROL_MAX, "*", name, value), ("PEXPIRE", control, CONTROL_MS)]

@@ -151,13 +151,7 @@ class RedisStore(RedisValues):
         return {**refused, **await self.append(moved)} if moved else refused
 
     async def seal(
-        self,
-        stream_id: str,
-        *,
-        first: int = 0,
-        frames: Sequence[bytes] = (),
-        reason: str = "",
-        ending: bytes = b"",
+        self, stream_id: str, *, first: int = 0, frames: Sequence[bytes] = (), reason: str = "", ending: bytes = b""
     ) -> bool:
         """See `Store`."""
         written = self._written.get(stream_id)

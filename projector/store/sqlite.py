@@ -115,13 +115,7 @@ class SqliteStore:
         return refused
 
     async def seal(
-        self,
-        stream_id: str,
-        *,
-        first: int = 0,
-        frames: Sequence[bytes] = (),
-        reason: str = "",
-        ending: bytes = b"",
+        self, stream_id: str, *, first: int = 0, frames: Sequence[bytes] = (), reason: str = "", ending: bytes = b""
     ) -> bool:
         """See `Store`."""
         is_first = await self._write(lambda writing: writing.seal(stream_id, first, frames, reason, ending))

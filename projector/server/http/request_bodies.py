@@ -69,11 +69,7 @@ def agent_body(
     return body
 
 
-_CONTENT: Final[Mapping[str, str]] = {
-    "files": "Files",
-    "history": "Earlier messages and calls",
-    "images": "Images",
-}
+_CONTENT: Final[Mapping[str, str]] = {"files": "Files", "history": "Earlier messages and calls", "images": "Images"}
 """Name in `AgentSettings.allowed_params` that is no member of a request -> what a conversation contains."""
 
 
@@ -89,11 +85,7 @@ class ReadConversation(Protocol):
     """Returns the client's part of a request, which contains the whole conversation."""
 
     def __call__(
-        self,
-        *,
-        client_tools: Collection[str],
-        settings: ConversationSettings,
-        previous_response_id: str | None,
+        self, *, client_tools: Collection[str], settings: ConversationSettings, previous_response_id: str | None
     ) -> ClientPart:
         """Raise `InputRefusedError` if there is nothing to answer."""
 

@@ -97,10 +97,7 @@ class UserMessage(RequestModel):
 
     type: Literal["message"] = "message"
     role: Literal["user"]
-    content: Annotated[
-        Annotated[Text, Tag("text")] | Annotated[_Parts, Tag("parts")],
-        Discriminator(_content_tag),
-    ]
+    content: Annotated[Annotated[Text, Tag("text")] | Annotated[_Parts, Tag("parts")], Discriminator(_content_tag)]
 
     def entry(self) -> conversation.Entry:
         """Return the neutral entry."""

@@ -21,13 +21,7 @@ from projector.dialects.ai_sdk import conversation as ai_sdk
 from projector.dialects.descriptor import DialectOptions
 from projector.providers import PROVIDERS
 from projector.providers.descriptor import PassthroughRoute
-from projector.server.catalog import (
-    AgentBinding,
-    Catalog,
-    PassthroughBinding,
-    WorkflowBinding,
-    chosen_dialect,
-)
+from projector.server.catalog import AgentBinding, Catalog, PassthroughBinding, WorkflowBinding, chosen_dialect
 from projector.server.config.caller_settings import AG_UI, AI_SDK, CHAT, WORKFLOWS
 from projector.server.control.token_meter import TokenMeter, input_tokens
 from projector.server.http.count_routes import count_routes
@@ -178,12 +172,7 @@ class StreamRoutes:
         binding = self._catalog.agent(request.agent, received.grant.allows_agent)
         body_of = partial(agent_body, request, binding, kept=received.kept)
         call = ProviderCall(
-            binding,
-            body_of,
-            request.agent,
-            request.conversation_id,
-            request.metadata or {},
-            entries=request.entries,
+            binding, body_of, request.agent, request.conversation_id, request.metadata or {}, entries=request.entries
         )
         return provider_session(self._site, received, call)
 

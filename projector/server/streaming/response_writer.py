@@ -74,11 +74,7 @@ TRANSITIONS: Final[Mapping[Phase, Mapping[Signal, Phase]]] = {
         Signal.STOP: Phase.CLOSING,
         Signal.LEAVE: Phase.GONE,
     },
-    Phase.ENDING: {
-        Signal.SEND: Phase.CLOSING,
-        Signal.BREAK: Phase.REFUSED,
-        Signal.LEAVE: Phase.GONE,
-    },
+    Phase.ENDING: {Signal.SEND: Phase.CLOSING, Signal.BREAK: Phase.REFUSED, Signal.LEAVE: Phase.GONE},
     Phase.CLOSING: {
         Signal.SEND: Phase.CLOSING,
         Signal.BREAK: Phase.GONE,

@@ -48,11 +48,7 @@ class Metrics:
             ("projector_memory_held_bytes", "Memory held by streams.", lambda: streams.held_bytes),
             ("projector_connections_open", "Open connections of clients.", self._count_connections),
             ("projector_stream_readers", "Readers of stored streams.", lambda: streams.readers),
-            (
-                "projector_store_available",
-                "Whether the store works: 1 or 0.",
-                lambda: logs is None or logs.is_sound,
-            ),
+            ("projector_store_available", "Whether the store works: 1 or 0.", lambda: logs is None or logs.is_sound),
             ("projector_store_logs_open", "Streams whose log is written.", lambda: 0 if logs is None else logs.open),
             (
                 "projector_store_waiting_bytes",
@@ -64,13 +60,7 @@ class Metrics:
         self._requests = self._counter("projector_requests", "Responses to requests.", "route", "status")
         self._refusals = self._counter("projector_refusals", "Error responses to requests.", "route", "code")
         self._streams = self._counter("projector_streams", "Ended streams.", "outcome", "dialect")
-        self._errors = self._counter(
-            "projector_stream_errors",
-            "Streams that failed.",
-            "upstream",
-            "agent",
-            "code",
-        )
+        self._errors = self._counter("projector_stream_errors", "Streams that failed.", "upstream", "agent", "code")
         self._dropped = self._counter("projector_events_dropped", "Provider events that were not forwarded.", "type")
         self._notices = self._counter("projector_notices", "Notices of withheld or truncated values.", "type")
         self._heartbeats = self._counter("projector_heartbeats", "Heartbeat comments sent.")
