@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Final, TypeAlias
 
+from projector.store.protocol import TrimmedError
+
 _LENGTH: Final = 4
 """Bytes of a length."""
 
@@ -30,6 +32,30 @@ def unpack(packed: bytes) -> list[bytes]:
     if start != len(packed):
         raise ValueError("packed frames are cut off")
     return frames
+
+
+def frames_after(entries: Iterable[tuple[int, bytes]], after: int, max_bytes: int) -> tuple[list[bytes], bool]:
+    """Return the frames after a number as `Store.read` does, and whether all frames of the entries are among them.
+
+    An entry is the number of its first frame, and its packed frames.
+
+    Raises:
+        TrimmedError: the next frame is missing.
+    """
+    frames: list[bytes] = []
+    size, expected = 0, after + 1
+    for first, packed in entries:
+        if first > expected:
+            if not frames:
+                raise TrimmedError("the next frames of the stream are not kept any more")
+            return frames, False
+        for frame in unpack(packed)[expected - first :]:
+            size += len(frame)
+            if size > max_bytes and frames:
+                return frames, False
+            frames.append(frame)
+        expected = after + 1 + len(frames)
+    return frames, True
 
 
 FRAME_BYTES: Final = 48

@@ -12,11 +12,11 @@ with their limits every few seconds by one of the processes: until then a store 
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
-from projector.store.packing import pack, unpack
-from projector.store.protocol import Batch, Page, Seal, StoreFullError, StoreLimits, TrimmedError
+from projector.store.packing import frames_after, pack
+from projector.store.protocol import Batch, Page, Seal, StoreFullError, StoreLimits
 from projector.store.redis_connection import Command, accepted, ttl_ms
 from projector.store.redis_servers import Servers, tag_of
 
@@ -82,28 +82,12 @@ def first_of(entry: RawEntry) -> int:
     return int(entry[1][b"a"]) if is_seal(entry) else number_of(entry) - int(entry[1][b"n"]) + 1
 
 
-def page_of(entries: Iterable[RawEntry], after: int, max_bytes: int) -> Page:
+def page_of(entries: Sequence[RawEntry], after: int, max_bytes: int) -> Page:
     """Return the frames after a number; see `Store.read`."""
-    frames: list[bytes] = []
-    size, expected = 0, after + 1
-    for entry in entries:
-        if b"f" not in entry[1]:
-            continue
-        packed = unpack(entry[1][b"f"])
-        first = first_of(entry) if packed else expected
-        if first > expected:
-            if not frames:
-                raise TrimmedError("the next frames of the stream are not kept any more")
-            return Page(after + 1, frames, None)
-        for frame in packed[expected - first :]:
-            size += len(frame)
-            if size > max_bytes and frames:
-                return Page(after + 1, frames, None)
-            frames.append(frame)
-        expected = after + 1 + len(frames)
-        if is_seal(entry):
-            return Page(after + 1, frames, seal_of(entry))
-    return Page(after + 1, frames, None)
+    parts = ((first_of(entry), packed) for entry in entries if (packed := entry[1].get(b"f")))
+    frames, is_whole = frames_after(parts, after, max_bytes)
+    is_end = is_whole and bool(entries) and is_seal(entries[-1])
+    return Page(after + 1, frames, seal_of(entries[-1]) if is_end else None)
 
 
 class Written:

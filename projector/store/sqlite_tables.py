@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from projector.store.budgets import Change
-from projector.store.packing import pack, unpack
+from projector.store.packing import frames_after, pack
 from projector.store.protocol import (
     INTERRUPTED,
     Batch,
@@ -126,19 +126,10 @@ def read(
         raise UnknownStreamError("there is no such stream")
     if after < row.first - 1:
         raise TrimmedError("the next frames of the stream are not kept any more")
-    frames: list[bytes] = []
-    size, expected = 0, after + 1
-    for first, packed in connection.execute(
+    entries = connection.execute(
         "SELECT first, frames FROM entries WHERE stream = ? AND last > ? ORDER BY last", (row.number, after)
-    ):
-        if first > expected:
-            raise TrimmedError("the next frames of the stream are not kept any more")
-        for frame in unpack(packed)[expected - first :]:
-            size += len(frame)
-            if size > max_bytes and frames:
-                return Page(after + 1, frames, None)
-            frames.append(frame)
-        expected = after + 1 + len(frames)
+    )
+    frames, _ = frames_after(entries, after, max_bytes)
     return Page(after + 1, frames, row.seal if after + len(frames) >= row.last else None)
 
 

@@ -20,7 +20,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from math import inf
-from typing import Final, Protocol
+from typing import Protocol
 
 import anyio
 from starlette.types import Message, Receive, Scope, Send
@@ -98,18 +98,6 @@ class ProviderSource:
         self._reader.stop()
 
 
-class _EndedSource:
-    """In place of a source that has ended, with its request and everything that it received."""
-
-    is_upstream_open = False
-
-    def stop(self) -> None:
-        """Do nothing."""
-
-
-_ENDED: Final = _EndedSource()
-
-
 class StreamSession(ResponseSession):
     """One stream; `run` it once. The headers are in addition to those of every stream."""
 
@@ -129,7 +117,7 @@ class StreamSession(ResponseSession):
             stats, account, timeouts=timeouts, heartbeat_s=heartbeat_s, headers=headers, writer_type=writer_type
         )
         self.keeping = keeping
-        self._source: StreamSource | _EndedSource = source
+        self._source: StreamSource | None = source
         self._pipeline = source.pipeline
         self._log: StreamLog | None = None
         self._is_logged = False
@@ -140,7 +128,7 @@ class StreamSession(ResponseSession):
     @property
     def is_upstream_open(self) -> bool:
         """Whether a request to an upstream is pending, or its response is being read."""
-        return self._source.is_upstream_open
+        return self._source is not None and self._source.is_upstream_open
 
     def write_log(
         self, logs: StreamLogs, producer: str, location: str, name_of: Callable[[str], tuple[str, str]] | None = None
@@ -166,7 +154,7 @@ class StreamSession(ResponseSession):
     async def run(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request; raise `Problem` if the stream failed before its status was committed: nothing was sent."""
         line = AbortableSend(send) if self._survives else None
-        if isinstance(self._source, _EndedSource):
+        if self._source is None:
             raise UsageError("expected a session that has not run")
         produce = partial(self._produce, self._source)
         try:
@@ -180,7 +168,7 @@ class StreamSession(ResponseSession):
             if self._log is not None:
                 self._log.end()
                 self._log = self.stats.on_response_id = None  # they have methods of this session
-            self._source = _ENDED  # cancelled tasks keep the session until the next garbage collection
+            self._source = None  # cancelled tasks keep the session until the next garbage collection
             self.stats.dropped = self._pipeline.dropped
             self.stats.provider_errors = self._pipeline.provider_errors
         if self._problem is not None and self._state.phase is Phase.REFUSED:
@@ -225,7 +213,8 @@ class StreamSession(ResponseSession):
         if self._pipeline.ended or not (self._is_detached or self._state.apply(signal)):
             return False
         self._last_bytes = last_bytes
-        self._source.stop()
+        if self._source is not None:
+            self._source.stop()
         return True
 
     def _crash(self, error: Exception) -> None:
