@@ -221,7 +221,9 @@ class AgentWork(Work):
 
     def _open(self) -> None:
         """Make the source of the next response."""
-        self._source = self._binding.source(self._pipeline, self._body_of, self.stats, self._account, self._targets)
+        self._source = self._binding.source(
+            lambda: self._pipeline, None, self._body_of, self.stats, self._account, self._targets
+        )
 
     async def _read(self) -> None:
         self._is_complete = False

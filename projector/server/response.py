@@ -212,7 +212,7 @@ class _SourceStream:
         upstream = HostUpstream(self._source)
         binding = UpstreamBinding("", self._projection.provider, upstream, self._timeouts, _NO_RETRIES, {}, ("", 0))
         reader = UpstreamReader(attempts_of(binding, lambda _: {}, stats), stats, account)
-        source = ProviderSource(pipeline, reader)
+        source = ProviderSource(lambda: pipeline, reader)
         try:
             yield StreamSession(
                 stats, source, account, timeouts=self._timeouts, heartbeat_s=heartbeat_s, headers=headers

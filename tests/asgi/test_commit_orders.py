@@ -216,7 +216,7 @@ class Scene:
         upstream_reader = UpstreamReader(attempts_of(binding, lambda _: {}, self.stats), self.stats, account)
         self.session = StreamSession(
             self.stats,
-            ProviderSource(pipeline, upstream_reader),
+            ProviderSource(lambda: pipeline, upstream_reader),
             account,
             timeouts=given.timeouts,
             heartbeat_s=timing.heartbeat_s,

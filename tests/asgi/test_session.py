@@ -92,7 +92,7 @@ def session(upstream: Upstream, account: Account | None = None, **settings: obje
     request = ProviderRequest("openai_responses", {})
     binding = UpstreamBinding("", request.provider, upstream, given.timeouts, given.retries, {}, ("", 0))
     reader = UpstreamReader(attempts_of(binding, lambda _: request.body, stats), stats, account)
-    source = ProviderSource(pipeline, reader)
+    source = ProviderSource(lambda: pipeline, reader)
     return StreamSession(stats, source, account, timeouts=given.timeouts, heartbeat_s=given.heartbeat_s)
 
 

@@ -19,7 +19,6 @@ from starlette.datastructures import Headers
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from projector import StreamContext
 from projector.contracts import codec
 from projector.core import canonical as read
 from projector.core.faults import FAULTS
@@ -37,7 +36,7 @@ from projector.server.http.requests import ClientLeftError, read_json
 from projector.server.http.site import Site
 from projector.server.http.stream_route import Received, with_carried_state
 from projector.server.streaming.clock import Clock, SideTasks
-from projector.server.streaming.session import report_failure, shown_fault
+from projector.server.streaming.session import ErrorReports, report_failure
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.circuit import Circuits
 from projector.server.upstream.protocol import ProviderRequest, Upstream, UpstreamError
@@ -124,10 +123,10 @@ class _Beside(ABC):
                     stats.meter.on_usage(read.mapping_or_empty(_object(answer), "usage"))
             return read_answer(answer, redactor), stats
         except UpstreamError as error:
-            pipeline = binding.pipeline(redactor, stats, StreamContext(stats.stream_id), output_format="ndjson")
-            failure = report_failure(pipeline, error)
-            stats.provider_errors, stats.problem_code = pipeline.provider_errors, error.fault.code
-            raise problem_of_failure(error, shown_fault(pipeline, error, failure), failure) from None
+            reports = ErrorReports(redactor)
+            shown = report_failure(reports, error)
+            stats.provider_errors, stats.problem_code = reports.provider_errors, error.fault.code
+            raise problem_of_failure(error, *shown) from None
         finally:
             self._site.observer.report_request(stats)
 

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from starlette.datastructures import QueryParams
 from starlette.types import Receive, Scope, Send
 
-from projector import StreamContext
+from projector import Pipeline, StreamContext
 from projector.conversation.entries import Entry
 from projector.conversation.opaque import NOTHING_KEPT, Carried, KeptCalls, OpaqueCollector, Place
 from projector.core.intake import MakeStage
@@ -208,23 +208,24 @@ def provider_session(site: Site, received: Received, call: ProviderCall) -> Stre
     options = received.options(call.options)
     context = StreamContext(stats.stream_id, call.conversation_id, call.agent)
     stats.meter = TokenMeter([binding.name] if binding.name is not None else [], body)
-    pipeline = binding.pipeline(
-        # the caller did not send what is kept of calls, so nothing of that may pass
-        binding.redactor.for_request(
-            received.body if received.kept else body, secrets.token_bytes(16), host_adds=binding.name is not None
-        ),
-        stats,
-        context,
-        options=replace(options, include_usage=True) if is_json else options,
-        output_format="ndjson" if is_json else "sse",
-    )
+    # the caller did not send what is kept of calls, so nothing of that may pass
+    seen = received.body if received.kept else body
+    redactor = binding.redactor.for_request(seen, secrets.token_bytes(16), host_adds=binding.name is not None)
     keep = _keeping(site.call_keeper, caller, stats) if binding.settings.store == "default" else None
     seal = _sealing(site.sealer, caller, stats) if site.sealer.is_on and DIALECTS[dialect].carries_state else None
-    if keep is not None or seal is not None:
-        pipeline.keep_opaque(OpaqueCollector(keep, seal, carries_tools=DIALECTS[dialect].carries_tools).add)
+    written = replace(options, include_usage=True) if is_json else options
+
+    def make_pipeline() -> Pipeline:
+        pipeline = binding.pipeline(
+            redactor, stats, context, options=written, output_format="ndjson" if is_json else "sse"
+        )
+        if keep is not None or seal is not None:
+            pipeline.keep_opaque(OpaqueCollector(keep, seal, carries_tools=DIALECTS[dialect].carries_tools).add)
+        return pipeline
+
     return StreamSession(
         stats,
-        binding.source(pipeline, body_of, stats, account, targets, state.is_lost, call.stage_of),
+        binding.source(make_pipeline, redactor, body_of, stats, account, targets, state.is_lost, call.stage_of),
         account,
         timeouts=site.settings.timeouts,
         heartbeat_s=math.inf if is_json else site.settings.heartbeat_s,

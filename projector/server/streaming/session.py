@@ -18,7 +18,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack
-from functools import partial
+from functools import cached_property, partial
 from math import inf
 from typing import Protocol
 
@@ -27,7 +27,9 @@ from starlette.types import Message, Receive, Scope, Send
 
 from projector import Pipeline, UsageError
 from projector.core.faults import FAULTS, Fault
+from projector.core.reported_errors import ProviderError, clean_error
 from projector.dialects import DIALECTS
+from projector.redaction.redactor import Redactor
 from projector.server.config.settings import Timeouts
 from projector.server.http.problems import problem_of_failure, problem_of_fault
 from projector.server.streaming.clock import Clock
@@ -53,8 +55,13 @@ from projector.server.upstream.targets import Target
 class StreamSource(Protocol):
     """Source of a stream: a provider's response, a workflow, or an agent run."""
 
-    pipeline: Pipeline
-    """Encodes the stream; the session closes it."""
+    @property
+    def errors(self) -> ErrorReports | None:
+        """Where failures are reported while there is no pipeline; None if the source needs its pipeline at once."""
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """The pipeline that encodes the stream, made when it is first asked for; the session closes it."""
 
     @property
     def is_upstream_open(self) -> bool:
@@ -70,9 +77,17 @@ class StreamSource(Protocol):
 class ProviderSource:
     """The response of one upstream: a provider's, or a host's own iterator or agent run (`PublicSSEResponse`)."""
 
-    def __init__(self, pipeline: Pipeline, reader: UpstreamReader) -> None:
-        self.pipeline = pipeline
+    def __init__(
+        self, make_pipeline: Callable[[], Pipeline], reader: UpstreamReader, errors: ErrorReports | None = None
+    ) -> None:
+        self.errors = errors
+        self._make_pipeline = make_pipeline
         self._reader = reader
+
+    @cached_property
+    def pipeline(self) -> Pipeline:
+        """See `StreamSource`."""
+        return self._make_pipeline()
 
     @property
     def target(self) -> Target:
@@ -88,8 +103,9 @@ class ProviderSource:
         """Write the response; see `StreamSource`."""
 
         async def on_chunk(chunk: bytes) -> bool:
-            await write(await self._reader.feed(self.pipeline.feed, chunk))
-            return self.pipeline.ended
+            pipeline = self.pipeline
+            await write(await self._reader.feed(pipeline.feed, chunk))
+            return pipeline.ended
 
         await self._reader.run(clock, lambda: write(b""), on_chunk)
 
@@ -118,12 +134,14 @@ class StreamSession(ResponseSession):
         )
         self.keeping = keeping
         self._source: StreamSource | None = source
-        self._pipeline = source.pipeline
+        self._pipeline: Pipeline | None = None
+        self._errors = source.errors
+        self._begin_log: Callable[[Pipeline], StreamLog] | None = None
         self._log: StreamLog | None = None
         self._is_logged = False
         self._is_detached = False
         self._is_ended_elsewhere = False
-        self._last_bytes: Callable[[], bytes] = self._pipeline.close
+        self._last_bytes: Callable[[], bytes] = lambda: self._begin().close()
 
     @property
     def is_upstream_open(self) -> bool:
@@ -141,15 +159,37 @@ class StreamSession(ResponseSession):
             location: address of the stream.
             name_of: returns kind and key of the name that the ID of a response gives the stream.
         """
-        if self.keeping.stored is not None:
-            head = self.keeping.stored.head(self.stats.stream_id, self.stats.caller, producer)
-            begun = self._log = logs.begin(head, self.cancel, self._on_loss)
-            begun.describe = lambda: ending_of(self.stats, self._pipeline.dropped)
+        stored = self.keeping.stored
+        if stored is None:
+            return
+
+        def begin_log(pipeline: Pipeline) -> StreamLog:
+            begun = logs.begin(
+                stored.head(self.stats.stream_id, self.stats.caller, producer), self.cancel, self._on_loss
+            )
+            begun.describe = lambda: ending_of(self.stats, pipeline.dropped)
             if name_of is not None:
                 self.stats.on_response_id = lambda response_id: begun.add_name(*name_of(response_id))
-            self._pipeline.on_output = self._log.add
-            self._pipeline.has_event_ids = DIALECTS[self.stats.dialect].has_event_ids
-            self._headers.append((b"location", location.encode()))
+            pipeline.on_output = begun.add
+            pipeline.has_event_ids = DIALECTS[self.stats.dialect].has_event_ids
+            return begun
+
+        self._begin_log = begin_log
+        self._headers.append((b"location", location.encode()))
+
+    def _begin(self) -> Pipeline:
+        """Return the pipeline. A request that its provider refuses needs neither that nor a log."""
+        if self._pipeline is None:
+            if self._source is None:
+                raise UsageError("expected a session that has not run")
+            self._pipeline = self._source.pipeline
+            if self._begin_log is not None:
+                self._log, self._begin_log = self._begin_log(self._pipeline), None
+        return self._pipeline
+
+    @property
+    def _is_ended(self) -> bool:
+        return self._pipeline is not None and self._pipeline.ended
 
     async def run(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request; raise `Problem` if the stream failed before its status was committed: nothing was sent."""
@@ -164,13 +204,15 @@ class StreamSession(ResponseSession):
             if self._is_ended_elsewhere or (is_refused and self._is_logged):
                 self._last_bytes()  # its log ends like the answer
             if self._is_logged or not is_refused:  # otherwise there is neither a client nor a log to write an end for
-                self._pipeline.cancel()  # if the client is gone, what it received is the end of the stream
+                self._begin().cancel()  # if the client is gone, what it received is the end of the stream
             if self._log is not None:
                 self._log.end()
                 self._log = self.stats.on_response_id = None  # they have methods of this session
             self._source = None  # cancelled tasks keep the session until the next garbage collection
-            self.stats.dropped = self._pipeline.dropped
-            self.stats.provider_errors = self._pipeline.provider_errors
+            if self._pipeline is not None:
+                self.stats.dropped = self._pipeline.dropped
+            found = [one.provider_errors for one in (self._errors, self._pipeline) if one is not None]
+            self.stats.provider_errors = [error for errors in found for error in errors]
         if self._problem is not None and self._state.phase is Phase.REFUSED:
             raise self._problem
 
@@ -195,22 +237,21 @@ class StreamSession(ResponseSession):
 
     def cancel(self) -> None:
         """End the stream with `final` `cancelled`. Idempotent."""
-        self._stop(Signal.STOP, self._pipeline.cancel)
+        self._stop(Signal.STOP, lambda: self._begin().cancel())
 
     def fail(self, fault: Fault) -> None:
         """End the stream with a fault: with a problem document, or with a terminal event once the status is sent."""
         self._fail(UpstreamError(fault))
 
     def _fail(self, error: UpstreamError) -> None:
-        failure = report_failure(self._pipeline, error)
+        fault, failure = report_failure(self._pipeline or self._errors or self._begin(), error)
         self.stats.failure_reason = error.reason
-        fault = shown_fault(self._pipeline, error, failure)
-        if self._stop(Signal.FAIL, lambda: self._pipeline.close(fault)) and self._state.phase is Phase.REFUSED:
+        if self._stop(Signal.FAIL, lambda: self._begin().close(fault)) and self._state.phase is Phase.REFUSED:
             self._problem = problem_of_failure(error, fault, failure)
 
     def _stop(self, signal: Signal, last_bytes: Callable[[], bytes]) -> bool:
         """Choose the end of the stream, and stop the source; return False if the end was chosen before."""
-        if self._pipeline.ended or not (self._is_detached or self._state.apply(signal)):
+        if self._is_ended or not (self._is_detached or self._state.apply(signal)):
             return False
         self._last_bytes = last_bytes
         if self._source is not None:
@@ -221,7 +262,7 @@ class StreamSession(ResponseSession):
         """Log an internal error; it fails the stream, or the response if the stream is complete but not sent."""
         log_crash("stream_crashed", error, stream_id=self.stats.stream_id, request_id=self.stats.request_id)
         fault = FAULTS["internal_error"]
-        if not self._pipeline.ended:
+        if not self._is_ended:
             self.fail(fault)
         elif self._state.apply(Signal.BREAK):
             self._problem = problem_of_fault(fault)
@@ -229,6 +270,8 @@ class StreamSession(ResponseSession):
     def _disconnect(self) -> None:
         """Cancel the stream after a client disconnect."""
         if self._state.apply(Signal.LEAVE):  # servers also report a disconnect after the whole response
+            if self._survives:
+                self._begin()
             if self._survives and self._log is not None:
                 self._is_detached = True
                 self._log.left_at = time.monotonic()
@@ -262,7 +305,7 @@ class StreamSession(ResponseSession):
 
     @property
     def _survives(self) -> bool:
-        return self.keeping.survives and self._log is not None
+        return self.keeping.survives and (self._log is not None or self._begin_log is not None)
 
     def _on_loss(self, reason: Loss) -> None:
         """Go on without the log, unless another process has ended it, or nobody can read the stream any more."""
@@ -276,9 +319,13 @@ class StreamSession(ResponseSession):
 
     async def _produce(self, source: StreamSource, writer: ResponseWriter, clock: Clock) -> None:
         """Write the whole stream; however the source ends, write the end of the stream."""
-        pipeline, account = self._pipeline, self._account
+        account = self._account
+        pipeline: Pipeline | None = None if source.errors is not None else self._begin()
 
         async def write(data: bytes) -> None:
+            nonlocal pipeline
+            if pipeline is None:
+                pipeline = self._begin()
             await self._store()
             if pipeline.ended:
                 await self._end(writer, data)  # before the upstream is closed, which may take a moment
@@ -314,6 +361,7 @@ class StreamSession(ResponseSession):
             self._crash(error)
 
     async def _beat(self, writer: ResponseWriter) -> None:
+        self._begin()
         await self._store()
         await super()._beat(writer)
 
@@ -336,25 +384,45 @@ async def byte_stream(session: StreamSession) -> AsyncGenerator[bytes, None]:
         await producer
 
 
-def shown_fault(pipeline: Pipeline, error: UpstreamError, failure: ProviderFailure | None) -> Fault:
-    """Return the fault of an error, with the provider's message if the policy shows it."""
-    if failure is not None and failure.message is not None and pipeline.shows_provider_messages:
-        return error.fault._replace(message=failure.message)
-    return error.fault
+class ErrorReports:
+    """Error responses of a provider to a request that has no pipeline, and needs none if it is refused."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+        self.provider_errors: list[ProviderError] = []
+
+    @property
+    def shows_provider_messages(self) -> bool:
+        """Whether the policy shows the messages of providers."""
+        return self._redactor.policy.shows_provider_messages
+
+    def report_error(
+        self, *, status: int, message: str | None, code: str | None, type_: str | None, param: str | None
+    ) -> ProviderError:
+        """Do what the method of a pipeline does."""
+        error = clean_error(self._redactor, message=message, code=code, type_=type_, param=param, status=status)
+        self.provider_errors.append(error)
+        return error._replace(message=error.shown(self._redactor))
 
 
-def report_failure(pipeline: Pipeline, error: UpstreamError) -> ProviderFailure | None:
-    """Record the provider's error response; return what may be shown of it, None if its body reported nothing."""
+def report_failure(reports: Pipeline | ErrorReports, error: UpstreamError) -> tuple[Fault, ProviderFailure | None]:
+    """Record the provider's error response; return the fault with the message that may be shown, and what may be of it.
+
+    The second is None if the body reported nothing.
+    """
     failure = error.failure
     if failure is None:
-        return None
-    clean = pipeline.report_error(
+        return error.fault, None
+    clean = reports.report_error(
         status=failure.status, message=failure.message, code=failure.code, type_=failure.type, param=failure.param
     )
     if failure.message is None and failure.type is None and failure.code is None:
-        return None
+        return error.fault, None
     shown = None if clean.message is None else clean.message.value
-    return ProviderFailure(failure.status, shown, clean.type, clean.code, clean.param)
+    fault = error.fault
+    if shown is not None and reports.shows_provider_messages:
+        fault = fault._replace(message=shown)
+    return fault, ProviderFailure(failure.status, shown, clean.type, clean.code, clean.param)
 
 
 async def _never() -> Message:

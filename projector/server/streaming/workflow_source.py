@@ -44,6 +44,7 @@ Body: TypeAlias = Mapping[str, object]
 class WorkflowSource:
     """One run as the source of a stream; see `StreamSource`. The workflow context of every event has its `run_id`."""
 
+    errors = None
     _write: Write
     _clock: Clock
 
