@@ -76,6 +76,8 @@ class CallKeeper(BackgroundWrites[str, bytes]):
 
     async def load(self, body: Mapping[str, Any], caller: str) -> KeptCalls:
         """Return what is kept of the calls that a request names."""
+        if self._store is None and not self._values:
+            return {}
         ids = list(dict.fromkeys(ids_of(body)))[:_LOADED_MAX]
         keys = [_key(caller, one) for one in ids]
         found = {one: value for one, key in zip(ids, keys, strict=True) if (value := self._values.get(key)) is not None}

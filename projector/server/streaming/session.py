@@ -141,7 +141,7 @@ class StreamSession(ResponseSession):
         self._is_logged = False
         self._is_detached = False
         self._is_ended_elsewhere = False
-        self._last_bytes: Callable[[], bytes] = lambda: self._begin().close()
+        self._last_bytes: Callable[[Pipeline], bytes] = Pipeline.close  # not a method, which would be a cycle
 
     @property
     def is_upstream_open(self) -> bool:
@@ -202,13 +202,13 @@ class StreamSession(ResponseSession):
         finally:
             is_refused = self._state.phase is Phase.REFUSED
             if self._is_ended_elsewhere or (is_refused and self._is_logged):
-                self._last_bytes()  # its log ends like the answer
+                self._last_bytes(self._begin())  # its log ends like the answer
             if self._is_logged or not is_refused:  # otherwise there is neither a client nor a log to write an end for
                 self._begin().cancel()  # if the client is gone, what it received is the end of the stream
             if self._log is not None:
                 self._log.end()
                 self._log = self.stats.on_response_id = None  # they have methods of this session
-            self._source = None  # cancelled tasks keep the session until the next garbage collection
+            self._source = self._begin_log = None  # cancelled tasks keep the session until the next garbage collection
             if self._pipeline is not None:
                 self.stats.dropped = self._pipeline.dropped
             found = [one.provider_errors for one in (self._errors, self._pipeline) if one is not None]
@@ -237,7 +237,7 @@ class StreamSession(ResponseSession):
 
     def cancel(self) -> None:
         """End the stream with `final` `cancelled`. Idempotent."""
-        self._stop(Signal.STOP, lambda: self._begin().cancel())
+        self._stop(Signal.STOP, Pipeline.cancel)
 
     def fail(self, fault: Fault) -> None:
         """End the stream with a fault: with a problem document, or with a terminal event once the status is sent."""
@@ -246,10 +246,10 @@ class StreamSession(ResponseSession):
     def _fail(self, error: UpstreamError) -> None:
         fault, failure = report_failure(self._pipeline or self._errors or self._begin(), error)
         self.stats.failure_reason = error.reason
-        if self._stop(Signal.FAIL, lambda: self._begin().close(fault)) and self._state.phase is Phase.REFUSED:
+        if self._stop(Signal.FAIL, lambda pipeline: pipeline.close(fault)) and self._state.phase is Phase.REFUSED:
             self._problem = problem_of_failure(error, fault, failure)
 
-    def _stop(self, signal: Signal, last_bytes: Callable[[], bytes]) -> bool:
+    def _stop(self, signal: Signal, last_bytes: Callable[[Pipeline], bytes]) -> bool:
         """Choose the end of the stream, and stop the source; return False if the end was chosen before."""
         if self._is_ended or not (self._is_detached or self._state.apply(signal)):
             return False
@@ -349,8 +349,9 @@ class StreamSession(ResponseSession):
         if not is_sent and not self._is_detached:
             return
         try:
-            is_heavy = self._account.is_heavy
-            last = await self._account.memory.process(self._last_bytes) if is_heavy else self._last_bytes()
+            account, pipeline = self._account, self._begin()
+            is_heavy = account.is_heavy
+            last = await account.memory.process(self._last_bytes, pipeline) if is_heavy else self._last_bytes(pipeline)
             await self._store()
             if not is_sent:
                 return

@@ -102,7 +102,7 @@ class Metrics:
 
     def count(self, stats: StreamStats) -> None:
         """Record an ended stream."""
-        outcome = stats.outcome
+        outcome, code = stats.outcome, stats.code
         self._of(self._streams, outcome, stats.dialect).inc()
         if stats.heartbeats:
             self._heartbeats.inc(stats.heartbeats)
@@ -116,8 +116,8 @@ class Metrics:
             count = usage.get(name, 0)
             if 0 < count <= _TOKENS_MAX:  # a provider may report anything
                 self._of(self._tokens, stats.upstream, stats.agent or "", kind).inc(count)
-        if stats.code is not None and not stats.is_client_gone:
-            self._errors.labels(stats.upstream, stats.agent or "", code_label(stats.code)).inc()
+        if code is not None and not stats.is_client_gone:
+            self._errors.labels(stats.upstream, stats.agent or "", code_label(code)).inc()
         self.count_failures(stats)
         for name, times in stats.dropped.items():
             self._of(self._dropped, event_label(name)).inc(times)
@@ -139,8 +139,9 @@ class Metrics:
             self._refused_retries.labels(upstream).inc(times)
         for (upstream, code, reason), times in stats.upstream_failures.items():
             self._failures.labels(upstream, code_label(code), reason_label(code, reason)).inc(times)
-        code = code_label(stats.code or "internal_error")
-        is_counted = any(one == stats.code for _, one, _ in stats.upstream_failures)
+        own = stats.code
+        code = code_label(own or "internal_error")
+        is_counted = own in {one for _, one, _ in stats.upstream_failures}
         if not is_counted and not stats.is_client_gone and (code.startswith("upstream_") or code == PROVIDER_CODE):
             self._failures.labels(stats.upstream, code, IN_STREAM).inc()
 

@@ -212,7 +212,10 @@ class Observer:
             self._metrics.count(stats)
         for error in stats.provider_errors:
             _log_provider_error(stats, error)
-        log.log(_level(stats), "stream_end", **line_of(stats))
+        line = line_of(stats)
+        # a failure of the server or of a provider is a warning
+        level = logging.WARNING if line["outcome"] == "error" else level_of(stats.status, stats.code)
+        log.log(level, "stream_end", **line)
 
 
 async def _call(hook: OnTerminal, stats: StreamStats) -> None:
@@ -259,9 +262,3 @@ def _log_provider_error(stats: StreamStats, error: ProviderError) -> None:
         param=error.param,
         message=None if error.message is None else error.message.value,
     )
-
-
-def _level(stats: StreamStats) -> int:
-    """Return the level of the log line: a failure of the server or of a provider is a warning."""
-    is_failed = stats.outcome == "error"
-    return logging.WARNING if is_failed else level_of(stats.status, stats.code)
