@@ -70,7 +70,7 @@ def _describe_store(settings: Any) -> None:
     from projector.store.protocol import StoreUnavailableError  # noqa: PLC0415 - the same
 
     try:
-        found = asyncio.run(server_module("stored").describe_store(settings))
+        found = asyncio.run(server_module("app").describe_store(settings))
     except StoreUnavailableError as error:
         print(f"warning: `store.url`: {error}", file=sys.stderr)
     else:

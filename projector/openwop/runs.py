@@ -22,7 +22,7 @@ from projector.openwop.run_log import Interrupt, RunLog
 from projector.openwop.settings import OpenWopSettings
 from projector.redaction.redactor import Redactor
 from projector.server.http.problems import problem
-from projector.server.streaming.session import log_crash
+from projector.server.telemetry.logs import log_crash
 
 LOG_FULL: Final = Fault("log_full", "server", "The event log of the run exceeds its size limit.", False)
 INTERRUPT_TIMEOUT: Final = Fault("interrupt_timeout", "server", "The approval request timed out.", False)

@@ -34,11 +34,10 @@ from projector.server.control.rate_limits import Admission
 from projector.server.control.token_meter import TokenMeter
 from projector.server.http import requests
 from projector.server.http.problems import Problem
-from projector.server.http.request_bodies import agent_body
+from projector.server.http.request_bodies import agent_body, home_targets
 from projector.server.http.site import Site
-from projector.server.http.stored_state import home_targets
-from projector.server.streaming.deadlines import Clock
-from projector.server.telemetry.tracing import begin_stream
+from projector.server.streaming.clock import Clock
+from projector.server.telemetry.reports import begin_stream
 from projector.server.upstream.protocol import UpstreamError
 
 AGENT_TYPE_ID: Final = f"vendor.{VENDOR}.agent"
@@ -124,7 +123,9 @@ class AgentWork(Work):
         binding, site, body = workflow.binding, workflow.site, body_of(targets[0])
         self.stats = stats = binding.stats(DIALECT, run.caller, body, conversation_id)
         stats.stream_id = run.run_id
-        stats.on_response = lambda response_id, upstream: site.ownership.add_response(response_id, run.caller, upstream)
+        stats.on_response = lambda response_id, upstream: site.ownership.add(
+            "response", response_id, run.caller, upstream
+        )
         self._responses: dict[str, str] = {}
         """Id of an approval request -> id of its response."""
         stats.on_approval = self._responses.__setitem__
@@ -220,7 +221,9 @@ class AgentWork(Work):
 
     def _open(self) -> None:
         """Make the source of the next response."""
-        self._source = self._binding.source(self._pipeline, self._body_of, self.stats, self._account, self._targets)
+        self._source = self._binding.source(
+            lambda: self._pipeline, None, self._body_of, self.stats, self._account, self._targets
+        )
 
     async def _read(self) -> None:
         self._is_complete = False

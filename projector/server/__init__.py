@@ -11,9 +11,8 @@ if TYPE_CHECKING:
     from projector.server.config.loading import load_settings
     from projector.server.config.settings import Settings, Timeouts
     from projector.server.headless import HeadlessWorkflow, workflow
-    from projector.server.middleware import ProjectingMiddleware
-    from projector.server.response import Projection, PublicSSEResponse, public_stream
-    from projector.server.streaming.agent_run import AgentRun
+    from projector.server.response import ProjectingMiddleware, Projection, PublicSSEResponse, public_stream
+    from projector.server.streaming.host_source import AgentRun
     from projector.server.telemetry.stream_stats import Terminal
     from projector.server.tools.tool_loop import ToolLoop
     from projector.server.tools.turns import Turn
@@ -40,7 +39,7 @@ __all__ = [
 _MODULES = {
     "AgentRun": "streaming.agent_run",
     "HeadlessWorkflow": "headless",
-    "ProjectingMiddleware": "middleware",
+    "ProjectingMiddleware": "response",
     "Projection": "response",
     "PublicSSEResponse": "response",
     "Settings": "config.settings",

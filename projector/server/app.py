@@ -1,28 +1,27 @@
-"""The ASGI application: its components, routes and middleware."""
+"""The ASGI application: its components, store, routes and middleware."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import replace
 from functools import cache, partial
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from starlette.applications import Starlette
 from starlette.datastructures import State
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
-from projector._errors import check_argument
+from projector._errors import UsageError, check_argument, missing_package
 from projector._registry import resolve
 from projector.server.catalog import Catalog, MakeUpstream, provider_upstream
 from projector.server.config.settings import Settings
-from projector.server.config.store_settings import decoded_key
+from projector.server.config.store_settings import StoreSettings, decoded_key
 from projector.server.control import rate_limits
+from projector.server.control.callers import Authenticator, Rights
 from projector.server.control.rate_limits import FallbackBudgets, RateLimiter
-from projector.server.control.rights import Rights
-from projector.server.http.authenticator import Authenticator
 from projector.server.http.cors import Cors
 from projector.server.http.error_responses import respond, response_status
 from projector.server.http.hosts import HostCheck, TrustedProxies
@@ -31,20 +30,23 @@ from projector.server.http.model_routes import NotServed
 from projector.server.http.problems import Problem
 from projector.server.http.recent_streams import RecentStreams
 from projector.server.http.routes import routes
-from projector.server.http.site import Site
-from projector.server.kept_calls import CallKeeper
+from projector.server.http.site import Extension, Site
+from projector.server.opaque_state import CallKeeper, StateSealer
 from projector.server.ownership import Ownership
-from projector.server.sealed_state import StateSealer
-from projector.server.stored import make_store
 from projector.server.streaming.local_logs import make_logs
 from projector.server.streaming.registry import Streams
-from projector.server.streaming.stream_logs import StreamLogs
 from projector.server.telemetry.metrics import Metrics
-from projector.server.telemetry.observer import Observer, OnTerminal, check_hook
-from projector.server.telemetry.request_log import RequestLog
+from projector.server.telemetry.reports import Observer, OnTerminal, RequestLog, check_hook
 from projector.server.upstream.circuit import Circuits
 from projector.store.budgets import Budgets
+from projector.store.memory import MemoryStore
+from projector.store.protocol import Store, StoreLimits, StoreUnavailableError
 
+if TYPE_CHECKING:
+    from projector.store.redis_store import RedisStore
+
+ANSWERED: Final = (Problem, HTTPException, StoreUnavailableError, Exception)
+"""Exceptions that are answered with an error response; the last one is logged, too."""
 _CORS_HEADERS: Final = (
     "authorization", "content-type", "idempotency-key", "last-event-id", "x-request-id", "x-run-id", "traceparent",
     "tracestate",
@@ -76,7 +78,7 @@ def create_app(
     Args:
         settings: as `load_settings` returns them.
         make_upstream: creates an upstream from its settings, instead of the class that the provider names.
-        on_terminal: called for every stream that ends; see `projector.server.telemetry.observer`.
+        on_terminal: called for every stream that ends; see `projector.server.telemetry.reports`.
         budgets: where the use of rate limits is counted; in the store by default.
 
     Raises:
@@ -91,26 +93,27 @@ def create_app(
     store = make_store(settings, producer)
     logs = make_logs(store, unread_s=settings.store.unread_s)
     metrics = Metrics(streams, circuits, logs)
-    observer = Observer(metrics, on_terminal, response_status)
+    is_lasting = settings.store.kind != "memory"
     if budgets is None:
-        budgets = store.budgets if settings.store.kind == "memory" else FallbackBudgets(store.budgets, logs)
-    outlasting = None if settings.store.kind == "memory" else store
-    shared = Shared(
+        budgets = FallbackBudgets(store.budgets, logs) if is_lasting else store.budgets
+    outlasting = store if is_lasting else None
+    site = Site(
+        settings,
         streams,
         Ownership(outlasting),
         CallKeeper(outlasting, settings.store.calls_s),
+        _sealer(settings),
         Authenticator(settings.auth),
         Rights(settings.callers),
         _limiter(settings, budgets),
-        budgets,
-        observer,
+        Observer(metrics, on_terminal, response_status),
         metrics,
-        make_upstream,
-        circuits,
         logs,
         producer,
+        circuits,
+        make_upstream,
     )
-    return _build(settings, shared, is_first=True)
+    return _build(site, is_first=True)
 
 
 def rebuild(app: Starlette, settings: Settings) -> Starlette:
@@ -118,112 +121,45 @@ def rebuild(app: Starlette, settings: Settings) -> Starlette:
 
     Limits and authentication change for both, once its `state.activate()` is called.
     """
-    shared: Shared = app.state.shared
-    return _build(settings, shared, is_first=False)
+    return _build(replace(app.state.site, settings=settings, sealer=_sealer(settings)), is_first=False)
 
 
-class Extension(Protocol):
-    """A running extension (`projector.server.config.extensions`), created with its table, the catalog and the site."""
-
-    def routes(self) -> list[Route]:
-        """Return the routes that the extension adds."""
-
-    def openapi(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-        """Return the OpenAPI path items of the routes, and the schemas that these refer to."""
-
-    async def aclose(self) -> None:
-        """Cancel what is running and release all resources."""
-
-
-@dataclass(frozen=True, slots=True)
-class Shared:
-    """What outlasts a change of the settings."""
-
-    streams: Streams
-    ownership: Ownership
-    call_keeper: CallKeeper
-    authenticator: Authenticator
-    rights: Rights
-    limiter: RateLimiter
-    budgets: Budgets
-    observer: Observer
-    metrics: Metrics
-    make_upstream: MakeUpstream
-    circuits: Circuits
-    logs: StreamLogs
-    producer: str
-    """ID of this process in the store."""
-    extensions: list[Extension] = field(default_factory=list)
-    """Running extensions. They keep the agents and upstreams of the first settings."""
-    catalogs: list[Catalog] = field(default_factory=list)
-    """Catalogs that the extensions use."""
-
-    async def aclose(self) -> None:
-        """Close the extensions and what they use."""
-        for extension in self.extensions:
-            await extension.aclose()
-        for catalog in self.catalogs:
-            await catalog.aclose()
-        await self.ownership.aclose()
-        await self.call_keeper.aclose()
-        await self.logs.aclose()
-
-
-def _build(settings: Settings, shared: Shared, *, is_first: bool) -> Starlette:
-    catalog = Catalog(settings, shared.make_upstream, shared.circuits)
-    authenticator = Authenticator(settings.auth)
-    rights, limiter = Rights(settings.callers), _limiter(settings, shared.budgets)
-    site = Site(
-        settings,
-        shared.streams,
-        shared.ownership,
-        shared.call_keeper,
-        StateSealer([decoded_key(key) for key in settings.state_encryption_keys]),
-        shared.authenticator,
-        shared.rights,
-        shared.limiter,
-        shared.observer,
-        shared.logs,
-        shared.producer,
-    )
+def _build(site: Site, *, is_first: bool) -> Starlette:
+    settings = site.settings
+    catalog = Catalog(settings, site.make_upstream, site.circuits)
+    authenticator, rights = Authenticator(settings.auth), Rights(settings.callers)
+    limiter = _limiter(settings, site.limiter.budgets)
     if is_first and settings.extensions:
-        shared.extensions.extend(resolve(table.extension)(table, catalog, site) for table in settings.extensions)
-        shared.catalogs.append(catalog)
+        site.extensions.extend(resolve(table.extension)(table, catalog, site) for table in settings.extensions)
+        site.catalogs.append(catalog)
 
     def activate() -> None:
-        shared.authenticator.replace_with(authenticator)
-        shared.rights.replace_with(rights)
-        shared.limiter.replace_with(limiter)
-        shared.streams.set_limits(settings.limits)
-        shared.circuits.use(settings.circuit_breaker, *(one.keys for one in (catalog, *shared.catalogs)))
+        site.authenticator.replace_with(authenticator)
+        site.rights.replace_with(rights)
+        site.limiter.replace_with(limiter)
+        site.streams.set_limits(settings.limits)
+        site.circuits.use(settings.circuit_breaker, *(one.keys for one in (catalog, *site.catalogs)))
 
     async def release() -> None:
-        if catalog not in shared.catalogs:
+        if catalog not in site.catalogs:
             await catalog.aclose()
 
     async def aclose() -> None:
-        await shared.aclose()
+        await site.aclose()
         await release()
 
-    app = _starlette(settings, catalog, site, shared.extensions, aclose)
+    app = _starlette(catalog, site, aclose)
     if settings.allowed_hosts:
         app.add_middleware(HostCheck, allowed=settings.allowed_hosts)
-    app.add_middleware(RequestLog, metrics=shared.metrics)
+    app.add_middleware(RequestLog, metrics=site.metrics)
     if settings.trusted_proxies:
         app.add_middleware(TrustedProxies, settings=settings)
-    app.state.streams = shared.streams
-    app.state.shared = shared
-    app.state.activate = activate
-    app.state.release = release
-    app.state.compile = catalog.compile
-    app.state.aclose = aclose
-    app.state.site = site
-    app.state.logs = shared.logs
-    app.state.metrics = shared.metrics
-    app.state.openapi = cache(partial(_openapi, app, shared.extensions))
+    state = app.state
+    state.site, state.streams, state.logs, state.metrics = site, site.streams, site.logs, site.metrics
+    state.activate, state.release, state.aclose, state.compile = activate, release, aclose, catalog.compile
+    state.openapi = cache(partial(_openapi, app, site.extensions))
     is_shown = settings.admin is not None and settings.admin.streams
-    recent = RecentStreams(catalog, is_for_operators=True)
-    app.state.admin = _admin_app(app.state, recent.routes() if is_shown else ())
+    state.admin = _admin_app(state, RecentStreams(catalog, is_for_operators=True).routes() if is_shown else ())
     return app
 
 
@@ -231,26 +167,24 @@ def _limiter(settings: Settings, budgets: Budgets) -> RateLimiter:
     return RateLimiter(budgets, {name: agent.rate_limits for name, agent in settings.agents.items()})
 
 
-def _starlette(
-    settings: Settings,
-    catalog: Catalog,
-    site: Site,
-    extensions: Sequence[Extension],
-    aclose: Callable[[], Awaitable[None]],
-) -> Starlette:
+def _sealer(settings: Settings) -> StateSealer:
+    return StateSealer([decoded_key(key) for key in settings.state_encryption_keys])
+
+
+def _starlette(catalog: Catalog, site: Site, aclose: Callable[[], Awaitable[None]]) -> Starlette:
     """Return the application with its routes and middleware."""
-    logs = site.logs
+    settings = site.settings
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncGenerator[None, None]:
-        logs.check_store()
+        site.logs.check_store()
         yield
         await aclose()
 
-    served = [*routes(catalog, site), *(route for extension in extensions for route in extension.routes())]
+    served = [*routes(catalog, site), *(route for extension in site.extensions for route in extension.routes())]
     app = Starlette(
         routes=[*served, Route("/v1/{path:path}", NotServed(served), include_in_schema=False)],
-        exception_handlers=dict.fromkeys((Problem, HTTPException, Exception), respond),
+        exception_handlers=dict.fromkeys(ANSWERED, respond),
         lifespan=lifespan,
     )
     app.router.redirect_slashes = False  # the redirect would contain the host name of the request, which is untrusted
@@ -285,10 +219,59 @@ def _openapi(app: Starlette, extensions: Iterable[Extension]) -> bytes:
 def _admin_app(state: State, more: Sequence[Route]) -> Starlette:
     """Return the application of the admin listener: metrics, document and probes of the application with this state."""
     app = Starlette(
-        routes=[*HEALTH_ROUTES, *INTERNAL_ROUTES, *more],
-        exception_handlers=dict.fromkeys((Problem, HTTPException, Exception), respond),
+        routes=[*HEALTH_ROUTES, *INTERNAL_ROUTES, *more], exception_handlers=dict.fromkeys(ANSWERED, respond)
     )
     app.state = state
     app.router.redirect_slashes = False
     app.add_middleware(RequestLog, metrics=state.metrics)
     return app
+
+
+def make_store(settings: Settings, process_id: str) -> Store:
+    """Return the store that the settings describe; connections are opened when they are first needed.
+
+    Args:
+        settings: the settings of the server.
+        process_id: ID of this process, the producer of its streams.
+
+    Raises:
+        UsageError: a package that the store needs is not installed.
+    """
+    table = settings.store
+    store: Store = _store(table, table.limits(settings.limits.max_memory_bytes), process_id)
+    if table.encryption_keys:
+        from projector.store.encryption import EncryptedStore  # noqa: PLC0415 - a start without it is faster
+
+        store = EncryptedStore(store, [decoded_key(key) for key in table.encryption_keys])
+    return store
+
+
+async def describe_store(settings: Settings) -> str | None:
+    """Return what `store.url` leads to, None if there is no URL; raise `StoreUnavailableError` if nothing answers."""
+    if settings.store.url is None:
+        return None
+    store = _redis(settings.store, StoreLimits(), "check")
+    try:
+        return await store.describe()
+    finally:
+        await store.aclose()
+
+
+def _store(table: StoreSettings, limits: StoreLimits, process_id: str) -> Store:
+    if table.path is not None:
+        from projector.store.sqlite import SqliteStore  # noqa: PLC0415 - a start without it is faster
+
+        return SqliteStore(table.path, limits)
+    if table.url is not None:
+        return _redis(table, limits, process_id)
+    return MemoryStore(limits)
+
+
+def _redis(table: StoreSettings, limits: StoreLimits, process_id: str) -> RedisStore:
+    try:
+        from projector.store.redis_store import RedisStore  # noqa: PLC0415 - the `redis` extra
+    except ModuleNotFoundError as error:
+        raise UsageError(missing_package(error.name, "server,redis")) from None
+    ca_file = None if table.ca_file is None else str(table.ca_file)
+    url = "" if table.url is None else table.url.get_secret_value()
+    return RedisStore(url, process_id, limits, prefix=table.prefix, ca_file=ca_file)

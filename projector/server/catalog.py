@@ -34,14 +34,13 @@ from projector.server.config.settings import Settings, Timeouts, UpstreamSetting
 from projector.server.config.target_settings import ModelSettings
 from projector.server.http.problems import Problem, problem
 from projector.server.streaming.memory import Account
-from projector.server.streaming.session import ProviderSource
+from projector.server.streaming.session import ErrorReports, ProviderSource
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.circuit import Circuits
-from projector.server.upstream.failover import Attempts
 from projector.server.upstream.protocol import Upstream
 from projector.server.upstream.reader import UpstreamReader
 from projector.server.upstream.recorder import Recorder, secrets_of
-from projector.server.upstream.targets import BodyOf, Target, TargetList, UpstreamBinding
+from projector.server.upstream.targets import Attempts, BodyOf, Target, TargetList, UpstreamBinding
 from projector.workflows.definition import Workflow
 
 MakeUpstream: TypeAlias = Callable[[UpstreamSettings, Timeouts], Upstream]
@@ -108,7 +107,8 @@ class AgentBinding:
 
     def source(
         self,
-        pipeline: Pipeline,
+        make_pipeline: Callable[[], Pipeline],
+        redactor: Redactor | None,
         body_of: BodyOf,
         stats: StreamStats,
         account: Account,
@@ -118,21 +118,33 @@ class AgentBinding:
     ) -> ProviderSource:
         """Return the source of one response, of one of the targets; by default, of all that the agent has.
 
-        `is_lost` returns whether a target does not get back what it may have sent with earlier calls.
+        Without a redactor, the pipeline is needed at once. `is_lost` returns whether a target does not get back what it
+        may have sent with earlier calls.
         """
-        used = self.targets.targets[0]  # the pipeline begins with its stage
-        if stage_of is not None:
-            pipeline.use_stage(stage_of(used))
+        made: Pipeline | None = None
+        used = first = self.targets.targets[0]  # the pipeline begins with its stage
+
+        def use_stage(pipeline: Pipeline) -> None:
+            pipeline.use_stage(used.make_stage if stage_of is None else stage_of(used))
+
+        def make() -> Pipeline:
+            nonlocal made
+            made = make_pipeline()
+            if used is not first or stage_of is not None:
+                use_stage(made)
+            return made
 
         def on_target(target: Target) -> None:
             nonlocal used
             target.report_to(stats)
             if target is not used:
                 used = target
-                pipeline.use_stage(target.make_stage if stage_of is None else stage_of(target))
+                if made is not None:
+                    use_stage(made)
 
         attempts = Attempts(targets or self.targets.in_order(), body_of, stats, is_lost)
-        return ProviderSource(pipeline, UpstreamReader(attempts, stats, account, on_target))
+        errors = None if redactor is None else ErrorReports(redactor)
+        return ProviderSource(make, UpstreamReader(attempts, stats, account, on_target), errors)
 
     def pipeline(
         self,
@@ -220,10 +232,7 @@ class Catalog:
     """All bindings of one server."""
 
     def __init__(
-        self,
-        settings: Settings,
-        make_upstream: MakeUpstream = provider_upstream,
-        circuits: Circuits | None = None,
+        self, settings: Settings, make_upstream: MakeUpstream = provider_upstream, circuits: Circuits | None = None
     ) -> None:
         self._circuits = circuits or Circuits(settings.circuit_breaker)
         self.keys: set[tuple[str, str]] = set()

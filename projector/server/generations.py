@@ -2,7 +2,7 @@
 
 Each reload builds a new application for new requests. Requests that are already running finish in the old one, with
 its agents and upstream connections, which are closed after the last of them. Running streams, owners and metrics are
-shared by all (`projector.server.app.Shared`).
+shared by all (`projector.server.http.site.Site`).
 """
 
 from __future__ import annotations

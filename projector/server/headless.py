@@ -12,8 +12,8 @@ from projector.server.config.settings import Settings
 from projector.server.streaming.memory import Account, Memory
 from projector.server.streaming.session import StreamSession, byte_stream
 from projector.server.streaming.workflow_source import workflow_source
+from projector.server.telemetry.reports import begin_stream, end_stream
 from projector.server.telemetry.stream_stats import StreamStats
-from projector.server.telemetry.tracing import begin_stream, end_stream
 
 
 class HeadlessWorkflow:

@@ -9,14 +9,14 @@ or at another server.
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 from projector.contracts import codec
 from projector.contracts.limits import ID_MAX_CHARS
 from projector.dialects.ag_ui.tool_writer import INTERRUPT_PREFIX
-from projector.server.background_writes import BackgroundWrites
 from projector.server.http.problems import problem
 from projector.store.protocol import Store, StoreUnavailableError
 
@@ -35,6 +35,54 @@ Kind: TypeAlias = Literal["response", "item", "conversation", "place", "approval
 _LOADED: Final[Sequence[Kind]] = ("response", "item", "conversation", "place", "approval")
 
 
+_RETRY_S: Final = 1.0
+_LAST_S: Final = 2.0
+"""Seconds for the last values at shutdown."""
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class BackgroundWrites(ABC, Generic[K, V]):
+    """Values on their way to a store: they are written in the background, and again while the store is away.
+
+    They may be added to `_waiting` in any thread, so adding one starts nothing.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: dict[K, V] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    def write(self) -> None:
+        """Begin to write what waits."""
+        if self._waiting and (self._task is None or self._task.done()):
+            self._task = asyncio.create_task(self._write_all())
+
+    async def aclose(self) -> None:
+        """Write what waits, for a moment."""
+        self.write()
+        if self._task is not None:
+            await asyncio.wait([self._task], timeout=_LAST_S)
+            self._task.cancel()
+
+    @abstractmethod
+    async def _put(self, batch: dict[K, V]) -> None:
+        """Write a batch; raise `StoreUnavailableError` if the store is away."""
+
+    def _is_wanted(self, _key: K, /) -> bool:
+        """Return whether the value of a key is written again after the store was away."""
+        return True
+
+    async def _write_all(self) -> None:
+        while self._waiting:
+            batch, self._waiting = self._waiting, {}
+            try:
+                await self._put(batch)
+            except StoreUnavailableError:
+                self._waiting = {key: value for key, value in batch.items() if self._is_wanted(key)} | self._waiting
+                await asyncio.sleep(_RETRY_S)
+
+
 class _Owner(NamedTuple):
     """The caller that created something, and the upstream that stores it; of an approval, the response."""
 
@@ -42,7 +90,7 @@ class _Owner(NamedTuple):
     upstream: str = ""
 
 
-class Ownership:
+class Ownership(BackgroundWrites[tuple[Kind, str], _Owner]):
     """The callers that created responses and conversations.
 
     Args:
@@ -51,11 +99,11 @@ class Ownership:
     """
 
     def __init__(self, store: Store | None = None, *, kept_max: int = _KEPT_MAX) -> None:
+        super().__init__()
         self._store = store
         self._kept_max = kept_max
         # a dict takes linear time to find its first key
         self._kept: Mapping[Kind, OrderedDict[str, _Owner]] = {kind: OrderedDict() for kind in _LOADED}
-        self._unwritten = BackgroundWrites[tuple[Kind, str], _Owner](self._put)
 
     # the store
 
@@ -66,37 +114,23 @@ class Ownership:
         ids = list(dict.fromkeys(ids_of(body)))[:_LOADED_MAX]
         if not ids:
             return
-        try:
-            await self._load(ids)
-            previous = body.get("previous_response_id")
-            for pause_s in _LATE_S:
-                if not isinstance(previous, str) or previous in self._kept["response"]:
-                    break
-                await asyncio.sleep(pause_s)
-                await self._load([previous])
-        except StoreUnavailableError:
-            raise problem("store_unavailable") from None
+        await self._load(ids)
+        previous = body.get("previous_response_id")
+        for pause_s in _LATE_S:
+            if not isinstance(previous, str) or previous in self._kept["response"]:
+                break
+            await asyncio.sleep(pause_s)
+            await self._load([previous])
 
     async def confirm(self, conversation_id: str | None, caller: str) -> None:
         """Raise `Problem` if a conversation that the caller has entered became another caller's at another server."""
         if self._store is None or conversation_id is None:
             return
-        wanted = _written(_Owner(caller))
-        try:
-            found = await self._store.claim("conversation", conversation_id, wanted, _KEPT_S)
-        except StoreUnavailableError:
-            raise problem("store_unavailable") from None
-        if _read(found).caller != caller:
-            self._kept["conversation"][conversation_id] = _read(found)
+        claimed = await self._store.claim("conversation", {conversation_id: _written(_Owner(caller))}, _KEPT_S)
+        found = _read(claimed[conversation_id])
+        if found.caller != caller:
+            self._kept["conversation"][conversation_id] = found
             raise problem("unknown_conversation")
-
-    def write(self) -> None:
-        """Write what is new to the store, in the background. Entries are added in threads too, so they only wait."""
-        self._unwritten.start()
-
-    async def aclose(self) -> None:
-        """Write what is new, for a moment."""
-        await self._unwritten.aclose()
 
     async def _load(self, ids: Sequence[str]) -> None:
         if self._store is None:
@@ -104,13 +138,13 @@ class Ownership:
         self.write()
         for kind in _LOADED:
             missing = [one for one in ids if one not in self._kept[kind]]
-            found = await self._store.get_many(kind, missing) if missing else []
+            found = await self._store.get(kind, missing) if missing else []
             for key, value in zip(missing, found, strict=True):
                 if value is not None:
                     self._keep(kind, key, _read(value), is_loaded=True)
         approvals = (self._kept["approval"].get(one) for one in ids)
         responses = [one.caller for one in approvals if one is not None and one.caller not in self._kept["response"]]
-        for key, value in zip(responses, await self._store.get_many("response", responses), strict=True):
+        for key, value in zip(responses, await self._store.get("response", responses), strict=True):
             if value is not None:
                 self._keep("response", key, _read(value), is_loaded=True)
 
@@ -120,16 +154,23 @@ class Ownership:
             return
         for kind in _LOADED:
             values = {key: _written(owner) for (one, key), owner in batch.items() if one == kind}
-            if kind == "approval":
-                await asyncio.gather(*(self._store.put(kind, *pair, _KEPT_S) for pair in values.items()))
-            elif values:
-                await self._store.claim_many(kind, values, _KEPT_S)
+            write = self._store.put if kind == "approval" else self._store.claim
+            if values:
+                await write(kind, values, _KEPT_S)
 
     # responses, items, approvals, conversations
 
-    def add_response(self, response_id: str, caller: str, upstream: str = "") -> None:
-        """Record the caller that created a response; if an id is repeated, the first caller keeps it."""
-        self._keep("response", response_id, _Owner(caller, upstream))
+    def add(self, kind: Kind, key: str, caller: str, upstream: str = "") -> None:
+        """Record the caller that created something, and the upstream that stores it.
+
+        If an ID is repeated, the first caller keeps it. The place of a conversation has no caller.
+        """
+        self._keep(kind, key, _Owner(caller, upstream))
+
+    def upstream_of(self, kind: Kind, key: object) -> str | None:
+        """Return the upstream that stores something, None if it is not known."""
+        owner = self._kept[kind].get(key) if isinstance(key, str) else None
+        return owner.upstream or None if owner is not None else None
 
     def check_response(self, response_id: str, caller: str, *, is_approval: bool = False) -> None:
         """Raise `Problem` if a response does not exist or belongs to another caller."""
@@ -138,23 +179,11 @@ class Ownership:
             name = "previous_response_id"
             raise problem("unknown_response", LATE if is_approval else f"`{name}`: response not found.", param=name)
 
-    def response_upstream(self, response_id: object) -> str | None:
-        """Return the upstream that stores a response, None if it is not known."""
-        return self._upstream("response", response_id)
-
-    def add_item(self, item_id: str, caller: str, upstream: str = "") -> None:
-        """Record the caller whose response has an item; if an id is repeated, the first caller keeps it."""
-        self._keep("item", item_id, _Owner(caller, upstream))
-
     def check_item(self, item_id: object, caller: str) -> None:
         """Raise `Problem` if an item does not exist or belongs to the response of another caller."""
         owner = self._kept["item"].get(item_id) if isinstance(item_id, str) else None
         if owner is None or owner.caller != caller:
             raise problem("unknown_response", "A referenced item was not found.", param="input")
-
-    def item_upstream(self, item_id: object) -> str | None:
-        """Return the upstream that stores an item, None if it is not known."""
-        return self._upstream("item", item_id)
 
     def add_approval(self, approval_id: str, response_id: str) -> None:
         """Record the response that requests an approval; the newest, if a provider repeats its ids."""
@@ -175,7 +204,7 @@ class Ownership:
     def approval_upstream(self, approval_id: object) -> str | None:
         """Return the upstream whose response requested an approval, None if it is not known."""
         found = self._kept["approval"].get(approval_id) if isinstance(approval_id, str) else None
-        return None if found is None else self.response_upstream(found.caller)
+        return None if found is None else self.upstream_of("response", found.caller)
 
     def enter_conversation(self, conversation_id: str, caller: str) -> None:
         """Raise `Problem` if a conversation belongs to another caller; an unknown one becomes this caller's."""
@@ -184,14 +213,6 @@ class Ownership:
             raise problem("unknown_conversation")
         self._keep("conversation", conversation_id, _Owner(caller))
 
-    def place_conversation(self, conversation_id: str, upstream: str) -> None:
-        """Record the upstream that stores a conversation of the provider's API."""
-        self._keep("place", conversation_id, _Owner("", upstream))
-
-    def conversation_upstream(self, conversation_id: object) -> str | None:
-        """Return the upstream that stores a conversation, None if it is not known."""
-        return self._upstream("place", conversation_id)
-
     def _keep(self, kind: Kind, key: str, owner: _Owner, *, is_loaded: bool = False) -> None:
         kept = self._kept[kind]
         known = kept.pop(key, owner)
@@ -199,13 +220,9 @@ class Ownership:
         if len(kept) > self._kept_max:
             kept.popitem(last=False)
         if self._store is not None and not is_loaded:
-            self._unwritten.waiting[kind, key] = owner
-            if len(self._unwritten.waiting) > self._kept_max:  # the store has been away for long
-                del self._unwritten.waiting[next(iter(self._unwritten.waiting))]
-
-    def _upstream(self, kind: Kind, key: object) -> str | None:
-        owner = self._kept[kind].get(key) if isinstance(key, str) else None
-        return owner.upstream or None if owner is not None else None
+            self._waiting[kind, key] = owner
+            if len(self._waiting) > self._kept_max:  # the store has been away for long
+                del self._waiting[next(iter(self._waiting))]
 
 
 def _written(owner: _Owner) -> bytes:

@@ -14,27 +14,16 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from projector.store.budgets import Budgets
+from projector.store.budgets import Change
 from projector.store.packing import pack
-from projector.store.protocol import (
-    Batch,
-    Change,
-    Page,
-    Refusal,
-    Renewal,
-    Seal,
-    Store,
-    StoreUnavailableError,
-    StreamHead,
-    StreamStatus,
-)
+from projector.store.protocol import Batch, Page, Refusal, Seal, Store, StoreUnavailableError, StreamHead, StreamStatus
 
 KEY_BYTES: Final = 32
 _VERSION: Final = b"\x01"
@@ -104,11 +93,11 @@ class EncryptedStore:
     def __init__(self, inner: Store, keys: Sequence[bytes]) -> None:
         self._inner = inner
         self._keys = Keys(keys)
-
-    @property
-    def budgets(self) -> Budgets:
-        """See `Store`. Budgets are numbers of a caller, and not encrypted."""
-        return self._inner.budgets
+        # these have nothing to encrypt: budgets are numbers of a caller
+        self.budgets = inner.budgets
+        self.wait, self.delete, self.renew = inner.wait, inner.delete, inner.renew
+        self.request_cancel, self.on_cancel = inner.request_cancel, inner.on_cancel
+        self.places, self.place_of, self.ping, self.aclose = inner.places, inner.place_of, inner.ping, inner.aclose
 
     async def open(self, head: StreamHead) -> bool:
         """See `Store`."""
@@ -122,13 +111,7 @@ class EncryptedStore:
         )
 
     async def seal(
-        self,
-        stream_id: str,
-        *,
-        first: int = 0,
-        frames: Sequence[bytes] = (),
-        reason: str = "",
-        ending: bytes = b"",
+        self, stream_id: str, *, first: int = 0, frames: Sequence[bytes] = (), reason: str = "", ending: bytes = b""
     ) -> bool:
         """See `Store`."""
         encrypted = self._encrypt(stream_id, first, frames)
@@ -143,10 +126,6 @@ class EncryptedStore:
         frames = self._keys.decrypt(_stream(stream_id), places, page.frames)
         return page._replace(frames=frames, seal=self._seal(stream_id, page.seal))
 
-    async def wait(self, stream_id: str, after: int, timeout_s: float) -> None:
-        """See `Store`."""
-        await self._inner.wait(stream_id, after, timeout_s)
-
     async def find(self, stream_id: str) -> StreamStatus | None:
         """See `Store`."""
         status = await self._inner.find(stream_id)
@@ -156,53 +135,19 @@ class EncryptedStore:
         """See `Store`."""
         return [self._status(status) for status in await self._inner.recent(count, owner)]
 
-    async def delete(self, stream_id: str) -> None:
+    async def claim(self, kind: str, values: Mapping[str, bytes], ttl_s: float) -> Mapping[str, bytes]:
         """See `Store`."""
-        await self._inner.delete(stream_id)
-
-    async def renew(self, stream_ids: Collection[str]) -> Mapping[str, Renewal]:
-        """See `Store`."""
-        return await self._inner.renew(stream_ids)
-
-    async def touch(self, stream_id: str) -> None:
-        """See `Store`."""
-        await self._inner.touch(stream_id)
-
-    async def request_cancel(self, stream_id: str) -> bool:
-        """See `Store`."""
-        return await self._inner.request_cancel(stream_id)
-
-    def on_cancel(self, callback: Callable[[str], None]) -> None:
-        """See `Store`."""
-        self._inner.on_cancel(callback)
-
-    async def claim(self, kind: str, key: str, value: bytes, ttl_s: float) -> bytes:
-        """See `Store`."""
-        return self._opened(kind, key, await self._inner.claim(kind, key, self._closed(kind, key, value), ttl_s))
-
-    async def claim_many(self, kind: str, values: Mapping[str, bytes], ttl_s: float) -> Mapping[str, bytes]:
-        """See `Store`."""
-        closed = {key: self._closed(kind, key, value) for key, value in values.items()}
-        stored = await self._inner.claim_many(kind, closed, ttl_s)
+        stored = await self._inner.claim(kind, self._all_closed(kind, values), ttl_s)
         return {key: self._opened(kind, key, value) for key, value in stored.items()}
 
-    async def put(self, kind: str, key: str, value: bytes, ttl_s: float) -> None:
+    async def put(self, kind: str, values: Mapping[str, bytes], ttl_s: float) -> None:
         """See `Store`."""
-        await self._inner.put(kind, key, self._closed(kind, key, value), ttl_s)
+        await self._inner.put(kind, self._all_closed(kind, values), ttl_s)
 
-    async def get(self, kind: str, key: str) -> bytes | None:
+    async def get(self, kind: str, keys: Sequence[str]) -> list[bytes | None]:
         """See `Store`."""
-        value = await self._inner.get(kind, key)
-        return None if value is None else self._opened(kind, key, value)
-
-    async def get_many(self, kind: str, keys: Sequence[str]) -> list[bytes | None]:
-        """See `Store`."""
-        found = zip(keys, await self._inner.get_many(kind, keys), strict=True)
+        found = zip(keys, await self._inner.get(kind, keys), strict=True)
         return [None if value is None else self._opened(kind, key, value) for key, value in found]
-
-    async def drop(self, kind: str, key: str) -> None:
-        """See `Store`."""
-        await self._inner.drop(kind, key)
 
     async def update(self, kind: str, keys: Sequence[str], change: Change, ttl_s: float) -> None:
         """See `Store`."""
@@ -217,22 +162,6 @@ class EncryptedStore:
 
         await self._inner.update(kind, keys, changed, ttl_s)
 
-    def places(self) -> Sequence[str]:
-        """See `Store`."""
-        return self._inner.places()
-
-    def place_of(self, stream_id: str) -> str:
-        """See `Store`."""
-        return self._inner.place_of(stream_id)
-
-    async def ping(self, place: str = "") -> None:
-        """See `Store`."""
-        await self._inner.ping(place)
-
-    async def aclose(self) -> None:
-        """See `Store`."""
-        await self._inner.aclose()
-
     def _encrypt(self, stream_id: str, first: int, frames: Sequence[bytes]) -> list[bytes]:
         return self._keys.encrypt(_stream(stream_id), _places(first, len(frames)), frames)
 
@@ -246,6 +175,9 @@ class EncryptedStore:
             return seal
         (ending,) = self._keys.decrypt(_stream(stream_id), [_ENDING], [seal.ending])
         return seal._replace(ending=ending)
+
+    def _all_closed(self, kind: str, values: Mapping[str, bytes]) -> dict[str, bytes]:
+        return {key: self._closed(kind, key, value) for key, value in values.items()}
 
     def _closed(self, kind: str, key: str, value: bytes) -> bytes:
         return self._keys.encrypt(f"value/{kind}", [key.encode()], [value])[0]

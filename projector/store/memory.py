@@ -8,11 +8,10 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
-from typing import Final
+from typing import Any, Final, Self
 
-from projector.store.budgets import Budgets, MemoryBudgets
-from projector.store.frame_blocks import FRAME_BYTES, FrameBlocks, size_of
-from projector.store.memory_values import MemoryValues
+from projector.store.budgets import Budgets, Change, MemoryBudgets
+from projector.store.packing import FRAME_BYTES, FrameBlocks, size_of
 from projector.store.protocol import (
     INTERRUPTED,
     LEASE_S,
@@ -29,6 +28,59 @@ from projector.store.protocol import (
     UnknownStreamError,
 )
 
+
+class MemoryValues:
+    """The values of a store. See `projector.store.protocol.Store`.
+
+    Args:
+        kept_max: values of each kind; the least recently written go first.
+        clock: returns seconds.
+    """
+
+    def __init__(self, kept_max: int, clock: Callable[[], float]) -> None:
+        self._kept_max = kept_max
+        self._value_clock = clock
+        self._values: defaultdict[str, OrderedDict[str, tuple[bytes, float]]] = defaultdict(OrderedDict)
+
+    async def claim(self, kind: str, values: Mapping[str, bytes], ttl_s: float) -> Mapping[str, bytes]:
+        """See `Store`."""
+        stored = {key: self._find(kind, key) for key in values}
+        for key, found in stored.items():
+            if found is None:
+                self.put_now(kind, key, values[key], ttl_s)
+        return {key: values[key] if found is None else found for key, found in stored.items()}
+
+    async def put(self, kind: str, values: Mapping[str, bytes], ttl_s: float) -> None:
+        """See `Store`."""
+        for key, value in values.items():
+            self.put_now(kind, key, value, ttl_s)
+
+    async def get(self, kind: str, keys: Sequence[str]) -> list[bytes | None]:
+        """See `Store`."""
+        return [self._find(kind, key) for key in keys]
+
+    async def update(self, kind: str, keys: Sequence[str], change: Change, ttl_s: float) -> None:
+        """See `Store`."""
+        changed = change([self._find(kind, key) for key in keys])
+        for key, value in zip(keys, changed or (), strict=changed is not None):
+            if value is None:
+                self._values[kind].pop(key, None)
+            else:
+                self.put_now(kind, key, value, ttl_s)
+
+    def _find(self, kind: str, key: str) -> bytes | None:
+        value, until_s = self._values[kind].get(key, (None, 0.0))
+        return value if until_s > self._value_clock() else None
+
+    def put_now(self, kind: str, key: str, value: bytes, ttl_s: float) -> None:
+        """Do what `put` does."""
+        values = self._values[kind]
+        values[key] = (value, self._value_clock() + ttl_s)
+        values.move_to_end(key)
+        if len(values) > self._kept_max:
+            values.popitem(last=False)
+
+
 STREAM_BYTES: Final = 2_000
 """Memory of a stream without frames."""
 _TRIM_PART: Final = 8
@@ -36,11 +88,48 @@ _TRIM_PART: Final = 8
 
 
 @dataclass(slots=True, eq=False)
-class _Log:
-    head: StreamHead
-    opened_s: float
+class Live:
+    """What only the process of a stream knows: its lease, who waits for it, and whether it is to be cancelled."""
+
     read_s: float
     leased_until_s: float
+    cancel_requested: bool = False
+    waiting: set[asyncio.Event] = field(default_factory=set)
+
+    @classmethod
+    def begin(cls, now_s: float, **more: Any) -> Self:
+        """Return a new stream with its lease."""
+        return cls(now_s, now_s + LEASE_S, **more)
+
+    def renew(self, now_s: float) -> Renewal:
+        """Renew the lease."""
+        self.leased_until_s = now_s + LEASE_S
+        return Renewal(None, self.cancel_requested, int(1000 * (now_s - self.read_s)))
+
+    async def wait(self, timeout_s: float, clock: Callable[[], float]) -> None:
+        """Wait for news, at most until the lease lapses."""
+        now_s = self.read_s = clock()
+        event = asyncio.Event()
+        self.waiting.add(event)
+        try:
+            async with asyncio.timeout(max(0.0, min(timeout_s, self.leased_until_s - now_s))):
+                await event.wait()
+        except TimeoutError:
+            pass
+        finally:
+            self.waiting.discard(event)
+            self.read_s = clock()
+
+    def wake(self) -> None:
+        """Wake all who wait."""
+        for event in self.waiting:
+            event.set()
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class _Log(Live):
+    head: StreamHead
+    opened_s: float
     frames: FrameBlocks = field(default_factory=FrameBlocks)
     last_first: int = 0
     """Number of the first frame of the last batch."""
@@ -48,16 +137,10 @@ class _Log:
     size: int = STREAM_BYTES
     seal: Seal | None = None
     sealed_s: float = 0.0
-    cancel_requested: bool = False
-    waiting: set[asyncio.Event] = field(default_factory=set)
 
     @property
     def last(self) -> int:
         return self.trimmed + self.frames.count
-
-    def wake(self) -> None:
-        for event in self.waiting:
-            event.set()
 
     def trim(self, max_bytes: int, max_frames: int) -> int:
         """Remove the first frames of a log that is over a limit; return their size."""
@@ -89,7 +172,7 @@ class MemoryStore(MemoryValues):
         super().__init__(self._limits.values, clock)
         self._clock = clock
         self._wall_clock = wall_clock
-        self._budgets = MemoryBudgets(clock)
+        self.budgets: Budgets = MemoryBudgets(clock)
         self._open: OrderedDict[str, _Log] = OrderedDict()
         """Logs that are not sealed, oldest first."""
         self._sealed: OrderedDict[str, _Log] = OrderedDict()
@@ -97,11 +180,6 @@ class MemoryStore(MemoryValues):
         self._owned: defaultdict[str, _Owned] = defaultdict(_Owned)
         self._size = 0
         self._cancel: Callable[[str], None] = lambda _: None
-
-    @property
-    def budgets(self) -> Budgets:
-        """See `Store`."""
-        return self._budgets
 
     @property
     def size(self) -> int:
@@ -119,7 +197,7 @@ class MemoryStore(MemoryValues):
             return False
         self._make_room(head.owner)
         now_s = self._clock()
-        self._open[head.stream_id] = _Log(head, now_s, now_s, now_s + LEASE_S)
+        self._open[head.stream_id] = _Log.begin(now_s, head=head, opened_s=now_s)
         self._add(head.owner, STREAM_BYTES)
         return True
 
@@ -150,13 +228,7 @@ class MemoryStore(MemoryValues):
         return "sealed" if stream_id in self._open or stream_id in self._sealed else "unknown"
 
     async def seal(
-        self,
-        stream_id: str,
-        *,
-        first: int = 0,
-        frames: Sequence[bytes] = (),
-        reason: str = "",
-        ending: bytes = b"",
+        self, stream_id: str, *, first: int = 0, frames: Sequence[bytes] = (), reason: str = "", ending: bytes = b""
     ) -> bool:
         """See `Store`."""
         return self.seal_now(stream_id, first, frames, reason, ending)
@@ -195,19 +267,8 @@ class MemoryStore(MemoryValues):
     async def wait(self, stream_id: str, after: int, timeout_s: float) -> None:
         """See `Store`."""
         log = self._open.get(stream_id)
-        if log is None or log.last > after:
-            return
-        now_s = log.read_s = self._clock()
-        event = asyncio.Event()
-        log.waiting.add(event)
-        try:
-            async with asyncio.timeout(max(0.0, min(timeout_s, log.leased_until_s - now_s))):
-                await event.wait()
-        except TimeoutError:
-            pass
-        finally:
-            log.waiting.discard(event)
-            log.read_s = self._clock()
+        if log is not None and log.last <= after:
+            await log.wait(timeout_s, self._clock)
 
     async def find(self, stream_id: str) -> StreamStatus | None:
         """See `Store`."""
@@ -223,9 +284,7 @@ class MemoryStore(MemoryValues):
 
     def _status(self, log: _Log) -> StreamStatus:
         self._check_lease(log)
-        unread_ms = int(1000 * (self._clock() - log.read_s))
-        first, is_leased = log.trimmed + 1, log.seal is None
-        return StreamStatus(log.head, first, log.last, log.seal, is_leased, log.cancel_requested, unread_ms)
+        return StreamStatus(log.head, log.trimmed + 1, log.last, log.seal)
 
     async def delete(self, stream_id: str) -> None:
         """See `Store`."""
@@ -242,18 +301,8 @@ class MemoryStore(MemoryValues):
         renewed: dict[str, Renewal] = {}
         for stream_id in stream_ids:
             log = self._open.get(stream_id)
-            if log is None:
-                renewed[stream_id] = Renewal(self._lost(stream_id), False, 0)
-            else:
-                log.leased_until_s = now_s + LEASE_S
-                renewed[stream_id] = Renewal(None, log.cancel_requested, int(1000 * (now_s - log.read_s)))
+            renewed[stream_id] = Renewal(self._lost(stream_id), False, 0) if log is None else log.renew(now_s)
         return renewed
-
-    async def touch(self, stream_id: str) -> None:
-        """See `Store`."""
-        log = self._open.get(stream_id)
-        if log is not None:
-            log.read_s = self._clock()
 
     async def request_cancel(self, stream_id: str) -> bool:
         """See `Store`."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
-from projector.store.budgets import Budgets
+from projector.store.budgets import Budgets, Change
 
 INTERRUPTED: Final = "stream_interrupted"
 """Reason of the seal of a stream that its producer did not end."""
@@ -28,10 +28,6 @@ RENEWAL_S: Final = 2.5
 Refusal: TypeAlias = Literal["sealed", "unknown", "gap"]
 """Why frames were not appended: the log is closed; it was deleted, has expired or never existed; its last frame is not
 the one before the first of the batch."""
-
-Change: TypeAlias = Callable[[Sequence[bytes | None]], Sequence[bytes | None] | None]
-"""From values to new values (None: absent, or to be removed). None as a whole changes nothing. It may be called several
-times, in another thread, and must have no effects but to keep what it saw last."""
 
 
 def new_stream_id() -> str:
@@ -141,11 +137,6 @@ class StreamStatus(NamedTuple):
     last: int
     """Number of the last frame; 0 before the first."""
     seal: Seal | None
-    is_leased: bool
-    """Whether its producer is alive."""
-    cancel_requested: bool
-    unread_ms: int
-    """Time since a reader was seen, or since the stream was opened."""
 
 
 class Renewal(NamedTuple):
@@ -155,6 +146,7 @@ class Renewal(NamedTuple):
     """Why it was not renewed: the stream cannot be continued."""
     cancel_requested: bool
     unread_ms: int
+    """Time since a reader was seen, or since the stream was opened."""
 
 
 class Store(Protocol):
@@ -181,13 +173,7 @@ class Store(Protocol):
         """
 
     async def seal(
-        self,
-        stream_id: str,
-        *,
-        first: int = 0,
-        frames: Sequence[bytes] = (),
-        reason: str = "",
-        ending: bytes = b"",
+        self, stream_id: str, *, first: int = 0, frames: Sequence[bytes] = (), reason: str = "", ending: bytes = b""
     ) -> bool:
         """Append the last frames and close the log in one step; return whether this call closed it.
 
@@ -228,9 +214,6 @@ class Store(Protocol):
     async def renew(self, stream_ids: Collection[str]) -> Mapping[str, Renewal]:
         """Renew leases of streams that this process produces. To be called every `RENEWAL_S` seconds."""
 
-    async def touch(self, stream_id: str) -> None:
-        """Record that a reader is there which does not call `wait`."""
-
     async def request_cancel(self, stream_id: str) -> bool:
         """Ask the producer to cancel; return whether the stream exists and is not sealed. Idempotent."""
 
@@ -242,23 +225,14 @@ class Store(Protocol):
 
     # values
 
-    async def claim(self, kind: str, key: str, value: bytes, ttl_s: float) -> bytes:
-        """Store a value if there is none; return what is stored."""
+    async def claim(self, kind: str, values: Mapping[str, bytes], ttl_s: float) -> Mapping[str, bytes]:
+        """Store the values of keys that have none, each by itself; return what is stored for each key."""
 
-    async def claim_many(self, kind: str, values: Mapping[str, bytes], ttl_s: float) -> Mapping[str, bytes]:
-        """Claim several keys, each by itself; return what is stored for each."""
+    async def put(self, kind: str, values: Mapping[str, bytes], ttl_s: float) -> None:
+        """Store values, each by itself."""
 
-    async def put(self, kind: str, key: str, value: bytes, ttl_s: float) -> None:
-        """Store a value."""
-
-    async def get(self, kind: str, key: str) -> bytes | None:
-        """Return a value."""
-
-    async def get_many(self, kind: str, keys: Sequence[str]) -> list[bytes | None]:
-        """Return several values."""
-
-    async def drop(self, kind: str, key: str) -> None:
-        """Remove a value. Idempotent."""
+    async def get(self, kind: str, keys: Sequence[str]) -> list[bytes | None]:
+        """Return values."""
 
     async def update(self, kind: str, keys: Sequence[str], change: Change, ttl_s: float) -> None:
         """Replace several values by what `change` makes of them, in one step.

@@ -225,3 +225,8 @@ def _code(error: ResponseError) -> str:
     """Return the first word of an answer, such as `NOAUTH`: the rest may repeat the command."""
     word = str(error).partition(" ")[0]
     return word if word.isupper() else type(error).__name__
+
+
+def ttl_ms(seconds: float) -> int:
+    """Return a time to live in milliseconds; Redis accepts none below 1."""
+    return max(1, int(1_000 * seconds))

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from projector.store.protocol import StoreUnavailableError
 from projector.store.redis_connection import BLOCK_MS
-from projector.store.redis_entries import RawEntry, number_of
+from projector.store.redis_logs import RawEntry, number_of
 from projector.store.redis_servers import MovingError, Servers
 
 CONTROL_MS: Final = 60_000
@@ -177,7 +177,4 @@ class Readers:
 
 def control_message(control: str, name: str, value: str) -> list[tuple[Any, ...]]:
     """Return the commands that write to the control stream of a process."""
-    return [
-        ("XADD", control, "MAXLEN", "~", CONTROL_MAX, "*", name, value),
-        ("PEXPIRE", control, CONTROL_MS),
-    ]
+    return [("XADD", control, "MAXLEN", "~", CONTROL_MAX, "*", name, value), ("PEXPIRE", control, CONTROL_MS)]

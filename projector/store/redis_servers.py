@@ -10,6 +10,7 @@ The first argument of a command is its only key, unless the command is for one s
 from __future__ import annotations
 
 import asyncio
+import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
@@ -18,7 +19,7 @@ from urllib.parse import urlsplit, urlunsplit
 from redis.asyncio.cluster import ClusterNode, RedisCluster
 from redis.asyncio.connection import SSLConnection, parse_url
 from redis.cluster import PRIMARY
-from redis.crc import key_slot
+from redis.crc import REDIS_CLUSTER_HASH_SLOTS, key_slot
 from redis.exceptions import (
     AskError,
     ClusterDownError,
@@ -32,7 +33,6 @@ from redis.exceptions import (
 from projector.store import redis_connection
 from projector.store.protocol import StoreFullError, StoreUnavailableError
 from projector.store.redis_connection import Command, Connection, accepted
-from projector.store.redis_entries import GROUPS
 
 ASIDE_S: Final = 0.5
 """Seconds that a stream waits for servers which have nothing of it."""
@@ -44,6 +44,28 @@ _REFRESH_S: Final = 0.25
 _PORT: Final = 6379
 _FAILURES: Final = (RedisError, RedisClusterException, OSError, TimeoutError, RuntimeError)
 """What redis-py and uvloop raise if a cluster does not answer."""
+
+
+GROUPS: Final = 32
+"""Hash tags of streams. In a cluster one `XREAD` waits for keys of one slot only, so each takes a connection."""
+
+
+def _tags() -> tuple[str, ...]:
+    """Return a hash tag for each group; their slots are spread evenly over those that a cluster has."""
+    found: dict[int, str] = {}
+    for number in range(REDIS_CLUSTER_HASH_SLOTS):
+        found.setdefault(key_slot(b"%d" % number) * GROUPS // REDIS_CLUSTER_HASH_SLOTS, str(number))
+        if len(found) == GROUPS:
+            break
+    return tuple(f"{{{found[group]}}}:" for group in range(GROUPS))
+
+
+TAGS: Final = _tags()
+
+
+def tag_of(stream_id: str) -> str:
+    """Return what the names of all keys of a stream begin with, after the prefix: it puts them into one slot."""
+    return TAGS[zlib.crc32(stream_id.encode()) % GROUPS]
 
 
 class MovingError(StoreUnavailableError):

@@ -1,6 +1,6 @@
 """The store of any number of processes: Redis 7 or Valkey, one server, one with replicas, or a cluster; no Lua.
 
-Keys of a stream, after the prefix and a hash tag: `log:ID` (see `redis_entries`), `head:ID`, `state:ID` (cancel, last
+Keys of a stream, after the prefix and a hash tag: `log:ID` (see `redis_logs`), `head:ID`, `state:ID` (cancel, last
 reader), `lease:ID`, the ID of the process that has it. All of them expire.
 """
 
@@ -13,7 +13,7 @@ from typing import Final
 
 from redis.exceptions import MovedError, ResponseError
 
-from projector.store.budgets import Budgets
+from projector.store.budgets import Budgets, SharedBudgets
 from projector.store.packing import pack, unpack
 from projector.store.protocol import (
     INTERRUPTED,
@@ -29,11 +29,11 @@ from projector.store.protocol import (
     StreamStatus,
     UnknownStreamError,
 )
-from projector.store.redis_connection import Command, accepted
-from projector.store.redis_entries import (
+from projector.store.redis_connection import Command, accepted, ttl_ms
+from projector.store.redis_logs import (
     BEGIN,
     ENTRY_BYTES,
-    TAGS,
+    Index,
     Written,
     batch_entry,
     begin_entry,
@@ -42,13 +42,10 @@ from projector.store.redis_entries import (
     is_seal,
     page_of,
     seal_entry,
-    tag_of,
 )
-from projector.store.redis_limits import Index
 from projector.store.redis_readers import Readers, control_message
-from projector.store.redis_servers import Servers
-from projector.store.redis_values import RedisValues, ttl_ms
-from projector.store.shared_budgets import SharedBudgets
+from projector.store.redis_servers import TAGS, Servers, tag_of
+from projector.store.redis_values import RedisValues
 
 _ENTRIES_MIN: Final = 4
 _ENTRIES_MAX: Final = 512
@@ -89,14 +86,9 @@ class RedisStore(RedisValues):
         self._written: dict[str, Written] = {}
         self._index = Index(self._connection, prefix, self._limits, clock)
         self._readers: dict[str, Readers] = {}
-        self._budgets = SharedBudgets(self, clock)
+        self.budgets: Budgets = SharedBudgets(self, clock)
         self._on_cancel: Callable[[str], None] = lambda _: None
         self._entry_bytes = 2_000.0
-
-    @property
-    def budgets(self) -> Budgets:
-        """See `Store`."""
-        return self._budgets
 
     async def open(self, head: StreamHead) -> bool:
         """See `Store`."""
@@ -159,13 +151,7 @@ class RedisStore(RedisValues):
         return {**refused, **await self.append(moved)} if moved else refused
 
     async def seal(
-        self,
-        stream_id: str,
-        *,
-        first: int = 0,
-        frames: Sequence[bytes] = (),
-        reason: str = "",
-        ending: bytes = b"",
+        self, stream_id: str, *, first: int = 0, frames: Sequence[bytes] = (), reason: str = "", ending: bytes = b""
     ) -> bool:
         """See `Store`."""
         written = self._written.get(stream_id)
@@ -237,40 +223,34 @@ class RedisStore(RedisValues):
 
     async def find(self, stream_id: str) -> StreamStatus | None:
         """See `Store`."""
-        found = await self._find(stream_id)
-        is_lapsed = found is not None and found.seal is None and not found.is_leased
+        found, is_leased = await self._find(stream_id)
+        is_lapsed = found is not None and found.seal is None and not is_leased
         if is_lapsed and self._connection.present_s(self._log(stream_id)) >= PRESENT_S:
             await self.seal(stream_id, reason=INTERRUPTED)
-            found = await self._find(stream_id)
+            found, _ = await self._find(stream_id)
         return found
 
-    async def _find(self, stream_id: str) -> StreamStatus | None:
+    async def _find(self, stream_id: str) -> tuple[StreamStatus | None, bool]:
+        """Return the state of a stream, and whether its producer has a lease."""
         log = self._log(stream_id)
-        leased, head, newest, oldest, (cancel, read) = accepted(
+        leased, head, newest, oldest = accepted(
             await self._connection.run_all(
                 [
                     ("EXISTS", self._lease(stream_id)),
                     ("GET", self._head(stream_id)),
                     ("XREVRANGE", log, "+", "-", "COUNT", 2),
                     ("XRANGE", log, f"({BEGIN}", "+", "COUNT", 1),
-                    ("HMGET", self._state(stream_id), "cancel", "read"),
                 ]
             )
         )
         if head is None or not newest:
-            return None
+            return None, False
         owner, producer, created, meta = unpack(head)
         last, seal = ends(newest)
         has_frames = bool(oldest) and not (is_seal(oldest[0]) and oldest[0][1][b"n"] == b"0")
-        return StreamStatus(
-            StreamHead(stream_id, owner.decode(), producer.decode(), int(created), meta),
-            first_of(oldest[0]) if has_frames else last + 1,
-            last,
-            seal,
-            bool(leased) and seal is None,
-            cancel is not None,
-            self._unread_ms(stream_id, read),
-        )
+        first = first_of(oldest[0]) if has_frames else last + 1
+        found = StreamHead(stream_id, owner.decode(), producer.decode(), int(created), meta)
+        return StreamStatus(found, first, last, seal), bool(leased)
 
     async def recent(self, count: int, owner: str | None = None) -> Sequence[StreamStatus]:
         """See `Store`."""
@@ -309,10 +289,6 @@ class RedisStore(RedisValues):
         await self._connection.run("SET", self._lease(stream_id), self._process_id, "NX", "PX", _LEASE_MS)
         return None
 
-    async def touch(self, stream_id: str) -> None:
-        """See `Store`."""
-        await self._touch([stream_id])
-
     async def _touch(self, stream_ids: Sequence[str]) -> None:
         now_ms, kept_ms = self._now_ms(), ttl_ms(self._limits.open_max_s)
         commands: list[Command] = []
@@ -323,7 +299,7 @@ class RedisStore(RedisValues):
 
     async def request_cancel(self, stream_id: str) -> bool:
         """See `Store`."""
-        status = await self._find(stream_id)
+        status, _ = await self._find(stream_id)
         if status is None or status.seal is not None:
             return False
         if await self._connection.run("HSETNX", self._state(stream_id), "cancel", 1):

@@ -9,8 +9,9 @@ from typing import Final
 
 from redis.exceptions import WatchError
 
-from projector.store.protocol import Change, StoreUnavailableError
-from projector.store.redis_connection import accepted
+from projector.store.budgets import Change
+from projector.store.protocol import StoreUnavailableError
+from projector.store.redis_connection import accepted, ttl_ms
 from projector.store.redis_servers import MovingError, Servers
 
 _TRIES: Final = 100
@@ -25,41 +26,23 @@ class RedisValues:
         self._connection = connection
         self._prefix = prefix
 
-    async def claim(self, kind: str, key: str, value: bytes, ttl_s: float) -> bytes:
+    async def claim(self, kind: str, values: Mapping[str, bytes], ttl_s: float) -> Mapping[str, bytes]:
         """See `Store`."""
-        name = self._name(kind, key)
-        stored: bytes | None = await self._connection.run("SET", name, value, "NX", "GET", "PX", ttl_ms(ttl_s))
-        return value if stored is None else stored
-
-    async def claim_many(self, kind: str, values: Mapping[str, bytes], ttl_s: float) -> Mapping[str, bytes]:
-        """See `Store`."""
-        stored = await self._connection.run_all(
-            [("SET", self._name(kind, key), one, "NX", "GET", "PX", ttl_ms(ttl_s)) for key, one in values.items()]
-        )
-        for answer in stored:
-            if isinstance(answer, Exception):
-                raise StoreUnavailableError(f"Redis refused a value: {type(answer).__name__}")
+        stored = await self._set(kind, values, ttl_s, "NX", "GET")
         pairs = zip(values.items(), stored, strict=True)
         return {key: value if present is None else present for (key, value), present in pairs}
 
-    async def put(self, kind: str, key: str, value: bytes, ttl_s: float) -> None:
+    async def put(self, kind: str, values: Mapping[str, bytes], ttl_s: float) -> None:
         """See `Store`."""
-        await self._connection.run("SET", self._name(kind, key), value, "PX", ttl_ms(ttl_s))
+        await self._set(kind, values, ttl_s)
 
-    async def get(self, kind: str, key: str) -> bytes | None:
+    async def get(self, kind: str, keys: Sequence[str]) -> list[bytes | None]:
         """See `Store`."""
-        value: bytes | None = await self._connection.run("GET", self._name(kind, key))
-        return value
-
-    async def get_many(self, kind: str, keys: Sequence[str]) -> list[bytes | None]:
-        """See `Store`."""
-        if not keys:
-            return []
         return accepted(await self._connection.run_all([("GET", self._name(kind, key)) for key in keys]))
 
-    async def drop(self, kind: str, key: str) -> None:
-        """See `Store`."""
-        await self._connection.run("DEL", self._name(kind, key))
+    async def _set(self, kind: str, values: Mapping[str, bytes], ttl_s: float, *how: str) -> list[bytes | None]:
+        commands = [("SET", self._name(kind, key), one, *how, "PX", ttl_ms(ttl_s)) for key, one in values.items()]
+        return accepted(await self._connection.run_all(commands))
 
     async def update(self, kind: str, keys: Sequence[str], change: Change, ttl_s: float) -> None:
         """See `Store`. Another change in between repeats it."""
@@ -100,8 +83,3 @@ class RedisValues:
             if mark
             else f"{self._prefix}value:{kind}:{key}"
         )
-
-
-def ttl_ms(seconds: float) -> int:
-    """Return a time to live in milliseconds; Redis accepts none below 1."""
-    return max(1, int(1_000 * seconds))

@@ -1,81 +1,109 @@
-"""The store of one process in a file, which survives a restart. Leases and readers are in memory: they do not."""
+"""The store of one process in a file, which survives a restart. Leases and readers are in memory: they do not.
+
+A thread does what is asked for, one transaction after another. `StreamLogs` collects the frames of all streams for one.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
+import sqlite3
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import IO, Final, TypeVar
 
 from projector.store import sqlite_tables as tables
-from projector.store.budgets import Budgets
+from projector.store.budgets import Budgets, Change, SharedBudgets
+from projector.store.memory import Live
 from projector.store.protocol import (
     INTERRUPTED,
-    LEASE_S,
     Batch,
-    Change,
     Page,
     Refusal,
     Renewal,
+    StoreError,
     StoreLimits,
     StoreUnavailableError,
     StreamHead,
     StreamStatus,
 )
-from projector.store.shared_budgets import SharedBudgets
-from projector.store.sqlite_threads import Threads
+
+T = TypeVar("T")
 
 _PROBE_BYTES: Final = 65_536
+_PROBE_S: Final = 1.0
+_FILE_FACTOR: Final = 3
+_FILE_SPARE: Final = 16 * 2**20
+"""The file may have three times the size of all logs and 16 MB: for indexes, values, and pages that are partly used."""
+_BUSY_S: Final = 2.0
+
+_REASONS: Final = {
+    "SQLITE_FULL": "the disk is full, or the file has its maximum size",
+    "SQLITE_CORRUPT": "the file is damaged: move it away to start with an empty store",
+    "SQLITE_NOTADB": "the file is not a database: move it away to start with an empty store",
+    "SQLITE_CANTOPEN": "the file cannot be opened",
+    "SQLITE_READONLY": "the file cannot be written",
+    "SQLITE_PERM": "the file cannot be written",
+    "SQLITE_IOERR": "the disk does not read or write",
+    "SQLITE_BUSY": "another process has locked the file",
+}
+
+
+def unavailable(path: Path, error: Exception) -> StoreUnavailableError:
+    """Return the error that names what is wrong with the file."""
+    name = getattr(error, "sqlite_errorname", None) or "SQLITE_ERROR"
+    fitting = (reason for prefix, reason in _REASONS.items() if name.startswith(prefix))
+    reason = next(fitting, error.strerror if isinstance(error, OSError) else str(error))
+    return StoreUnavailableError(f"store `{path}`: {reason}")
 
 
 @dataclass(slots=True, eq=False)
-class _Live:
+class _Produced(Live):
     """A stream that this process produces."""
 
-    leased_until_s: float
-    read_s: float
     last: int = 0
-    cancel_requested: bool = False
-    waiting: set[asyncio.Event] = field(default_factory=set)
 
 
 class SqliteStore:
     """The store in a file. See `projector.store.protocol.Store`.
 
-    A stream that was open when the process ended has no lease: the first reader seals it.
+    The file is opened when it is first used, and again after a failure to open it. A stream that was open when the
+    process ended has no lease: the first reader seals it.
 
     Args:
-        path: of the file; it is created if it does not exist.
+        path: of the file; it is created if it does not exist, with a second one to lock it.
         limits: what is kept.
         clock: returns seconds since 1970-01-01 UTC; by default one that is not adjusted while the process runs.
     """
 
     def __init__(self, path: Path, limits: StoreLimits | None = None, clock: Callable[[], float] | None = None) -> None:
+        self._path = path
         self._limits = limits or StoreLimits()
-        clock = self._clock = clock or _steady_clock()
-        self._threads = Threads(path, self._limits, clock)
-        self._live: dict[str, _Live] = {}
-        self._budgets = SharedBudgets(self, clock)
+        self._clock = clock or _steady_clock()
+        self._live: dict[str, _Produced] = {}
+        self.budgets: Budgets = SharedBudgets(self, self._clock)
         self._cancel: Callable[[str], None] = lambda _: None
-
-    @property
-    def budgets(self) -> Budgets:
-        """See `Store`."""
-        return self._budgets
+        self._thread = ThreadPoolExecutor(1, "store")
+        self._lock: IO[bytes] | None = None
+        self._writing: tables.Writing | None = None
+        self._is_closed = False
+        self._failure = ""
+        """Why the file could not be opened, or the last transaction failed; empty once one has changed something."""
 
     async def open(self, head: StreamHead) -> bool:
         """See `Store`."""
-        is_new = await self._threads.write(lambda writing: writing.open(head))
+        is_new = await self._write(lambda writing: writing.open(head))
         if is_new:
-            now_s = self._clock()
-            self._live[head.stream_id] = _Live(now_s + LEASE_S, now_s)
+            self._live[head.stream_id] = _Produced.begin(self._clock())
         return is_new
 
     async def append(self, batches: Sequence[Batch]) -> Mapping[str, Refusal]:
         """See `Store`."""
-        refused = await self._threads.write(lambda writing: writing.append(batches))
+        refused = await self._write(lambda writing: writing.append(batches))
         for batch in batches:
             live = self._live.get(batch.stream_id)
             if (refusal := refused.get(batch.stream_id)) is not None:
@@ -83,20 +111,14 @@ class SqliteStore:
                     self._end(batch.stream_id)
             elif live is not None:
                 live.last = batch.first + len(batch.frames) - 1
-                _wake(live)
+                live.wake()
         return refused
 
     async def seal(
-        self,
-        stream_id: str,
-        *,
-        first: int = 0,
-        frames: Sequence[bytes] = (),
-        reason: str = "",
-        ending: bytes = b"",
+        self, stream_id: str, *, first: int = 0, frames: Sequence[bytes] = (), reason: str = "", ending: bytes = b""
     ) -> bool:
         """See `Store`."""
-        is_first = await self._threads.write(lambda writing: writing.seal(stream_id, first, frames, reason, ending))
+        is_first = await self._write(lambda writing: writing.seal(stream_id, first, frames, reason, ending))
         self._end(stream_id)
         return is_first
 
@@ -105,36 +127,26 @@ class SqliteStore:
         page = await self._page(stream_id, after, max_bytes)
         if page.seal is not None or page.frames:
             return page
-        if self._threads.failure:  # what would follow may never be written
-            raise StoreUnavailableError(self._threads.failure)
+        if self._failure:  # what would follow may never be written
+            raise StoreUnavailableError(self._failure)
         if self._is_leased(stream_id):
             return page
         await self.seal(stream_id, reason=INTERRUPTED)
         return await self._page(stream_id, after, max_bytes)
 
     async def _page(self, stream_id: str, after: int, max_bytes: int) -> Page:
-        await self.touch(stream_id)
         now_s = self._clock()
-        return await self._threads.read(
+        if (live := self._live.get(stream_id)) is not None:
+            live.read_s = now_s
+        return await self._read(
             lambda connection: tables.read(connection, self._limits, stream_id, after, max_bytes, now_s)
         )
 
     async def wait(self, stream_id: str, after: int, timeout_s: float) -> None:
         """See `Store`."""
         live = self._live.get(stream_id)
-        if live is None or live.last > after:
-            return
-        now_s = live.read_s = self._clock()
-        event = asyncio.Event()
-        live.waiting.add(event)
-        try:
-            async with asyncio.timeout(max(0.0, min(timeout_s, live.leased_until_s - now_s))):
-                await event.wait()
-        except TimeoutError:
-            pass
-        finally:
-            live.waiting.discard(event)
-            live.read_s = self._clock()
+        if live is not None and live.last <= after:
+            await live.wait(timeout_s, self._clock)
 
     async def find(self, stream_id: str) -> StreamStatus | None:
         """See `Store`."""
@@ -147,28 +159,25 @@ class SqliteStore:
             row = await self._row(stream_id)
             if row is None:
                 return None
-        live = self._live.get(stream_id)
-        unread_ms = int(1000 * (self._clock() - (row.opened_s if live is None else live.read_s)))
-        is_cancelled = live is not None and live.cancel_requested
-        return StreamStatus(row.head, row.first, row.last, row.seal, row.seal is None, is_cancelled, unread_ms)
+        return StreamStatus(row.head, row.first, row.last, row.seal)
 
     async def _row(self, stream_id: str) -> tables.Row | None:
         now_s = self._clock()
-        return await self._threads.read(lambda connection: tables.find(connection, self._limits, stream_id, now_s))
+        return await self._read(lambda connection: tables.find(connection, self._limits, stream_id, now_s))
 
     async def recent(self, count: int, owner: str | None = None) -> Sequence[StreamStatus]:
         """See `Store`."""
-        ids = await self._threads.read(lambda connection: tables.recent(connection, count, owner))
+        ids = await self._read(lambda connection: tables.recent(connection, count, owner))
         return [status for one in ids if (status := await self.find(one)) is not None]
 
     async def delete(self, stream_id: str) -> None:
         """See `Store`."""
-        await self._threads.write(lambda writing: writing.delete(stream_id))
+        await self._write(lambda writing: writing.delete(stream_id))
         self._end(stream_id)
 
     async def renew(self, stream_ids: Collection[str]) -> Mapping[str, Renewal]:
         """See `Store`."""
-        lost = await self._threads.write(lambda writing: writing.status_of(stream_ids))
+        lost = await self._write(lambda writing: writing.status_of(stream_ids))
         now_s = self._clock()
         renewed: dict[str, Renewal] = {}
         for stream_id, refusal in lost.items():
@@ -177,15 +186,8 @@ class SqliteStore:
                 self._end(stream_id)
                 renewed[stream_id] = Renewal(refusal or "unknown", False, 0)
             else:
-                live.leased_until_s = now_s + LEASE_S
-                renewed[stream_id] = Renewal(None, live.cancel_requested, int(1000 * (now_s - live.read_s)))
+                renewed[stream_id] = live.renew(now_s)
         return renewed
-
-    async def touch(self, stream_id: str) -> None:
-        """See `Store`."""
-        live = self._live.get(stream_id)
-        if live is not None:
-            live.read_s = self._clock()
 
     async def request_cancel(self, stream_id: str) -> bool:
         """See `Store`."""
@@ -202,34 +204,22 @@ class SqliteStore:
         """See `Store`."""
         self._cancel = callback
 
-    async def claim(self, kind: str, key: str, value: bytes, ttl_s: float) -> bytes:
+    async def claim(self, kind: str, values: Mapping[str, bytes], ttl_s: float) -> Mapping[str, bytes]:
         """See `Store`."""
-        return (await self.claim_many(kind, {key: value}, ttl_s))[key]
+        return await self._write(lambda writing: writing.claim(kind, values, ttl_s))
 
-    async def claim_many(self, kind: str, values: Mapping[str, bytes], ttl_s: float) -> Mapping[str, bytes]:
+    async def put(self, kind: str, values: Mapping[str, bytes], ttl_s: float) -> None:
         """See `Store`."""
-        return await self._threads.write(lambda writing: writing.claim(kind, values, ttl_s))
+        await self.update(kind, [*values], lambda _: [*values.values()], ttl_s)
 
-    async def put(self, kind: str, key: str, value: bytes, ttl_s: float) -> None:
-        """See `Store`."""
-        await self.update(kind, [key], lambda _: [value], ttl_s)
-
-    async def get(self, kind: str, key: str) -> bytes | None:
-        """See `Store`."""
-        return (await self.get_many(kind, [key]))[0]
-
-    async def get_many(self, kind: str, keys: Sequence[str]) -> list[bytes | None]:
+    async def get(self, kind: str, keys: Sequence[str]) -> list[bytes | None]:
         """See `Store`."""
         now_s = self._clock()
-        return await self._threads.read(lambda connection: [tables.get(connection, kind, key, now_s) for key in keys])
-
-    async def drop(self, kind: str, key: str) -> None:
-        """See `Store`."""
-        await self.update(kind, [key], lambda _: [None], 0)
+        return await self._read(lambda connection: [tables.get(connection, kind, key, now_s) for key in keys])
 
     async def update(self, kind: str, keys: Sequence[str], change: Change, ttl_s: float) -> None:
         """See `Store`."""
-        await self._threads.write(lambda writing: writing.update(kind, keys, change, ttl_s))
+        await self._write(lambda writing: writing.update(kind, keys, change, ttl_s))
 
     def places(self) -> Sequence[str]:
         """See `Store`."""
@@ -241,15 +231,19 @@ class SqliteStore:
 
     async def ping(self, place: str = "") -> None:  # noqa: ARG002 - there is one
         """See `Store`."""
-        if not self._threads.failure:
-            await self._threads.write(lambda writing: writing.sweep())
+        if not self._failure:
+            await self._write(lambda writing: writing.sweep())
             return
-        await self.put("probe", "probe", bytes(_PROBE_BYTES), LEASE_S)  # nothing else shows that there is room again
-        await self.drop("probe", "probe")
+        # nothing else shows that there is room again
+        await self.put("probe", {"probe": bytes(_PROBE_BYTES)}, _PROBE_S)
+        await self.update("probe", ["probe"], lambda _: [None], 0)
 
     async def aclose(self) -> None:
         """See `Store`."""
-        await self._threads.aclose()
+        if not self._is_closed:
+            self._is_closed = True
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._close)
+            self._thread.shutdown(wait=False)
         for stream_id in [*self._live]:
             self._end(stream_id)
 
@@ -260,7 +254,89 @@ class SqliteStore:
     def _end(self, stream_id: str) -> None:
         live = self._live.pop(stream_id, None)
         if live is not None:
-            _wake(live)
+            live.wake()
+
+    async def _write(self, run: Callable[[tables.Writing], T]) -> T:
+        """Run a step in a transaction.
+
+        Raises:
+            StoreUnavailableError: the transaction failed, and has changed nothing.
+        """
+        return await self._run(lambda: self._transaction(run))
+
+    async def _read(self, run: Callable[[sqlite3.Connection], T]) -> T:
+        """Run a step that reads."""
+        return await self._run(lambda: run(self._opened().connection))
+
+    async def _run(self, work: Callable[[], T]) -> T:
+        if self._is_closed:
+            raise StoreUnavailableError("the store is closed")
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._checked, work)
+
+    # in the thread
+
+    def _checked(self, work: Callable[[], T]) -> T:
+        try:
+            return work()
+        except (sqlite3.Error, OSError, ValueError) as error:
+            self._close_file()  # what a transaction has changed is undone
+            raise unavailable(self._path, error) from error
+
+    def _transaction(self, run: Callable[[tables.Writing], T]) -> T:
+        writing = self._opened()
+        connection = writing.connection
+        before = connection.total_changes
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                result = run(writing)
+            except StoreError:  # what was dropped to make room stays dropped
+                connection.execute("COMMIT")
+                raise
+            connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            self._failure = str(unavailable(self._path, error))
+            raise
+        if connection.total_changes != before:
+            self._failure = ""
+        return result
+
+    def _opened(self) -> tables.Writing:
+        """Return the open file: it is created, locked and checked."""
+        if self._writing is None:
+            try:
+                self._writing = self._open()
+            except (sqlite3.Error, OSError) as error:
+                self._failure = str(unavailable(self._path, error))
+                raise
+        return self._writing
+
+    def _open(self) -> tables.Writing:
+        _create_file(self._path)
+        self._lock = self._lock or _locked(self._path.with_name(f"{self._path.name}.lock"))
+        connection = sqlite3.connect(self._path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = NORMAL")  # a crash of the process loses nothing
+            tables.create(connection)
+            (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
+            pages = (_FILE_FACTOR * self._limits.total_bytes + _FILE_SPARE) // page_bytes
+            connection.execute(f"PRAGMA max_page_count = {pages}")
+            return tables.Writing(connection, self._limits, self._clock)
+        except BaseException:
+            connection.close()
+            raise
+
+    def _close_file(self) -> None:
+        if self._writing is not None:
+            with contextlib.suppress(sqlite3.Error):
+                self._writing.connection.close()
+            self._writing = None
+
+    def _close(self) -> None:
+        self._close_file()
+        if self._lock is not None:
+            self._lock.close()
 
 
 def _steady_clock() -> Callable[[], float]:
@@ -269,6 +345,23 @@ def _steady_clock() -> Callable[[], float]:
     return lambda: ahead_s + time.monotonic()
 
 
-def _wake(live: _Live) -> None:
-    for event in live.waiting:
-        event.set()
+def _create_file(path: Path) -> None:
+    """Create the file and its folder, readable by this user only: SQLite's other files get the same rights."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+
+
+def _locked(path: Path) -> IO[bytes]:
+    """Lock a file until it is closed: a second process would take the streams of the first for interrupted."""
+    file = path.open("ab")
+    try:
+        import fcntl  # noqa: PLC0415 - not on every system
+    except ImportError:
+        return file
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        file.close()
+        raise sqlite3.OperationalError("another process uses the file") from error
+    return file

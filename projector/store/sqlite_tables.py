@@ -10,11 +10,11 @@ import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from projector.store.packing import pack, unpack
+from projector.store.budgets import Change
+from projector.store.packing import frames_after, pack
 from projector.store.protocol import (
     INTERRUPTED,
     Batch,
-    Change,
     Page,
     Refusal,
     Seal,
@@ -46,15 +46,6 @@ CREATE TABLE stored (kind TEXT, key TEXT, value BLOB NOT NULL, until_s REAL NOT 
 CREATE INDEX stored_by_end ON stored (until_s);
 PRAGMA user_version = {SCHEMA_VERSION};
 """
-
-
-_ADDED: Final = "ALTER TABLE streams ADD COLUMN ending BLOB;"
-MIGRATIONS: Final[Mapping[int, str]] = {
-    1: _ADDED,
-    2: f"ALTER TABLE streams DROP COLUMN parked;{_ADDED}",
-    3: _ADDED,
-}
-"""Version of a file -> what makes it one of the present version."""
 
 
 class Row(NamedTuple):
@@ -111,10 +102,10 @@ def create(connection: sqlite3.Connection) -> None:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version == 0:
         connection.executescript(f"BEGIN IMMEDIATE;{SCHEMA}COMMIT;")
-    elif version in MIGRATIONS:
-        connection.executescript(f"BEGIN IMMEDIATE;{MIGRATIONS[version]}PRAGMA user_version = {SCHEMA_VERSION};COMMIT;")
     elif version != SCHEMA_VERSION:
-        raise sqlite3.DatabaseError(f"it has version {version}, expected {SCHEMA_VERSION}")
+        raise sqlite3.DatabaseError(
+            f"the file has version {version}, expected {SCHEMA_VERSION}: move it away to start with an empty store"
+        )
 
 
 def find(connection: sqlite3.Connection, limits: StoreLimits, stream_id: str, now_s: float) -> Row | None:
@@ -135,19 +126,10 @@ def read(
         raise UnknownStreamError("there is no such stream")
     if after < row.first - 1:
         raise TrimmedError("the next frames of the stream are not kept any more")
-    frames: list[bytes] = []
-    size, expected = 0, after + 1
-    for first, packed in connection.execute(
+    entries = connection.execute(
         "SELECT first, frames FROM entries WHERE stream = ? AND last > ? ORDER BY last", (row.number, after)
-    ):
-        if first > expected:
-            raise TrimmedError("the next frames of the stream are not kept any more")
-        for frame in unpack(packed)[expected - first :]:
-            size += len(frame)
-            if size > max_bytes and frames:
-                return Page(after + 1, frames, None)
-            frames.append(frame)
-        expected = after + 1 + len(frames)
+    )
+    frames, _ = frames_after(entries, after, max_bytes)
     return Page(after + 1, frames, row.seal if after + len(frames) >= row.last else None)
 
 
@@ -181,11 +163,6 @@ class Writing:
         self._clock = clock
         self._totals: dict[str, _Total] = {}
         self._total = _Total()
-        self.count()
-
-    def count(self) -> None:
-        """Count the logs again: at the start, and after a transaction that was undone."""
-        self._totals, self._total = {}, _Total()
         for owner, streams, size in self.connection.execute(
             "SELECT owner, count(*), sum(size) FROM streams GROUP BY owner"
         ):

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from projector.server.app import rebuild
 from projector.server.config.settings import Settings
 from projector.server.control.token_meter import OUTPUT_DEFAULT, TokenMeter
-from projector.server.telemetry import tracing
+from projector.server.telemetry import reports as telemetry_reports
 from projector.store.budgets import MemoryBudgets
 from tests.asgi.callers import REFUSED, Clock, Server, Upstream, completed, event, keys, text
 
@@ -158,8 +158,8 @@ async def test_a_refused_stream_has_no_span(
 ) -> None:
     """A span that is not ended is never exported."""
     calls: list[str] = []
-    monkeypatch.setattr(tracing.telemetry, "begin", lambda *_: calls.append("begin"))
-    monkeypatch.setattr(tracing.telemetry, "end", lambda _: calls.append("end"))
+    monkeypatch.setattr(telemetry_reports.telemetry, "begin", lambda *_: calls.append("begin"))
+    monkeypatch.setattr(telemetry_reports.telemetry, "end", lambda _: calls.append("end"))
     site, _ = server(limited({"a": {"requests_per_minute": 1}}))
     assert [is_accepted(await site.run(path, body)) for _ in range(2)] == [True, False], name
     assert calls == ["begin", "end"]

@@ -24,7 +24,7 @@ from structlog.testing import capture_logs
 from projector.cli import main
 from projector.server.config.auth_settings import Auth
 from projector.server.config.loading import SettingsError, load
-from projector.server.http.authenticator import Authenticator
+from projector.server.control.callers import Authenticator
 from projector.server.http.problems import Problem
 from projector.server.ownership import Ownership
 from tests.asgi.callers import Server
@@ -281,8 +281,8 @@ def test_a_public_address_is_allowed_with_authentication() -> None:
 
 def test_responses_and_conversations_belong_to_their_callers() -> None:
     ownership = Ownership(kept_max=2)
-    ownership.add_response("resp_1", "ann")
-    ownership.add_response("resp_1", "bob")
+    ownership.add("response", "resp_1", "ann")
+    ownership.add("response", "resp_1", "bob")
     ownership.check_response("resp_1", "ann")
     ownership.enter_conversation("conv_1", "ann")
     ownership.enter_conversation("conv_1", "ann")
@@ -290,7 +290,7 @@ def test_responses_and_conversations_belong_to_their_callers() -> None:
         with pytest.raises(Problem):
             check({ownership.enter_conversation: "conv_1"}.get(check, "resp_1"), "bob")
     for number in range(2, 4):
-        ownership.add_response(f"resp_{number}", "ann")
+        ownership.add("response", f"resp_{number}", "ann")
     with pytest.raises(Problem):
         ownership.check_response("resp_1", "ann")  # only the newest are kept
 

@@ -35,10 +35,9 @@ from projector.server.streaming.response_writer import JsonResponseWriter, Respo
 from projector.server.streaming.session import ProviderSource, StreamSession
 from projector.server.telemetry import logs
 from projector.server.telemetry.stream_stats import StreamStats
-from projector.server.upstream.failover import attempts_of
 from projector.server.upstream.protocol import ProviderRequest, UpstreamError
 from projector.server.upstream.reader import UpstreamReader
-from projector.server.upstream.targets import UpstreamBinding
+from projector.server.upstream.targets import UpstreamBinding, attempts_of
 from tests.dialect_checks import checker_of, violations_of
 
 TEXT: Final = (
@@ -217,7 +216,7 @@ class Scene:
         upstream_reader = UpstreamReader(attempts_of(binding, lambda _: {}, self.stats), self.stats, account)
         self.session = StreamSession(
             self.stats,
-            ProviderSource(pipeline, upstream_reader),
+            ProviderSource(lambda: pipeline, upstream_reader),
             account,
             timeouts=given.timeouts,
             heartbeat_s=timing.heartbeat_s,

@@ -15,8 +15,8 @@ from structlog.testing import capture_logs
 from projector.server.config.settings import Limits
 from projector.server.http.connections import Connections
 from projector.server.http.listener import Listener
-from projector.server.telemetry import joined_lines
-from projector.server.telemetry.joined_lines import JoinedLines
+from projector.server.telemetry import logs
+from projector.server.telemetry.logs import JoinedLines
 
 PROBE = b"GET /livez HTTP/1.1\r\nhost: test\r\n\r\n"
 
@@ -104,7 +104,7 @@ async def test_a_head_that_is_late(serve: Any) -> None:
 
 
 async def test_lines_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(joined_lines, "REPORT_S", 0.05)
+    monkeypatch.setattr(logs, "REPORT_S", 0.05)
     joined = JoinedLines("joined_event", {"b": logging.WARNING})
     with capture_logs() as lines:  # servers of other tests may write lines too
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from projector.server.config.settings import Timeouts
-from projector.server.streaming.deadlines import Deadlines
+from projector.server.streaming.clock import Deadlines
 
 TIMEOUTS = Timeouts(first_byte_s=10, idle_s=5, total_s=100)
 

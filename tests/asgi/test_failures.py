@@ -17,7 +17,7 @@ import pytest
 
 from projector.core.faults import http_status_fault
 from projector.server.upstream.protocol import ProviderFailure, ProviderRequest, UpstreamError
-from tests.asgi.callers import Server, Upstream, keys
+from tests.asgi.callers import Server, Upstream, completed, keys, text
 
 
 def status(line: str, *headers: str, body: bytes = b"secret detail of the provider") -> Any:
@@ -326,6 +326,36 @@ async def test_a_refusal_of_the_provider_does_no_work_that_is_thrown_away() -> N
     finally:
         sys.setprofile(before)
     assert (answer.status, answer.json()["code"]) == (429, "upstream_http_429")
-    assert calls["OpenAIResponsesStage.__init__"] == 1, "one stage, which is not built again"
-    assert calls["Pipeline._encode"] == 0, "no end of a stream that nobody reads"
-    assert calls.total() < 560
+    assert calls["Pipeline.__init__"] == calls["StreamLog.__init__"] == 0, "neither a pipeline nor a log"
+    assert calls.total() < 450
+
+
+async def test_a_text_delta_crosses_four_functions_of_the_server() -> None:
+    """From where the bytes of the upstream are read to `send`, a pipeline and a log beside the way."""
+    ways: list[list[str]] = []
+
+    async def script(_request: Any) -> AsyncGenerator[bytes, None]:
+        for _ in range(9):
+            yield text("word ")
+        yield completed()
+
+    def follow(frame: FrameType | None, event: str, _: object) -> None:
+        if event != "call" or frame is None or frame.f_code.co_qualname != "ask.<locals>.send":
+            return
+        way: list[str] = []
+        while (frame := frame.f_back) is not None and frame.f_code.co_qualname != "UpstreamReader._read":
+            if f"{os.sep}projector{os.sep}" in frame.f_code.co_filename:  # not Starlette's
+                way.append(frame.f_code.co_qualname)
+        if frame is not None:
+            ways.append(way)
+
+    server = Server({"auth": {"api_keys": keys("alice")}, "base_url": "http://localhost:1/v1"}, Upstream(script))
+    before = sys.getprofile()
+    sys.setprofile(follow)
+    try:
+        await server.ask()
+    finally:
+        sys.setprofile(before)
+    deltas = ways[2:-1]  # without head, first and last events
+    assert len(deltas) > 5
+    assert max(map(len, deltas)) <= 4, deltas[0]

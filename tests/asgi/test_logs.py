@@ -17,7 +17,7 @@ import structlog
 from projector.server import Terminal
 from projector.server.telemetry import logs
 from projector.server.telemetry.logs import LogWriter, configure_logs, lost_lines
-from projector.server.telemetry.observer import Observer
+from projector.server.telemetry.reports import Observer
 from projector.server.telemetry.stream_stats import StreamStats
 from tests.asgi.process import SERVE, running
 

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-from projector.server.upstream.failover import LOST as LOST_STATE
+from projector.server.upstream.targets import LOST as LOST_STATE
 from tests.asgi.conftest import Peer
 from tests.asgi.faithful_clients import (
     CLIENTS,
@@ -271,7 +271,7 @@ async def test_lost_state_is_told_apart(
     sites = [serve(**settings(upstream_port, KEPT), heartbeat_s=100 + at) for at in range(2)]
     chat = client(provider, is_lossy=True)
     assert await go_on(sites[0], chat, 0, 1) == ""
-    sites[1].state.shared.call_keeper._values.clear()  # of the tests before
+    sites[1].state.site.call_keeper._values.clear()  # of the tests before
     failure = await go_on(sites[1], chat, 1, 2)
     assert LOST_STATE in failure
     assert ('"code":"upstream_http_400"' in failure) is (client is ChatStream)

@@ -11,11 +11,10 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from projector.server.config.settings import Limits
 from projector.server.streaming.registry import Streams
 from projector.server.telemetry import spans
-from projector.server.telemetry.labels import IN_STREAM, REASONS, reason_label
 from projector.server.telemetry.metrics import Metrics
-from projector.server.telemetry.stream_stats import StreamStats
+from projector.server.telemetry.stream_stats import IN_STREAM, REASONS, StreamStats, reason_label
 from projector.server.upstream import http_upstream
-from projector.server.upstream.failover import CIRCUIT_OPEN
+from projector.server.upstream.targets import CIRCUIT_OPEN
 from tests.exposed_metrics import exposed_labels
 
 CREATED = b'data: {"type":"response.created","response":{"id":"r","model":"sight-word","status":"in_progress"}}\n\n'

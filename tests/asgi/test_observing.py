@@ -19,10 +19,10 @@ from starlette.datastructures import Headers
 from projector import build_pipeline
 from projector.server.config.settings import Limits
 from projector.server.streaming.registry import Streams
+from projector.server.telemetry import reports
 from projector.server.telemetry import spans as telemetry
-from projector.server.telemetry import tracing
 from projector.server.telemetry.metrics import Metrics
-from projector.server.telemetry.observer import Observer
+from projector.server.telemetry.reports import Observer
 from projector.server.telemetry.stream_stats import StreamStats
 
 GIVEN = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -181,7 +181,7 @@ async def test_metrics_are_served(serve: Any, upstream: Any, text_events: Any) -
     ],
 )
 def test_a_trace_is_continued(headers: dict[str, str], trace_id: str | None, state: str | None) -> None:
-    began = tracing.begin_stream(scope(**headers), record()).trace
+    began = reports.begin_stream(scope(**headers), record()).trace
     assert re.fullmatch("00-[0-9a-f]{32}-[0-9a-f]{16}-0[01]", began.headers["traceparent"])
     assert began.headers["traceparent"] != GIVEN
     assert (began.trace_id == trace_id) == (trace_id is not None)
@@ -222,8 +222,8 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 def test_a_stream_is_a_client_span(recorded: SimpleNamespace) -> None:
     one = record(CREATED, TEXT, DONE)
-    began = tracing.begin_stream(scope(traceparent=GIVEN), one).trace
-    tracing.end_stream(one)
+    began = reports.begin_stream(scope(traceparent=GIVEN), one).trace
+    reports.end_stream(one)
     [span] = recorded.exporter.get_finished_spans()
     assert (span.name, span.kind) == ("chat gpt-x", trace.SpanKind.CLIENT)
     assert format(span.parent.span_id, "016x") == GIVEN.split("-")[2]
@@ -253,7 +253,7 @@ def test_a_stream_is_a_client_span(recorded: SimpleNamespace) -> None:
 
 def test_a_failed_stream_is_a_failed_span(recorded: SimpleNamespace) -> None:
     one = record(CREATED)
-    tracing.end_stream(tracing.begin_stream(scope(), one))
+    reports.end_stream(reports.begin_stream(scope(), one))
     [span] = recorded.exporter.get_finished_spans()
     assert span.status.status_code is trace.StatusCode.ERROR
     assert span.attributes["error.type"] == "upstream_truncated"

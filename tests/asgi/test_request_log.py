@@ -16,7 +16,7 @@ from projector.core.faults import FAULTS
 from projector.openwop.requests import HOST_ERRORS
 from projector.providers.agents_sdk.failures import RUN_FAULTS
 from projector.server.http.problems import PROBLEMS
-from projector.server.telemetry.labels import code_label, status_label
+from projector.server.telemetry.stream_stats import code_label, status_label
 from tests.asgi.process import DEMO, running
 
 DONE = b'data: {"type":"response.completed","response":{"id":"resp_1","status":"completed","output":[]}}\n\n'

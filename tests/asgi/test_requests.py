@@ -9,9 +9,8 @@ from pydantic import ValidationError
 from projector.providers.openai_responses.request import items_of
 from projector.server.config.settings import Settings
 from projector.server.http import requests
-from projector.server.http.input_items import MEMBERS_MAX
 from projector.server.http.problems import Problem
-from projector.server.http.requests import LEVELS_MAX
+from projector.server.http.requests import LEVELS_MAX, MEMBERS_MAX
 from projector.server.streaming.memory import Account, Memory
 
 UNSUPPORTED = (

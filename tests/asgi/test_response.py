@@ -27,7 +27,7 @@ from projector.server import (
     public_stream,
 )
 from projector.server.streaming.memory import LARGE_EVENT_BYTES
-from projector.server.telemetry import observer
+from projector.server.telemetry import reports
 from projector.server.telemetry.stream_stats import Terminal
 
 TEXT = {"type": "response.output_text.delta", "item_id": "m", "output_index": 0, "content_index": 0, "delta": "a"}
@@ -252,7 +252,7 @@ async def awaits_what_was_cancelled(_terminal: Terminal) -> None:
 
 @pytest.mark.parametrize("hook", [raises, takes_too_long, hangs, awaits_what_was_cancelled])
 async def test_a_hook_that_fails_breaks_nothing(hook: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(observer, "HOOK_S", 0.1)
+    monkeypatch.setattr(reports, "HOOK_S", 0.1)
     with capture_logs() as lines:
         client = await Client().call(PublicSSEResponse(gives(TEXT, DONE), Projection(on_terminal=hook)))
     assert b'"status":"completed"' in client.body

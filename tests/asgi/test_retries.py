@@ -9,8 +9,8 @@ import pytest
 
 from projector.core.faults import FAULTS, Fault, http_status_fault
 from projector.server.config.settings import Retries
-from projector.server.upstream.failover import pause_before
 from projector.server.upstream.protocol import UpstreamError
+from projector.server.upstream.targets import pause_before
 
 QUICK = {"initial_backoff_s": 0.05, "max_backoff_s": 1}
 RETRIES = Retries(max=3, initial_backoff_s=1, max_backoff_s=3)

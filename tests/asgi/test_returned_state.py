@@ -19,10 +19,9 @@ from projector.conversation.opaque import (
     with_opaque,
 )
 from projector.providers import PROVIDERS, profile_of
-from projector.server.http.problems import Problem
-from projector.server.kept_calls import CallKeeper
+from projector.server.opaque_state import CallKeeper
 from projector.store.memory import MemoryStore
-from projector.store.protocol import StoreLimits
+from projector.store.protocol import StoreLimits, StoreUnavailableError
 
 THINKING: Final = {"thinking": "It rains.", "signature": "c2lnbmF0dXJl"}
 
@@ -60,12 +59,10 @@ async def test_values_outlast_the_process_and_stay_bounded() -> None:
 
 async def test_a_store_that_is_away_is_an_error() -> None:
     class Away(MemoryStore):
-        async def get_many(self, *_: Any) -> Any:
-            from projector.store.protocol import StoreUnavailableError  # noqa: PLC0415
-
+        async def get(self, *_: Any) -> Any:
             raise StoreUnavailableError
 
-    with pytest.raises(Problem):
+    with pytest.raises(StoreUnavailableError):
         await CallKeeper(Away(StoreLimits()), 50).load({"call_id": "call_0"}, "alice")
 
 

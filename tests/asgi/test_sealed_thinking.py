@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from projector.conversation.opaque import SEALED, KeptCall, Place
-from projector.server.sealed_state import VALUE_MAX_BYTES, StateSealer
+from projector.server.opaque_state import VALUE_MAX_BYTES, StateSealer
 from tests.asgi.conftest import Peer
 from tests.asgi.test_messages_route import MESSAGES
 

@@ -18,14 +18,13 @@ from projector import build_pipeline
 from projector.core.faults import FAULTS
 from projector.server.config.settings import Settings
 from projector.server.http.problems import Problem
-from projector.server.streaming.deadlines import Clock, Timer
+from projector.server.streaming.clock import Clock, Timer
 from projector.server.streaming.memory import LARGE_EVENT_BYTES, Account, Memory
 from projector.server.streaming.session import ProviderSource, StreamSession
 from projector.server.telemetry.stream_stats import StreamStats
-from projector.server.upstream.failover import attempts_of
 from projector.server.upstream.protocol import ProviderRequest, UpstreamError
 from projector.server.upstream.reader import UpstreamReader
-from projector.server.upstream.targets import UpstreamBinding
+from projector.server.upstream.targets import UpstreamBinding, attempts_of
 
 SCOPE = {"type": "http", "http_version": "1.1", "state": {"request_id": "req_1"}}
 TEXT = b'data: {"type":"response.output_text.delta","item_id":"m","output_index":0,"content_index":0,"delta":"a"}\n\n'
@@ -93,7 +92,7 @@ def session(upstream: Upstream, account: Account | None = None, **settings: obje
     request = ProviderRequest("openai_responses", {})
     binding = UpstreamBinding("", request.provider, upstream, given.timeouts, given.retries, {}, ("", 0))
     reader = UpstreamReader(attempts_of(binding, lambda _: request.body, stats), stats, account)
-    source = ProviderSource(pipeline, reader)
+    source = ProviderSource(lambda: pipeline, reader)
     return StreamSession(stats, source, account, timeouts=given.timeouts, heartbeat_s=given.heartbeat_s)
 
 

@@ -155,7 +155,7 @@ async def metric(site: Site, sample: str) -> float | None:
 async def test_a_circuit_opens_and_closes(circuit: Callable[..., Farm], monkeypatch: pytest.MonkeyPatch) -> None:
     farm, agent = circuit(600), "two-1"
     passed_s = 0
-    opened = farm.site.state.shared.circuits.circuit("one", "m1")
+    opened = farm.site.state.site.circuits.circuit("one", "m1")
     monkeypatch.setattr(opened, "_clock", lambda: time.monotonic() + passed_s)
     state = 'projector_upstream_circuit_state{model="m1",upstream="one"}'
     farm.providers["one"].plays.extend([status(500)] * 3)
@@ -228,7 +228,7 @@ async def test_a_budget_bounds_the_retries_of_all_requests(serve: Any, providers
 def test_a_reload_keeps_circuits() -> None:
     given = {key: value for key, value in settings_of().items() if value is not None}
     app = create_app(Settings.model_validate(given | {"circuit_breaker": {"failures": 1}}))
-    circuits = app.state.shared.circuits
+    circuits = app.state.site.circuits
     opened = circuits.circuit("one", "m1")
     opened.permit().fail("upstream_reset")
     kept = {name: agent for name, agent in given["agents"].items() if name in {"two-1", "alone-2"}}
@@ -236,4 +236,4 @@ def test_a_reload_keeps_circuits() -> None:
     app.state.activate()
     assert {key for key, _ in circuits} == {("one", "m1"), ("two", "m1"), ("one", "m2")}
     assert (opened.state, opened.settings.failures) == (State.OPEN, 7)
-    assert app.state.shared.circuits.circuit("one", "m1") is opened
+    assert app.state.site.circuits.circuit("one", "m1") is opened

@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from structlog.testing import capture_logs
 
 from projector.server.telemetry import spans
-from projector.server.upstream.failover import REMEDIES
+from projector.server.upstream.targets import REMEDIES
 from tests.asgi.certificates import Authority
 from tests.asgi.conftest import SSE_HEAD
 from tests.asgi.target_farm import (

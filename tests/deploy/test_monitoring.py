@@ -14,7 +14,7 @@ from projector.core.faults import FAULTS
 from projector.server.config.settings import Limits
 from projector.server.http import connections
 from projector.server.http.problems import PROBLEMS
-from projector.server.telemetry.labels import REASONS, code_label
+from projector.server.telemetry.stream_stats import REASONS, code_label
 from tests.deploy.image import ROOT
 from tests.exposed_metrics import exposed_labels
 

@@ -23,15 +23,15 @@ from projector.redaction.policy import Policy
 from projector.server.app import create_app
 from projector.server.config.setting_names import PREFIX, fields, variables
 from projector.server.config.settings import Limits, Settings
-from projector.server.http import input_items
+from projector.server.http import requests
 from projector.server.http.problems import PROBLEMS, problem_of_fault
 from projector.server.process import CLOSE_S
 from projector.server.streaming.registry import LAST_WORDS_S, Streams
 from projector.server.telemetry.metrics import Metrics
-from projector.server.telemetry.observer import HOOK_S
+from projector.server.telemetry.reports import HOOK_S
 from projector.server.upstream.demo import DemoUpstream
-from projector.server.upstream.failover import REMEDIES, remedy_of
 from projector.server.upstream.protocol import UpstreamError
+from projector.server.upstream.targets import REMEDIES, remedy_of
 from tests.exposed_metrics import exposed_labels
 
 ROOT: Final = Path(__file__).parents[2]
@@ -112,8 +112,8 @@ def test_every_route_has_its_row_and_no_other() -> None:
 
 
 def test_every_item_of_a_conversation_is_listed() -> None:
-    kinds = [kind for kind in vars(input_items).values() if "type" in getattr(kind, "model_fields", {})]
-    parts = {input_items.InputText, input_items.InputImage, input_items.OutputText, input_items.Refusal}
+    kinds = [kind for kind in vars(requests).values() if "type" in getattr(kind, "model_fields", {})]
+    parts = {requests.InputText, requests.InputImage, requests.OutputText, requests.Refusal}
     listed: dict[str, set[str]] = {}
     for name, cells in TABLES["item"].items():
         listed.setdefault(name.partition("`")[0], set()).update(re.findall(r"`(\w+)`", cells[0]))

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projector.store.budgets import Budgets, Limit, MemoryBudgets, Receipt
+from projector.store.budgets import Budgets, Limit, MemoryBudgets, Receipt, SharedBudgets
 from projector.store.memory import MemoryStore
-from projector.store.shared_budgets import SharedBudgets
 
 MOST, PERIOD_S = 10, 20.0
 REQUESTS = Limit("requests", PERIOD_S, MOST)

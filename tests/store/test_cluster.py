@@ -17,10 +17,10 @@ from redis.exceptions import ConnectionError as NoConnectionError
 from bench.redis_cluster import RedisCluster
 from bench.redis_server import RedisServer, free_port
 from projector.cli import main
-from projector.server.streaming.placed_logs import PlacedLogs
+from projector.server.streaming.stream_logs import StreamLogs
 from projector.store.budgets import Limit
 from projector.store.protocol import INTERRUPTED, StoreUnavailableError
-from projector.store.redis_entries import tag_of
+from projector.store.redis_logs import tag_of
 from projector.store.redis_store import RedisStore
 from tests.asgi.certificates import Authority
 from tests.store.redis_rig import cluster
@@ -180,7 +180,7 @@ async def test_new_streams_of_a_process_are_at_one_place_of_its_own(redis_cluste
     homes = []
     for name in ("one", "two", "three"):
         store = RedisStore(redis_cluster.url, name, SMALL, prefix="homes:")
-        logs = PlacedLogs(store, unread_s=60)
+        logs = StreamLogs(store, unread_s=60)
         before = {store.place_of(logs.new_id()) for _ in range(50)}
         assert before == {""}, "nothing is known of the cluster yet"
         logs.check_store()

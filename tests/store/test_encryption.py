@@ -26,9 +26,9 @@ class Run:
         assert await self.store.open(head()._replace(meta=SECRET))
         assert await self.store.open(head("t"))
         assert await self.store.append([batch(1, 3), batch(1, 3, "t")]) == {}
-        await self.store.put("owner", "a", SECRET, 60)
-        await self.store.put("owner", "b", b"another", 60)
-        await self.store.put("other", "a", b"another", 60)
+        await self.store.put("owner", {"a": SECRET}, 60)
+        await self.store.put("owner", {"b": b"another"}, 60)
+        await self.store.put("other", {"a": b"another"}, 60)
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ async def run() -> Run:
 async def test_a_store_sees_no_content(run: Run) -> None:
     page = await run.inner.read("s", 0, 10_000)
     status = await run.inner.find("s")
-    value = await run.inner.get("owner", "a")
+    (value,) = await run.inner.get("owner", ["a"])
     assert status is not None
     assert value is not None
     assert [len(frame) - OVERHEAD_BYTES for frame in page.frames] == [len(frame) for frame in frames(1, 3)]
@@ -86,13 +86,15 @@ async def _meta_of_another_stream(run: Run) -> None:
 
 
 async def _value_of_another_key(run: Run) -> None:
-    await run.inner.put("owner", "a", await run.inner.get("owner", "b") or b"", 60)
-    await run.store.get("owner", "a")
+    (value,) = await run.inner.get("owner", ["b"])
+    await run.inner.put("owner", {"a": value or b""}, 60)
+    await run.store.get("owner", ["a"])
 
 
 async def _value_of_another_kind(run: Run) -> None:
-    await run.inner.put("owner", "a", await run.inner.get("other", "a") or b"", 60)
-    await run.store.get("owner", "a")
+    (value,) = await run.inner.get("other", ["a"])
+    await run.inner.put("owner", {"a": value or b""}, 60)
+    await run.store.get("owner", ["a"])
 
 
 @pytest.mark.parametrize(
@@ -116,11 +118,11 @@ async def test_keys_are_changed_one_after_the_other(run: Run) -> None:
     both = EncryptedStore(run.inner, [NEW, OLD])
     assert await read_all(both) == frames(1, 3)
     assert await both.append([batch(4, 5)]) == {}
-    await both.put("owner", "a", b"new", 60)
+    await both.put("owner", {"a": b"new"}, 60)
     new = EncryptedStore(run.inner, [NEW])
     assert await read_all(new, after=3) == frames(4, 5)
-    assert await new.get("owner", "a") == b"new"
-    for use in (new.read("s", 0, 10_000), new.find("s"), new.get("owner", "b")):
+    assert await new.get("owner", ["a"]) == [b"new"]
+    for use in (new.read("s", 0, 10_000), new.find("s"), new.get("owner", ["b"])):
         with pytest.raises(StoreUnavailableError, match="key that is not configured"):
             await use
     assert await read_all(both) == frames(1, 5)

@@ -7,7 +7,7 @@ from typing import Final
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projector.store.frame_blocks import BLOCK_FRAMES, BLOCK_MAX_BYTES, FrameBlocks, size_of
+from projector.store.packing import BLOCK_FRAMES, BLOCK_MAX_BYTES, FrameBlocks, size_of
 from tests.property.soundness import examples
 
 FRAME: Final = (

@@ -16,7 +16,7 @@ from redis.asyncio import Redis
 from bench.redis_server import RedisServer, free_port
 from projector.store.protocol import INTERRUPTED, StoreFullError, StoreLimits, StoreUnavailableError, UnknownStreamError
 from projector.store.redis_connection import Connection
-from projector.store.redis_limits import SWEEP_MS
+from projector.store.redis_logs import SWEEP_MS
 from projector.store.redis_store import RedisStore
 from tests.asgi.certificates import Authority
 from tests.store.redis_rig import RedisRig, redis
@@ -103,7 +103,7 @@ async def test_a_full_server(redis_server: RedisServer) -> None:
             with pytest.raises(StoreFullError):
                 await rig.one.open(head("t"))
             with pytest.raises(StoreFullError):
-                await rig.one.put("k", "a", b"1", 60)
+                await rig.one.put("k", {"a": b"1"}, 60)
             assert await read_all(rig.other) == frames(1, 3)
         finally:
             await client.config_set("maxmemory", "0")
@@ -168,7 +168,7 @@ async def test_everything_expires(redis_server: RedisServer) -> None:
         await rig.other.wait("s1", 2, 0.01)
         await rig.other.request_cancel("s1")
         await asyncio.wait_for(cancelled.wait(), 60)
-        await rig.one.claim("k", "a", b"1", 60)
+        await rig.one.claim("k", {"a": b"1"}, 60)
         names = {
             name.decode().partition(":")[2] for name in await rig.client.keys("*") if await rig.client.ttl(name) < 0
         }

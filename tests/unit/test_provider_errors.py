@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from projector.providers.error_shapes import MEMBER_MAX_CHARS, MESSAGE_MAX_CHARS
-from projector.server.upstream.protocol import ProviderFailure
-from projector.server.upstream.provider_errors import provider_failure, retry_after_s, should_retry
+from projector.server.upstream.protocol import ProviderFailure, provider_failure, retry_after_s, should_retry
 
 OPENAI = {"message": "Too long", "type": "invalid_request_error", "param": "input", "code": "context_length_exceeded"}
 NOT_FOUND = {"code": "404", "message": "Resource not found"}

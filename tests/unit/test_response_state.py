@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from projector.server.streaming.response_state import TRANSITIONS, Phase, ResponseState, Signal
+from projector.server.streaming.response_writer import TRANSITIONS, Phase, ResponseState, Signal
 
 SENDS: Final = frozenset({Signal.SEND, Signal.BEAT, Signal.SENT})
 DECISIONS: Final = frozenset({Signal.FAIL, Signal.STOP})

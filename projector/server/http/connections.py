@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from projector.server.config.settings import Limits
-from projector.server.telemetry.joined_lines import JoinedLines
+from projector.server.telemetry.logs import JoinedLines
 
 TOO_MANY: Final = "limit"
 TOO_MANY_OF_ADDRESS: Final = "address_limit"

@@ -16,11 +16,9 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from anyio.lowlevel import checkpoint
 from starlette.datastructures import Headers
-from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from projector import StreamContext
 from projector.contracts import codec
 from projector.core import canonical as read
 from projector.core.faults import FAULTS
@@ -31,22 +29,19 @@ from projector.server.catalog import AgentBinding, PassthroughBinding
 from projector.server.config.target_settings import CircuitBreaker
 from projector.server.control.rate_limits import Admission
 from projector.server.control.token_meter import REPORTED_MAX, TokenMeter, input_tokens
-from projector.server.http.error_responses import answer_headers
+from projector.server.http.error_responses import json_answer
 from projector.server.http.problems import problem, problem_of_failure, request_id
-from projector.server.http.request_bodies import check_models, passthrough_body, references, target_body
+from projector.server.http.request_bodies import check_models, home_targets, passthrough_body, references, target_body
 from projector.server.http.requests import ClientLeftError, read_json
 from projector.server.http.site import Site
-from projector.server.http.stored_state import home_targets
 from projector.server.http.stream_route import Received, with_carried_state
-from projector.server.streaming.deadlines import Clock
-from projector.server.streaming.session import report_failure, shown_fault
-from projector.server.streaming.side_tasks import SideTasks
+from projector.server.streaming.clock import Clock, SideTasks
+from projector.server.streaming.session import ErrorReports, report_failure
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.circuit import Circuits
-from projector.server.upstream.failover import Attempts
 from projector.server.upstream.protocol import ProviderRequest, Upstream, UpstreamError
 from projector.server.upstream.reader import UpstreamReader
-from projector.server.upstream.targets import BodyOf, Target
+from projector.server.upstream.targets import Attempts, BodyOf, Target
 
 ANSWER_MAX_BYTES: Final = 65_536
 """Size of a count; those of providers have less than a hundred bytes."""
@@ -95,8 +90,7 @@ class _Beside(ABC):
                 found = await self._found(Received(scope, body, caller, account, grant), receive, admission)
             except ClientLeftError:
                 return
-        answer = Response(codec.dumps(found), headers=answer_headers(scope), media_type="application/json")
-        await answer(scope, receive, send)
+        await json_answer(found, scope)(scope, receive, send)
 
     @abstractmethod
     async def _found(self, received: Received, receive: Receive, admission: Admission, /) -> Mapping[str, Any]:
@@ -129,10 +123,10 @@ class _Beside(ABC):
                     stats.meter.on_usage(read.mapping_or_empty(_object(answer), "usage"))
             return read_answer(answer, redactor), stats
         except UpstreamError as error:
-            pipeline = binding.pipeline(redactor, stats, StreamContext(stats.stream_id), output_format="ndjson")
-            failure = report_failure(pipeline, error)
-            stats.provider_errors, stats.problem_code = pipeline.provider_errors, error.fault.code
-            raise problem_of_failure(error, shown_fault(pipeline, error, failure), failure) from None
+            reports = ErrorReports(redactor)
+            shown = report_failure(reports, error)
+            stats.provider_errors, stats.problem_code = reports.provider_errors, error.fault.code
+            raise problem_of_failure(error, *shown) from None
         finally:
             self._site.observer.report_request(stats)
 
@@ -204,7 +198,7 @@ class CompactRoute(_Beside):
         found, stats = await self._ask(received, asked, receive, _compaction_of)
         for item in found["output"]:
             if isinstance(item, dict) and isinstance(item.get("id"), str):
-                ownership.add_item(item["id"], caller, stats.upstream)
+                ownership.add("item", item["id"], caller, stats.upstream)
         ownership.write()
         return found
 

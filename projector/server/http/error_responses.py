@@ -7,6 +7,7 @@ they would repeat what this server has already repeated.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from http import HTTPStatus
 from typing import Final, TypeAlias
 
 from starlette.requests import Request
@@ -16,9 +17,8 @@ from starlette.types import Scope
 from projector.contracts import codec
 from projector.dialects.anthropic_messages import errors as anthropic_errors
 from projector.dialects.openai_errors import status_of, type_of
-from projector.server.http.api_paths import is_anthropic, is_openai
 from projector.server.http.problems import ErrorResponse, Problem, problem_of, problem_response, request_id
-from projector.server.telemetry.request_facts import facts_of
+from projector.server.telemetry.request_facts import facts_of, is_anthropic, is_openai
 from projector.server.upstream.protocol import ProviderFailure
 
 STATUSES: Final[Mapping[str, int]] = {"invalid_request": 400, "unknown_dialect": 400}
@@ -53,6 +53,16 @@ def answer_headers(scope: Scope) -> dict[str, str]:
     """Return the headers of a JSON answer; clients of Anthropic read the ID of the request in a header of theirs."""
     own = request_id(scope)
     return {"cache-control": "no-store", "x-request-id": own, **({"request-id": own} if is_anthropic(scope) else {})}
+
+
+def json_answer(value: object, scope: Scope) -> Response:
+    """Return a JSON answer."""
+    return Response(codec.dumps(value), headers=answer_headers(scope), media_type="application/json")
+
+
+def no_content(scope: Scope) -> Response:
+    """Return an answer without content."""
+    return Response(status_code=HTTPStatus.NO_CONTENT, headers=answer_headers(scope))
 
 
 def response_status(problem: Problem, scope: Scope) -> int:

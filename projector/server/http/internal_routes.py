@@ -56,14 +56,7 @@ def root_route(paths: Sequence[str], *, has_openapi: bool) -> Route:
     return Route("/", root, include_in_schema=False)
 
 
-HEALTH_ROUTES: Final = (
-    Route("/livez", alive),
-    Route("/healthz", alive),
-    Route("/readyz", ready),
-)
+HEALTH_ROUTES: Final = (Route("/livez", alive), Route("/healthz", alive), Route("/readyz", ready))
 """Routes of every listener."""
-INTERNAL_ROUTES: Final = (
-    Route("/openapi.json", openapi),
-    Route("/metrics", metrics),
-)
+INTERNAL_ROUTES: Final = (Route("/openapi.json", openapi), Route("/metrics", metrics))
 """Routes of the admin listener, or, if there is none, of the public one."""

@@ -1,9 +1,14 @@
-"""`/v1/models`, in the form of OpenAI or of Anthropic, and the answer to what is not served below `/v1/`."""
+"""`/v1/models`, in the form of OpenAI or of Anthropic, and the answer to what is not served below `/v1/`.
+
+The lists of upstreams (`GET <base URL>/models`) are kept for a while.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -14,18 +19,62 @@ from starlette.responses import Response
 from starlette.routing import Match, Route
 from starlette.types import Receive, Scope, Send
 
-from projector.contracts import codec
+from projector.core.faults import FAULTS
 from projector.providers import PROVIDERS
 from projector.redaction.redactor import Redactor
 from projector.server.catalog import AgentBinding, Catalog, unknown_model
 from projector.server.config.agent_settings import PASSTHROUGH_APIS
-from projector.server.http.api_paths import is_anthropic
-from projector.server.http.error_responses import answer_headers
+from projector.server.http.error_responses import json_answer
 from projector.server.http.problems import problem
 from projector.server.http.site import Site
-from projector.server.streaming.session import ANTHROPIC
-from projector.server.upstream.model_lists import ModelLists
-from projector.server.upstream.protocol import Model
+from projector.server.streaming.response_writer import ANTHROPIC
+from projector.server.telemetry.logs import log
+from projector.server.telemetry.request_facts import is_anthropic
+from projector.server.upstream.protocol import Model, Upstream, UpstreamError
+
+LIST_S: Final = 300.0
+"""Seconds that a list is kept: providers add models a few times a month."""
+FAILURE_S: Final = 30.0
+"""Seconds until a failed upstream is asked again."""
+ANSWER_S: Final = 10.0
+"""Seconds for the list of one upstream."""
+
+
+class ModelLists:
+    """The lists of all upstreams of a server; each upstream is asked by one request at a time."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._kept: dict[str, tuple[float, Sequence[Model]]] = {}
+        self._asking: defaultdict[str, anyio.Lock] = defaultdict(anyio.Lock)
+
+    async def of(self, name: str, upstream: Upstream) -> Sequence[Model]:
+        """Return the models of an upstream; none if it fails or has no list."""
+        async with self._asking[name]:
+            until, models = self._kept.get(name, (0.0, ()))
+            if self._clock() >= until:
+                listed = await _ask(name, upstream)
+                models = listed or ()
+                self._kept[name] = self._clock() + (FAILURE_S if listed is None else LIST_S), models
+            return models
+
+
+async def _ask(name: str, upstream: Upstream) -> Sequence[Model] | None:
+    """Return the models of an upstream; None if it fails."""
+    ask = getattr(upstream, "models", None)
+    if ask is None:
+        return ()
+    try:
+        with anyio.fail_after(ANSWER_S):
+            models: Sequence[Model] = await ask()
+    except TimeoutError:
+        log.warning("models_not_listed", upstream=name, code=FAULTS["upstream_timeout_total"].code)
+    except UpstreamError as error:
+        log.warning("models_not_listed", upstream=name, code=error.fault.code, reason=error.reason)
+    else:
+        return models
+    return None
+
 
 UNNAMED: Final = "system"
 """Owner of a model whose owner is withheld."""
@@ -55,15 +104,15 @@ class ModelRoutes:
     async def _list(self, request: Request) -> Response:
         models = await self._models(request)
         if is_anthropic(request.scope):
-            return _json(_page([*models.values()], request.query_params), request)
-        return _json({"object": "list", "data": [_entry(model) for model in models.values()]}, request)
+            return json_answer(_page([*models.values()], request.query_params), request.scope)
+        return json_answer({"object": "list", "data": [_entry(model) for model in models.values()]}, request.scope)
 
     async def _retrieve(self, request: Request) -> Response:
         model_id = request.path_params["model"]
         model = (await self._models(request)).get(model_id)
         if model is None:
             raise unknown_model(model_id)
-        return _json((_anthropic_entry if is_anthropic(request.scope) else _entry)(model), request)
+        return json_answer((_anthropic_entry if is_anthropic(request.scope) else _entry)(model), request.scope)
 
     async def _models(self, request: Request) -> dict[str, Model]:
         """Return the models of every upstream that a passthrough route may choose, by ID; the first upstream counts.
@@ -151,10 +200,6 @@ def _page(models: list[Model], query: QueryParams) -> dict[str, Any]:
         "first_id": page[0].id if page else None,
         "last_id": page[-1].id if page else None,
     }
-
-
-def _json(value: object, request: Request) -> Response:
-    return Response(codec.dumps(value), headers=answer_headers(request.scope), media_type="application/json")
 
 
 _SETTINGS: Final = {

@@ -40,7 +40,7 @@ from projector.server.http.openapi_apis import (
 )
 from projector.server.http.problems import PROBLEMS
 from projector.server.http.requests import ChatRequest, WorkflowRequest
-from projector.server.streaming.session import ANTHROPIC
+from projector.server.streaming.response_writer import ANTHROPIC
 
 _PROBLEM_MEMBERS: Final[Schema] = {
     **{name: {"type": "string"} for name in ("type", "title", "detail", "instance", "request_id")},

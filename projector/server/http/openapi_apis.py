@@ -9,8 +9,8 @@ from projector.dialects.anthropic_messages.errors import TYPE_STATUSES
 from projector.providers import PROVIDERS
 from projector.providers.descriptor import TokenCounting
 from projector.server.control.rate_limits import HEADERS as RATE_HEADERS
-from projector.server.http.api_paths import VERSION_HEADER
 from projector.server.http.model_routes import PAGE_MAX
+from projector.server.telemetry.request_facts import VERSION_HEADER
 
 Schema = Mapping[str, Any]
 

@@ -18,6 +18,7 @@ from starlette.types import Receive, Scope, Send
 from projector.contracts import codec
 from projector.core.faults import Fault
 from projector.server.upstream.protocol import ProviderFailure, UpstreamError
+from projector.store.protocol import StoreUnavailableError
 
 DEFAULT_RETRY_AFTER_S: Final = 5
 """Default for 429 and 503: long enough to reduce load, short enough for an interactive user."""
@@ -188,6 +189,7 @@ def problem_of(error: Exception) -> Problem:
     if isinstance(error, HTTPException):  # the router rejects the path or the method
         found = problem({404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "internal_error"))
         found.headers.update(error.headers or {})
-    else:
-        found = error if isinstance(error, Problem) else problem("internal_error")
-    return found
+        return found
+    if isinstance(error, StoreUnavailableError):
+        return problem("store_unavailable")
+    return error if isinstance(error, Problem) else problem("internal_error")

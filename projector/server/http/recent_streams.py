@@ -29,11 +29,10 @@ from projector.server.config.config_base import DEFAULT_DIALECT
 from projector.server.http.demo_page import HEADERS, file_response, file_route
 from projector.server.http.problems import problem
 from projector.server.http.stored_streams import find, position, read_page, respond_with_log
-from projector.server.streaming.log_session import PAGE_BYTES
-from projector.server.streaming.stored_stream import StoredStream
+from projector.server.streaming.log_session import PAGE_BYTES, StoredStream
 from projector.server.upstream.demo import DemoUpstream
 from projector.server.upstream.recorder import finder_for, secrets_of
-from projector.store.protocol import StoreUnavailableError, StreamStatus
+from projector.store.protocol import StreamStatus
 
 if TYPE_CHECKING:
     from projector.server.http.site import Site
@@ -84,10 +83,7 @@ class RecentStreams:
         """Respond with what the store has of the last streams: those that run, then those that ended last."""
         site: Site = request.app.state.site
         owner = await self._owner(request.scope)
-        try:
-            found = await site.logs.store.recent(COUNT_MAX, owner)
-        except StoreUnavailableError:
-            raise problem("store_unavailable") from None
+        found = await site.logs.store.recent(COUNT_MAX, owner)
         rows = [_row(status) for status in found]
         shown = [row | {"has_recording": self._recording(site, row) is not None} for row in rows]
         document = {"streams": shown, "has_demo": not self._is_for_operators}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from starlette.datastructures import Headers
 from starlette.requests import Request
@@ -12,50 +12,39 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from projector.contracts.limits import ID_MAX_CHARS
-from projector.conversation.client_history import ClientPart, InputRefusedError
+from projector.conversation.client_history import InputRefusedError
 from projector.conversation.model_request import UnsupportedRequestError
 from projector.conversation.opaque import carried_in
 from projector.core.intake import MakeStage
-from projector.dialects.ag_ui import conversation as ag_ui_conversation
-from projector.dialects.ai_sdk import conversation as ai_sdk_conversation
+from projector.dialects.ag_ui import conversation as ag_ui
+from projector.dialects.ai_sdk import conversation as ai_sdk
 from projector.dialects.descriptor import DialectOptions
 from projector.providers import PROVIDERS
 from projector.providers.descriptor import PassthroughRoute
-from projector.server.catalog import (
-    AgentBinding,
-    Catalog,
-    PassthroughBinding,
-    WorkflowBinding,
-    chosen_dialect,
-)
+from projector.server.catalog import AgentBinding, Catalog, PassthroughBinding, WorkflowBinding, chosen_dialect
 from projector.server.config.caller_settings import AG_UI, AI_SDK, CHAT, WORKFLOWS
 from projector.server.control.token_meter import TokenMeter, input_tokens
-from projector.server.http.api_paths import is_anthropic
-from projector.server.http.chat_routes import chat_routes
 from projector.server.http.count_routes import count_routes
 from projector.server.http.demo_page import demo_routes
 from projector.server.http.internal_routes import HEALTH_ROUTES, INTERNAL_ROUTES, root_route
 from projector.server.http.model_routes import ModelRoutes
+from projector.server.http.named_streams import RunRoute, StreamName, chat_name, chat_routes, response_routes, run_name
 from projector.server.http.problems import problem, request_id, unknown_agent_of
 from projector.server.http.recent_streams import RecentStreams
 from projector.server.http.request_bodies import (
-    ReadConversation,
     agent_body,
     check_models,
     client_part,
     conversation_body,
+    conversation_of,
     passthrough_body,
     read_entries,
     references,
     target_body,
 )
 from projector.server.http.requests import ChatRequest, WorkflowRequest, parse
-from projector.server.http.response_routes import response_routes
-from projector.server.http.run_routes import RunRoute
 from projector.server.http.site import Site
-from projector.server.http.stored_state import conversation_of
 from projector.server.http.stored_streams import stream_routes
-from projector.server.http.stream_names import StreamName, chat_name, run_name
 from projector.server.http.stream_route import (
     NameOf,
     ProviderCall,
@@ -64,9 +53,10 @@ from projector.server.http.stream_route import (
     provider_session,
     with_carried_state,
 )
+from projector.server.streaming.log_session import Keeping, StoredStream
 from projector.server.streaming.session import StreamSession
-from projector.server.streaming.stored_stream import Keeping, StoredStream
 from projector.server.streaming.workflow_source import workflow_source
+from projector.server.telemetry.request_facts import is_anthropic
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.targets import Target
 
@@ -81,7 +71,7 @@ def routes(catalog: Catalog, site: Site) -> list[Route]:
         path = "/api/v1/workflows/{workflow_key}/run-stream"
         found.append((WORKFLOWS, path, streams.workflow, _dialects(catalog.workflows)))
     if catalog.agents_with(AI_SDK):
-        found.append((AI_SDK, _OF_DIALECTS[AI_SDK], streams.ai_sdk, (AI_SDK,)))
+        found.append((AI_SDK, _OF_DIALECTS[AI_SDK], partial(streams.held, AI_SDK), (AI_SDK,)))
     found += [
         (name, row.path, partial(streams.passthrough, passthrough, row), passthrough.dialects)
         for name, passthrough in catalog.passthrough.items()
@@ -117,7 +107,7 @@ def _run_routes(catalog: Catalog, site: Site, streams: StreamRoutes) -> list[Rou
     agents = catalog.agents_with(AG_UI)
     if not agents:
         return []
-    start = SessionRoute(site, AG_UI, streams.ag_ui, (AG_UI,), _run_of)
+    start = SessionRoute(site, AG_UI, partial(streams.held, AG_UI), (AG_UI,), _run_of)
     return [Route(_OF_DIALECTS[AG_UI], RunRoute(agents, start), methods=["GET", "POST"])]
 
 
@@ -132,6 +122,24 @@ def _without_agents(dialect: str, path: str) -> Route:
 
 _OF_DIALECTS: Final[Mapping[str, str]] = {AI_SDK: "/api/v1/ai-sdk/{agent}", AG_UI: "/api/v1/ag-ui/{agent}"}
 """Dialect -> path of the route that only agents with this dialect have."""
+
+
+class _Held(NamedTuple):
+    """A dialect with clients that hold the conversation."""
+
+    api: Any
+    """Module that reads it."""
+    read: Callable[[Mapping[str, Any]], Any]
+    id: str
+    """Member with the ID of the conversation."""
+    answers: str
+    """Member with the answers to approvals."""
+
+
+_HELD: Final[Mapping[str, _Held]] = {
+    AG_UI: _Held(ag_ui, ag_ui.read_run_input, "thread_id", "resume"),
+    AI_SDK: _Held(ai_sdk, ai_sdk.read_chat_input, "id", "messages"),
+}
 
 
 def _run_of(stored: StoredStream) -> StreamName:
@@ -156,8 +164,7 @@ class StreamRoutes:
     def __init__(self, catalog: Catalog, site: Site) -> None:
         self._catalog = catalog
         self._site = site
-        self._ag_ui_agents = catalog.agents_with(AG_UI)
-        self._ai_sdk_agents = catalog.agents_with(AI_SDK)
+        self._agents = {dialect: catalog.agents_with(dialect) for dialect in _HELD}
 
     def chat(self, received: Received) -> StreamSession:
         """Open a response of an agent."""
@@ -165,12 +172,7 @@ class StreamRoutes:
         binding = self._catalog.agent(request.agent, received.grant.allows_agent)
         body_of = partial(agent_body, request, binding, kept=received.kept)
         call = ProviderCall(
-            binding,
-            body_of,
-            request.agent,
-            request.conversation_id,
-            request.metadata or {},
-            entries=request.entries,
+            binding, body_of, request.agent, request.conversation_id, request.metadata or {}, entries=request.entries
         )
         return provider_session(self._site, received, call)
 
@@ -213,53 +215,33 @@ class StreamRoutes:
             keeping=Keeping.of(binding.settings, stored),
         )
 
-    def ag_ui(self, received: Received) -> StreamSession:
-        """Open an AG-UI run. The client stores the conversation; a thread belongs to the caller that created it.
+    def held(self, dialect: str, received: Received) -> StreamSession:
+        """Open the next response of a conversation that the client holds; it belongs to the caller that created it.
 
         An approval is accepted only if this server requested it (docs/decisions/0008).
         """
         name = received.scope["path_params"]["agent"]
-        binding = self._ag_ui_agents.get(name)
+        api, read, member, answers = _HELD[dialect]
+        binding = self._agents[dialect].get(name)
         if binding is None or not received.grant.allows_agent(name):
-            raise unknown_agent_of(AG_UI)
+            raise unknown_agent_of(dialect)
         try:
-            run = ag_ui_conversation.read_run_input(received.body)
-            approved = ag_ui_conversation.approvals(run)
+            sent = read(received.body)
+            approved = api.approvals(sent)
         except InputRefusedError as error:
             raise problem("invalid_request", str(error)) from None
-        previous = self._approval_response(binding, approved, received.caller, "resume")
-        read = partial(ag_ui_conversation.conversation, run)
-        received, client = self._held(received, read, binding, previous)
-        body_of = partial(conversation_body, client, binding, previous, kept=received.kept)
-        options = ag_ui_conversation.dialect_options(run)
-        call = ProviderCall(binding, body_of, name, run.thread_id, options=options, entries=lambda: client.entries)
+        previous = self._approval_response(binding, approved, received.caller, answers)
+        client = client_part(partial(api.conversation, sent), binding, previous)
+        received = with_carried_state(received, carried_in(client.entries, "messages"), self._site.sealer)
+        call = ProviderCall(
+            binding,
+            partial(conversation_body, client, binding, previous, kept=received.kept),
+            name,
+            getattr(sent, member),
+            options=api.dialect_options(sent),
+            entries=lambda: client.entries,
+        )
         return provider_session(self._site, received, call)
-
-    def ai_sdk(self, received: Received) -> StreamSession:
-        """Open the next message of a chat of the AI SDK, as `ag_ui` opens a run."""
-        name = received.scope["path_params"]["agent"]
-        binding = self._ai_sdk_agents.get(name)
-        if binding is None or not received.grant.allows_agent(name):
-            raise unknown_agent_of(AI_SDK)
-        try:
-            chat = ai_sdk_conversation.read_chat_input(received.body)
-        except InputRefusedError as error:
-            raise problem("invalid_request", str(error)) from None
-        approved = ai_sdk_conversation.approvals(chat)
-        previous = self._approval_response(binding, approved, received.caller, "messages")
-        read = partial(ai_sdk_conversation.conversation, chat)
-        received, client = self._held(received, read, binding, previous)
-        body_of = partial(conversation_body, client, binding, previous, kept=received.kept)
-        options = ai_sdk_conversation.dialect_options(chat)
-        call = ProviderCall(binding, body_of, name, chat.id, options=options, entries=lambda: client.entries)
-        return provider_session(self._site, received, call)
-
-    def _held(
-        self, received: Received, read: ReadConversation, binding: AgentBinding, previous: str | None
-    ) -> tuple[Received, ClientPart]:
-        """Return a request with what its conversation carries sealed, and the client's part of it."""
-        client = client_part(read, binding, previous)
-        return with_carried_state(received, carried_in(client.entries, "messages"), self._site.sealer), client
 
     def _approval_response(
         self, binding: AgentBinding, approved: Collection[str], caller: str, member: str

@@ -2,26 +2,43 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
+from starlette.routing import Route
 from starlette.types import Scope
 
+from projector.server.catalog import Catalog, MakeUpstream
 from projector.server.config.settings import Settings
+from projector.server.control.callers import Authenticator, Grant, Rights
 from projector.server.control.rate_limits import Admission, RateLimiter
-from projector.server.control.rights import Grant, Rights
-from projector.server.http.authenticator import Authenticator
-from projector.server.kept_calls import CallKeeper
+from projector.server.opaque_state import CallKeeper, StateSealer
 from projector.server.ownership import Ownership
-from projector.server.sealed_state import StateSealer
 from projector.server.streaming.registry import Streams
 from projector.server.streaming.stream_logs import StreamLogs
-from projector.server.telemetry.observer import Observer
+from projector.server.telemetry.metrics import Metrics
+from projector.server.telemetry.reports import Observer
 from projector.server.telemetry.request_facts import facts_of
+from projector.server.upstream.circuit import Circuits
+
+
+class Extension(Protocol):
+    """A running extension (`projector.server.config.extensions`), created with its table, the catalog and the site."""
+
+    def routes(self) -> list[Route]:
+        """Return the routes that the extension adds."""
+
+    def openapi(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        """Return the OpenAPI path items of the routes, and the schemas that these refer to."""
+
+    async def aclose(self) -> None:
+        """Cancel what is running and release all resources."""
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """The components that all routes of a server share."""
+    """The components that all routes of a server share. Only settings and sealer change with the settings."""
 
     settings: Settings
     streams: Streams
@@ -32,9 +49,16 @@ class Site:
     rights: Rights
     limiter: RateLimiter
     observer: Observer
+    metrics: Metrics
     logs: StreamLogs
     producer: str
     """ID of this process, in the logs that it writes."""
+    circuits: Circuits
+    make_upstream: MakeUpstream
+    extensions: list[Extension] = field(default_factory=list)
+    """Running extensions. They keep the agents and upstreams of the first settings."""
+    catalogs: list[Catalog] = field(default_factory=list)
+    """Catalogs that the extensions use."""
 
     async def grant(self, scope: Scope) -> tuple[str, Grant]:
         """Return the caller of a request, and what it may use; raise `Problem` if it is not authenticated."""
@@ -44,3 +68,13 @@ class Site:
     async def admission(self, scope: Scope, caller: str, grant: Grant) -> Admission:
         """Return what a request takes from the budgets of its caller; raise `Problem` if a limit is reached."""
         return await self.limiter.enter(scope, caller, grant.rate_limits)
+
+    async def aclose(self) -> None:
+        """Close the extensions and what they use, and write what waits for the store."""
+        for extension in self.extensions:
+            await extension.aclose()
+        for catalog in self.catalogs:
+            await catalog.aclose()
+        await self.ownership.aclose()
+        await self.call_keeper.aclose()
+        await self.logs.aclose()

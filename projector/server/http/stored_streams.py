@@ -1,15 +1,22 @@
-"""Routes of stored streams: read one from any event on, its status, cancel it, delete it.
+"""Stored streams: routes that read one from any event on, its status, cancel it, delete it; and `Idempotency-Key`.
 
-An ID is no credential: a stream exists for its owner only. Everything works at any server with the same store.
+An ID is no credential: a stream exists for its owner only. Everything works at any server with the same store. A
+request that is sent again with the same `Idempotency-Key` attaches to the stream of the first one. The key belongs to
+its caller and route. The same key with another body is an error, since the caller would get the answer to another
+question.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
-from http import HTTPStatus
+import asyncio
+import hashlib
+import time
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
+from contextlib import asynccontextmanager, suppress
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
+import anyio
 from starlette.datastructures import Headers, QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
@@ -21,13 +28,13 @@ from projector.contracts.kinds import Kind
 from projector.dialects.descriptor import DialectOptions
 from projector.server.catalog import chosen_dialect
 from projector.server.config.config_base import DEFAULT_DIALECT
+from projector.server.http.error_responses import json_answer, no_content
 from projector.server.http.problems import problem, request_id
 from projector.server.http.requests import dialect_options
-from projector.server.streaming.log_session import PAGE_BYTES, LogSession
+from projector.server.streaming.log_session import PAGE_BYTES, LogSession, StoredStream
 from projector.server.streaming.memory import Account
 from projector.server.streaming.response_writer import JsonResponseWriter, ResponseWriter
-from projector.server.streaming.stored_stream import StoredStream
-from projector.store.protocol import StoreUnavailableError, StreamStatus, TrimmedError, UnknownStreamError
+from projector.store.protocol import Store, StoreUnavailableError, StreamStatus, TrimmedError, UnknownStreamError
 
 if TYPE_CHECKING:
     from projector.server.http.site import Site
@@ -96,12 +103,8 @@ async def respond_with_log(
         writer_type=JsonResponseWriter if is_json else ResponseWriter,
     )
     session.stats.request_id = request_id(scope)
-    try:
-        is_more = await session.seek()
-    except StoreUnavailableError:
-        raise problem("store_unavailable") from None
-    if not is_more:
-        await Response(status_code=HTTPStatus.NO_CONTENT, headers=_headers(scope))(scope, receive, send)
+    if not await session.seek():
+        await no_content(scope)(scope, receive, send)
         return
     with site.streams.reading(session):
         await session.run(scope, receive, send)
@@ -109,10 +112,7 @@ async def respond_with_log(
 
 async def find(site: Site, stream_id: str, caller: str | None) -> StreamStatus:
     """Return the state of a caller's stream, of any stream for None; raise `Problem` if there is none of this ID."""
-    try:
-        status = await site.logs.store.find(stream_id)
-    except StoreUnavailableError:
-        raise problem("store_unavailable") from None
+    status = await site.logs.store.find(stream_id)
     if status is None or caller not in {None, status.head.owner}:
         raise problem("unknown_stream")
     return status
@@ -144,10 +144,6 @@ def position_of(name: str, text: str) -> int:
     return int(text)
 
 
-def _headers(scope: Scope) -> dict[str, str]:
-    return {"cache-control": "no-store", "x-request-id": request_id(scope)}
-
-
 async def _status(request: Request) -> Response:
     """Respond with the state of a stream."""
     site: Site = request.app.state.site
@@ -173,7 +169,7 @@ async def _status(request: Request) -> Response:
         if status.seal.reason:
             document["last_event_id"] += await _closing_events(site, stored, status, status.seal.at_ms)
     present = {name: value for name, value in document.items() if value is not None}
-    return Response(codec.dumps(present), media_type="application/json", headers=_headers(request.scope))
+    return json_answer(present, request.scope)
 
 
 async def _closing_events(site: Site, stored: StoredStream, status: StreamStatus, at_ms: int) -> int:
@@ -187,8 +183,6 @@ async def _closing_events(site: Site, stored: StoredStream, status: StreamStatus
             read += len(page.frames)
     except (UnknownStreamError, TrimmedError):  # it was larger than a log: nobody can read it
         return 0
-    except StoreUnavailableError:
-        raise problem("store_unavailable") from None
     before = replay.position
     replay.interrupt(stream_id, at_ms / 1000)
     return replay.position - before
@@ -208,8 +202,6 @@ async def read_page(site: Site, stream_id: str, after: int, max_bytes: int) -> S
         return (await site.logs.store.read(stream_id, after, max_bytes)).frames
     except (UnknownStreamError, TrimmedError):
         raise problem("unknown_stream") from None
-    except StoreUnavailableError:
-        raise problem("store_unavailable") from None
 
 
 def _outcome(terminal: dict[str, Any]) -> str:
@@ -222,14 +214,14 @@ async def _cancel(request: Request) -> Response:
     caller = await site.authenticator.caller(request.scope)
     stream_id = request.path_params["stream_id"]
     await cancel_stored(site, stream_id, caller)
-    return Response(status_code=HTTPStatus.NO_CONTENT, headers={"x-request-id": request_id(request.scope)})
+    return no_content(request.scope)
 
 
 async def cancel_stored(site: Site, stream_id: str, caller: str) -> None:
     """Cancel a stream, wherever it runs; raise `Problem` if the caller has none of this ID."""
     if not site.streams.cancel(stream_id, caller):
         await find(site, stream_id, caller)
-        await _ask_store(site.logs.store.request_cancel, stream_id)
+        await site.logs.store.request_cancel(stream_id)
 
 
 async def _delete(request: Request) -> Response:
@@ -239,13 +231,87 @@ async def _delete(request: Request) -> Response:
     stream_id = request.path_params["stream_id"]
     await find(site, stream_id, caller)
     if not site.streams.cancel(stream_id, caller):
-        await _ask_store(site.logs.store.request_cancel, stream_id)
-    await _ask_store(site.logs.store.delete, stream_id)
-    return Response(status_code=HTTPStatus.NO_CONTENT, headers={"x-request-id": request_id(request.scope)})
+        await site.logs.store.request_cancel(stream_id)
+    await site.logs.store.delete(stream_id)
+    return no_content(request.scope)
 
 
-async def _ask_store(method: Callable[[str], Awaitable[object]], stream_id: str) -> None:
-    try:
-        await method(stream_id)
-    except StoreUnavailableError:
-        raise problem("store_unavailable") from None
+KEY_MAX_CHARS: Final = 255
+KIND: Final = "idempotency_key"
+KEPT_S: Final = 86_400.0
+"""Seconds that a key is kept. An answer that has expired before is not requested again."""
+WAIT_S: Final = 120.0
+"""Seconds for the first request to begin its stream, and after which a key is free whose server has died."""
+LATE_S: Final = 1.0
+"""Seconds for the log of a stream that has ended to arrive in the store."""
+_POLL_S: Final = 0.1
+
+
+def key_of(scope: Scope) -> str | None:
+    """Return the key of a request, None without one; raise `Problem` if it is invalid."""
+    key = Headers(scope=scope).get("idempotency-key")
+    if key is None:
+        return None
+    if not key or len(key) > KEY_MAX_CHARS or not key.isascii() or not key.isprintable():
+        expected = f"`Idempotency-Key` must have 1 to {KEY_MAX_CHARS} printable ASCII characters."
+        raise problem("invalid_request", expected, param="Idempotency-Key")
+    return key
+
+
+class Claim:
+    """The key of one request."""
+
+    def __init__(self, store: Store, scope: Scope, caller: str, key: str, body: dict[str, Any]) -> None:
+        self._store = store
+        place = f"{scope['path']}?{scope['query_string'].decode('latin-1')}"
+        self._key = hashlib.sha256("\n".join((caller, scope["path"], key)).encode()).hexdigest()
+        self._request = hashlib.sha256(place.encode() + b"\n" + codec.dumps(body)).hexdigest()
+
+    async def enter(self, stream_id: str) -> StreamStatus | None:
+        """Claim the key for a new stream; return the stream that it belongs to already, None if it is the new one.
+
+        Raises:
+            Problem: the key was used with another request, or the stream of the first one does not begin or is gone.
+        """
+        ours = codec.dumps_to_keep({"stream_id": stream_id, "request": self._request})
+        began_at = time.monotonic()
+        while (waited_s := time.monotonic() - began_at) < WAIT_S:
+            claimed = await self._store.claim(KIND, {self._key: ours}, WAIT_S)
+            found = codec.loads(claimed[self._key])
+            if found["request"] != self._request:
+                raise problem("idempotency_key_reused")
+            if found["stream_id"] == stream_id:
+                return None
+            status = await self._store.find(found["stream_id"])
+            if status is not None:
+                return status
+            if found.get("has_ended") and waited_s > LATE_S:
+                raise problem("events_gone", "The stream of this `Idempotency-Key` is not kept any more.")
+            await asyncio.sleep(_POLL_S)
+        raise problem("overloaded", "The first request with this `Idempotency-Key` has not begun.")
+
+    @asynccontextmanager
+    async def held(self, stream_id: str, has_begun: Callable[[], bool]) -> AsyncGenerator[None, None]:
+        """Hold the key while its stream runs; a refused request may be sent again with the same key."""
+        holding = asyncio.create_task(self._hold(stream_id))
+        try:
+            yield
+        finally:
+            holding.cancel()
+            with anyio.CancelScope(shield=True):
+                await asyncio.wait([holding])
+                if has_begun():
+                    await self._put(stream_id, KEPT_S, has_ended=True)
+                else:
+                    with suppress(StoreUnavailableError):
+                        await self._store.update(KIND, [self._key], lambda _: [None], 0)
+
+    async def _hold(self, stream_id: str) -> None:
+        while True:
+            await asyncio.sleep(WAIT_S / 3)
+            await self._put(stream_id, WAIT_S)
+
+    async def _put(self, stream_id: str, ttl_s: float, **more: bool) -> None:
+        value = {"stream_id": stream_id, "request": self._request, **more}
+        with suppress(StoreUnavailableError):
+            await self._store.put(KIND, {self._key: codec.dumps_to_keep(value)}, ttl_s)

@@ -16,33 +16,30 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from starlette.datastructures import QueryParams
 from starlette.types import Receive, Scope, Send
 
-from projector import StreamContext
+from projector import Pipeline, StreamContext
 from projector.conversation.entries import Entry
 from projector.conversation.opaque import NOTHING_KEPT, Carried, KeptCalls, OpaqueCollector, Place
 from projector.core.intake import MakeStage
 from projector.dialects import DIALECTS
 from projector.dialects.descriptor import DialectOptions
 from projector.server.catalog import AgentBinding, chosen_dialect
+from projector.server.control.callers import Grant
 from projector.server.control.rate_limits import Admission
-from projector.server.control.rights import Grant
 from projector.server.control.token_meter import TokenMeter
-from projector.server.http.idempotency import Claim, key_of
+from projector.server.http.named_streams import RESPONSES, StreamName, name_stream, response_name
 from projector.server.http.problems import problem
+from projector.server.http.request_bodies import KeptState, conversation_of, home_targets
 from projector.server.http.requests import ClientLeftError, dialect_options, read_json
-from projector.server.http.response_routes import RESPONSES
 from projector.server.http.site import Site
-from projector.server.http.stored_state import KeptState, conversation_of, home_targets
-from projector.server.http.stored_streams import location, respond_with_log, run_headers
-from projector.server.http.stream_names import StreamName, name_stream, response_name
-from projector.server.kept_calls import CallKeeper
+from projector.server.http.stored_streams import Claim, key_of, location, respond_with_log, run_headers
+from projector.server.opaque_state import CallKeeper, StateSealer
 from projector.server.ownership import Ownership
-from projector.server.sealed_state import StateSealer
+from projector.server.streaming.log_session import Keeping, StoredStream
 from projector.server.streaming.memory import Account
 from projector.server.streaming.response_writer import JsonResponseWriter, ResponseWriter
 from projector.server.streaming.session import StreamSession
-from projector.server.streaming.stored_stream import Keeping, StoredStream
+from projector.server.telemetry.reports import begin_stream
 from projector.server.telemetry.stream_stats import StreamStats
-from projector.server.telemetry.tracing import begin_stream
 from projector.server.upstream.targets import BodyOf, Target
 
 _DEFAULTS: Final = DialectOptions()
@@ -212,23 +209,24 @@ def provider_session(site: Site, received: Received, call: ProviderCall) -> Stre
     options = received.options(call.options)
     context = StreamContext(stats.stream_id, call.conversation_id, call.agent)
     stats.meter = TokenMeter([binding.name] if binding.name is not None else [], body)
-    pipeline = binding.pipeline(
-        # the caller did not send what is kept of calls, so nothing of that may pass
-        binding.redactor.for_request(
-            received.body if received.kept else body, secrets.token_bytes(16), host_adds=binding.name is not None
-        ),
-        stats,
-        context,
-        options=replace(options, include_usage=True) if is_json else options,
-        output_format="ndjson" if is_json else "sse",
-    )
+    # the caller did not send what is kept of calls, so nothing of that may pass
+    seen = received.body if received.kept else body
+    redactor = binding.redactor.for_request(seen, secrets.token_bytes(16), host_adds=binding.name is not None)
     keep = _keeping(site.call_keeper, caller, stats) if binding.settings.store == "default" else None
     seal = _sealing(site.sealer, caller, stats) if site.sealer.is_on and DIALECTS[dialect].carries_state else None
-    if keep is not None or seal is not None:
-        pipeline.keep_opaque(OpaqueCollector(keep, seal, carries_tools=DIALECTS[dialect].carries_tools).add)
+    written = replace(options, include_usage=True) if is_json else options
+
+    def make_pipeline() -> Pipeline:
+        pipeline = binding.pipeline(
+            redactor, stats, context, options=written, output_format="ndjson" if is_json else "sse"
+        )
+        if keep is not None or seal is not None:
+            pipeline.keep_opaque(OpaqueCollector(keep, seal, carries_tools=DIALECTS[dialect].carries_tools).add)
+        return pipeline
+
     return StreamSession(
         stats,
-        binding.source(pipeline, body_of, stats, account, targets, state.is_lost, call.stage_of),
+        binding.source(make_pipeline, redactor, body_of, stats, account, targets, state.is_lost, call.stage_of),
         account,
         timeouts=site.settings.timeouts,
         heartbeat_s=math.inf if is_json else site.settings.heartbeat_s,
@@ -324,10 +322,10 @@ def _record_ownership(ownership: Ownership, stats: StreamStats, body: Mapping[st
     conversation_id = conversation_of(body)
 
     def on_response(response_id: str, upstream: str) -> None:
-        ownership.add_response(response_id, caller, upstream)
+        ownership.add("response", response_id, caller, upstream)
         if isinstance(conversation_id, str):
-            ownership.place_conversation(conversation_id, upstream)
+            ownership.add("place", conversation_id, "", upstream)
 
     stats.on_response = on_response
-    stats.on_item = lambda item_id, upstream: ownership.add_item(item_id, caller, upstream)
+    stats.on_item = lambda item_id, upstream: ownership.add("item", item_id, caller, upstream)
     stats.on_approval = ownership.add_approval

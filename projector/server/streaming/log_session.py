@@ -1,5 +1,7 @@
 """A reader of a stored stream: pages of its log in, the bytes of a dialect out. Readers do not know the producer.
 
+What a server must remember of a stream to write it again is the `meta` of its head in the store, as JSON.
+
 Every reader has a position of its own and no queue, so a slow one costs no memory. Its stream ends with the terminal,
 whatever happens to the producer. If this server ends, or the store is away for too long, the connection is broken off
 between two events, and the client goes on at another server.
@@ -8,28 +10,25 @@ between two events, and the client goes on at another server.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from math import inf
-from typing import Final
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final, NamedTuple
 
 import anyio
 from starlette.types import Receive, Scope, Send
 
 from projector.contracts import codec
 from projector.core.faults import Fault
+from projector.core.pipeline import OutputFormat
 from projector.core.replay import StreamReplay
-from projector.core.sse import encode_comment
-from projector.dialects import DIALECTS
+from projector.dialects.descriptor import DialectOptions
+from projector.redaction.policy import Policy
+from projector.server.config.agent_settings import KeepingSettings
 from projector.server.config.settings import Timeouts
 from projector.server.http.problems import Problem, problem
-from projector.server.streaming.deadlines import Clock, Timer
+from projector.server.streaming.clock import Clock
 from projector.server.streaming.memory import Account
-from projector.server.streaming.response_state import ResponseState, Signal
-from projector.server.streaming.response_writer import ResponseWriter
-from projector.server.streaming.session import log_crash
-from projector.server.streaming.side_tasks import SideTasks
-from projector.server.streaming.stored_stream import StoredStream
-from projector.server.telemetry.request_facts import facts_of
+from projector.server.streaming.response_writer import ResponseSession, ResponseWriter, Signal
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.store.protocol import (
     LEASE_S,
@@ -41,6 +40,96 @@ from projector.store.protocol import (
     UnknownStreamError,
 )
 
+_DEFAULTS: Final = DialectOptions()
+_OPTIONS: Final = [(one.name, getattr(_DEFAULTS, one.name)) for one in fields(_DEFAULTS)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredStream:
+    """A stream as its readers need it. Of the policy, dialects read two values only: redaction is over."""
+
+    dialect: str
+    """Dialect of the first reader."""
+    dialects: Sequence[str]
+    """Dialects that a reader may select."""
+    options: DialectOptions = _DEFAULTS
+    is_run: bool = False
+    policy: Policy
+    agent: str | None = None
+    workflow: str | None = None
+    conversation_id: str | None = None
+
+    def head(self, stream_id: str, owner: str, producer: str) -> StreamHead:
+        """Return the head of a new log."""
+        values = {name: getattr(self, name) for name in _NAMES}
+        values["policy"] = {
+            "reasoning": self.policy.reasoning,
+            "limits": {"frame_max_bytes": self.policy.limits.frame_max_bytes},
+        }
+        values["options"] = {
+            name: sorted(value) if isinstance(value, frozenset) else value
+            for name, default in (_OPTIONS if self.options != _DEFAULTS else ())
+            if (value := getattr(self.options, name)) != default
+        }
+        return StreamHead(stream_id, owner, producer, int(time.time() * 1000), codec.dumps_to_keep(values))
+
+    @classmethod
+    def of(cls, head: StreamHead) -> StoredStream:
+        """Return the stream of a head, also of one that another version of this server has written."""
+        values: dict[str, Any] = codec.loads(head.meta)
+        values["policy"] = Policy.load(values["policy"])
+        options = {name: value for name, value in values.pop("options", {}).items() if hasattr(_DEFAULTS, name)}
+        if "taken_ids" in options:
+            options["taken_ids"] = frozenset(options["taken_ids"])
+        values["options"] = DialectOptions(**options)
+        return cls(**{name: value for name, value in values.items() if name in _NAMES})
+
+    def replay(
+        self,
+        dialect: str | None = None,
+        *,
+        after: int = 0,
+        options: Mapping[str, Any] | None = None,
+        output_format: OutputFormat = "sse",
+    ) -> StreamReplay:
+        """Return a writer of the stream, by default as for its first reader.
+
+        Args:
+            dialect: a name of `dialects`.
+            after: number of the last event that the reader has.
+            options: members of `DialectOptions` that the reader's request sets.
+            output_format: format of the output.
+        """
+        return StreamReplay(
+            dialect=dialect or self.dialect,
+            policy=self.policy,
+            options=replace(self.options, **(options or {})),
+            is_run=self.is_run,
+            after=after,
+            output_format=output_format,
+        )
+
+
+_NAMES: Final = tuple(one.name for one in fields(StoredStream))
+
+
+class Keeping(NamedTuple):
+    """What a stream is stored as, and whether it survives a disconnect of its client."""
+
+    stored: StoredStream | None = None
+    """None: it has no log."""
+    survives: bool = False
+
+    @classmethod
+    def of(cls, settings: KeepingSettings, stored: StoredStream) -> Keeping:
+        """Return what is kept of a stream of an agent, workflow or passthrough route."""
+        is_stored = settings.store != "none"
+        return cls(stored if is_stored else None, survives=is_stored and settings.on_disconnect == "continue")
+
+
+NOTHING: Final = Keeping()
+
+
 PAGE_BYTES: Final = 131_072
 """Frames that are read at once; a page takes a few milliseconds to write."""
 BEHIND_S: Final = LEASE_S + 2.0
@@ -50,7 +139,7 @@ AWAY_S: Final = 45.0
 _RETRY_S: Final = 0.25
 
 
-class LogSession:
+class LogSession(ResponseSession):
     """One reader; `run` it once."""
 
     def __init__(
@@ -68,23 +157,17 @@ class LogSession:
         writer_type: type[ResponseWriter] = ResponseWriter,
     ) -> None:
         stored = StoredStream.of(head)
-        self.stats = StreamStats(
+        stats = StreamStats(
             stream_id=head.stream_id, dialect=dialect, caller=head.owner, agent=stored.agent, workflow=stored.workflow
         )
+        super().__init__(
+            stats, account, timeouts=timeouts, heartbeat_s=heartbeat_s, headers=headers, writer_type=writer_type
+        )
         self._store = store
-        self._dialect = dialect
         self._replay = replay
-        self._account = account
         self._after = after
-        self._stall_s = timeouts.client_stall_timeout_s
-        self._heartbeat_s = heartbeat_s
-        self._headers = [*headers, (b"x-stream-id", head.stream_id.encode())]
-        self._writer_type = writer_type
         self._read = 0
         self._first = b""
-        self._state = ResponseState()
-        self._scope = anyio.CancelScope()
-        self._problem: Problem | None = None
 
     is_upstream_open = False
 
@@ -113,27 +196,7 @@ class LogSession:
 
     async def run(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send what follows the position of the reader; raise `Problem` if nothing was sent."""
-        row = DIALECTS[self._dialect]
-        facts_of(scope).is_projected = True
-        headers = [*self._headers, (b"x-request-id", self.stats.request_id.encode())]
-        if scope["http_version"] == "1.1":
-            headers.append((b"connection", b"keep-alive"))
-        writer = self._writer_type(send, row, headers, self._account, self._state, self._leave)
-        clock = Clock()
-        with (
-            self._scope,
-            SideTasks(self._break_off) as beside,
-            clock.watch(
-                Timer(lambda: (writer.sending_since or inf) + self._stall_s, self._leave, self._stall_s),
-                Timer(
-                    lambda: writer.sent_at + self._heartbeat_s,
-                    lambda: beside.start(writer.beat, encode_comment("heartbeat")),
-                    self._heartbeat_s,
-                ),
-            ),
-        ):
-            beside.watch(receive, self._leave)
-            await self._produce(writer)
+        await self._respond(scope, receive, send, self._produce, self._leave)
         if self._problem is not None:
             raise self._problem
 
@@ -144,7 +207,7 @@ class LogSession:
         """Break the connection off: the stream goes on elsewhere, or its log has its end."""
         self._leave()
 
-    async def _produce(self, writer: ResponseWriter) -> None:
+    async def _produce(self, writer: ResponseWriter, _clock: Clock) -> None:
         try:
             await writer.write(self._first)
             self._first = b""
@@ -196,9 +259,3 @@ class LogSession:
         if self._state.apply(Signal.LEAVE):
             self.stats.is_client_gone = True
             self._scope.cancel()
-
-    def _break_off(self, error: Exception) -> None:
-        """Log the failure of a task beside the reader, and end it."""
-        log_crash("stream_crashed", error, stream_id=self.stats.stream_id, request_id=self.stats.request_id)
-        self._state.apply(Signal.LEAVE)
-        self._scope.cancel()

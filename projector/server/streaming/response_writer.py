@@ -1,21 +1,118 @@
-"""Writers of responses: an event stream in pieces, or one JSON document (docs/decisions/0010)."""
+"""Writers of responses (docs/decisions/0010): an event stream in pieces or one JSON document, and what may be sent.
+
+There are three ends of a response. A failure before the status is sent refuses the request: the route sends an error
+response. Any other end is the last part of the stream, or the JSON document. After a client disconnect nothing is sent.
+Whatever happens at the same time, the first accepted signal decides, because a signal is checked and applied without
+waiting.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from enum import IntEnum
+from math import inf
 from typing import Final, TypeAlias
 
 import anyio
 from anyio.lowlevel import checkpoint
-from starlette.types import Message, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from projector.contracts import codec
 from projector.core.faults import is_retryable_status
+from projector.core.sse import encode_comment
+from projector.dialects import DIALECTS
 from projector.dialects.descriptor import Dialect
+from projector.server.config.settings import Timeouts
+from projector.server.http.problems import Problem
+from projector.server.streaming.clock import Clock, SideTasks, Timer
 from projector.server.streaming.memory import LARGE_EVENT_BYTES, Account
-from projector.server.streaming.response_state import Phase, ResponseState, Signal
+from projector.server.telemetry.logs import log_crash
+from projector.server.telemetry.request_facts import facts_of
+from projector.server.telemetry.stream_stats import StreamStats
+
+
+class Phase(IntEnum):
+    """Progress of a response."""
+
+    PENDING = 0  # nothing was sent
+    COMMITTED = 1  # the status was sent
+    ENDING = 2  # the end is decided, the status was not sent
+    CLOSING = 3  # the end is decided, the status was sent
+    REFUSED = 4  # nothing was sent, and the route sends an error response
+    ENDED = 5  # everything was sent
+    GONE = 6  # the client has disconnected, or the state of its connection is unknown
+
+
+class Signal(IntEnum):
+    """What happens to a response."""
+
+    SEND = 0  # output is about to be sent
+    BEAT = 1  # a heartbeat is about to be sent
+    FAIL = 2  # the stream failed
+    STOP = 3  # the stream is over, or was cancelled
+    BREAK = 4  # the end of the response could not be produced
+    SENT = 5  # the last message was sent
+    LEAVE = 6  # the client disconnected, or a message was not sent completely
+
+
+TRANSITIONS: Final[Mapping[Phase, Mapping[Signal, Phase]]] = {
+    Phase.PENDING: {
+        Signal.SEND: Phase.COMMITTED,
+        Signal.BEAT: Phase.COMMITTED,
+        Signal.FAIL: Phase.REFUSED,
+        Signal.STOP: Phase.ENDING,
+        Signal.BREAK: Phase.REFUSED,
+        Signal.LEAVE: Phase.GONE,
+    },
+    Phase.COMMITTED: {
+        Signal.SEND: Phase.COMMITTED,
+        Signal.BEAT: Phase.COMMITTED,
+        Signal.FAIL: Phase.CLOSING,
+        Signal.STOP: Phase.CLOSING,
+        Signal.LEAVE: Phase.GONE,
+    },
+    Phase.ENDING: {Signal.SEND: Phase.CLOSING, Signal.BREAK: Phase.REFUSED, Signal.LEAVE: Phase.GONE},
+    Phase.CLOSING: {
+        Signal.SEND: Phase.CLOSING,
+        Signal.BREAK: Phase.GONE,
+        Signal.SENT: Phase.ENDED,
+        Signal.LEAVE: Phase.GONE,
+    },
+    Phase.REFUSED: {Signal.LEAVE: Phase.GONE},
+    Phase.ENDED: {},
+    Phase.GONE: {},
+}
+"""Phase -> accepted signal -> next phase; any other signal is ignored."""
+
+_COMMITTED: Final = frozenset({Phase.COMMITTED, Phase.CLOSING, Phase.ENDED})
+
+
+class ResponseState:
+    """The phase of one response."""
+
+    def __init__(self) -> None:
+        self.phase = Phase.PENDING
+
+    @property
+    def is_committed(self) -> bool:
+        """Whether the status was sent, so that a failure must be reported in the stream."""
+        return self.phase in _COMMITTED
+
+    def accepts(self, signal: Signal) -> bool:
+        """Return whether a signal would be accepted."""
+        return signal in TRANSITIONS[self.phase]
+
+    def apply(self, signal: Signal) -> bool:
+        """Apply a signal; return False if it is ignored."""
+        phase = TRANSITIONS[self.phase].get(signal)
+        if phase is None:
+            return False
+        self.phase = phase
+        return True
+
 
 Write: TypeAlias = Callable[[bytes], Awaitable[None]]
 Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
@@ -34,6 +131,8 @@ _JSON_HEADERS: Final[Headers] = (
     (b"x-content-type-options", b"nosniff"),
 )
 
+ANTHROPIC: Final = "anthropic_messages"
+"""Dialect whose clients read the ID of a request from another header."""
 SHOULD_RETRY: Final = b"x-should-retry"
 """Header of a failed answer: whether the client should send the request again."""
 _OK: Final = 200
@@ -236,3 +335,89 @@ class JsonResponseWriter(ResponseWriter):
     def _document(self) -> bytes:
         self._status, body = self._assembly.close()
         return codec.dumps(body)
+
+
+class ResponseSession:
+    """One response, with what happens beside it: its client disconnects or does not read, and heartbeats are due."""
+
+    def __init__(
+        self,
+        stats: StreamStats,
+        account: Account,
+        *,
+        timeouts: Timeouts,
+        heartbeat_s: float,
+        headers: Headers,
+        writer_type: type[ResponseWriter],
+    ) -> None:
+        self.stats = stats
+        self.writer_type = writer_type
+        self._account = account
+        self._stall_s = timeouts.client_stall_timeout_s
+        self._heartbeat_s = heartbeat_s
+        self._headers = [*headers]
+        self._state = ResponseState()
+        self._scope = anyio.CancelScope()
+        self._problem: Problem | None = None
+
+    async def _respond(
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        produce: Callable[[ResponseWriter, Clock], Awaitable[None]],
+        on_gone: Callable[[], None],
+        line: AbortableSend | None = None,
+    ) -> None:
+        """Produce the response, until it is complete or the client has gone.
+
+        With `line`, a message that the client does not read is given up, and not the client.
+        """
+        facts = facts_of(scope)
+        facts.is_projected = True
+        writer = self.writer_type(
+            line or send,
+            DIALECTS[self.stats.dialect],
+            self._response_headers(scope),
+            self._account,
+            self._state,
+            on_gone,
+            facts.send_body if line is None else None,
+        )
+        on_stall = on_gone if line is None else line.abort
+        clock = Clock()
+        with (
+            self._scope,
+            SideTasks(self._break_off) as beside,
+            clock.watch(
+                Timer(lambda: (writer.sending_since or inf) + self._stall_s, on_stall, self._stall_s),
+                Timer(
+                    lambda: writer.sent_at + self._heartbeat_s,
+                    lambda: beside.start(self._beat, writer),  # a task, because sending may take a while
+                    self._heartbeat_s,
+                ),
+            ),
+        ):
+            beside.watch(receive, on_gone)
+            await produce(writer, clock)
+
+    def _response_headers(self, scope: Scope) -> Headers:
+        stream_id, request_id = self.stats.stream_id.encode(), self.stats.request_id.encode()
+        headers = [*self._headers, (b"x-stream-id", stream_id), (b"x-request-id", request_id)]
+        if self.stats.dialect == ANTHROPIC:
+            headers.append((b"request-id", request_id))
+        if scope["http_version"] == "1.1":
+            headers.append((b"connection", b"keep-alive"))
+        return headers
+
+    async def _beat(self, writer: ResponseWriter) -> None:
+        """Send a comment, unless other output is being sent."""
+        if await writer.beat(encode_comment(f"heartbeat {datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}")):
+            self.stats.heartbeats += 1
+
+    def _break_off(self, error: Exception) -> None:
+        """Log the failure of a task beside the stream, and give the connection up: its state is not known."""
+        log_crash("stream_crashed", error, stream_id=self.stats.stream_id, request_id=self.stats.request_id)
+        self._state.apply(Signal.LEAVE)
+        self.stats.is_client_gone = True
+        self._scope.cancel()

@@ -5,8 +5,9 @@ by backpressure. Beside it, the watcher waits for the client to disconnect, and 
 heartbeats.
 
 The HTTP status is committed when an upstream's headers arrive, at the latest when the first heartbeat is due. A
-failure before that is a problem document, a failure after it is a terminal event: `response_state` decides. However a
-stream ends, its source exits the context manager of its upstream, which closes the connection.
+failure before that is a problem document, a failure after it is a terminal event: the state of the response decides
+(`response_writer`). However a stream ends, its source exits the context manager of its upstream, which closes the
+connection.
 
 A disconnect of the client cancels the stream, unless it survives that: then it goes on for other readers of its log.
 """
@@ -15,46 +16,52 @@ from __future__ import annotations
 
 import asyncio
 import time
-import traceback
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack
-from datetime import UTC, datetime
+from functools import cached_property, partial
 from math import inf
-from typing import Final, Protocol
+from typing import Protocol
 
 import anyio
 from starlette.types import Message, Receive, Scope, Send
 
 from projector import Pipeline, UsageError
 from projector.core.faults import FAULTS, Fault
-from projector.core.sse import encode_comment
+from projector.core.reported_errors import ProviderError, clean_error
 from projector.dialects import DIALECTS
+from projector.redaction.redactor import Redactor
 from projector.server.config.settings import Timeouts
-from projector.server.http.problems import Problem, problem_of_failure, problem_of_fault
-from projector.server.streaming.deadlines import Clock, Timer
+from projector.server.http.problems import problem_of_failure, problem_of_fault
+from projector.server.streaming.clock import Clock
+from projector.server.streaming.log_session import NOTHING, Keeping
 from projector.server.streaming.memory import Account
-from projector.server.streaming.response_state import Phase, ResponseState, Signal
-from projector.server.streaming.response_writer import SHOULD_RETRY, AbortableSend, ResponseWriter, Write
-from projector.server.streaming.side_tasks import SideTasks
-from projector.server.streaming.stored_stream import NOTHING, Keeping
+from projector.server.streaming.response_writer import (
+    SHOULD_RETRY,
+    AbortableSend,
+    Phase,
+    ResponseSession,
+    ResponseWriter,
+    Signal,
+    Write,
+)
 from projector.server.streaming.stream_logs import Loss, StreamLog, StreamLogs
-from projector.server.telemetry.ending import ending_of
-from projector.server.telemetry.logs import log
-from projector.server.telemetry.request_facts import facts_of
-from projector.server.telemetry.stream_stats import StreamStats
+from projector.server.telemetry.logs import log_crash
+from projector.server.telemetry.stream_stats import StreamStats, ending_of
 from projector.server.upstream.protocol import ProviderFailure, UpstreamError
 from projector.server.upstream.reader import UpstreamReader
 from projector.server.upstream.targets import Target
-
-ANTHROPIC: Final = "anthropic_messages"
-"""Dialect whose clients read the ID of a request from another header."""
 
 
 class StreamSource(Protocol):
     """Source of a stream: a provider's response, a workflow, or an agent run."""
 
-    pipeline: Pipeline
-    """Encodes the stream; the session closes it."""
+    @property
+    def errors(self) -> ErrorReports | None:
+        """Where failures are reported while there is no pipeline; None if the source needs its pipeline at once."""
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """The pipeline that encodes the stream, made when it is first asked for; the session closes it."""
 
     @property
     def is_upstream_open(self) -> bool:
@@ -70,9 +77,17 @@ class StreamSource(Protocol):
 class ProviderSource:
     """The response of one upstream: a provider's, or a host's own iterator or agent run (`PublicSSEResponse`)."""
 
-    def __init__(self, pipeline: Pipeline, reader: UpstreamReader) -> None:
-        self.pipeline = pipeline
+    def __init__(
+        self, make_pipeline: Callable[[], Pipeline], reader: UpstreamReader, errors: ErrorReports | None = None
+    ) -> None:
+        self.errors = errors
+        self._make_pipeline = make_pipeline
         self._reader = reader
+
+    @cached_property
+    def pipeline(self) -> Pipeline:
+        """See `StreamSource`."""
+        return self._make_pipeline()
 
     @property
     def target(self) -> Target:
@@ -88,8 +103,9 @@ class ProviderSource:
         """Write the response; see `StreamSource`."""
 
         async def on_chunk(chunk: bytes) -> bool:
-            await write(await self._reader.feed(self.pipeline.feed, chunk))
-            return self.pipeline.ended
+            pipeline = self.pipeline
+            await write(await self._reader.feed(pipeline.feed, chunk))
+            return pipeline.ended
 
         await self._reader.run(clock, lambda: write(b""), on_chunk)
 
@@ -98,19 +114,7 @@ class ProviderSource:
         self._reader.stop()
 
 
-class _EndedSource:
-    """In place of a source that has ended, with its request and everything that it received."""
-
-    is_upstream_open = False
-
-    def stop(self) -> None:
-        """Do nothing."""
-
-
-_ENDED: Final = _EndedSource()
-
-
-class StreamSession:
+class StreamSession(ResponseSession):
     """One stream; `run` it once. The headers are in addition to those of every stream."""
 
     def __init__(
@@ -125,28 +129,24 @@ class StreamSession:
         writer_type: type[ResponseWriter] = ResponseWriter,
         keeping: Keeping = NOTHING,
     ) -> None:
-        self.stats = stats
+        super().__init__(
+            stats, account, timeouts=timeouts, heartbeat_s=heartbeat_s, headers=headers, writer_type=writer_type
+        )
         self.keeping = keeping
-        self.writer_type = writer_type
-        self._source: StreamSource | _EndedSource = source
-        self._pipeline = source.pipeline
-        self._account = account
-        self._stall_s = timeouts.client_stall_timeout_s
-        self._heartbeat_s = heartbeat_s
-        self._headers = [*headers]
+        self._source: StreamSource | None = source
+        self._pipeline: Pipeline | None = None
+        self._errors = source.errors
+        self._begin_log: Callable[[Pipeline], StreamLog] | None = None
         self._log: StreamLog | None = None
         self._is_logged = False
         self._is_detached = False
         self._is_ended_elsewhere = False
-        self._state = ResponseState()
-        self._scope = anyio.CancelScope()
-        self._problem: Problem | None = None
-        self._last_bytes: Callable[[], bytes] = self._pipeline.close
+        self._last_bytes: Callable[[Pipeline], bytes] = Pipeline.close  # not a method, which would be a cycle
 
     @property
     def is_upstream_open(self) -> bool:
         """Whether a request to an upstream is pending, or its response is being read."""
-        return self._source.is_upstream_open
+        return self._source is not None and self._source.is_upstream_open
 
     def write_log(
         self, logs: StreamLogs, producer: str, location: str, name_of: Callable[[str], tuple[str, str]] | None = None
@@ -159,54 +159,60 @@ class StreamSession:
             location: address of the stream.
             name_of: returns kind and key of the name that the ID of a response gives the stream.
         """
-        if self.keeping.stored is not None:
-            head = self.keeping.stored.head(self.stats.stream_id, self.stats.caller, producer)
-            begun = self._log = logs.begin(head, self.cancel, self._on_loss)
-            begun.describe = lambda: ending_of(self.stats, self._pipeline.dropped)
+        stored = self.keeping.stored
+        if stored is None:
+            return
+
+        def begin_log(pipeline: Pipeline) -> StreamLog:
+            begun = logs.begin(
+                stored.head(self.stats.stream_id, self.stats.caller, producer), self.cancel, self._on_loss
+            )
+            begun.describe = lambda: ending_of(self.stats, pipeline.dropped)
             if name_of is not None:
                 self.stats.on_response_id = lambda response_id: begun.add_name(*name_of(response_id))
-            self._pipeline.on_output = self._log.add
-            self._pipeline.has_event_ids = DIALECTS[self.stats.dialect].has_event_ids
-            self._headers.append((b"location", location.encode()))
+            pipeline.on_output = begun.add
+            pipeline.has_event_ids = DIALECTS[self.stats.dialect].has_event_ids
+            return begun
+
+        self._begin_log = begin_log
+        self._headers.append((b"location", location.encode()))
+
+    def _begin(self) -> Pipeline:
+        """Return the pipeline. A request that its provider refuses needs neither that nor a log."""
+        if self._pipeline is None:
+            if self._source is None:
+                raise UsageError("expected a session that has not run")
+            self._pipeline = self._source.pipeline
+            if self._begin_log is not None:
+                self._log, self._begin_log = self._begin_log(self._pipeline), None
+        return self._pipeline
+
+    @property
+    def _is_ended(self) -> bool:
+        return self._pipeline is not None and self._pipeline.ended
 
     async def run(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request; raise `Problem` if the stream failed before its status was committed: nothing was sent."""
-        dialect, headers = DIALECTS[self.stats.dialect], self._response_headers(scope)
         line = AbortableSend(send) if self._survives else None
-        send_body = facts_of(scope).send_body if line is None else None
-        out = (line or send, dialect, headers, self._account, self._state, self._disconnect, send_body)
-        writer = self.writer_type(*out)
-        stall = self._disconnect if line is None else line.abort
-        clock, source = Clock(), self._source
-        if isinstance(source, _EndedSource):
+        if self._source is None:
             raise UsageError("expected a session that has not run")
+        produce = partial(self._produce, self._source)
         try:
-            with (
-                self._scope,
-                SideTasks(self._break_off) as beside,
-                clock.watch(
-                    Timer(lambda: (writer.sending_since or inf) + self._stall_s, stall, self._stall_s),
-                    Timer(
-                        lambda: writer.sent_at + self._heartbeat_s,
-                        lambda: beside.start(self._beat, writer),  # a task, because sending may take a while
-                        self._heartbeat_s,
-                    ),
-                ),
-            ):
-                beside.watch(receive, self._disconnect)
-                await self._produce(source, writer, clock)
+            await self._respond(scope, receive, send, produce, self._disconnect, line)
         finally:
             is_refused = self._state.phase is Phase.REFUSED
             if self._is_ended_elsewhere or (is_refused and self._is_logged):
-                self._last_bytes()  # its log ends like the answer
+                self._last_bytes(self._begin())  # its log ends like the answer
             if self._is_logged or not is_refused:  # otherwise there is neither a client nor a log to write an end for
-                self._pipeline.cancel()  # if the client is gone, what it received is the end of the stream
+                self._begin().cancel()  # if the client is gone, what it received is the end of the stream
             if self._log is not None:
                 self._log.end()
                 self._log = self.stats.on_response_id = None  # they have methods of this session
-            self._source = _ENDED  # cancelled tasks keep the session until the next garbage collection
-            self.stats.dropped = self._pipeline.dropped
-            self.stats.provider_errors = self._pipeline.provider_errors
+            self._source = self._begin_log = None  # cancelled tasks keep the session until the next garbage collection
+            if self._pipeline is not None:
+                self.stats.dropped = self._pipeline.dropped
+            found = [one.provider_errors for one in (self._errors, self._pipeline) if one is not None]
+            self.stats.provider_errors = [error for errors in found for error in errors]
         if self._problem is not None and self._state.phase is Phase.REFUSED:
             raise self._problem
 
@@ -231,32 +237,32 @@ class StreamSession:
 
     def cancel(self) -> None:
         """End the stream with `final` `cancelled`. Idempotent."""
-        self._stop(Signal.STOP, self._pipeline.cancel)
+        self._stop(Signal.STOP, Pipeline.cancel)
 
     def fail(self, fault: Fault) -> None:
         """End the stream with a fault: with a problem document, or with a terminal event once the status is sent."""
         self._fail(UpstreamError(fault))
 
     def _fail(self, error: UpstreamError) -> None:
-        failure = report_failure(self._pipeline, error)
+        fault, failure = report_failure(self._pipeline or self._errors or self._begin(), error)
         self.stats.failure_reason = error.reason
-        fault = shown_fault(self._pipeline, error, failure)
-        if self._stop(Signal.FAIL, lambda: self._pipeline.close(fault)) and self._state.phase is Phase.REFUSED:
+        if self._stop(Signal.FAIL, lambda pipeline: pipeline.close(fault)) and self._state.phase is Phase.REFUSED:
             self._problem = problem_of_failure(error, fault, failure)
 
-    def _stop(self, signal: Signal, last_bytes: Callable[[], bytes]) -> bool:
+    def _stop(self, signal: Signal, last_bytes: Callable[[Pipeline], bytes]) -> bool:
         """Choose the end of the stream, and stop the source; return False if the end was chosen before."""
-        if self._pipeline.ended or not (self._is_detached or self._state.apply(signal)):
+        if self._is_ended or not (self._is_detached or self._state.apply(signal)):
             return False
         self._last_bytes = last_bytes
-        self._source.stop()
+        if self._source is not None:
+            self._source.stop()
         return True
 
     def _crash(self, error: Exception) -> None:
         """Log an internal error; it fails the stream, or the response if the stream is complete but not sent."""
         log_crash("stream_crashed", error, stream_id=self.stats.stream_id, request_id=self.stats.request_id)
         fault = FAULTS["internal_error"]
-        if not self._pipeline.ended:
+        if not self._is_ended:
             self.fail(fault)
         elif self._state.apply(Signal.BREAK):
             self._problem = problem_of_fault(fault)
@@ -264,6 +270,8 @@ class StreamSession:
     def _disconnect(self) -> None:
         """Cancel the stream after a client disconnect."""
         if self._state.apply(Signal.LEAVE):  # servers also report a disconnect after the whole response
+            if self._survives:
+                self._begin()
             if self._survives and self._log is not None:
                 self._is_detached = True
                 self._log.left_at = time.monotonic()
@@ -275,13 +283,6 @@ class StreamSession:
         """Break the connection off between two events, if its status was sent."""
         if self._state.phase is not Phase.REFUSED and self._state.apply(Signal.LEAVE):
             self._scope.cancel()
-
-    def _break_off(self, error: Exception) -> None:
-        """Log the failure of a task beside the stream, and give the connection up: its state is not known."""
-        log_crash("stream_crashed", error, stream_id=self.stats.stream_id, request_id=self.stats.request_id)
-        self._state.apply(Signal.LEAVE)
-        self.stats.is_client_gone = True
-        self._scope.cancel()
 
     async def _store(self) -> None:
         """Have the frames of the last step stored before they are sent, unless the store is away.
@@ -304,7 +305,7 @@ class StreamSession:
 
     @property
     def _survives(self) -> bool:
-        return self.keeping.survives and self._log is not None
+        return self.keeping.survives and (self._log is not None or self._begin_log is not None)
 
     def _on_loss(self, reason: Loss) -> None:
         """Go on without the log, unless another process has ended it, or nobody can read the stream any more."""
@@ -318,9 +319,13 @@ class StreamSession:
 
     async def _produce(self, source: StreamSource, writer: ResponseWriter, clock: Clock) -> None:
         """Write the whole stream; however the source ends, write the end of the stream."""
-        pipeline, account = self._pipeline, self._account
+        account = self._account
+        pipeline: Pipeline | None = None if source.errors is not None else self._begin()
 
         async def write(data: bytes) -> None:
+            nonlocal pipeline
+            if pipeline is None:
+                pipeline = self._begin()
             await self._store()
             if pipeline.ended:
                 await self._end(writer, data)  # before the upstream is closed, which may take a moment
@@ -344,8 +349,9 @@ class StreamSession:
         if not is_sent and not self._is_detached:
             return
         try:
-            is_heavy = self._account.is_heavy
-            last = await self._account.memory.process(self._last_bytes) if is_heavy else self._last_bytes()
+            account, pipeline = self._account, self._begin()
+            is_heavy = account.is_heavy
+            last = await account.memory.process(self._last_bytes, pipeline) if is_heavy else self._last_bytes(pipeline)
             await self._store()
             if not is_sent:
                 return
@@ -355,24 +361,10 @@ class StreamSession:
         except Exception as error:  # noqa: BLE001 - the client must get an error response
             self._crash(error)
 
-    def _response_headers(self, scope: Scope) -> list[tuple[bytes, bytes]]:
-        facts_of(scope).is_projected = True
-        headers = [
-            *self._headers,
-            (b"x-stream-id", self.stats.stream_id.encode()),
-            (b"x-request-id", self.stats.request_id.encode()),
-        ]
-        if self.stats.dialect == ANTHROPIC:
-            headers.append((b"request-id", self.stats.request_id.encode()))
-        if scope["http_version"] == "1.1":
-            headers.append((b"connection", b"keep-alive"))
-        return headers
-
     async def _beat(self, writer: ResponseWriter) -> None:
-        """Send a comment, unless other output is being sent."""
+        self._begin()
         await self._store()
-        if await writer.beat(encode_comment(f"heartbeat {datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}")):
-            self.stats.heartbeats += 1
+        await super()._beat(writer)
 
 
 async def byte_stream(session: StreamSession) -> AsyncGenerator[bytes, None]:
@@ -393,34 +385,47 @@ async def byte_stream(session: StreamSession) -> AsyncGenerator[bytes, None]:
         await producer
 
 
-def shown_fault(pipeline: Pipeline, error: UpstreamError, failure: ProviderFailure | None) -> Fault:
-    """Return the fault of an error, with the provider's message if the policy shows it."""
-    if failure is not None and failure.message is not None and pipeline.shows_provider_messages:
-        return error.fault._replace(message=failure.message)
-    return error.fault
+class ErrorReports:
+    """Error responses of a provider to a request that has no pipeline, and needs none if it is refused."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+        self.provider_errors: list[ProviderError] = []
+
+    @property
+    def shows_provider_messages(self) -> bool:
+        """Whether the policy shows the messages of providers."""
+        return self._redactor.policy.shows_provider_messages
+
+    def report_error(
+        self, *, status: int, message: str | None, code: str | None, type_: str | None, param: str | None
+    ) -> ProviderError:
+        """Do what the method of a pipeline does."""
+        error = clean_error(self._redactor, message=message, code=code, type_=type_, param=param, status=status)
+        self.provider_errors.append(error)
+        return error._replace(message=error.shown(self._redactor))
 
 
-def report_failure(pipeline: Pipeline, error: UpstreamError) -> ProviderFailure | None:
-    """Record the provider's error response; return what may be shown of it, None if its body reported nothing."""
+def report_failure(reports: Pipeline | ErrorReports, error: UpstreamError) -> tuple[Fault, ProviderFailure | None]:
+    """Record the provider's error response; return the fault with the message that may be shown, and what may be of it.
+
+    The second is None if the body reported nothing.
+    """
     failure = error.failure
     if failure is None:
-        return None
-    clean = pipeline.report_error(
+        return error.fault, None
+    clean = reports.report_error(
         status=failure.status, message=failure.message, code=failure.code, type_=failure.type, param=failure.param
     )
     if failure.message is None and failure.type is None and failure.code is None:
-        return None
+        return error.fault, None
     shown = None if clean.message is None else clean.message.value
-    return ProviderFailure(failure.status, shown, clean.type, clean.code, clean.param)
+    fault = error.fault
+    if shown is not None and reports.shows_provider_messages:
+        fault = fault._replace(message=shown)
+    return fault, ProviderFailure(failure.status, shown, clean.type, clean.code, clean.param)
 
 
 async def _never() -> Message:
     await anyio.sleep_forever()
     return {}
-
-
-def log_crash(event: str, error: BaseException, **ids: str | None) -> None:
-    """Log the type and location of an internal error; its message may contain payload, unless it is one of ours."""
-    place = traceback.extract_tb(error.__traceback__)[-1]
-    detail = {"detail": str(error)} if isinstance(error, UsageError) else {}
-    log.error(event, **ids, error_type=type(error).__name__, **detail, place=f"{place.filename}:{place.lineno}")

@@ -3,9 +3,7 @@
 A frame is sent to the client of its stream when the store has it (docs/decisions/0043). While one batch is written, the
 frames of all streams are collected for the next one. If the store is away, streams do not wait for it: their frames do,
 within a limit; beyond that a stream goes on without its log, and cannot be resumed. While the store is away, new
-streams have no log from the start.
-
-The store in memory needs none of this: `local_logs`.
+streams have no log from the start. The store in memory needs none of this (`local_logs`).
 """
 
 from __future__ import annotations
@@ -51,6 +49,12 @@ _LAST_FLUSH_S: Final = 2.0
 _LEFTOVERS_MAX: Final = 10_000
 """Incomplete logs that are remembered, to be deleted when the store is back."""
 _TERMINALS: Final = frozenset({Kind.FINAL, Kind.ERROR})
+
+_DRAWS: Final = 512
+"""Most IDs that are drawn for one at home: of 32 places, one in ten million streams has none then."""
+_COUNT_S: Final = 86_400.0
+_GOLDEN: Final = 0.618_033_988_75
+"""The fractions of its multiples lie evenly, however many there are."""
 
 Loss: TypeAlias = Refusal | Literal["overflow", "full"]
 """Why a log is not continued."""
@@ -196,6 +200,9 @@ class StreamLogs:
         self.store = store
         self.unread_s = unread_s
         self.whole = whole or self
+        self._places: dict[str, StreamLogs] = {}
+        self._home = ""
+        """The place of new streams: otherwise each write would go to all servers of a cluster."""
         self._ping = partial(store.ping, place)
         self.waiting_bytes = 0
         self.is_available = True
@@ -217,24 +224,38 @@ class StreamLogs:
     @property
     def is_sound(self) -> bool:
         """Whether all of the store worked when it was used last."""
-        return self.is_available
+        return all(one.is_available for one in (self, *self._places.values()))
 
     def new_id(self) -> str:
-        """Return the ID of a new stream."""
-        return new_stream_id()
+        """Return the ID of a new stream: at home, unless the store is away there."""
+        found = new_stream_id()
+        home = self._places.get(self._home)
+        if self._home and (home is None or home.is_available):
+            for _ in range(_DRAWS):
+                if self.store.place_of(found) == self._home:
+                    break
+                found = new_stream_id()
+        return found
 
-    def is_available_for(self, stream_id: str) -> bool:  # noqa: ARG002 - they are in one place
+    def is_available_for(self, stream_id: str) -> bool:
         """Return whether the store worked when it was used last for this stream or others of its place."""
-        return self.is_available
+        return self._at(stream_id).is_available
 
     def begin(self, head: StreamHead, on_cancel: Callable[[], None], on_loss: OnLoss) -> StreamLog:
         """Return a log for a new stream."""
-        return StreamLog(self, head, on_cancel, on_loss)
+        return StreamLog(self._at(head.stream_id), head, on_cancel, on_loss)
+
+    def _at(self, stream_id: str) -> StreamLogs:
+        """Return the logs of the place of a stream: in a Redis Cluster, a server that is away holds up only its own."""
+        place = self.store.place_of(stream_id)
+        if place and place not in self._places:
+            self._places[place] = StreamLogs(self.store, unread_s=self.unread_s, whole=self, place=place)
+        return self._places[place] if place else self
 
     @property
     def open(self) -> int:
         """The number of logs that this process writes."""
-        return len(self._open)
+        return len(self._open) + sum(one.open for one in self._places.values())
 
     def register(self, one: StreamLog) -> None:
         """Create a log in the store, with the next batch."""
@@ -246,7 +267,7 @@ class StreamLogs:
         """Have the frames of a log written."""
         is_over = one.waiting_bytes > STREAM_WAITING_MAX_BYTES or self.whole.waiting_bytes > WAITING_MAX_BYTES
         if is_over and not one.is_complete:  # the terminal repeats the text, and nothing follows it
-            self._lose(one, "overflow")
+            self.lose(one, "overflow")
             return
         self._changed[one.head.stream_id] = one
         if not self._wake.is_set():
@@ -265,6 +286,8 @@ class StreamLogs:
 
     async def stop(self) -> None:
         """Write what waits, within a limit of time."""
+        for place in self._places.values():
+            await place.stop()
         if self._writing is not None:
             self._writing.cancel()
             await asyncio.wait([self._writing])
@@ -282,8 +305,18 @@ class StreamLogs:
         await self._write()
 
     async def _settle(self) -> None:
-        """Use the store once."""
+        """Use the store once, and choose a home: the processes that have started last are spread evenly."""
         await self._ping()
+        if places := self.store.places():
+            count = 0
+
+            def counted(stored: Sequence[bytes | None]) -> Sequence[bytes]:
+                nonlocal count
+                count = int(stored[0] or 0)
+                return [b"%d" % (count + 1)]
+
+            await self.store.update("places", ["count"], counted, _COUNT_S)
+            self._home = places[int(len(places) * (count * _GOLDEN % 1))]
 
     async def _write(self) -> None:
         """Write logs and renew leases while there are any: a mounted application is not told when it ends."""
@@ -346,7 +379,7 @@ class StreamLogs:
             refused = await self.store.append(batches)
             for one, batch, size in zip(growing, batches, sizes, strict=True):
                 if (reason := refused.get(batch.stream_id)) is not None:
-                    self._lose(one, reason)
+                    self.lose(one, reason)
                 elif one.state is LogState.OPEN:
                     one.sent(len(batch.frames), size)
         await asyncio.gather(*(self._seal(one) for one in changed if one.state is LogState.OPEN and one.is_complete))
@@ -359,7 +392,7 @@ class StreamLogs:
             try:
                 is_new = await self.store.open(one.head)
             except StoreFullError:
-                self._lose(one, "full")
+                self.lose(one, "full")
                 return
             if one.state is not LogState.STARTED:
                 return
@@ -367,14 +400,14 @@ class StreamLogs:
                 one.state = LogState.OPEN
                 one.wake()
             else:
-                self._lose(one, "sealed")
+                self.lose(one, "sealed")
 
         await asyncio.gather(*map(create, started))
 
     async def _name(self, one: StreamLog) -> None:
         names = [*one.names]
         for kind, key in names:
-            await self.store.put(kind, key, one.head.stream_id.encode(), NAME_KEPT_S)
+            await self.store.put(kind, {key: one.head.stream_id.encode()}, NAME_KEPT_S)
         del one.names[: len(names)]
         one.wake()
 
@@ -384,10 +417,14 @@ class StreamLogs:
         if one.state is not LogState.OPEN:
             return
         if is_sealed or await self._is_ours(one, is_sealed=True):
-            one.close()
-            self._open.pop(stream_id, None)
+            self.on_seal(one)
         else:
-            self._lose(one, "sealed")
+            self.lose(one, "sealed")
+
+    def on_seal(self, one: StreamLog) -> None:
+        """Forget a log that is complete."""
+        one.close()
+        self._open.pop(one.head.stream_id, None)
 
     async def _is_ours(self, one: StreamLog, *, is_sealed: bool = False) -> bool:
         """Return whether an earlier attempt succeeded, whose answer was lost."""
@@ -396,7 +433,7 @@ class StreamLogs:
             return False
         return status.seal is None if not is_sealed else status.seal is not None and not status.seal.reason
 
-    def _lose(self, one: StreamLog, reason: Loss) -> None:
+    def lose(self, one: StreamLog, reason: Loss) -> None:
         """Go on without the log of a stream; its readers elsewhere find that it is interrupted or gone."""
         stream_id = one.head.stream_id
         one.close()
@@ -439,7 +476,7 @@ class StreamLogs:
                 continue
             if renewal.lost is not None:
                 if not one.is_complete:  # otherwise it may have been sealed a moment ago
-                    self._lose(one, renewal.lost)
+                    self.lose(one, renewal.lost)
             elif renewal.cancel_requested or self._is_unread(one, renewal.unread_ms, now):
                 one.on_cancel()
 
@@ -449,6 +486,7 @@ class StreamLogs:
 
     def cancel(self, stream_id: str) -> None:
         """Cancel a stream, if its log is written here."""
-        one = self._open.get(stream_id)
-        if one is not None:
+        if (one := self._open.get(stream_id)) is not None:
             one.on_cancel()
+        for place in self._places.values():
+            place.cancel(stream_id)

@@ -26,15 +26,15 @@ from projector.dialects.descriptor import DialectOptions
 from projector.server.catalog import WorkflowBinding
 from projector.server.http.request_bodies import agent_body
 from projector.server.http.requests import ChatRequest
-from projector.server.streaming.deadlines import Clock, Timer
+from projector.server.streaming.clock import Clock, Timer
 from projector.server.streaming.memory import Account
 from projector.server.streaming.response_writer import Write
-from projector.server.streaming.session import log_crash, report_failure
+from projector.server.streaming.session import report_failure
+from projector.server.telemetry.logs import log_crash
 from projector.server.telemetry.stream_stats import StreamStats
-from projector.server.upstream.failover import Attempts
 from projector.server.upstream.protocol import UpstreamError
 from projector.server.upstream.reader import UpstreamReader
-from projector.server.upstream.targets import Target
+from projector.server.upstream.targets import Attempts, Target
 from projector.workflows.definition import FAILED, Plan, Step
 
 Body: TypeAlias = Mapping[str, object]
@@ -44,6 +44,7 @@ Body: TypeAlias = Mapping[str, object]
 class WorkflowSource:
     """One run as the source of a stream; see `StreamSource`. The workflow context of every event has its `run_id`."""
 
+    errors = None
     _write: Write
     _clock: Clock
 

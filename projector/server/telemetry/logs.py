@@ -6,6 +6,7 @@ written is counted.
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import logging
 import os
@@ -14,11 +15,13 @@ import select
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import structlog
 
+from projector._errors import UsageError
 from projector.contracts import codec
 
 STDERR: Final = 2
@@ -205,3 +208,38 @@ class _LibraryHandler(logging.Handler):
 
 log: Final = SafeLogger()
 """The logger of the server's modules."""
+
+
+def log_crash(event: str, error: BaseException, **ids: str | None) -> None:
+    """Log the type and location of an internal error; its message may contain payload, unless it is one of ours."""
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    detail = {"detail": str(error)} if isinstance(error, UsageError) else {}
+    log.error(event, **ids, error_type=type(error).__name__, **detail, place=f"{place.filename}:{place.lineno}")
+
+
+REPORT_S: Final = 10.0
+"""Seconds between two lines with the same reason: a flood of connections must not become a flood of lines."""
+
+
+class JoinedLines:
+    """Lines of one event, with a `reason` of a bounded set, and the `count` of what they stand for."""
+
+    def __init__(self, event: str, levels: Mapping[str, int] | None = None) -> None:
+        self._event = event
+        self._levels = levels or {}
+        self._unreported: Counter[str] = Counter()
+        self._recent: set[str] = set()
+
+    def add(self, reason: str) -> None:
+        """Write a line now, or count it in the next one if the last is recent. Requires a running event loop."""
+        self._unreported[reason] += 1
+        if reason not in self._recent:
+            self._write(reason)
+
+    def _write(self, reason: str) -> None:
+        self._recent.discard(reason)
+        count = self._unreported.pop(reason, 0)
+        if count:
+            log.log(self._levels.get(reason, logging.INFO), self._event, reason=reason, count=count)
+            self._recent.add(reason)
+            asyncio.get_running_loop().call_later(REPORT_S, self._write, reason)

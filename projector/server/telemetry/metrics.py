@@ -9,19 +9,19 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 
 from projector.server.streaming.registry import Streams
 from projector.server.streaming.stream_logs import StreamLogs
-from projector.server.telemetry.labels import (
+from projector.server.telemetry.logs import lost_lines
+from projector.server.telemetry.request_facts import RequestFacts
+from projector.server.telemetry.stream_stats import (
     IN_STREAM,
     MALFORMED_HTTP,
     OTHER,
     PROVIDER_CODE,
+    StreamStats,
     code_label,
     event_label,
     reason_label,
     status_label,
 )
-from projector.server.telemetry.logs import lost_lines
-from projector.server.telemetry.request_facts import RequestFacts
-from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.circuit import Circuits
 
 _TOKEN_TYPES: Final = (("input_tokens", "input"), ("output_tokens", "output"))
@@ -48,11 +48,7 @@ class Metrics:
             ("projector_memory_held_bytes", "Memory held by streams.", lambda: streams.held_bytes),
             ("projector_connections_open", "Open connections of clients.", self._count_connections),
             ("projector_stream_readers", "Readers of stored streams.", lambda: streams.readers),
-            (
-                "projector_store_available",
-                "Whether the store works: 1 or 0.",
-                lambda: logs is None or logs.is_sound,
-            ),
+            ("projector_store_available", "Whether the store works: 1 or 0.", lambda: logs is None or logs.is_sound),
             ("projector_store_logs_open", "Streams whose log is written.", lambda: 0 if logs is None else logs.open),
             (
                 "projector_store_waiting_bytes",
@@ -64,13 +60,7 @@ class Metrics:
         self._requests = self._counter("projector_requests", "Responses to requests.", "route", "status")
         self._refusals = self._counter("projector_refusals", "Error responses to requests.", "route", "code")
         self._streams = self._counter("projector_streams", "Ended streams.", "outcome", "dialect")
-        self._errors = self._counter(
-            "projector_stream_errors",
-            "Streams that failed.",
-            "upstream",
-            "agent",
-            "code",
-        )
+        self._errors = self._counter("projector_stream_errors", "Streams that failed.", "upstream", "agent", "code")
         self._dropped = self._counter("projector_events_dropped", "Provider events that were not forwarded.", "type")
         self._notices = self._counter("projector_notices", "Notices of withheld or truncated values.", "type")
         self._heartbeats = self._counter("projector_heartbeats", "Heartbeat comments sent.")
@@ -112,7 +102,7 @@ class Metrics:
 
     def count(self, stats: StreamStats) -> None:
         """Record an ended stream."""
-        outcome = stats.outcome
+        outcome, code = stats.outcome, stats.code
         self._of(self._streams, outcome, stats.dialect).inc()
         if stats.heartbeats:
             self._heartbeats.inc(stats.heartbeats)
@@ -126,8 +116,8 @@ class Metrics:
             count = usage.get(name, 0)
             if 0 < count <= _TOKENS_MAX:  # a provider may report anything
                 self._of(self._tokens, stats.upstream, stats.agent or "", kind).inc(count)
-        if stats.code is not None and not stats.is_client_gone:
-            self._errors.labels(stats.upstream, stats.agent or "", code_label(stats.code)).inc()
+        if code is not None and not stats.is_client_gone:
+            self._errors.labels(stats.upstream, stats.agent or "", code_label(code)).inc()
         self.count_failures(stats)
         for name, times in stats.dropped.items():
             self._of(self._dropped, event_label(name)).inc(times)
@@ -149,8 +139,9 @@ class Metrics:
             self._refused_retries.labels(upstream).inc(times)
         for (upstream, code, reason), times in stats.upstream_failures.items():
             self._failures.labels(upstream, code_label(code), reason_label(code, reason)).inc(times)
-        code = code_label(stats.code or "internal_error")
-        is_counted = any(one == stats.code for _, one, _ in stats.upstream_failures)
+        own = stats.code
+        code = code_label(own or "internal_error")
+        is_counted = own in {one for _, one, _ in stats.upstream_failures}
         if not is_counted and not stats.is_client_gone and (code.startswith("upstream_") or code == PROVIDER_CODE):
             self._failures.labels(stats.upstream, code, IN_STREAM).inc()
 

@@ -18,8 +18,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from opentelemetry.util.types import AttributeValue
 
 from projector.providers import PROVIDERS
-from projector.server.telemetry.labels import code_label
-from projector.server.telemetry.stream_stats import CLIENT_LEFT, StreamStats
+from projector.server.telemetry.stream_stats import CLIENT_LEFT, StreamStats, code_label
 
 _SECONDS: Final = [0.01 * 2**n for n in range(14)]
 _TOKENS: Final = list(accumulate(repeat(4, 13), mul, initial=1))
@@ -68,9 +67,10 @@ def end(stats: StreamStats) -> None:
         _FIRST_CHUNK.record(stats.first_byte_s, labels)
         if stats.frames > 1:
             _PER_CHUNK.record((stats.duration_s - stats.first_byte_s) / (stats.frames - 1), labels)
+    usage = stats.usage
     for name, kind in _TOKEN_TYPES:
-        if name in stats.usage:
-            _USAGE.record(stats.usage[name], labels | {"gen_ai.token.type": kind})
+        if name in usage:
+            _USAGE.record(usage[name], labels | {"gen_ai.token.type": kind})
 
 
 def _attributes(stats: StreamStats) -> dict[str, AttributeValue]:
@@ -93,8 +93,9 @@ def _outcome(stats: StreamStats) -> Iterator[tuple[str, AttributeValue]]:
         yield "gen_ai.response.finish_reasons", [stats.terminal["final"]["status"]]
     if stats.first_byte_s is not None:
         yield "gen_ai.response.time_to_first_chunk", stats.first_byte_s
+    usage, code = stats.usage, stats.code
     for name, _ in _TOKEN_TYPES:
-        if name in stats.usage:
-            yield f"gen_ai.usage.{name}", stats.usage[name]
-    if stats.code is not None or stats.outcome == CLIENT_LEFT:
-        yield "error.type", code_label(stats.code) if stats.code else CLIENT_LEFT
+        if name in usage:
+            yield f"gen_ai.usage.{name}", usage[name]
+    if code is not None or stats.outcome == CLIENT_LEFT:
+        yield "error.type", code_label(code) if code else CLIENT_LEFT

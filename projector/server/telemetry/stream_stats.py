@@ -1,7 +1,8 @@
 """Facts about one stream, for logs, metrics, traces and the host's hook. They hold no payload but the final text.
 
 The pipeline writes bytes, which nothing parses again: `StreamStats.on_frame` receives each frame before it is encoded,
-and `on_deltas` each run of deltas.
+and `on_deltas` each run of deltas. Label values are words of this server and of its configuration, never those of a
+caller or a provider.
 """
 
 from __future__ import annotations
@@ -10,14 +11,73 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
+from projector.contracts import codec
 from projector.contracts.kinds import Kind, PrivateKind
 from projector.core.canonical import Frame
 from projector.core.delta_frames import DeltaFrames
+from projector.core.faults import FAULTS
+from projector.core.handlers import DROPPED, HANDLERS
 from projector.core.reported_errors import ProviderError
 from projector.server.control.token_meter import TokenMeter
+from projector.server.http.problems import PROBLEMS
+from projector.server.telemetry.request_facts import CALLER_MAX_CHARS
 from projector.store.protocol import new_stream_id
+
+OTHER: Final = "other"
+"""Label of a value that is not in a table, which would make the number of labels unbounded."""
+PROVIDER_CODE: Final = "provider_error"
+"""Label of a code that a provider chose."""
+MALFORMED_HTTP: Final = "malformed_http"
+"""Code of bytes that are no request; the connection is closed."""
+
+IN_STREAM: Final = "in_stream"
+"""Reason of a failure after the headers of the response."""
+REASONS: Final = frozenset({
+    "dns", "certificate", "tls", "proxy", "unreachable", "refused", "not_http", "closed", "reset", "timeout", IN_STREAM,
+    "circuit_open",
+})  # fmt: skip
+"""Reasons why a request to an upstream failed."""
+
+_OPENWOP_CODES: Final = frozenset({
+    "validation_error", "unsupported_stream_mode", "capability_not_provided", "forbidden", "mock_provider_forbidden",
+    "workflow_not_found", "interrupt_not_found", "interrupt_already_resolved", "idempotency_key_mismatch",
+    "run_already_terminal", "interrupt_cancelled", "rate_limited", "subscription_not_found", "run_not_terminal",
+})  # fmt: skip
+"""Codes of an OpenWOP host, which this module must not import."""
+_EVENTS: Final = frozenset({*DROPPED, *HANDLERS})
+_STATUSES: Final = frozenset(status.value for status in HTTPStatus)
+_CODES: Final = frozenset(
+    {*PROBLEMS, *FAULTS, *_OPENWOP_CODES, MALFORMED_HTTP, "run_max_turns", "run_guardrail", "run_model_behavior"}
+    | {f"upstream_http_{status}" for status in _STATUSES}
+)
+
+
+def code_label(code: str) -> str:
+    """Return the label of an error code."""
+    return code if code in _CODES else PROVIDER_CODE
+
+
+def event_label(name: str) -> str:
+    """Return the label of the type of an event, or of the reason why it was dropped."""
+    return name if name in _EVENTS else OTHER
+
+
+def reason_label(code: str, reason: str | None) -> str:
+    """Return the label of a reason; a failure without one is an error response or a time-out, as its code says."""
+    if reason is None:
+        return "timeout" if code.startswith("upstream_timeout_") else "none"
+    return reason if reason in REASONS else OTHER
+
+
+def status_label(status: int | None) -> str:
+    """Return the label of an HTTP status; a request that got no response has the label `none`."""
+    if status is None:
+        return "none"
+    return str(int(status)) if status in _STATUSES else OTHER
+
 
 _TERMINALS: Final = frozenset({Kind.FINAL, Kind.ERROR})
 _NOTED: Final = _TERMINALS | {Kind.OUTPUT_ITEM_ADDED, Kind.TOOL_STATUS, PrivateKind.RESPONSE_META}
@@ -262,3 +322,50 @@ def terminal_of(stats: StreamStats) -> Terminal:
     own: dict[str, Any] = {"response_id": stats.terminal.get("response_id"), "final": final}
     same = {one.name: getattr(stats, one.name) for one in fields(Terminal) if one.name not in own}
     return Terminal(**same, **own)
+
+
+def line_of(stats: StreamStats) -> dict[str, object]:
+    """Return the fields of the log line: IDs, names and numbers, no payload."""
+    return {
+        "stream_id": stats.stream_id,
+        "request_id": stats.request_id,
+        "trace_id": stats.trace.trace_id,
+        "caller": stats.caller[:CALLER_MAX_CHARS],
+        "route": stats.route,
+        "status": stats.status,
+        "agent": stats.agent,
+        "workflow": stats.workflow,
+        "workflow_run_id": stats.workflow_run_id,
+        "upstream": stats.upstream or None,
+        "model": stats.model or None,
+        "dialect": stats.dialect,
+        "response_id": stats.terminal.get("response_id"),
+        "outcome": stats.outcome,
+        "code": stats.code,
+        "reason": stats.reason,
+        "duration_s": round(stats.duration_s, 3),
+        "first_byte_s": None if stats.first_byte_s is None else round(stats.first_byte_s, 3),
+        "first_token_s": None if stats.first_token_s is None else round(stats.first_token_s, 3),
+        "overhead_s": round(stats.overhead_s, 6),
+        "events": stats.terminal.get("event_id"),
+        "heartbeats": stats.heartbeats,
+        "notices": dict(stats.notices) or None,
+        **stats.usage,
+    }
+
+
+_IN_HEAD: Final = frozenset({"stream_id", "trace_id", "caller", "dialect", "notices"})
+"""Fields that a stored stream has anyway, that are of use in a log only, or that have another name in the record."""
+
+
+def ending_of(stats: StreamStats, dropped: Mapping[str, int]) -> bytes:
+    """Return the record of a stream that has its terminal, as JSON.
+
+    It has the fields of the log line, and counts: `withheld` by the type of notices, `dropped` by the type of provider
+    events that were not forwarded.
+    """
+    line = {name: value for name, value in line_of(stats).items() if value is not None and name not in _IN_HEAD}
+    known: dict[str, int] = {}
+    for name, times in dropped.items():
+        known[event_label(name)] = known.get(event_label(name), 0) + times
+    return codec.dumps_to_keep({**line, "withheld": stats.notices, "dropped": known})

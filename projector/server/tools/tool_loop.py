@@ -24,8 +24,7 @@ from projector.providers.agents_sdk import encode
 from projector.providers.agents_sdk.failures import RUN_FAULTS
 from projector.providers.agents_sdk.run_stage import NEXT
 from projector.server.streaming.host_source import HostSource, closing_stack, read_bytes
-from projector.server.tools.running import Call, Result, Tool, ToolRunner
-from projector.server.tools.turns import Item, Turn, TurnReader
+from projector.server.tools.turns import Call, Item, Result, Tool, ToolRunner, Turn, TurnReader
 from projector.server.upstream.protocol import UpstreamError
 
 _BEAT_S: Final = 1.0

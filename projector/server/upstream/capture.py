@@ -11,22 +11,21 @@ from anyio.lowlevel import checkpoint
 
 from projector import build_pipeline
 from projector.core.faults import Fault
-from projector.providers import DEFAULT_PROVIDER
 from projector.recording import Recording, record
 from projector.redaction.policy import Policy
+from projector.redaction.redactor import Redactor
 from projector.redaction.spans import Finder
 from projector.server.catalog import Catalog, MakeUpstream, provider_upstream
 from projector.server.config.config_base import DEFAULT_DIALECT
 from projector.server.config.settings import Retries, Settings
-from projector.server.streaming.deadlines import Clock
+from projector.server.streaming.clock import Clock
 from projector.server.streaming.memory import Account, Memory
-from projector.server.streaming.session import report_failure
+from projector.server.streaming.session import ErrorReports, report_failure
 from projector.server.telemetry.stream_stats import StreamStats
-from projector.server.upstream.failover import attempts_of
 from projector.server.upstream.protocol import UpstreamError
 from projector.server.upstream.reader import UpstreamReader
 from projector.server.upstream.recorder import finder_for, secrets_of
-from projector.server.upstream.targets import UpstreamBinding
+from projector.server.upstream.targets import UpstreamBinding, attempts_of
 
 
 def record_response(
@@ -107,8 +106,7 @@ def _reason(error: UpstreamError, settings: Settings) -> str:
     shown = policy.model_copy(
         update={"error_messages": "provider", "registered": (*policy.registered, *secrets_of(settings))}
     )
-    pipeline = build_pipeline(provider=DEFAULT_PROVIDER, dialect=DEFAULT_DIALECT, policy=shown)
-    failure = report_failure(pipeline, error)
+    _, failure = report_failure(ErrorReports(Redactor(shown)), error)
     if failure is not None and failure.message is not None:
         return f"{ours}: {failure.message}"
     return f"{ours}." if error.reason is None else f"{ours} ({error.reason})."

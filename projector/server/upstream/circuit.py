@@ -45,17 +45,9 @@ class Signal(IntEnum):
 
 
 TRANSITIONS: Final[Mapping[State, Mapping[Signal, State]]] = {
-    State.CLOSED: {
-        Signal.SUCCESS: State.CLOSED,
-        Signal.FAILURE: State.CLOSED,
-        Signal.TRIP: State.OPEN,
-    },
+    State.CLOSED: {Signal.SUCCESS: State.CLOSED, Signal.FAILURE: State.CLOSED, Signal.TRIP: State.OPEN},
     State.OPEN: {Signal.DUE: State.HALF_OPEN},
-    State.HALF_OPEN: {
-        Signal.SUCCESS: State.CLOSED,
-        Signal.FAILURE: State.OPEN,
-        Signal.TRIP: State.OPEN,
-    },
+    State.HALF_OPEN: {Signal.SUCCESS: State.CLOSED, Signal.FAILURE: State.OPEN, Signal.TRIP: State.OPEN},
 }
 """State -> signal -> next state; any other signal is ignored."""
 

@@ -50,11 +50,7 @@ SCENARIOS: Final = (
 )
 """The first row with a word of the message and an example in the API counts."""
 
-ANSWERS: Final = {
-    "function_call_output": TOOL,
-    "custom_tool_call_output": TOOL,
-    "mcp_approval_response": APPROVAL,
-}
+ANSWERS: Final = {"function_call_output": TOOL, "custom_tool_call_output": TOOL, "mcp_approval_response": APPROVAL}
 """Type of an item that a client sends after it has run its functions, or a person has decided -> what it answers.
 The call is played also if it was declined."""
 

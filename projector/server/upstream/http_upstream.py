@@ -11,7 +11,9 @@ import asyncio
 import contextlib
 import errno
 import io
+import re
 import ssl
+import zlib
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from typing import Any, Final
@@ -22,16 +24,54 @@ import anyio
 from projector import __version__
 from projector._errors import UsageError
 from projector.contracts import codec
+from projector.contracts.limits import NAME_MAX_CHARS
 from projector.core.faults import FAULTS, http_status_fault
 from projector.providers import PROVIDERS, profile_of
 from projector.providers.descriptor import BodyReader, FramingError, Outgoing, Provider
 from projector.server.config.http_fields import plain
 from projector.server.config.settings import UpstreamSettings, UpstreamTimeouts
 from projector.server.upstream.connection_pool import CleanConnector
-from projector.server.upstream.inflater import inflater_of
-from projector.server.upstream.model_lists import read_models
-from projector.server.upstream.protocol import Model, ProviderRequest, UpstreamError
-from projector.server.upstream.provider_errors import provider_failure, retry_after_s, should_retry
+from projector.server.upstream.protocol import (
+    Model,
+    ProviderRequest,
+    UpstreamError,
+    provider_failure,
+    retry_after_s,
+    should_retry,
+)
+
+ENCODINGS: Final = frozenset({"gzip", "x-gzip", "deflate"})
+PIECE_MAX_BYTES: Final = 65_536
+"""Size of one inflated piece. The limits of events and of the response count the pieces, as they are read."""
+_ANY_HEADER: Final = 47
+"""`wbits` of zlib for both formats, told apart by their header."""
+
+
+class Inflater:
+    """Inflates a body, wherever its bytes are cut."""
+
+    def __init__(self) -> None:
+        self._stream = zlib.decompressobj(_ANY_HEADER)
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """Yield what some bytes inflate to, in pieces; raise `UpstreamError` if they are not compressed."""
+        piece = b""
+        try:
+            while data or len(piece) == PIECE_MAX_BYTES:
+                if self._stream.eof:  # a body may have several members
+                    self._stream = zlib.decompressobj(_ANY_HEADER)
+                piece = self._stream.decompress(data, PIECE_MAX_BYTES)
+                data = self._stream.unused_data or self._stream.unconsumed_tail
+                if piece:
+                    yield piece
+        except zlib.error:
+            raise UpstreamError(FAULTS["upstream_malformed"]) from None
+
+
+def inflater_of(headers: Mapping[str, str]) -> Inflater | None:
+    """Return the inflater of a response; None if its body is not compressed, or in an encoding that is not read."""
+    return Inflater() if headers.get("Content-Encoding", "").strip().lower() in ENCODINGS else None
+
 
 CLOSE_S: Final = 0.5
 """Time limit for closing: half of the second after which a disconnected client must have freed its upstream."""
@@ -47,6 +87,11 @@ ERROR_BODY_S: Final = 1.0
 MODELS_MAX_BYTES: Final = 4 * 2**20
 """Size of a list of models; those of large routers have a megabyte."""
 
+MODELS_MAX: Final = 2_000
+"""Models of one upstream; large routers list some hundreds."""
+
+_SECONDS: Final = range(2**53)
+_ID: Final = re.compile(rf"[!-~](?:[ -~]{{0,{NAME_MAX_CHARS - 2}}}[!-~])?")
 _READ_OUT_MAX_BYTES: Final = 65_536
 _OK: Final = 200
 _LARGE_BYTES: Final = 2**20
@@ -323,3 +368,26 @@ async def _refused(response: aiohttp.ClientResponse, provider: Provider) -> Upst
         failure=failure,
         should_retry=should_retry(response.headers),
     )
+
+
+def read_models(value: object) -> list[Model]:
+    """Return the models of a provider's list; entries without a valid ID are left out."""
+    entries = value.get("data") if isinstance(value, dict) else value
+    found: dict[str, Model] = {}
+    for entry in entries if isinstance(entries, list) else []:
+        model_id = entry.get("id") if isinstance(entry, dict) else None
+        if isinstance(model_id, str) and _ID.fullmatch(model_id):
+            owner, title = _name(entry.get("owned_by")), _name(entry.get("display_name"))
+            model = Model(model_id, _seconds(entry.get("created")), owner or Model("").owned_by, title)
+            found.setdefault(model_id, model)
+        if len(found) == MODELS_MAX:
+            break
+    return list(found.values())
+
+
+def _seconds(value: object) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value in _SECONDS else 0
+
+
+def _name(value: object) -> str:
+    return value if isinstance(value, str) and _ID.fullmatch(value) else ""

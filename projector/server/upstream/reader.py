@@ -15,13 +15,12 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from projector.core.faults import FAULTS, Fault
-from projector.server.streaming.deadlines import Clock, Deadlines, Timer
+from projector.server.streaming.clock import Clock, Deadlines, Timer
 from projector.server.streaming.memory import Account
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.circuit import Permit
-from projector.server.upstream.failover import Attempts, Step
 from projector.server.upstream.protocol import UpstreamError
-from projector.server.upstream.targets import Target
+from projector.server.upstream.targets import Attempts, Step, Target
 
 OnOpen: TypeAlias = Callable[[], Awaitable[None]]
 OnChunk: TypeAlias = Callable[[bytes], Awaitable[bool]]

@@ -63,17 +63,9 @@ def finder_for(policy: Policy, secrets: Iterable[RegisteredValue]) -> Finder:
     return Finder(policy.model_copy(update={"registered": (*policy.registered, *secrets)}), pause)
 
 
-class _Target(NamedTuple):
-    """Settings that all recordings of one target of an agent share."""
-
-    agent: str
-    settings: RecordSettings
-    finder: Finder
-    case: Mapping[str, object]
-
-
 class _Ended(NamedTuple):
-    target: _Target
+    copies: AgentCopies
+    case: Mapping[str, object]
     provider: str
     name: str
     parts: list[bytes]
@@ -99,7 +91,7 @@ class Recorder:
         try:
             self._waiting.put_nowait(ended)
         except queue.Full:
-            log.warning("recording_skipped", agent=ended.target.agent, reason="too many wait")
+            log.warning("recording_skipped", agent=ended.copies.agent, reason="too many wait")
             return False
         if self._thread is None:
             self._thread = threading.Thread(target=self._write_all, name="recorder", daemon=True)
@@ -127,7 +119,7 @@ class Recorder:
             except Exception as error:  # noqa: BLE001 - a failed recording must not stop the next one
                 reason = error.strerror if isinstance(error, OSError) else None
                 log.warning(
-                    "recording_failed", agent=ended.target.agent, error_type=type(error).__name__, reason=reason
+                    "recording_failed", agent=ended.copies.agent, error_type=type(error).__name__, reason=reason
                 )
 
 
@@ -137,8 +129,8 @@ class AgentCopies:
     def __init__(self, recorder: Recorder, agent: str, settings: RecordSettings, finder: Finder) -> None:
         self.agent = agent
         self.settings = settings
-        self._recorder = recorder
-        self._finder = finder
+        self.recorder = recorder
+        self.finder = finder
         kept = settings.folder.glob(f"*/{agent}.*.ndjson")  # an agent's name has no dot
         self._left = settings.max_streams - sum(1 for _ in kept)
         self._names: Counter[str] = Counter()  # as many as recordings, at most
@@ -156,7 +148,7 @@ class AgentCopies:
             "profile": profile,
             "host_events": inner.is_recording,
         }
-        return RecordedUpstream(self._recorder, self, _Target(self.agent, self.settings, self._finder, case), inner)
+        return RecordedUpstream(self, case, inner)
 
     def count(self) -> None:
         """Count a recording."""
@@ -178,16 +170,15 @@ class AgentCopies:
 class RecordedUpstream:
     """An upstream that records its responses, except cancelled and timed-out ones, which have no end."""
 
-    def __init__(self, recorder: Recorder, copies: AgentCopies, target: _Target, inner: Upstream) -> None:
+    def __init__(self, copies: AgentCopies, case: Mapping[str, object], inner: Upstream) -> None:
         self.providers = inner.providers
         self.is_recording = inner.is_recording
         self.count = getattr(inner, "count", None)
         self.compact = getattr(inner, "compact", None)
         """What is beside the responses is not recorded."""
         self.models = getattr(inner, "models", None)
-        self._recorder = recorder
         self._copies = copies
-        self._target = target
+        self._case = case
         self._inner = inner
 
     @asynccontextmanager
@@ -197,7 +188,7 @@ class RecordedUpstream:
             if self._copies.is_full:
                 yield chunks
                 return
-            copy = _Copy(chunks, self._recorder, self._target.settings.max_stream_bytes)
+            copy = _Copy(chunks, self._copies.recorder, self._copies.settings.max_stream_bytes)
             try:
                 yield copy
             except UpstreamError as error:
@@ -215,11 +206,11 @@ class RecordedUpstream:
     def _keep(self, request: ProviderRequest, copy: _Copy, fault: Fault | None) -> None:
         if not copy.parts or self._copies.is_full:
             if copy.is_too_large:
-                log.warning("recording_skipped", agent=self._target.agent, reason=_TOO_LARGE)
+                log.warning("recording_skipped", agent=self._copies.agent, reason=_TOO_LARGE)
             return
         known = fault if fault is None or fault.code in FAULTS else None
         name = self._copies.name(request)
-        if self._recorder.keep(_Ended(self._target, request.provider, name, copy.parts, known)):
+        if self._copies.recorder.keep(_Ended(self._copies, self._case, request.provider, name, copy.parts, known)):
             self._copies.count()
 
 
@@ -255,8 +246,8 @@ class _Copy:
 
 
 def _write(ended: _Ended) -> None:
-    target = ended.target
-    recording = record(ended.provider, b"".join(ended.parts), target.finder, fault=ended.fault, settings=target.case)
+    target = ended.copies
+    recording = record(ended.provider, b"".join(ended.parts), target.finder, fault=ended.fault, settings=ended.case)
     if len(recording.data) > target.settings.max_stream_bytes:  # a mark may be longer than the value it replaces
         log.warning("recording_skipped", agent=target.agent, reason=_TOO_LARGE)
         return

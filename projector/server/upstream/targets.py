@@ -1,19 +1,30 @@
-"""Targets: the models of upstreams that a request can be sent to, and the order in which they are tried."""
+"""Targets: the models of upstreams that a request can be sent to, their order, and what follows when one fails.
+
+A request may be sent again only while no byte of a response has been used. `REMEDIES` decides by the failure. A request
+goes to each target once, without a pause, before it is repeated; repetitions wait, and are limited by the settings and
+by the budget of the upstream.
+"""
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from http import HTTPStatus
+from typing import Final, NamedTuple
 
 from projector.conversation.opaque import Place
+from projector.core.faults import FAULTS
 from projector.core.intake import MakeStage
 from projector.providers import PROVIDERS, profile_of
 from projector.server.config.settings import Retries, Timeouts
-from projector.server.config.target_settings import Balance
+from projector.server.config.target_settings import Balance, CircuitBreaker
+from projector.server.telemetry.logs import log
 from projector.server.telemetry.stream_stats import StreamStats
-from projector.server.upstream.circuit import Circuit, RetryBudget
-from projector.server.upstream.protocol import Upstream
+from projector.server.upstream.circuit import Circuit, Circuits, Permit, RetryBudget, whole_seconds
+from projector.server.upstream.protocol import ProviderRequest, Upstream, UpstreamError
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,3 +105,215 @@ class TargetList:
         self._credits[first] -= sum(target.weight for target in self.targets)
         others = sorted(self.targets, key=lambda target: -target.weight)
         return (self.targets[first], *(target for target in others if target is not self.targets[first]))
+
+
+CIRCUIT_OPEN: Final = "circuit_open"
+"""Reason of a request that was not sent."""
+STATE_LOST: Final = "state_lost"
+"""Reason of a request that the provider refused because it wants back what it sent with earlier calls."""
+LOST: Final = (
+    "What the provider wants back with earlier calls of this conversation is not known here: it has expired, is at "
+    "another server without a shared store, or is from another model or upstream. Begin the turn again."
+)
+"""The message of such a refusal."""
+_WANTED: Final = re.compile("thought.?signature|thinking|reasoning|encrypted", re.IGNORECASE)
+"""Words of such a refusal."""
+
+
+class Remedy(NamedTuple):
+    """What may follow a failure before the first byte of the response."""
+
+    repeats: bool
+    """Whether the same target may get the request again."""
+    fails_over: bool
+    """Whether another target may get it."""
+    is_counted: bool
+    """Whether the failure counts towards opening the circuit."""
+
+
+_BROKEN: Final = Remedy(repeats=True, fails_over=True, is_counted=True)
+_SLOW: Final = Remedy(repeats=False, fails_over=True, is_counted=True)  # the client has waited long enough
+_LIMITED: Final = Remedy(repeats=True, fails_over=True, is_counted=False)  # the target works, and asked to wait
+_ITS_OWN: Final = Remedy(repeats=False, fails_over=True, is_counted=False)  # key, account or model of the target
+_BUSY: Final = Remedy(repeats=True, fails_over=False, is_counted=False)
+_NOTHING: Final = Remedy(repeats=False, fails_over=False, is_counted=False)
+
+_PERMANENT: Final = frozenset({"upstream_http_501", "upstream_http_505"})
+"""Server errors that the same request always gets. CONTRACT D14 calls them retryable, as all of 5xx."""
+
+REMEDIES: Final[Mapping[str, Remedy]] = {
+    "upstream_unreachable": _BROKEN,
+    "upstream_timeout_connect": _BROKEN,
+    "upstream_reset": _BROKEN,
+    "upstream_malformed": _SLOW,
+    "upstream_timeout_first_byte": _SLOW,
+    **{f"upstream_http_{status}": _ITS_OWN for status in (401, 402, 403, 404, 410)},
+    "upstream_http_408": _BROKEN,
+    "upstream_http_409": _BUSY,
+    "upstream_http_425": _BUSY,
+    "upstream_http_429": _LIMITED,
+    **{code: _BROKEN for status in range(500, 600) if (code := f"upstream_http_{status}") not in _PERMANENT},
+}
+"""Code of a failure -> what may follow. Nothing follows any other one: the request itself is refused."""
+
+
+def remedy_of(error: UpstreamError) -> Remedy:
+    """Return what may follow a failure."""
+    return REMEDIES.get(error.fault.code, _NOTHING)
+
+
+def pause_before(error: UpstreamError, attempt: int, retries: Retries, chance: float) -> float | None:
+    """Return the seconds to wait before a target gets a request again, None if it may not.
+
+    The provider's `Retry-After` counts, up to `max_backoff_s`; a longer one is passed on to the client. Otherwise the
+    wait doubles with each attempt (from 1), with a jitter of a quarter, so that clients do not return all at once;
+    `chance` is a random number from 0 to 1.
+    """
+    if not remedy_of(error).repeats or error.should_retry is False or attempt > retries.max:
+        return None
+    if error.retry_after_s is not None:
+        return error.retry_after_s if error.retry_after_s <= retries.max_backoff_s else None
+    return min(retries.initial_backoff_s * 2.0 ** (attempt - 1), retries.max_backoff_s) * (1 - chance / 4)
+
+
+class Step(NamedTuple):
+    """The next attempt."""
+
+    target: Target
+    pause_s: float
+
+
+class Attempts:
+    """The attempts of one request, over its targets in their order."""
+
+    def __init__(
+        self,
+        targets: Sequence[Target],
+        body_of: BodyOf,
+        stats: StreamStats,
+        is_lost: Callable[[Target], bool] | None = None,
+    ) -> None:
+        self.target = targets[0]
+        """The target of the current attempt; before the first one, the preferred target."""
+        self.targets = sorted(targets, key=lambda target: target.circuit.is_cooled)
+        """In the order in which they are tried; those whose provider asked to wait are the last."""
+        self._body_of = body_of
+        self._is_lost = is_lost
+        self._stats = stats
+        self._retries = self.target.provider.retries
+        self._errors: dict[Target, UpstreamError] = {}
+        self._tried: Counter[Target] = Counter()
+        self._repeated = 0
+        self._is_refused = False
+
+    def first(self) -> Step:
+        """Return the first attempt; raise `UpstreamError` if no target may get requests."""
+        for target in self.targets:
+            if not target.circuit.wait_s():
+                return Step(target, 0)
+        wait_s = min(target.circuit.wait_s() for target in self.targets)
+        raise UpstreamError(FAULTS["upstream_unavailable"], whole_seconds(wait_s), reason=CIRCUIT_OPEN)
+
+    def begin(self, target: Target) -> Permit | None:
+        """Begin an attempt; return None if the target may not get requests any more."""
+        permit = target.circuit.permit()
+        if permit is not None:
+            if target not in self._tried:
+                target.budget.on_request(self._retries.budget_share)
+            self._tried[target] += 1
+            self.target = target
+        return permit
+
+    def request(self) -> ProviderRequest:
+        """Return the request to the current target."""
+        stats, body = self._stats, self._body_of(self.target)
+        if stats.meter is not None and self._tried.total() == 1:
+            stats.meter.on_request(body)
+        api = self.target.provider.api
+        headers = {**stats.trace.headers, **stats.caller_headers.get(api, {})}
+        return ProviderRequest(api, body, headers, stats.stream_id)
+
+    def release(self) -> None:
+        """Drop the request: a byte of the response was used, so it is not sent again."""
+        del self._body_of
+        self._is_lost = None
+
+    def after(self, error: UpstreamError, permit: Permit, chance: float) -> Step | None:
+        """Report a failure of the current target; return the next attempt, None if there is none.
+
+        `chance` is a random number from 0 to 1.
+        """
+        remedy, failed = remedy_of(error), self.target
+        if remedy.is_counted and failed not in self._errors:  # failures of one request have one cause, and count once
+            permit.fail(error.fault.code)
+        elif not remedy.is_counted and error.failure is not None:
+            permit.succeed()
+        if error.retry_after_s:
+            failed.circuit.cool(error.retry_after_s)
+        self._errors[failed] = error
+        if remedy.fails_over and (other := self._untried()) is not None:
+            self._report_failover(error, other)
+            return Step(other, 0)
+        return self._repeat(chance) if remedy.repeats or remedy.fails_over else None
+
+    def end(self, error: UpstreamError) -> None:
+        """Mark the last error if the client should not repeat the request either, and explain it if state is lost."""
+        failure = error.failure
+        if (
+            failure is not None
+            and failure.status == HTTPStatus.BAD_REQUEST
+            and self._is_lost is not None
+            and _WANTED.search(failure.message or "")
+            and self._is_lost(self.target)
+        ):
+            error.fault = error.fault._replace(message=LOST)
+            error.failure = replace(failure, message=f"{LOST} The provider: {failure.message}")
+            error.reason = STATE_LOST
+        is_used_up = remedy_of(error).repeats and (self._is_refused or self._repeated >= self._retries.max)
+        if is_used_up or not error.fault.is_retryable or error.fault.code in _PERMANENT:
+            error.should_retry = False
+
+    def _untried(self) -> Target | None:
+        """Return the next target that did not get the request yet."""
+        free = (target for target in self.targets if target not in self._tried and not target.circuit.wait_s())
+        return next(free, None)
+
+    def _repeat(self, chance: float) -> Step | None:
+        """Return the target that gets the request again: the one that got it least often."""
+        pauses = {
+            target: pause_s
+            for target in self.targets
+            if target in self._errors
+            and (pause_s := pause_before(self._errors[target], self._repeated + 1, self._retries, chance)) is not None
+            and not target.circuit.wait_s()
+        }
+        if not pauses:
+            return None
+        target = min(pauses, key=lambda one: self._tried[one])
+        if not target.budget.take():
+            self._stats.refused_retries[target.provider.name] += 1
+            self._is_refused = True
+            return None
+        self._repeated += 1
+        return Step(target, pauses[target])
+
+    def _report_failover(self, error: UpstreamError, other: Target) -> None:
+        stats, failed = self._stats, self.target.provider.name
+        stats.failovers[failed, error.fault.code] += 1
+        log.warning(
+            "upstream_failover",
+            stream_id=stats.stream_id,
+            request_id=stats.request_id,
+            upstream=failed,
+            code=error.fault.code,
+            reason=error.reason,
+            to=other.provider.name,
+            model=other.model,
+        )
+
+
+def attempts_of(provider: UpstreamBinding, body_of: BodyOf, stats: StreamStats) -> Attempts:
+    """Return the attempts of a request that has one target, without a circuit breaker."""
+    circuits = Circuits(CircuitBreaker(failures=0))
+    target = Target(provider, None, circuits.circuit(provider.name, ""), circuits.budget(provider.name))
+    return Attempts([target], body_of, stats)

@@ -1,4 +1,9 @@
-"""Limits of the logs in Redis: which streams there are, what they need, and which of them are dropped.
+"""The logs of streams in Redis: each is a Redis stream, and an index has which there are, and what they need.
+
+- The first entry, `0-1`, marks the beginning and has no frames.
+- An entry with frames has the number of its last frame as its ID, and the fields `n`, their number, and `f`.
+- The seal has the highest ID that exists: Redis then refuses every further entry of any caller. It has the fields `a`,
+  the number of its first frame, `n`, `f`, `r`, the reason, `t`, the time in milliseconds, and `e`, the ending.
 
 Numbers of streams are exact but for opens at the same instant. Sizes are as producers last reported them, and compared
 with their limits every few seconds by one of the processes: until then a store may be over its limit.
@@ -8,13 +13,124 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
-from projector.store.protocol import StoreFullError, StoreLimits
-from projector.store.redis_connection import Command, accepted
-from projector.store.redis_entries import tag_of
-from projector.store.redis_servers import Servers
-from projector.store.redis_values import ttl_ms
+from projector.store.packing import frames_after, pack
+from projector.store.protocol import Batch, Page, Seal, StoreFullError, StoreLimits
+from projector.store.redis_connection import Command, accepted, ttl_ms
+from projector.store.redis_servers import Servers, tag_of
+
+END: Final = "18446744073709551615-18446744073709551615"
+BEGIN: Final = "0-1"
+_END_NUMBER: Final = 2**64 - 1
+
+ENTRY_BYTES: Final = 64
+"""Memory of an entry besides its content."""
+_PARTS: Final = 32
+"""Parts of a log that are removed as a whole; so a trim needs no list of all its entries."""
+
+RawEntry: TypeAlias = tuple[bytes, dict[bytes, bytes]]
+
+
+def begin_entry(key: str) -> Command:
+    """Return the command that creates a log."""
+    return ("XADD", key, BEGIN, "o", 1)
+
+
+def batch_entry(key: str, batch: Batch, packed: bytes) -> Command:
+    """Return the command that appends a batch. It answers with None if there is no such log."""
+    last = batch.first + len(batch.frames) - 1
+    return ("XADD", key, "NOMKSTREAM", f"{last}-0", "n", len(batch.frames), "f", packed)
+
+
+def seal_entry(key: str, first: int, frames: Sequence[bytes], seal: Seal) -> Command:
+    """Return the command that closes a log."""
+    fields = ("a", first, "n", len(frames), "f", pack(frames), "r", seal.reason, "t", seal.at_ms, "e", seal.ending)
+    return ("XADD", key, "NOMKSTREAM", END, *fields)
+
+
+def number_of(entry: RawEntry) -> int:
+    """Return the number of the last frame of an entry that is no seal; 0 for the first entry."""
+    return int(entry[0].partition(b"-")[0])
+
+
+def is_seal(entry: RawEntry) -> bool:
+    """Return whether an entry is the seal."""
+    return number_of(entry) == _END_NUMBER
+
+
+def seal_of(entry: RawEntry) -> Seal:
+    """Return the seal of its entry."""
+    fields = entry[1]
+    return Seal(fields[b"r"].decode(), int(fields[b"t"]), fields.get(b"e", b""))
+
+
+def ends(newest: Sequence[RawEntry]) -> tuple[int, Seal | None]:
+    """Return the number of the last frame and the seal, from the last two entries, the last one first."""
+    if not newest:
+        return 0, None
+    if not is_seal(newest[0]):
+        return number_of(newest[0]), None
+    fields = newest[0][1]
+    if count := int(fields[b"n"]):
+        return int(fields[b"a"]) + count - 1, seal_of(newest[0])
+    return number_of(newest[1]) if len(newest) > 1 else 0, seal_of(newest[0])
+
+
+def first_of(entry: RawEntry) -> int:
+    """Return the number of the first frame of an entry."""
+    return int(entry[1][b"a"]) if is_seal(entry) else number_of(entry) - int(entry[1][b"n"]) + 1
+
+
+def page_of(entries: Sequence[RawEntry], after: int, max_bytes: int) -> Page:
+    """Return the frames after a number; see `Store.read`."""
+    parts = ((first_of(entry), packed) for entry in entries if (packed := entry[1].get(b"f")))
+    frames, is_whole = frames_after(parts, after, max_bytes)
+    is_end = is_whole and bool(entries) and is_seal(entries[-1])
+    return Page(after + 1, frames, seal_of(entries[-1]) if is_end else None)
+
+
+class Written:
+    """What this process has appended to a log.
+
+    Args:
+        owner: of the stream.
+        last: number of the last frame.
+        limits: of the log.
+    """
+
+    def __init__(self, owner: str, last: int, limits: StoreLimits) -> None:
+        self.owner = owner
+        self.last = last
+        self.last_batch: tuple[int, int] = (0, 0)
+        """First and last number of the last batch."""
+        self.size = 0
+        self.place: tuple[str, int] = "", -1
+        """See `Servers.state_of`; the log had all frames up to the last one then."""
+        self._limits = limits
+        self._parts: deque[tuple[int, int]] = deque()
+        """Last number and size of each part that is complete."""
+        self._part_first, self._part_size = last + 1, 0
+        self._first = last + 1
+
+    def add(self, batch: Batch, size: int) -> int | None:
+        """Record a batch that was appended; return the number of the first frame to keep if the log must be trimmed."""
+        limits = self._limits
+        is_full = self._part_size + size > limits.stream_bytes // _PARTS
+        if self._part_size and (is_full or self.last - self._part_first >= limits.stream_frames // _PARTS):
+            self._parts.append((self.last, self._part_size))
+            self._part_first, self._part_size = self.last + 1, 0
+        self.last = batch.first + len(batch.frames) - 1
+        self.last_batch = (batch.first, self.last)
+        self._part_size += size
+        self.size += size
+        before = self._first
+        while self._parts and (self.size > limits.stream_bytes or self.last - self._first >= limits.stream_frames):
+            last, freed = self._parts.popleft()
+            self._first = last + 1
+            self.size -= freed
+        return self._first if self._first > before else None
+
 
 SWEEP_MS: Final = 5_000
 _FULL_MS: Final = 3 * SWEEP_MS

@@ -1,0 +1,274 @@
+"""Streams that clients find by names of their own, and the routes that read and stop them by these names.
+
+The ID of a chat (AI SDK), of a run (AG-UI) or of a response (OpenAI) leads to its last stream, at any server of the
+store. A name belongs to its caller: what another caller named the same way is another stream. What a provider stores is
+not asked for.
+
+`@ag-ui/client` only starts runs. TanStack AI sends a request again with `Last-Event-ID` when its connection was lost,
+and `GET ?offset=-1&runId=...` after a reload of the page. Neither asks the provider again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from starlette.datastructures import Headers, QueryParams
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from projector.contracts import codec
+from projector.conversation.client_history import InputRefusedError
+from projector.dialects.ag_ui.conversation import read_run_input
+from projector.server.config.caller_settings import AG_UI, AI_SDK
+from projector.server.http.error_responses import json_answer, no_content
+from projector.server.http.problems import problem, unknown_agent_of
+from projector.server.http.requests import ClientLeftError, read_json
+from projector.server.http.stored_streams import cancel_stored, position_of, read_page, respond_with_log
+from projector.server.streaming.log_session import StoredStream
+from projector.server.streaming.memory import Account
+from projector.server.streaming.stream_logs import NAME_KEPT_S
+from projector.store.protocol import StoreUnavailableError, StreamStatus
+
+if TYPE_CHECKING:
+    from projector.server.http.site import Site
+
+
+class StreamName(NamedTuple):
+    """A name of a stream."""
+
+    kind: str
+    """Kind of the value in the store."""
+    agent: str
+    id: str
+    """The client's ID."""
+
+    def key(self, caller: str) -> str:
+        """Return the key of the value in the store."""
+        return hashlib.sha256(codec.dumps([caller, self.agent, self.id])).hexdigest()
+
+
+def chat_name(agent: str, chat_id: str) -> StreamName:
+    """Return the name of the last stream of a chat."""
+    return StreamName("chat_stream", agent, chat_id)
+
+
+def run_name(agent: str, run_id: str) -> StreamName:
+    """Return the name of the last stream of a run of AG-UI."""
+    return StreamName("run_stream", agent, run_id)
+
+
+def response_name(response_id: str) -> StreamName:
+    """Return the name of the stream of a response."""
+    return StreamName("response_stream", "", response_id)
+
+
+async def name_stream(site: Site, name: StreamName, caller: str, stream_id: str) -> None:
+    """Name a stream; the newest one of a name counts. If the store is away, the stream goes on without."""
+    with suppress(StoreUnavailableError):
+        await site.logs.store.put(name.kind, {name.key(caller): stream_id.encode()}, NAME_KEPT_S)
+
+
+async def find_named(site: Site, name: StreamName, caller: str) -> StreamStatus | None:
+    """Return the state of a caller's stream; None if there is none of this name, or it is not kept any more."""
+    (stream_id,) = await site.logs.store.get(name.kind, [name.key(caller)])
+    status = None if stream_id is None else await site.logs.store.find(stream_id.decode())
+    return status if status is not None and status.head.owner == caller else None
+
+
+def chat_routes(agents: Collection[str]) -> list[Route]:
+    """Return the routes of the chats of these agents; none without agents."""
+    if not agents:
+        return []
+    return [
+        Route("/api/v1/ai-sdk/{agent}/{chat_id}/stream", _ChatStream(agents), methods=["GET"]),
+        Route("/api/v1/ai-sdk/{agent}/{chat_id}/stop", partial(_stop, agents), methods=["POST"]),
+    ]
+
+
+async def _enter(scope: Scope, dialect: str, agents: Collection[str]) -> tuple[str, str]:
+    """Return the caller of a request and the agent in its path; raise `Problem` if the caller may not use it."""
+    site: Site = scope["app"].state.site
+    caller, grant = await site.grant(scope)
+    grant.check_route(dialect)
+    agent: str = scope["path_params"]["agent"]
+    if agent not in agents or not grant.allows_agent(agent):
+        raise unknown_agent_of(dialect)
+    return caller, agent
+
+
+class _ChatStream:
+    """An ASGI application that responds with the running stream of a chat; 204 if there is none.
+
+    A stream whose server has stopped is sent too: no client got its end, and the part of it that one has looks whole.
+    """
+
+    dialects = (AI_SDK,)
+
+    def __init__(self, agents: Collection[str]) -> None:
+        self._agents = agents
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        site: Site = scope["app"].state.site
+        caller, agent = await _enter(scope, AI_SDK, self._agents)
+        with site.streams.admitted(caller) as account:
+            status = await find_named(site, chat_name(agent, scope["path_params"]["chat_id"]), caller)
+            if status is None or (status.seal is not None and not status.seal.reason):
+                await no_content(scope)(scope, receive, send)
+                return
+            await respond_with_log(site, scope, receive, send, status, account, dialect=AI_SDK)
+
+
+async def _stop(agents: Collection[str], request: Request) -> Response:
+    """Cancel the running stream of a chat. Idempotent: 204 also if there is none."""
+    site: Site = request.app.state.site
+    caller, agent = await _enter(request.scope, AI_SDK, agents)
+    status = await find_named(site, chat_name(agent, request.path_params["chat_id"]), caller)
+    if status is not None and status.seal is None:
+        await cancel_stored(site, status.head.stream_id, caller)
+    return no_content(request.scope)
+
+
+_LAST_EVENT_ID: Final = "Last-Event-ID"
+_FROM_START: Final = "-1"
+"""`offset` of a client that has no event."""
+
+
+class RunRoute:
+    """An ASGI application that starts runs with another one, and responds with the events of those that exist."""
+
+    dialects = (AG_UI,)
+
+    def __init__(self, agents: Collection[str], start: ASGIApp) -> None:
+        self._agents = agents
+        self._start = start
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Respond with the events of a run; raise `Problem` if there are none."""
+        is_post = scope["method"] == "POST"
+        if is_post and not _last_event_id(scope):
+            await self._start(scope, receive, send)
+            return
+        site: Site = scope["app"].state.site
+        caller, agent = await _enter(scope, AG_UI, self._agents)
+        after = _position(scope)
+        with site.streams.admitted(caller) as account:
+            try:
+                ids = await _read_ids(site, scope, receive, account) if is_post else (None, _run_id(scope))
+            except ClientLeftError:
+                return
+            thread_id, run_id = ids
+            status = await find_named(site, run_name(agent, run_id), caller)
+            if status is None or thread_id not in {None, StoredStream.of(status.head).conversation_id}:
+                raise problem("unknown_stream")
+            await respond_with_log(site, scope, receive, send, status, account, after=after, dialect=AG_UI)
+
+
+async def _read_ids(site: Site, scope: Scope, receive: Receive, account: Account) -> tuple[str, str]:
+    """Return thread and run of a request that is sent again."""
+    body = await read_json(scope, receive, site.settings, account)
+    try:
+        run = read_run_input(body)
+    except InputRefusedError as error:
+        raise problem("invalid_request", str(error)) from None
+    return run.thread_id, run.run_id
+
+
+def _run_id(scope: Scope) -> str:
+    run_id = QueryParams(scope["query_string"]).get("runId")
+    if not run_id:
+        raise problem("invalid_request", "`runId` is required.", param="runId")
+    return run_id
+
+
+def _last_event_id(scope: Scope) -> str:
+    return Headers(scope=scope).get(_LAST_EVENT_ID, "").strip()
+
+
+def _position(scope: Scope) -> int:
+    """Return the number of the last event that the client has: `Last-Event-ID`, else `offset`, else 0."""
+    if last := _last_event_id(scope):
+        return position_of(_LAST_EVENT_ID, last)
+    offset = QueryParams(scope["query_string"]).get("offset", _FROM_START)
+    return 0 if offset == _FROM_START else position_of("offset", offset)
+
+
+RESPONSES: Final = "responses"
+"""The route and its dialect."""
+_FIRST_BYTES: Final = 65_536
+"""Bytes of frames that are read for the start of a response: its status and model are among the first."""
+_BOOLEANS: Final = {"true": True, "false": False}
+
+
+def response_routes(names: Collection[str]) -> list[Route]:
+    """Return the routes of stored responses, if the route that creates them is among these."""
+    if RESPONSES not in names:
+        return []
+    return [
+        Route("/v1/responses/{response_id}", _retrieve, methods=["GET"]),
+        Route("/v1/responses/{response_id}/cancel", _cancel, methods=["POST"]),
+    ]
+
+
+async def _enter_response(site: Site, scope: Scope) -> tuple[str, StreamStatus]:
+    """Return the caller of a request and the state of its stream; raise `Problem` if there is none."""
+    caller, grant = await site.grant(scope)
+    grant.check_route(RESPONSES)
+    status = await find_named(site, response_name(scope["path_params"]["response_id"]), caller)
+    if status is None:
+        raise problem("unknown_response")
+    return caller, status
+
+
+class _Retrieve:
+    """Responds with a response: its events after `starting_after`, the whole of it, or its state so far."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        site: Site = scope["app"].state.site
+        caller, status = await _enter_response(site, scope)
+        query = QueryParams(scope["query_string"])
+        given = query.get("stream", "false")
+        if given not in _BOOLEANS:
+            raise problem("invalid_request", "`stream` must be true or false.", param="stream")
+        if not _BOOLEANS[given] and status.seal is None:
+            await json_answer(await _state_of(site, status), scope)(scope, receive, send)
+            return
+        after, is_json = 0, not _BOOLEANS[given]
+        if "starting_after" in query:
+            after = position_of("starting_after", query["starting_after"]) + 1  # the first event has the number 0 here
+        with site.streams.admitted(caller) as account:
+            after = 0 if is_json else after
+            await respond_with_log(
+                site, scope, receive, send, status, account, after=after, dialect=RESPONSES, is_json=is_json
+            )
+
+
+class _Cancel:
+    """Cancels a response, and responds with it."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        site: Site = scope["app"].state.site
+        caller, status = await _enter_response(site, scope)
+        if status.seal is None:
+            await cancel_stored(site, status.head.stream_id, caller)
+        with site.streams.admitted(caller) as account:
+            await respond_with_log(site, scope, receive, send, status, account, dialect=RESPONSES, is_json=True)
+
+
+_retrieve, _cancel = _Retrieve(), _Cancel()
+
+
+async def _state_of(site: Site, status: StreamStatus) -> dict[str, Any]:
+    """Return a response that has not ended, as its first event shows it: without output."""
+    frames = await read_page(site, status.head.stream_id, 0, _FIRST_BYTES)
+    replay = StoredStream.of(status.head).replay(RESPONSES, output_format="ndjson")
+    lines = replay.feed(codec.loads(frame) for frame in frames).splitlines()
+    event: dict[str, Any] = codec.loads(lines[0]) if lines else {}
+    if "response" not in event:
+        raise problem("unknown_response")
+    return {**event["response"], "status": "in_progress"}
