@@ -117,8 +117,19 @@ def _check_api_url(url: str) -> str:
     return url
 
 
+def check_filled(text: str) -> str:
+    """Return a text; raise `ValueError` if it has a placeholder of the pages or of `projector init`."""
+    if word := _PLACEHOLDER.search(text):
+        raise ValueError(f"has the placeholder {word[0]}: replace it")
+    return text
+
+
+_PLACEHOLDER: Final = re.compile(r"(?<![\w-])(?:RESOURCE(?:-WEST)?|DEPLOYMENT)(?![\w-])")
+"""Words that stand for names of the provider's account."""
 _BASE_URL: Final = re.compile(r"https?://[^@\s?#]+")
 BaseUrl: TypeAlias = Annotated[str, AfterValidator(_check_base_url)]
 """URL of another server. Credentials in it are rejected: it is printed and logged."""
-ApiUrl: TypeAlias = Annotated[BaseUrl, AfterValidator(_check_api_url)]
+ApiUrl: TypeAlias = Annotated[BaseUrl, AfterValidator(_check_api_url), AfterValidator(check_filled)]
 """URL of an API, to which the server adds the path of a request."""
+Model: TypeAlias = Annotated[str, Field(min_length=1), AfterValidator(check_filled)]
+"""The provider's name of a model."""

@@ -34,7 +34,17 @@ from projector.server.config.agent_settings import (
 )
 from projector.server.config.auth_settings import Auth
 from projector.server.config.caller_settings import ROUTES, CallerName, CallerSettings, caller_checks
-from projector.server.config.config_base import DEFAULT, SHORTHAND, Api, ApiUrl, Name, Table, has_valid_host, matching
+from projector.server.config.config_base import (
+    DEFAULT,
+    SHORTHAND,
+    Api,
+    ApiUrl,
+    Model,
+    Name,
+    Table,
+    has_valid_host,
+    matching,
+)
 from projector.server.config.extensions import EXTENSIONS, ExtensionSettings
 from projector.server.config.http_fields import ExtraHeaders, ExtraQuery, ModelId, ModelNames
 from projector.server.config.store_settings import EncryptionKeys, StoreSettings
@@ -236,7 +246,7 @@ class Settings(Table):
     """File with the API key."""
     base_url: ApiUrl = "https://api.openai.com/v1"
     """Base URL of the provider."""
-    model: str = Field("gpt-5.4-mini", min_length=1)
+    model: Model = "gpt-5.4-mini"
     """Model of the shorthand agent, and of passthrough requests without a model."""
     heartbeat_s: float = Field(15, gt=0)
     """Seconds without output before a comment is sent; nginx disconnects after 60."""
