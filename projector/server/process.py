@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Mapping
 from types import FrameType
 from typing import TYPE_CHECKING, Final
 
@@ -16,14 +17,17 @@ from starlette.types import ASGIApp
 from uvicorn.server import HANDLED_SIGNALS
 
 from projector import __version__
+from projector.dialects import DIALECTS
 from projector.server.app import create_app
 from projector.server.catalog import provider_upstream
+from projector.server.config.config_base import DEFAULT, DEFAULT_DIALECT
+from projector.server.config.extensions import EXTENSIONS
 from projector.server.config.loading import SettingsError
 from projector.server.config.preflight import warnings
+from projector.server.config.setting_names import PREFIX
 from projector.server.config.settings import Settings
 from projector.server.generations import Generations, ReadSettings
-from projector.server.http.connection import GuardedProtocol
-from projector.server.http.connections import Connections
+from projector.server.http.connection import Connections, GuardedProtocol
 from projector.server.http.listener import Listener
 from projector.server.interpreter import Collector, settle_interpreter
 from projector.server.listening import limit_stalls, listen, listen_admin, raise_file_limit, url_of
@@ -37,8 +41,24 @@ if TYPE_CHECKING:
     from projector.server.tls import RenewableContext
 
 _EXAMPLE: Final = """-H 'content-type: application/json' -d '{"message": "Search the news for me"}'"""
+_SECRET: Final = "harbour-master-7781"  # noqa: S105 - made up; an example repeats it in a text, and the server withholds it
+_PAGE_TOOL: Final = "get_departures"
+"""A function of the examples that a page may run itself (`deploy/examples`)."""
 CLOSE_S: Final = 2
 """Seconds for connections to close after the last stream has ended."""
+
+
+def demo_flags(port: int | None, environ: Mapping[str, str] = os.environ) -> Mapping[str, object]:
+    """Return the settings of a demo server, which take precedence over the environment."""
+    off = {name for name in EXTENSIONS if not any(one.startswith(f"{PREFIX}{name.upper()}__") for one in environ)}
+    agent = {
+        "upstream": DEFAULT,
+        "model": "demo",
+        "dialects": [DEFAULT_DIALECT, *(name for name in DIALECTS if name not in {DEFAULT_DIALECT, *off})],
+        "client_tools": [_PAGE_TOOL],
+        "on_disconnect": "continue",
+    }
+    return {"port": port, "demo_page": True, "api_key": _SECRET, "agents": {DEFAULT: agent}}
 
 
 def run(settings: Settings, read: ReadSettings | None = None, *, demo: bool = False) -> int:
@@ -81,8 +101,10 @@ def _serve(
         if place is not None:
             log.info("worker", worker=place.number, pid=os.getpid())
         elif demo:
+            words = ", ".join(row.words[0] for row in SCENARIOS[:-1])
             _print(f"Demo provider on {url} - open this address in a browser\n")
-            _print(f"Try:  curl -N {url}/api/v1/chat/stream {_EXAMPLE}\n{_demo_words()}\n")
+            _print(f"Try:  curl -N {url}/api/v1/chat/stream {_EXAMPLE}\n")
+            _print(f"One of these words in the message plays another example: {words} (docs/cli.md)\n")
             _print(f"Base URL for OpenAI clients, with any key and model: {url}/v1\n")
         else:
             _print(f"Serving on {url}\n")
@@ -94,11 +116,6 @@ def _serve(
         serving.run(sockets=[listener])
         for number in HANDLED_SIGNALS:
             signal.signal(number, signal.SIG_IGN)
-
-
-def _demo_words() -> str:
-    words = ", ".join(row.words[0] for row in SCENARIOS[:-1])
-    return f"One of these words in the message plays another example: {words} (docs/cli.md)"
 
 
 def server(settings: Settings, *, demo: bool = False) -> DrainingServer:
@@ -113,15 +130,9 @@ class _Listener:
 
     def __init__(self, app: ASGIApp, settings: Settings, metrics: Metrics) -> None:
         self.connections = Connections(settings.limits, metrics.count_closed_connection)
-        self.protocol = type(
-            "GuardedProtocol",
-            (GuardedProtocol,),
-            {
-                "head_s": settings.timeouts.request_read_s,
-                "admission": self.connections,
-                "on_malformed": staticmethod(metrics.count_malformed),
-            },
-        )
+        limits = {"admission": self.connections, "on_malformed": staticmethod(metrics.count_malformed)}
+        self.protocol = type("GuardedProtocol", (GuardedProtocol,), limits)
+        self.use(settings)
         self.config = uvicorn.Config(
             app,
             interface="asgi3",
@@ -140,7 +151,7 @@ class _Listener:
     def use(self, settings: Settings) -> None:
         """Use other settings for new connections."""
         self.protocol.head_s = settings.timeouts.request_read_s  # type: ignore[attr-defined] # ours
-        self.connections.set_limits(settings.limits)
+        self.connections.limits = settings.limits
 
 
 class DrainingServer(uvicorn.Server):

@@ -139,15 +139,15 @@ _PLACES_MAX: Final = 3
 
 def hinted(field: InvalidField, values: Mapping[str, Any]) -> InvalidField:
     """Return an invalid field with a hint at what was meant, if its name or that of a table around it is unknown."""
-    for path in (field.path[:length] for length in range(1, len(field.path) + 1)):
-        if hint := _misplaced(tuple(map(str, path)), values):
-            return InvalidField(path, _UNKNOWN, f"is unknown; {hint}")
     path = tuple(map(str, field.path))
+    for length in range(1, len(path) + 1):
+        if hint := _misplaced(path[:length], values):
+            return InvalidField(path[:length], _UNKNOWN, f"is unknown; {hint}")
     is_above = path[-1:] and typing.get_origin(kind_of(path[:-1])) is dict and is_setting(path[-1:])
     if field.text.endswith("?") or not (is_above or field.type == _UNKNOWN):
         return field
-    hint = _similar(path, values)
-    return field._replace(text=f"{field.text}; {hint}") if hint else field
+    similar = _similar(path, values)
+    return field._replace(text=f"{field.text}; {similar}") if similar else field
 
 
 def _misplaced(path: tuple[str, ...], values: Mapping[str, Any]) -> str:
