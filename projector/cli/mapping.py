@@ -90,7 +90,7 @@ def policy_of(arguments: argparse.Namespace) -> tuple[Policy, tuple[str, ...]]:
             raise UsageError("`--policy` is a policy of a configuration: expected `--config FILE` too")
         return Policy(), ()
     settings = load_settings(arguments.config)
-    for reason in server_module("config.preflight").secret_warnings(settings):
+    for reason in server_module("config.secret_values").secret_warnings(settings):
         print(f"warning: {reason}", file=sys.stderr)
     policies = dict(server_module("config.preflight").policies(settings)) or {"policy": Policy()}
     chosen = f"{_owner(arguments.policy or '')}.policy"

@@ -10,7 +10,6 @@ folder of the configuration. If there is a setting `X`, the file contains it.
 from __future__ import annotations
 
 import os
-import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -173,10 +172,8 @@ def _resolve(
                 _resolve(value, environ, references, problems, file, at)
             elif isinstance(value, str) and "\0" in value:
                 raise SettingsError(f"`{path_name(at)}`: a text must not have a NUL character")
-            elif isinstance(value, str) and _is_http_field(at):
-                node[key], references[at] = _resolve_http_field(value, environ, at), value
-            elif isinstance(value, str) and (match := REFERENCE.fullmatch(value)):
-                node[key], references[at] = _variable_value(match, environ, at), value
+            elif isinstance(value, str) and (_is_http_field(at) or REFERENCE.fullmatch(value)):
+                node[key], references[at] = _resolved(value, environ, at), value
             elif key in _SECRETS and not members(kind_of(at)):
                 raise SettingsError(f"`{path_name(at)}`: expected a variable as `${{NAME}}`, or `{key}{_FILE}`")
 
@@ -185,24 +182,19 @@ def _is_http_field(path: FieldPath) -> bool:
     match path:
         case ("upstreams", _, table, _):
             return table in HTTP_FIELDS
-        case _:
-            return False
+    return False
 
 
-def _resolve_http_field(value: str, environ: Mapping[str, str], path: FieldPath) -> SecretStr | str:
-    """Return a value with its references replaced; a credential must contain one."""
-    resolved = REFERENCE.sub(lambda match: _variable_value(match, environ, path), value)
-    if REFERENCE.search(value):
-        return SecretStr(resolved)
-    if is_credential(str(path[-1])):
+def _resolved(value: str, environ: Mapping[str, str], path: FieldPath) -> SecretStr | str:
+    """Return a value with its references replaced; a credential among `HTTP_FIELDS` must contain one."""
+    names = REFERENCE.findall(value)
+    if not names and is_credential(str(path[-1])):
         raise SettingsError(f"`{path_name(path)}`: expected a variable as `${{NAME}}`")
-    return value
-
-
-def _variable_value(reference: re.Match[str], environ: Mapping[str, str], path: FieldPath) -> str:
-    if not environ.get(reference[1]):
-        raise SettingsError(f"`{path_name(path)}`: the variable {reference[1]} is not set")
-    return environ[reference[1]]
+    for name in names:
+        if not environ.get(name):
+            raise SettingsError(f"`{path_name(path)}`: the variable {name} is not set")
+    text = REFERENCE.sub(lambda match: environ[match[1]], value)
+    return SecretStr(text) if names and _is_http_field(path) else text
 
 
 # variables

@@ -19,13 +19,17 @@ from pydantic import SecretStr
 from projector._file_problems import file_problem
 from projector._validation import FIELDS_MAX
 from projector.redaction.policy import Policy
-from projector.redaction.registered import SECRET_MIN_CHARS
 from projector.server.config.agent_settings import PASSTHROUGH_APIS
 from projector.server.config.loading import Problems, SettingsError
-from projector.server.config.secret_values import short_secrets
+from projector.server.config.secret_values import secret_warnings
 from projector.server.config.settings import Settings, UpstreamSettings
 from projector.server.config.tls_settings import ListenerTls, UpstreamTls
 from projector.server.listening import check_addresses
+
+_SQLITE: Final = b"SQLite format 3\0"
+"""How a database of SQLite begins."""
+_KEYED_HOSTS: Final = ("api.openai.com", ".openai.azure.com")
+"""Ends of the names of hosts that refuse every request without a key."""
 
 
 def check_system(settings: Settings) -> None:
@@ -42,7 +46,6 @@ def _checks(settings: Settings) -> Iterator[Callable[[], object]]:
     yield partial(_check_memory, settings)
     yield partial(check_addresses, settings)
     if settings.store.path is not None:
-        yield partial(_check_folder, "store.path", settings.store.path.parent)
         yield partial(_check_database, "store.path", settings.store.path)
     for name, agent in settings.agents.items():
         if agent.record is not None:
@@ -53,12 +56,6 @@ def _checks(settings: Settings) -> Iterator[Callable[[], object]]:
         from projector.server.tls import context_of  # noqa: PLC0415 - a start without it is faster
 
         yield partial(context_of, tls, path)
-
-
-_SQLITE: Final = b"SQLite format 3\0"
-"""How a database of SQLite begins."""
-_KEYED_HOSTS: Final = ("api.openai.com", ".openai.azure.com")
-"""Ends of the names of hosts that refuse every request without a key."""
 
 
 def lacks_key(settings: Settings) -> bool:
@@ -89,12 +86,6 @@ def warnings(settings: Settings) -> Iterator[str]:
         from projector.server.tls import certificate_warnings  # noqa: PLC0415 - a start without it is faster
 
         yield from certificate_warnings(tls, path)
-
-
-def secret_warnings(settings: Settings) -> Iterator[str]:
-    """Yield a sentence for each setting with a secret that streams do not withhold."""
-    for path in short_secrets(settings):
-        yield f"`{path}`: streams do not withhold this secret: it has fewer than {SECRET_MIN_CHARS} characters"
 
 
 def policies(settings: Settings) -> Iterator[tuple[str, Policy]]:
@@ -177,8 +168,9 @@ def _check_folder(name: str, folder: Path) -> None:
 
 
 def _check_database(name: str, file: Path) -> None:
-    """Raise `SettingsError` if there is something else than a file of SQLite, or an empty one."""
+    """Raise `SettingsError` if there is something else than a file of SQLite, or none can be created."""
     if not file.exists():
+        _check_folder(name, file.parent)
         return
     if not file.is_file():  # reading from a FIFO would wait
         raise SettingsError(f"`{name}`: {file} is not a file")
