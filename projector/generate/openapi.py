@@ -34,18 +34,26 @@ _SCHEMAS: Final = f"{_COMPONENTS}schemas/"
 def openapi() -> bytes:
     """Return the document, as a file."""
     dialects = {name: DIALECTS[name] for name in sorted(DIALECTS)}
-    document = _filled(codec.loads(_ROUTES.read_bytes()), _lists(dialects) | {"{problems}": ", ".join(PROBLEMS)})
+    document = _filled(codec.loads(_ROUTES.read_bytes()), _words(dialects) | {"{problems}": ", ".join(PROBLEMS)})
     document["info"]["version"] = __version__
     document["paths"] = dict(_paths(document["paths"]))
     for name, dialect in dialects.items():
         document["components"]["schemas"] |= _events(name, dialect)
     for model in (ChatRequest, WorkflowRequest, RunAgentInput, ChatInput):
         document["components"]["schemas"] |= _request(model)
-    return (json.dumps(document, indent=1, ensure_ascii=False) + "\n").encode()
+    components = ",\n".join(f'"{kind}": {_lines(named)}' for kind, named in document["components"].items())
+    head = json.dumps({"openapi": document["openapi"], "info": document["info"]})
+    return f'{head[:-1]},\n"paths": {_lines(document["paths"])},\n"components": {{\n{components}}}}}\n'.encode()
 
 
-def _lists(dialects: Mapping[str, Dialect]) -> dict[str, list[Any]]:
-    """Return the lists that stand for a word of the file: what a stream may have in each dialect."""
+def _lines(table: Mapping[str, Any]) -> str:
+    """Return a table as JSON with a line for each member."""
+    members = (f"{json.dumps(name)}: {json.dumps(value, ensure_ascii=False)}" for name, value in table.items())
+    return "{\n" + ",\n".join(members) + "}"
+
+
+def _words(dialects: Mapping[str, Dialect]) -> dict[str, list[Any]]:
+    """Return the values of the words of the file: lists of what a stream may have in each dialect."""
     answers = {name: one.assembler for name, one in dialects.items() if one.assembler is not None}
     return {
         "{events}": [_of(name, {"$ref": _SCHEMAS + name}) for name in dialects],

@@ -130,9 +130,9 @@ class _Workers:
             signal.signal(RELOAD, lambda received, _frame: self._reloads.append(received))
         while not self._stops:
             time.sleep(_POLL_S)
-            if self._reloads:
-                number, self._reloads = self._reloads[0], []  # a signal from now on is the next reload
-                self._send(number)
+            if self._reloads and RELOAD is not None:
+                self._reloads.clear()  # before it is sent: a signal from now on is the next reload
+                self._send(RELOAD)
             for worker in self._workers:
                 status = worker.process.poll()
                 if status is not None and not self._stops and not worker.restart(status):
