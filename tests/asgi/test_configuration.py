@@ -162,6 +162,7 @@ def test_a_setting_that_is_not_there_is_one_problem(tmp_path: Path, text: str, p
             '[passthrough.policy]\nregistered = [{ value = "${NOT_EXPANDED}" }]',
             "`passthrough.policy.registered[0]`: expected the value itself: a reference such as `${NAME}` is replaced",
         ),
+        ("[upstreams.a]\napi = {}", "`upstreams.a.api` must be a string"),
         ('[upstreams.a]\napi = "telepathy"', "`upstreams.a.api`: unknown api `telepathy`; known: `openai_"),
         ('[upstreams.a]\nbase_url = "https://me:secret@host/v1"', "`upstreams.a.base_url`: "),
         (

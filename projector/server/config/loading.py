@@ -263,7 +263,7 @@ def _read_files(
             node[key] = with_rules_in(folder, value)
         elif isinstance(value, dict):
             _read_files(value, config, sources, problems, at)
-        elif key.endswith(_FILE) and is_setting(at) and isinstance(value, str):
+        elif key.endswith(_FILE) and is_setting(at) and isinstance(value, str) and at not in problems.paths:
             field = key.removesuffix(_FILE)
             if not is_setting((*path, field)):
                 node[key] = str((folder / value).absolute())

@@ -204,10 +204,9 @@ class UpstreamSettings(Table):
     @classmethod
     def _set_base_url(cls, table: object) -> object:
         """Set the base URL of the provider's own servers: a key must not be sent to those of another one."""
-        if isinstance(table, dict) and "base_url" not in table and table.get("api") in PROVIDERS:
-            own = PROVIDERS[table["api"]].base_url
-            return table if own is None else {**table, "base_url": own}
-        return table
+        api = table.get("api") if isinstance(table, dict) and "base_url" not in table else None
+        own = PROVIDERS[api].base_url if isinstance(api, str) and api in PROVIDERS else None
+        return {**table, "base_url": own} if isinstance(table, dict) and own is not None else table
 
     @field_validator("proxy")
     @classmethod
