@@ -19,11 +19,12 @@ from pydantic import SecretStr
 from projector._file_problems import file_problem
 from projector._validation import FIELDS_MAX
 from projector.redaction.policy import Policy
-from projector.server.config.agent_settings import PASSTHROUGH_APIS
+from projector.server.config.agent_settings import PASSTHROUGH_APIS, RecordSettings
+from projector.server.config.config_base import parts_of
 from projector.server.config.loading import Problems, SettingsError
 from projector.server.config.secret_values import secret_warnings
 from projector.server.config.settings import Settings, UpstreamSettings
-from projector.server.config.tls_settings import ListenerTls, UpstreamTls
+from projector.server.config.tls_settings import Tls, UpstreamTls
 from projector.server.listening import check_addresses
 
 _SQLITE: Final = b"SQLite format 3\0"
@@ -47,10 +48,9 @@ def _checks(settings: Settings) -> Iterator[Callable[[], object]]:
     yield partial(check_addresses, settings)
     if settings.store.path is not None:
         yield partial(_check_database, "store.path", settings.store.path)
-    for name, agent in settings.agents.items():
-        if agent.record is not None:
-            yield partial(_check_folder, f"agents.{name}.record.folder", agent.record.folder)
-    for path, policy in policies(settings):
+    for path, record in parts_of(settings, RecordSettings):
+        yield partial(_check_folder, f"{path}.folder", record.folder)
+    for path, policy in parts_of(settings, Policy):
         yield partial(_check_samples, path, policy)
     for path, tls in _tls_tables(settings):
         from projector.server.tls import context_of  # noqa: PLC0415 - a start without it is faster
@@ -88,17 +88,6 @@ def warnings(settings: Settings) -> Iterator[str]:
         yield from certificate_warnings(tls, path)
 
 
-def policies(settings: Settings) -> Iterator[tuple[str, Policy]]:
-    """Yield each policy with its path."""
-    if settings.passthrough is not None:
-        yield "passthrough.policy", settings.passthrough.policy
-    for name, agent in settings.agents.items():
-        yield f"agents.{name}.policy", agent.policy
-    for name, workflow in settings.workflows.items():
-        if workflow.policy is not None:
-            yield f"workflows.{name}.policy", workflow.policy
-
-
 def _check_samples(path: str, policy: Policy) -> None:
     """Raise `SettingsError` if a sample in the policy's own rule files is not treated as its entry expects."""
     if policy.rules:
@@ -118,13 +107,9 @@ def _upstreams(settings: Settings) -> Iterator[tuple[str, UpstreamSettings]]:
         yield f"upstreams.{name}.", upstream
 
 
-def _tls_tables(settings: Settings) -> Iterator[tuple[str, UpstreamTls | ListenerTls]]:
+def _tls_tables(settings: Settings) -> Iterator[tuple[str, Tls]]:
     """Yield each table with TLS settings, and its path."""
-    if settings.tls is not None:
-        yield "tls", settings.tls
-    for name, upstream in settings.upstreams.items():
-        if not upstream.tls.is_default:
-            yield f"upstreams.{name}.tls", upstream.tls
+    yield from ((path, tls) for path, tls in parts_of(settings, Tls) if tls != UpstreamTls())
     if settings.auth.jwt is not None and settings.auth.jwt.ca_file is not None:
         yield "auth.jwt", UpstreamTls(ca_file=settings.auth.jwt.ca_file)
 

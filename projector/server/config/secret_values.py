@@ -14,7 +14,7 @@ from urllib.parse import quote, quote_plus, unquote, urlsplit
 from pydantic import SecretStr
 
 from projector.redaction.registered import SECRET_MIN_CHARS
-from projector.server.config.config_base import Table
+from projector.server.config.config_base import parts_of
 from projector.server.config.http_fields import is_credential
 from projector.server.config.settings import Settings
 
@@ -37,33 +37,18 @@ def secret_warnings(settings: Settings) -> Iterator[str]:
 def _named(settings: Settings, min_chars: int) -> Iterator[tuple[str, str]]:
     """Yield each secret after the path of its setting, in each form that may be echoed."""
     forms: Iterable[str]
-    for path, secret in _secrets(settings):
+    for path, secret in parts_of(settings, SecretStr):
         text = secret.get_secret_value()
-        match path:
-            case (*_, "headers", name):
+        match path.split(".", 3):
+            case ("upstreams", _, "headers", name):
                 forms = _of_header(name, text, min_chars)
-            case (*_, "query", _):
+            case ("upstreams", _, "query", _):
                 forms = (text, quote(text, safe=""), quote_plus(text))
             case (*_, "proxy" | "url"):
                 forms = _of_url(text)
             case _:
                 forms = (text,)
-        yield from ((".".join(path), form) for form in forms)
-
-
-def _secrets(node: object, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], SecretStr]]:
-    """Yield the secrets in settings; a policy is not searched."""
-    if isinstance(node, SecretStr):
-        yield path, node
-    elif isinstance(node, Table):
-        for name in type(node).model_fields:
-            yield from _secrets(getattr(node, name), (*path, name))
-    elif isinstance(node, dict):
-        for name, inner in node.items():
-            yield from _secrets(inner, (*path, name))
-    elif isinstance(node, tuple):
-        for inner in node:
-            yield from _secrets(inner, path)
+        yield from ((path, form) for form in forms)
 
 
 def _of_header(name: str, value: str, min_chars: int) -> Iterator[str]:

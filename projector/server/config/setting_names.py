@@ -197,7 +197,7 @@ def _tables_with(name: str, kind: Any = Settings, path: tuple[str, ...] = ()) ->
 def _named(pattern: str, path: tuple[str, ...]) -> tuple[str, ...]:
     """Return a path with the name that another one in the same table has, or `NAME`."""
     steps = pattern.split(".")
-    own = path[1] if len(path) > len(steps[:1]) + 1 and path[0] == steps[0] else "NAME"
+    own = next(iter(path[1:-1]), "NAME") if path[0] == steps[0] else "NAME"
     return tuple(own if step == NAME else step for step in steps)
 
 
