@@ -90,9 +90,9 @@ def policy_of(arguments: argparse.Namespace) -> tuple[Policy, tuple[str, ...]]:
             raise UsageError("`--policy` is a policy of a configuration: expected `--config FILE` too")
         return Policy(), ()
     settings = load_settings(arguments.config)
-    for reason in server_module("config.preflight").secret_warnings(settings):
+    for reason in server_module("config.secret_values").secret_warnings(settings):
         print(f"warning: {reason}", file=sys.stderr)
-    policies = dict(server_module("config.preflight").policies(settings)) or {"policy": Policy()}
+    policies = dict(server_module("config.config_base").parts_of(settings, Policy)) or {"policy": Policy()}
     chosen = f"{_owner(arguments.policy or '')}.policy"
     if arguments.policy is None:
         first, *others = [path for path in policies if path != _PASSTHROUGH] or policies

@@ -29,7 +29,7 @@ _HEALTH_TIMEOUT_S: Final = 2.0
 
 def demo(arguments: argparse.Namespace) -> int:
     """Serve recorded examples."""
-    return _run(server_module("config.demo_settings").demo_flags(arguments.port), None, is_demo=True)
+    return _run(server_module("process").demo_flags(arguments.port), None, is_demo=True)
 
 
 def serve(arguments: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""Generated files: schemas and types, parts of pages, docs/mapping.md, compiled redaction rules.
+"""Generated files: schemas and types, the OpenAPI document, parts of pages, docs/mapping.md, compiled redaction rules.
 
 `tests/protocols/schemas.py` writes the schemas of the dialects that follow a protocol of others.
 `--check` compares instead of writing.
@@ -17,6 +17,7 @@ from projector.cli import mapping as explain
 from projector.contracts.schema_export import json_schema
 from projector.dialects import DIALECTS
 from projector.generate.asyncapi import asyncapi
+from projector.generate.openapi import openapi
 from projector.generate.pages import pages
 from projector.redaction import rule_files
 
@@ -35,6 +36,7 @@ def files() -> dict[Path, bytes]:
             made[ROOT / "contracts" / name / f"{name}.schema.json"] = json_schema(name, dialect.events())
         made |= {ROOT / "contracts" / name / file: data for file, data in dialect.files().items()}
     made[ROOT / "contracts" / "public_sse_v1" / "asyncapi.json"] = asyncapi()
+    made[ROOT / "projector" / "server" / "http" / "openapi.json"] = openapi()
     types = "public_sse_v1.ts"
     made[ROOT / "clients" / "typescript" / "src" / types] = DIALECTS["public_sse_v1"].files()[types]
     return made | {ROOT / path: data for path, data in pages(_SOURCES).items()}

@@ -22,6 +22,7 @@ from projector.server.config.store_settings import StoreSettings, decoded_key
 from projector.server.control import rate_limits
 from projector.server.control.callers import Authenticator, Rights
 from projector.server.control.rate_limits import FallbackBudgets, RateLimiter
+from projector.server.http import openapi
 from projector.server.http.cors import Cors
 from projector.server.http.error_responses import respond, response_status
 from projector.server.http.hosts import HostCheck, TrustedProxies
@@ -200,8 +201,6 @@ def _starlette(catalog: Catalog, site: Site, aclose: Callable[[], Awaitable[None
 
 
 def _openapi(app: Starlette, extensions: Iterable[Extension]) -> bytes:
-    from projector.server.http import openapi  # noqa: PLC0415 - it imports the models of all contracts
-
     routes = {
         route.path_format: getattr(route.endpoint, "dialects", ())
         for route in app.routes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import socket
-from collections.abc import Iterator
+from contextlib import closing
 from typing import Final
 
 try:
@@ -14,7 +14,7 @@ except ImportError:  # on Windows
     resource = None  # type: ignore[assignment]  # mypy assumes that the module exists
 
 from projector.server.config.loading import SettingsError
-from projector.server.config.settings import Settings
+from projector.server.config.settings import Admin, Settings
 from projector.server.telemetry.logs import log
 
 BACKLOG: Final = 2048
@@ -29,60 +29,38 @@ def listen(settings: Settings) -> socket.socket:
     return listener
 
 
-def listen_admin(settings: Settings, worker: int = 0) -> socket.socket | None:
+def listen_admin(admin: Admin | None, worker: int = 0) -> socket.socket | None:
     """Return the socket of the admin listener, None without one; raise `SettingsError` like `listen`.
 
     Each of several workers has a port of its own, the configured one plus its number.
     """
-    if settings.admin is None:
-        return None
-    return _listening(settings.admin.host, settings.admin.port and settings.admin.port + worker)
+    return None if admin is None else _listening(admin.host, admin.port and admin.port + worker)
 
 
 def check_addresses(settings: Settings) -> None:
     """Raise `SettingsError` for an address that this system does not have; one that is in use may be free later."""
-    for host, port in _addresses(settings):
-        try:
-            with _bound(host, port):
+    for place in (settings, settings.admin):
+        if place is not None:
+            with closing(_listening(place.host, place.port, is_probe=True)):
                 pass
-        except OSError as error:
-            if error.errno != errno.EADDRINUSE:
-                raise _unavailable(host, port, error) from None
 
 
-def _addresses(settings: Settings) -> Iterator[tuple[str, int]]:
-    yield settings.host, settings.port
-    if settings.admin is not None:
-        yield settings.admin.host, settings.admin.port
-
-
-def _listening(host: str, port: int) -> socket.socket:
-    try:
-        listener = _bound(host, port)
-        listener.listen(BACKLOG)
-    except OSError as error:
-        raise _unavailable(host, port, error) from None
-    return listener
-
-
-def _bound(host: str, port: int) -> socket.socket:
-    """Return a socket with an address, of one version of IP; raise `OSError` if it is not available."""
-    bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+def _listening(host: str, port: int, *, is_probe: bool = False) -> socket.socket:
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:
         if os.name == "posix":  # elsewhere it would allow to take the address of another process
-            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if bound.family == socket.AF_INET6:
-            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        bound.bind((host, port))
-    except OSError:
-        bound.close()
-        raise
-    return bound
-
-
-def _unavailable(host: str, port: int, error: OSError) -> SettingsError:
-    hint = "; choose another one with --port" if error.errno == errno.EADDRINUSE else ""
-    return SettingsError(f"cannot listen on {host}, port {port}: {error.strerror}{hint}")
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if listener.family == socket.AF_INET6:  # a socket is of one version of IP
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        listener.bind((host, port))
+        if not is_probe:
+            listener.listen(BACKLOG)
+    except OSError as error:
+        if not (is_probe and error.errno == errno.EADDRINUSE):
+            listener.close()
+            hint = "; choose another one with --port" if error.errno == errno.EADDRINUSE else ""
+            raise SettingsError(f"cannot listen on {host}, port {port}: {error.strerror}{hint}") from None
+    return listener
 
 
 def limit_stalls(listener: socket.socket, settings: Settings) -> None:

@@ -8,6 +8,8 @@ import os
 import signal
 import socket
 import sys
+from collections import deque
+from collections.abc import Mapping
 from types import FrameType
 from typing import TYPE_CHECKING, Final
 
@@ -16,29 +18,55 @@ from starlette.types import ASGIApp
 from uvicorn.server import HANDLED_SIGNALS
 
 from projector import __version__
+from projector.dialects import DIALECTS
 from projector.server.app import create_app
 from projector.server.catalog import provider_upstream
+from projector.server.config.config_base import DEFAULT, DEFAULT_DIALECT
+from projector.server.config.extensions import EXTENSIONS
 from projector.server.config.loading import SettingsError
 from projector.server.config.preflight import warnings
+from projector.server.config.setting_names import PREFIX
 from projector.server.config.settings import Settings
 from projector.server.generations import Generations, ReadSettings
-from projector.server.http.connection import GuardedProtocol
-from projector.server.http.connections import Connections
+from projector.server.http.connection import Connections, GuardedProtocol
 from projector.server.http.listener import Listener
 from projector.server.interpreter import Collector, settle_interpreter
 from projector.server.listening import limit_stalls, listen, listen_admin, raise_file_limit, url_of
-from projector.server.signals import RELOAD, ReceivedSignals
 from projector.server.telemetry.logs import configure_logs, log
 from projector.server.telemetry.metrics import Metrics
 from projector.server.upstream.demo import SCENARIOS, DemoUpstream
-from projector.server.workers import WorkerPlace, take_place
+from projector.server.workers import RELOAD, WorkerPlace, take_place
 
 if TYPE_CHECKING:
     from projector.server.tls import RenewableContext
 
 _EXAMPLE: Final = """-H 'content-type: application/json' -d '{"message": "Search the news for me"}'"""
+_SECRET: Final = "harbour-master-7781"  # noqa: S105 - made up; an example repeats it in a text, and the server withholds it
+_PAGE_TOOL: Final = "get_departures"
+"""A function of the examples that a page may run itself (`deploy/examples`)."""
+_IGNORED: Final = tuple(
+    number
+    for name in ("SIGUSR1", "SIGUSR2", "SIGQUIT", "SIGALRM", "SIGVTALRM", "SIGPROF", "SIGIO", "SIGPWR")
+    if (number := getattr(signal, name, None)) is not None
+)
+"""Signals without a meaning here. By default they end the process at once, and with it all streams."""
+_SIGNALS_MAX: Final = 16
+"""Signals that are kept until they are handled."""
 CLOSE_S: Final = 2
 """Seconds for connections to close after the last stream has ended."""
+
+
+def demo_flags(port: int | None, environ: Mapping[str, str] = os.environ) -> Mapping[str, object]:
+    """Return the settings of a demo server, which take precedence over the environment."""
+    off = {name for name in EXTENSIONS if not any(one.startswith(f"{PREFIX}{name.upper()}__") for one in environ)}
+    agent = {
+        "upstream": DEFAULT,
+        "model": "demo",
+        "dialects": [DEFAULT_DIALECT, *(name for name in DIALECTS if name not in {DEFAULT_DIALECT, *off})],
+        "client_tools": [_PAGE_TOOL],
+        "on_disconnect": "continue",
+    }
+    return {"port": port, "demo_page": True, "api_key": _SECRET, "agents": {DEFAULT: agent}}
 
 
 def run(settings: Settings, read: ReadSettings | None = None, *, demo: bool = False) -> int:
@@ -48,8 +76,9 @@ def run(settings: Settings, read: ReadSettings | None = None, *, demo: bool = Fa
     recorded examples. Raises `SettingsError` if an address is not available.
     """
     place = take_place()
-    signals = ReceivedSignals()
-    signals.install(with_reload=read is not None)
+    signals: deque[signal.Signals] = deque(maxlen=_SIGNALS_MAX)  # a handler must not use the log or the event loop
+    for number in (*_IGNORED, *([RELOAD] if RELOAD is not None and read is not None else ())):
+        signal.signal(number, lambda received, _frame: signals.append(signal.Signals(received)))
     writer = configure_logs(level=settings.log_level)
     log.info("start", version=__version__, pid=os.getpid(), python=sys.version.partition(" ")[0])
     for reason in warnings(settings):
@@ -66,7 +95,12 @@ def run(settings: Settings, read: ReadSettings | None = None, *, demo: bool = Fa
 
 
 def _serve(
-    settings: Settings, read: ReadSettings | None, signals: ReceivedSignals, place: WorkerPlace | None, *, demo: bool
+    settings: Settings,
+    read: ReadSettings | None,
+    signals: deque[signal.Signals],
+    place: WorkerPlace | None,
+    *,
+    demo: bool,
 ) -> None:
     with contextlib.ExitStack() as stack:
         opened = listen(settings) if place is None else socket.socket(fileno=place.descriptor)
@@ -81,12 +115,14 @@ def _serve(
         if place is not None:
             log.info("worker", worker=place.number, pid=os.getpid())
         elif demo:
+            words = ", ".join(row.words[0] for row in SCENARIOS[:-1])
             _print(f"Demo provider on {url} - open this address in a browser\n")
-            _print(f"Try:  curl -N {url}/api/v1/chat/stream {_EXAMPLE}\n{_demo_words()}\n")
+            _print(f"Try:  curl -N {url}/api/v1/chat/stream {_EXAMPLE}\n")
+            _print(f"One of these words in the message plays another example: {words} (docs/cli.md)\n")
             _print(f"Base URL for OpenAI clients, with any key and model: {url}/v1\n")
         else:
             _print(f"Serving on {url}\n")
-        admin = listen_admin(settings, 0 if place is None else place.number)
+        admin = listen_admin(settings.admin, 0 if place is None else place.number)
         if admin is not None:
             serving.admin_listener = stack.enter_context(contextlib.closing(admin))
             _print(f"Metrics and health on {url_of(admin)}\n")
@@ -94,11 +130,6 @@ def _serve(
         serving.run(sockets=[listener])
         for number in HANDLED_SIGNALS:
             signal.signal(number, signal.SIG_IGN)
-
-
-def _demo_words() -> str:
-    words = ", ".join(row.words[0] for row in SCENARIOS[:-1])
-    return f"One of these words in the message plays another example: {words} (docs/cli.md)"
 
 
 def server(settings: Settings, *, demo: bool = False) -> DrainingServer:
@@ -113,15 +144,9 @@ class _Listener:
 
     def __init__(self, app: ASGIApp, settings: Settings, metrics: Metrics) -> None:
         self.connections = Connections(settings.limits, metrics.count_closed_connection)
-        self.protocol = type(
-            "GuardedProtocol",
-            (GuardedProtocol,),
-            {
-                "head_s": settings.timeouts.request_read_s,
-                "admission": self.connections,
-                "on_malformed": staticmethod(metrics.count_malformed),
-            },
-        )
+        limits = {"admission": self.connections, "on_malformed": staticmethod(metrics.count_malformed)}
+        self.protocol = type("GuardedProtocol", (GuardedProtocol,), limits)
+        self.use(settings)
         self.config = uvicorn.Config(
             app,
             interface="asgi3",
@@ -140,7 +165,7 @@ class _Listener:
     def use(self, settings: Settings) -> None:
         """Use other settings for new connections."""
         self.protocol.head_s = settings.timeouts.request_read_s  # type: ignore[attr-defined] # ours
-        self.connections.set_limits(settings.limits)
+        self.connections.limits = settings.limits
 
 
 class DrainingServer(uvicorn.Server):
@@ -162,7 +187,7 @@ class DrainingServer(uvicorn.Server):
         self._drain_timeout_s = settings.drain_timeout_s
         self._collector = Collector()
         self._signals = 0
-        self._received: ReceivedSignals | None = None
+        self._received: deque[signal.Signals] = deque()
         self._read: ReadSettings | None = None
         self._listener: socket.socket | None = None
         self._reloading: asyncio.Task[None] | None = None
@@ -171,7 +196,7 @@ class DrainingServer(uvicorn.Server):
         """Compile the rules of all policies."""
         self._app.state.compile()
 
-    def on_signals(self, signals: ReceivedSignals, read: ReadSettings | None, listener: socket.socket) -> None:
+    def on_signals(self, signals: deque[signal.Signals], read: ReadSettings | None, listener: socket.socket) -> None:
         """Reload with `read` on SIGHUP, and log signals that are ignored."""
         self._received, self._read, self._listener = signals, read, listener
         if read is None and RELOAD is not None:
@@ -201,7 +226,7 @@ class DrainingServer(uvicorn.Server):
 
     async def on_tick(self, counter: int) -> bool:
         """Handle the other signals; return whether the server should exit."""
-        for received in self._received.take() if self._received is not None else ():
+        for received in dict.fromkeys(self._received.popleft() for _ in range(len(self._received))):
             if received == RELOAD and self._read is not None:
                 self._reloading = asyncio.create_task(self._reload(self._read, self._reloading))
             else:

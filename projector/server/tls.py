@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
 from projector._file_problems import file_problem
 from projector.server.config.loading import SettingsError
-from projector.server.config.tls_settings import ListenerTls, UpstreamTls
+from projector.server.config.tls_settings import ListenerTls, Tls, UpstreamTls
 
 EXPIRES_SOON: Final = timedelta(days=14)
 """Authorities that renew certificates by themselves do so a month before the end."""
@@ -27,9 +27,9 @@ EXPIRES_SOON: Final = timedelta(days=14)
 _VERSIONS: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 
 
-def context_of(tls: UpstreamTls | ListenerTls, path: str) -> ssl.SSLContext:
+def context_of(tls: Tls, path: str) -> ssl.SSLContext:
     """Return the context of a table; raise `SettingsError` for a file that cannot be used."""
-    return server_context(tls) if isinstance(tls, ListenerTls) else client_context(tls, path)
+    return client_context(tls, path) if isinstance(tls, UpstreamTls) else server_context(tls)
 
 
 def client_context(tls: UpstreamTls, path: str = "tls") -> ssl.SSLContext:
@@ -51,7 +51,7 @@ def client_context(tls: UpstreamTls, path: str = "tls") -> ssl.SSLContext:
     return context
 
 
-def server_context(tls: ListenerTls) -> ssl.SSLContext:
+def server_context(tls: Tls) -> ssl.SSLContext:
     """Return the context of this server; raise `SettingsError` for a file that cannot be used."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = _VERSIONS[tls.min_version]
@@ -86,7 +86,7 @@ class RenewableContext:
         handshake.context = self._newest
 
 
-def load_certificate(context: ssl.SSLContext, tls: UpstreamTls | ListenerTls, path: str = "tls") -> None:
+def load_certificate(context: ssl.SSLContext, tls: Tls, path: str = "tls") -> None:
     """Use the certificate and key of the settings for new connections; raise `SettingsError` if that is impossible."""
     if tls.cert_file is None:
         return
@@ -102,7 +102,7 @@ def load_certificate(context: ssl.SSLContext, tls: UpstreamTls | ListenerTls, pa
         raise _unusable(f"{path}.cert_file", error) from None
 
 
-def certificate_warnings(tls: UpstreamTls | ListenerTls, path: str, now: datetime | None = None) -> Iterator[str]:
+def certificate_warnings(tls: Tls, path: str, now: datetime | None = None) -> Iterator[str]:
     """Yield a sentence for each file with a certificate that is not valid now, or will not be soon."""
     now = now or datetime.now(UTC)
     if tls.cert_file is not None:

@@ -14,19 +14,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from types import FrameType
 from typing import Final, NamedTuple
 
 from projector._errors import UsageError
 from projector.server.config.settings import Settings
 from projector.server.listening import listen, url_of
-from projector.server.signals import RELOAD
 from projector.server.telemetry.logs import configure_logs, log
 
 ENVIRONMENT: Final = "_PROJECTOR_WORKER"
 """Variable that makes a process a worker: its number, its parent, and the descriptor of the socket."""
 WORKERS_MAX: Final = 64
+RELOAD: Final[signal.Signals | None] = getattr(signal, "SIGHUP", None)
+"""Signal that requests a reload; None on Windows."""
 _POLL_S: Final = 0.1
 _RESTART_S: Final = 1.0
 """Seconds between two starts of a worker, so that one that cannot start does not use up the machine."""
@@ -86,58 +85,61 @@ def run_workers(settings: Settings, arguments: Sequence[str], count: int) -> int
     return status
 
 
-@dataclass(slots=True)
 class _Worker:
-    number: int
-    process: subprocess.Popen[bytes]
-    started_at: float = field(default_factory=time.monotonic)
-    starts: int = 1
+    """A worker process, which is started again when it has died."""
 
-
-class _Workers:
-    def __init__(self, listener: socket.socket, arguments: Sequence[str], count: int) -> None:
+    def __init__(self, number: int, listener: socket.socket, arguments: Sequence[str]) -> None:
+        self.number = number
         self._listener = listener
-        self._arguments = arguments
-        self._stops: list[int] = []
-        self._reloads = 0
-        self._workers = [_Worker(number, self._start(number)) for number in range(count)]
+        self._command = [sys.executable, "-m", "projector", *arguments]
+        self._is_first = True
+        self.process = self._start()
 
-    def run(self) -> int:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._on_stop)
-        if RELOAD is not None:
-            signal.signal(RELOAD, self._on_reload)
-        while not self._stops:
-            time.sleep(_POLL_S)
-            self._forward_reloads()
-            for worker in self._workers:
-                status = worker.process.poll()
-                if status is not None and not self._stops and not self._restart(worker, status):
-                    self._end()
-                    return status
-        self._end()
-        return 0
-
-    def _start(self, number: int) -> subprocess.Popen[bytes]:
+    def _start(self) -> subprocess.Popen[bytes]:
+        self._started_at = time.monotonic()
         descriptor = self._listener.fileno()
         return subprocess.Popen(  # noqa: S603 - this program
-            [sys.executable, "-m", "projector", *self._arguments],
-            env={**os.environ, ENVIRONMENT: f"{number},{os.getpid()},{descriptor}"},
+            self._command,
+            env={**os.environ, ENVIRONMENT: f"{self.number},{os.getpid()},{descriptor}"},
             pass_fds=[descriptor],
             start_new_session=True,  # a Ctrl-C of the terminal is forwarded once
         )
 
-    def _restart(self, worker: _Worker, status: int) -> bool:
-        """Start a worker again; return False if it could not even start the first time."""
-        lived_s = time.monotonic() - worker.started_at
-        if worker.starts == 1 and status > 0 and lived_s < _EARLY_S:
+    def restart(self, status: int) -> bool:
+        """Start the worker again; return False if it could not even start the first time."""
+        lived_s = time.monotonic() - self._started_at
+        if self._is_first and status > 0 and lived_s < _EARLY_S:
             return False
-        if lived_s < _RESTART_S:
-            return True
-        log.error("worker_died", worker=worker.number, exit_code=status)
-        worker.process = self._start(worker.number)
-        worker.started_at, worker.starts = time.monotonic(), worker.starts + 1
+        if lived_s >= _RESTART_S:
+            log.error("worker_died", worker=self.number, exit_code=status)
+            self._is_first = False
+            self.process = self._start()
         return True
+
+
+class _Workers:
+    def __init__(self, listener: socket.socket, arguments: Sequence[str], count: int) -> None:
+        self._stops: list[int] = []
+        self._reloads: list[int] = []
+        self._workers = [_Worker(number, listener, arguments) for number in range(count)]
+
+    def run(self) -> int:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda received, _frame: self._stops.append(received))
+        if RELOAD is not None:
+            signal.signal(RELOAD, lambda received, _frame: self._reloads.append(received))
+        while not self._stops:
+            time.sleep(_POLL_S)
+            if self._reloads and RELOAD is not None:
+                self._reloads.clear()  # before it is sent: a signal from now on is the next reload
+                self._send(RELOAD)
+            for worker in self._workers:
+                status = worker.process.poll()
+                if status is not None and not self._stops and not worker.restart(status):
+                    self._end()
+                    return status
+        self._end()
+        return 0
 
     def _end(self) -> None:
         """Forward the signal, and later ones, until every worker has drained."""
@@ -149,18 +151,7 @@ class _Workers:
             forwarded = received
             time.sleep(_POLL_S)
 
-    def _forward_reloads(self) -> None:
-        if self._reloads and RELOAD is not None:
-            self._reloads = 0
-            self._send(RELOAD)
-
     def _send(self, number: int) -> None:
         for worker in self._workers:
             if worker.process.poll() is None:
                 worker.process.send_signal(number)
-
-    def _on_stop(self, number: int, _frame: FrameType | None) -> None:
-        self._stops.append(number)
-
-    def _on_reload(self, _number: int, _frame: FrameType | None) -> None:
-        self._reloads += 1

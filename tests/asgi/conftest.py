@@ -213,7 +213,7 @@ class Site:
         listener = listen(settings)
         self.port: int = listener.getsockname()[1]
         self._server: DrainingServer = server(settings, demo=demo)
-        self._server.admin_listener = admin = listen_admin(settings)
+        self._server.admin_listener = admin = listen_admin(settings.admin)
         self.admin_port: int | None = None if admin is None else admin.getsockname()[1]
         self.trusted: ssl.SSLContext | None = None
         """Context of clients, for a server with TLS."""

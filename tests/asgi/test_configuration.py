@@ -162,6 +162,7 @@ def test_a_setting_that_is_not_there_is_one_problem(tmp_path: Path, text: str, p
             '[passthrough.policy]\nregistered = [{ value = "${NOT_EXPANDED}" }]',
             "`passthrough.policy.registered[0]`: expected the value itself: a reference such as `${NAME}` is replaced",
         ),
+        ("[upstreams.a]\napi = {}", "`upstreams.a.api` must be a string"),
         ('[upstreams.a]\napi = "telepathy"', "`upstreams.a.api`: unknown api `telepathy`; known: `openai_"),
         ('[upstreams.a]\nbase_url = "https://me:secret@host/v1"', "`upstreams.a.base_url`: "),
         (
@@ -208,28 +209,18 @@ def test_a_setting_that_is_not_there_is_one_problem(tmp_path: Path, text: str, p
         ),
         (
             '[agents.a]\nmodel = "m"\n\n[ agents."a" ]  # again\nmodel = "m"',
-            "invalid TOML at line 4, column 14: the table `[agents.a]` is already at line 1: write its settings there",
-        ),
-        ('[agents.a]\nmodel = "m"\n[agents.b]\nmodel = "m"\nmodel = "secret"', ": `model` is already at line 4"),
-        (
-            'agents.a.model = "m"\n[agents.a]\nmodel = "secret"',
-            "invalid TOML at line 2, column 10: it is already written above",
-        ),
-        ('[[a.b]]\nmodel = "m"\n[[a.b]]\nx = 1\nmodel = "m"\nmodel = "secret"', ": `model` is already at line 5"),
-        (
-            '[agents.b]\npolicy = "default"\n[agents.a]\npolicy = "strict"\n[agents.a.policy]\nimages = "secret"',
-            "invalid TOML at line 5, column 17: `policy` is already at line 4",
+            "invalid TOML at line 4, column 14: it is already written above",
         ),
         ('[upstreams.a]\napi = "openai_chat"\nheartbeat_s = 5', "`heartbeat_s` is a setting without a table, and"),
         ('[agents.a]\ntargets = [{ upstream = "b", model = 1 }]', "`agents.a.targets[0].model` must be a string"),
         (f'[auth.api_keys]\na = "{HASH}"\nport = 1', "`auth.api_keys.port` must be a string; `port` is a setting wi"),
         (
             f'# base_url = "{AZURE}"\n[upstreams.a]\nbase_url = "{AZURE}"',
-            "`upstreams.a.base_url` has the placeholder RESOURCE: replace it at line 3",
+            "`upstreams.a.base_url`: has the placeholder RESOURCE: replace it",
         ),
         (
             '[agents.a]\ntargets = [\n{ upstream = "a", model = "m" },\n{ upstream = "a", model = "DEPLOYMENT" }]',
-            "`agents.a.targets[1].model` has the placeholder DEPLOYMENT: replace it at line 4",
+            "`agents.a.targets[1].model`: has the placeholder DEPLOYMENT: replace it",
         ),
         (
             '[upstreams.a]\nbase_url = "https://models.example/v1/chat/completions"',

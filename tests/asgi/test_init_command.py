@@ -74,7 +74,7 @@ def test_a_case_is_checked(
     assert main(["config", "check", "projector.toml"]) == 2
     errors = capsys.readouterr().err
     for word, name in OURS.get(case, ()):
-        assert re.search(rf"has the placeholder {word}: replace it at line \d+\n", errors)
+        assert f"has the placeholder {word}: replace it\n" in errors
         replace(tmp_path / "projector.toml", word, name)
     for name in named:
         assert f"the variable {name} is not set" in errors

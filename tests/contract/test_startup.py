@@ -61,7 +61,7 @@ NOT_CONFIGURED: Final = {
     "agents", "certifi", "cryptography", "httpx", "httpx2", "jwt", "openai", "redis", "sqlite3",
     "projector.cli", "projector.contracts.public_sse_v1", "projector.contracts.schema_export",
     "projector.dialects.chat_completions", "projector.dialects.openresponses", "projector.dialects.responses",
-    "projector.openwop", "projector.providers.agents_sdk", "projector.server.http.openapi",
+    "projector.openwop", "projector.providers.agents_sdk",
     "projector.server.http.token_verifier", "projector.server.tls", "projector.store.encryption",
     "projector.store.redis_store", "projector.store.sqlite",
 }  # fmt: skip

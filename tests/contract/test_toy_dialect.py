@@ -14,6 +14,7 @@ from projector import cli, generate
 from projector.dialects import DIALECTS
 from projector.server.app import create_app
 from projector.server.config.settings import Settings
+from projector.server.http import openapi
 from projector.server.upstream.demo import DemoUpstream
 from tests.asgi.in_process import post
 
@@ -166,19 +167,21 @@ async def test_a_request_that_does_not_stream_gets_json() -> None:
         assert json.loads(answer.text) == {"count": len(events)}
 
 
-def test_the_documents_describe_it() -> None:
+def test_the_documents_describe_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    [made] = [data for path, data in generate.files().items() if path.name == "openapi.json"]
+    (tmp_path / "openapi.json").write_bytes(made)
+    monkeypatch.setattr(openapi, "_FILE", tmp_path / "openapi.json")
     document = json.loads(app().state.openapi())
     schemas = document["components"]["schemas"]
     assert {"toy", "toy.Note", "toy.End", "toy.Summary", "toy.Failure"} <= schemas.keys()
     chat = document["paths"]["/api/v1/chat/stream"]["post"]
     message = chat["responses"]["200"]["content"]["text/event-stream"]["schema"]["properties"]
     assert message["data"]["anyOf"][1:] == [{"const": "[OVER]", "description": "End mark of `toy`."}]
-    assert message["event"]["description"] == "Type of the event (`toy` only)."
+    assert (message.keys(), chat["parameters"][-1]["schema"]["enum"]) == ({"data", "event"}, ["toy"])
     responses = document["paths"]["/v1/responses"]["post"]["responses"]
-    assert {"$ref": "#/components/schemas/toy.Summary"} in responses["200"]["content"]["application/json"]["schema"][
-        "anyOf"
-    ]
-    assert "toy.Failure" in json.dumps(responses["418"])
+    answer = responses["200"]["content"]["application/json"]["schema"]
+    assert {"$ref": "#/components/schemas/toy.Summary"} in answer["anyOf"]
+    assert "toy.Failure" in json.dumps(responses["4XX"])
     [schema] = [data for path, data in generate.files().items() if path.name == "toy.schema.json"]
     assert json.loads(schema)["title"] == "toy"
 

@@ -12,7 +12,7 @@ import yaml  # type: ignore[import-untyped]  # its types are another package
 
 from projector.core.faults import FAULTS
 from projector.server.config.settings import Limits
-from projector.server.http import connections
+from projector.server.http import connection
 from projector.server.http.problems import PROBLEMS
 from projector.server.telemetry.stream_stats import REASONS, code_label
 from tests.deploy.image import ROOT
@@ -99,7 +99,7 @@ def test_every_value_is_known(name: str) -> None:
     for code in values.get("code", ()):
         assert code in {*PROBLEMS, *FAULTS} or code.startswith("upstream_http_")
         assert code_label(code) == code
-    assert values.get("reason", set()) <= REASONS | connections.REASONS
+    assert values.get("reason", set()) <= REASONS | connection.REASONS
 
 
 @pytest.mark.parametrize("name", EXPRESSIONS)

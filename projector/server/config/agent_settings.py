@@ -20,7 +20,7 @@ from projector.contracts.limits import NAME_MAX_CHARS
 from projector.providers import PROVIDERS
 from projector.redaction.policy import Policy
 from projector.server.config.caller_settings import RateLimits
-from projector.server.config.config_base import DEFAULT_DIALECT, NAME_OR_LIST, Dialects, Name, Table
+from projector.server.config.config_base import DEFAULT_DIALECT, NAME_OR_LIST, Dialects, Model, Name, Table
 from projector.server.config.target_settings import Balance, Targets, TargetSettings, check_targets
 from projector.workflows.definition import StepSource, Workflow, workflow_of
 
@@ -66,7 +66,7 @@ class AgentSettings(KeepingSettings):
 
     upstream: Name | None = None
     """Name of the upstream; together with `model` a shorthand for one target."""
-    model: str | None = Field(None, min_length=1)
+    model: Model | None = None
     """Model that requests are sent to."""
     targets: Targets = ()
     """Several models of upstreams instead of one: `upstream`, `model`, `weight`."""

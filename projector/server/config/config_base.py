@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from ipaddress import ip_address
-from typing import Annotated, Any, Final, TypeAlias, get_args
+from typing import Annotated, Any, Final, TypeAlias, TypeVar, get_args
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
@@ -31,6 +31,9 @@ SHORTHAND: Final[Mapping[str, str]] = {
 Api: TypeAlias = Annotated[str, AfterValidator(lambda name: known_name("api", name, PROVIDERS))]
 Dialect: TypeAlias = Annotated[str, AfterValidator(lambda name: known_name("dialect", name, DIALECTS))]
 Dialects: TypeAlias = Annotated[tuple[Dialect, ...], Field(min_length=1)]
+
+
+_PartT = TypeVar("_PartT")
 
 
 class Table(BaseModel):
@@ -60,6 +63,21 @@ def _types_in(annotation: object) -> Iterator[object]:
     yield annotation
     for part in get_args(annotation):
         yield from _types_in(part)
+
+
+def parts_of(node: object, kind: type[_PartT], path: tuple[str, ...] = ()) -> Iterator[tuple[str, _PartT]]:
+    """Yield everything of a type in the settings, after its path: tables, policies, secrets."""
+    if isinstance(node, kind):
+        yield ".".join(path), node
+    elif isinstance(node, Table):
+        for name in type(node).model_fields:
+            yield from parts_of(getattr(node, name), kind, (*path, name))
+    elif isinstance(node, dict):
+        for name, inner in node.items():
+            yield from parts_of(inner, kind, (*path, name))
+    elif isinstance(node, tuple):
+        for inner in node:
+            yield from parts_of(inner, kind, path)
 
 
 def matching(pattern: str, expected: str) -> AfterValidator:
@@ -117,8 +135,19 @@ def _check_api_url(url: str) -> str:
     return url
 
 
+def check_filled(text: str) -> str:
+    """Return a text; raise `ValueError` if it has a placeholder of the pages or of `projector init`."""
+    if word := _PLACEHOLDER.search(text):
+        raise ValueError(f"has the placeholder {word[0]}: replace it")
+    return text
+
+
+_PLACEHOLDER: Final = re.compile(r"(?<![\w-])(?:RESOURCE(?:-WEST)?|DEPLOYMENT)(?![\w-])")
+"""Words that stand for names of the provider's account."""
 _BASE_URL: Final = re.compile(r"https?://[^@\s?#]+")
 BaseUrl: TypeAlias = Annotated[str, AfterValidator(_check_base_url)]
 """URL of another server. Credentials in it are rejected: it is printed and logged."""
-ApiUrl: TypeAlias = Annotated[BaseUrl, AfterValidator(_check_api_url)]
+ApiUrl: TypeAlias = Annotated[BaseUrl, AfterValidator(_check_api_url), AfterValidator(check_filled)]
 """URL of an API, to which the server adds the path of a request."""
+Model: TypeAlias = Annotated[str, Field(min_length=1), AfterValidator(check_filled)]
+"""The provider's name of a model."""

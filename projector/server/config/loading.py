@@ -10,9 +10,8 @@ folder of the configuration. If there is a setting `X`, the file contains it.
 from __future__ import annotations
 
 import os
-import re
 import tomllib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -20,17 +19,16 @@ from typing import Any, Final, NamedTuple
 from pydantic import SecretStr, ValidationError
 
 from projector._errors import UsageError
-from projector._file_problems import REPEATED, file_problem, parse_toml, toml_problem
+from projector._file_problems import file_problem, parse_toml, toml_problem
 from projector._validation import OURS, FieldPath, invalid_fields, path_name
 from projector.contracts import codec
 from projector.redaction.policy import REFERENCE, with_rules_in
-from projector.server.config.config_text import Placeholder, path_with_nul, placeholders, repeated_name
 from projector.server.config.http_fields import is_credential
-from projector.server.config.meant_settings import with_hints
 from projector.server.config.setting_names import (
     PREFIX,
     SEPARATOR,
-    accepts,
+    hinted,
+    is_json,
     is_setting,
     is_unknown,
     kind_of,
@@ -48,12 +46,10 @@ _IN_VARIABLES: Final[Mapping[str, str]] = {
 }
 _IN_FILES: Final[Mapping[str, str]] = {"must be an object": "must be a table"}
 """Messages about a value -> how it is written in this kind of source."""
-_JSON_TYPES: Final = frozenset({tuple, dict, frozenset})
 HTTP_FIELDS: Final = frozenset({"headers", "query"})
 """Tables of an upstream with names and values that are sent to the provider."""
 _SECRETS: Final = frozenset({"api_key", "key_password", "token_secret", "webhook_secret"})
 """Not allowed in a configuration file, because such files are committed."""
-
 _OPENAI: Final[Mapping[str, str]] = {"OPENAI_API_KEY": "api_key", "OPENAI_BASE_URL": "base_url"}
 """Variables that every OpenAI client reads -> the shorthand settings that they set."""
 
@@ -67,7 +63,7 @@ class Problems(list[str]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.paths: list[FieldPath] = []
+        self.paths: set[FieldPath] = set()
         """Settings without a value that could be validated."""
 
     @contextmanager
@@ -78,7 +74,7 @@ class Problems(list[str]):
         except SettingsError as error:
             lines = (line if file is None else f"{file}: {line}" for line in str(error).splitlines())
             self += (line for line in lines if line not in self)
-            self.paths += [] if path is None else [path]
+            self.paths |= set() if path is None else {path}
 
     def error(self) -> SettingsError:
         """Return the problems as an error."""
@@ -115,15 +111,14 @@ def read(environ: Mapping[str, str], flags: Mapping[str, object] | None = None, 
     problems = Problems()
     references: dict[FieldPath, str] = {}
     values: dict[str, Any] = {}
-    unfilled: list[Placeholder] = []
     if config is not None:
-        text = _read_text(config, str(config))
-        values = _parse(config, text)
-        unfilled = [one for one in placeholders(values, text) if not is_unknown(one.path)]
+        values = _parse(config)
         values.setdefault("passthrough", {})  # with a file, these routes are on only if it names them
         _resolve(values, environ, references, problems, config)
-    sources = _add_variables(values, environ, flags or {}, problems)
-    _report_placeholders(unfilled, sources, problems, config)
+    sources = _add_variables(values, environ, problems)
+    for name, value in (flags or {}).items():
+        if value is not None:
+            values[name], sources[name,] = value, f"--{name}"
     _read_files(values, config, sources, problems)
     kept = {path: text for path, text in references.items() if not _is_below(path, sources)}
     try:
@@ -136,56 +131,20 @@ def read(environ: Mapping[str, str], flags: Mapping[str, object] | None = None, 
     return loaded
 
 
-def _add_variables(
-    values: dict[str, Any], environ: Mapping[str, str], flags: Mapping[str, object], problems: Problems
-) -> dict[tuple[str, ...], str]:
-    """Put what variables and flags set into the values, and return their names by path."""
-    sources = {path: name for name, path in _variables_in(environ, problems)}
-    for path, name in sources.items():
-        with problems.collected(path):
-            _put(values, path, _parse_variable(name, path, environ[name]))
-    if "upstreams" not in values:
-        for name, field in _OPENAI.items():
-            if environ.get(name) and field not in values:
-                values[field], sources[field,] = environ[name], name
-    for name, value in flags.items():
-        if value is not None:
-            values[name] = value
-            sources[name,] = f"--{name}"
-    return sources
-
-
-# sources
-
-
 def _is_below(path: FieldPath, others: Iterable[FieldPath]) -> bool:
     """Return whether a path is one of others, or in a table of theirs."""
     return any(path[: len(other)] == other for other in others)
 
 
-def _parse(config: Path, text: str) -> dict[str, Any]:
+# the file
+
+
+def _parse(config: Path) -> dict[str, Any]:
+    text = _read_text(config, str(config))
     try:
-        values = parse_toml(text)
+        return parse_toml(text)
     except tomllib.TOMLDecodeError as error:
-        problem = toml_problem(error, text)
-        line = re.search(r"line (\d+)", problem)  # without one it is the end of the text
-        number = int(line[1]) if line else len(text.splitlines())
-        if problem.endswith(REPEATED) and (repeated := repeated_name(text, number)):
-            problem = problem.removesuffix(REPEATED) + repeated
-        raise SettingsError(f"{config}: {problem}") from None
-    if (path := path_with_nul(values)) is not None:
-        raise SettingsError(f"{config}: `{path_name(path)}`: a text must not have a NUL character")
-    return values
-
-
-def _report_placeholders(
-    found: Iterable[Placeholder], sources: Collection[FieldPath], problems: Problems, config: Path | None
-) -> None:
-    """Add the placeholders of the file that no other source replaces."""
-    for path, word, line in found:
-        if not _is_below(path, sources):
-            with problems.collected(path, config):
-                raise SettingsError(f"`{path_name(path)}` has the placeholder {word}: replace it at line {line}")
+        raise SettingsError(f"{config}: {toml_problem(error, text)}") from None
 
 
 def _read_text(path: Path, name: str) -> str:
@@ -206,49 +165,47 @@ def _resolve(
     """Replace references with the values of their variables, and record them by path."""
     for key, value in node.items() if isinstance(node, dict) else enumerate(node):
         at = (*path, key)
-        match = REFERENCE.fullmatch(value) if isinstance(value, str) else None
         if is_unknown(at):  # it is reported as such, whatever its value
             continue
         with problems.collected(at, file):
-            if isinstance(value, str) and _is_http_field(at):
-                node[key] = _resolve_http_field(value, environ, at)
-                references[at] = value
-            elif match:
-                node[key] = _variable_value(match, environ, at)
-                references[at] = value
+            if isinstance(value, dict | list) and not (key in _SECRETS and is_setting(at)):
+                _resolve(value, environ, references, problems, file, at)
+            elif isinstance(value, str) and "\0" in value:
+                raise SettingsError(f"`{path_name(at)}`: a text must not have a NUL character")
+            elif isinstance(value, str) and (_is_http_field(at) or REFERENCE.fullmatch(value)):
+                node[key], references[at] = _resolved(value, environ, at), value
             elif key in _SECRETS and not members(kind_of(at)):
                 raise SettingsError(f"`{path_name(at)}`: expected a variable as `${{NAME}}`, or `{key}{_FILE}`")
-            elif isinstance(value, dict | list):
-                _resolve(value, environ, references, problems, file, at)
 
 
 def _is_http_field(path: FieldPath) -> bool:
     match path:
         case ("upstreams", _, table, _):
             return table in HTTP_FIELDS
-        case _:
-            return False
+    return False
 
 
-def _resolve_http_field(value: str, environ: Mapping[str, str], path: FieldPath) -> SecretStr | str:
-    """Return a value with its references replaced; a credential must contain one."""
-    resolved = REFERENCE.sub(lambda match: _variable_value(match, environ, path), value)
-    if REFERENCE.search(value):
-        return SecretStr(resolved)
-    if is_credential(str(path[-1])):
+def _resolved(value: str, environ: Mapping[str, str], path: FieldPath) -> SecretStr | str:
+    """Return a value with its references replaced; a credential among `HTTP_FIELDS` must contain one."""
+    names = REFERENCE.findall(value)
+    if not names and is_credential(str(path[-1])):
         raise SettingsError(f"`{path_name(path)}`: expected a variable as `${{NAME}}`")
-    return value
+    for name in names:
+        if not environ.get(name):
+            raise SettingsError(f"`{path_name(path)}`: the variable {name} is not set")
+    text = REFERENCE.sub(lambda match: environ[match[1]], value)
+    return SecretStr(text) if names and _is_http_field(path) else text
 
 
-def _variable_value(reference: re.Match[str], environ: Mapping[str, str], path: FieldPath) -> str:
-    if not environ.get(reference[1]):
-        raise SettingsError(f"`{path_name(path)}`: the variable {reference[1]} is not set")
-    return environ[reference[1]]
+# variables
 
 
-def _variables_in(environ: Mapping[str, str], problems: Problems) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield each variable that sets something, with the path of its setting; unknown ones are problems."""
-    for name, value in sorted(environ.items()):
+def _add_variables(
+    values: dict[str, Any], environ: Mapping[str, str], problems: Problems
+) -> dict[tuple[str, ...], str]:
+    """Put what variables set into the values, and return their names by path; unknown ones are problems."""
+    sources: dict[tuple[str, ...], str] = {}
+    for name, text in sorted(environ.items()):
         if not name.startswith(PREFIX) or name.startswith(_TESTS_PREFIX):
             continue
         path = tuple(name.removeprefix(PREFIX).lower().split(SEPARATOR))
@@ -256,13 +213,19 @@ def _variables_in(environ: Mapping[str, str], problems: Problems) -> Iterator[tu
             nearest = nearest_path(path)
             hint = f"; did you mean `{variable(nearest)}`?" if is_setting(nearest) else ""
             problems.append(f"`{name}` is not a setting{hint}")
-        elif value:
-            yield name, path
+        elif text:
+            sources[path] = name
+            with problems.collected(path):
+                _put(values, path, _parse_variable(name, path, text))
+    for name, field in _OPENAI.items():
+        if environ.get(name) and field not in values and "upstreams" not in values:
+            values[field], sources[field,] = environ[name], name
+    return sources
 
 
 def _parse_variable(name: str, path: tuple[str, ...], text: str) -> object:
     """Return the value of a variable: lists and tables are JSON; other text may be a name where a list is expected."""
-    if not (accepts(kind_of(path), _JSON_TYPES) and text.lstrip().startswith(("[", "{"))):
+    if not (is_json(kind_of(path)) and text.lstrip().startswith(("[", "{"))):
         return text
     try:
         return codec.loads(text.encode())
@@ -273,11 +236,13 @@ def _parse_variable(name: str, path: tuple[str, ...], text: str) -> object:
 def _put(values: dict[str, Any], path: tuple[str, ...], value: object) -> None:
     *tables, field = path
     for table in tables:
-        inner = values.setdefault(table, {})
-        if not isinstance(inner, dict):
+        values = values.setdefault(table, {})
+        if not isinstance(values, dict):
             raise SettingsError(f"`{table}`: expected a table")
-        values = inner
     values[field] = value
+
+
+# both
 
 
 def _read_files(
@@ -298,7 +263,7 @@ def _read_files(
             node[key] = with_rules_in(folder, value)
         elif isinstance(value, dict):
             _read_files(value, config, sources, problems, at)
-        elif key.endswith(_FILE) and is_setting(at) and isinstance(value, str):
+        elif key.endswith(_FILE) and is_setting(at) and isinstance(value, str) and at not in problems.paths:
             field = key.removesuffix(_FILE)
             if not is_setting((*path, field)):
                 node[key] = str((folder / value).absolute())
@@ -315,7 +280,7 @@ def _invalid_settings(
     values: Mapping[str, Any],
     sources: Mapping[tuple[str, ...], str],
     config: Path | None,
-    failed: Sequence[FieldPath],
+    failed: Iterable[FieldPath],
 ) -> Iterator[str]:
     """Yield a sentence for each invalid setting, with the name of the variable, flag or file that set it.
 
@@ -323,14 +288,15 @@ def _invalid_settings(
     that. A setting that may have several types is reported once.
     """
     reported, incomplete = set(failed), {path[:-1] for path in failed}
-    for field in with_hints(invalid_fields(error, values, Settings), values):
+    for field in (hinted(one, values) for one in invalid_fields(error, values, Settings)):
         if _is_below(field.path, reported) or (field.type == OURS and field.path in incomplete):
             continue
         reported.add(field.path)
-        names = [name for path, name in sources.items() if path == field.path[: len(path)]]
-        name = next(iter(names), variable(field.path) if field.path else "")
-        is_of_file = config is not None and not names
-        texts = _IN_FILES if is_of_file else _IN_VARIABLES
-        written = field._replace(text=texts.get(field.text, field.text))
-        sentence = written.sentence(path_name(field.path, is_masked=False) if is_of_file else name)
-        yield from (f"{config}: {line}" if is_of_file else line for line in sentence.splitlines())
+        name = next((name for path, name in sources.items() if path == field.path[: len(path)]), None)
+        if name is not None or config is None:
+            written = field._replace(text=_IN_VARIABLES.get(field.text, field.text))
+            yield from written.sentence(name or (variable(field.path) if field.path else "")).splitlines()
+        else:
+            written = field._replace(text=_IN_FILES.get(field.text, field.text))
+            sentence = written.sentence(path_name(field.path, is_masked=False))
+            yield from (f"{config}: {line}" for line in sentence.splitlines())

@@ -19,13 +19,18 @@ from pydantic import SecretStr
 from projector._file_problems import file_problem
 from projector._validation import FIELDS_MAX
 from projector.redaction.policy import Policy
-from projector.redaction.registered import SECRET_MIN_CHARS
-from projector.server.config.agent_settings import PASSTHROUGH_APIS
+from projector.server.config.agent_settings import PASSTHROUGH_APIS, RecordSettings
+from projector.server.config.config_base import parts_of
 from projector.server.config.loading import Problems, SettingsError
-from projector.server.config.secret_values import short_secrets
+from projector.server.config.secret_values import secret_warnings
 from projector.server.config.settings import Settings, UpstreamSettings
-from projector.server.config.tls_settings import ListenerTls, UpstreamTls
+from projector.server.config.tls_settings import Tls, UpstreamTls
 from projector.server.listening import check_addresses
+
+_SQLITE: Final = b"SQLite format 3\0"
+"""How a database of SQLite begins."""
+_KEYED_HOSTS: Final = ("api.openai.com", ".openai.azure.com")
+"""Ends of the names of hosts that refuse every request without a key."""
 
 
 def check_system(settings: Settings) -> None:
@@ -42,23 +47,15 @@ def _checks(settings: Settings) -> Iterator[Callable[[], object]]:
     yield partial(_check_memory, settings)
     yield partial(check_addresses, settings)
     if settings.store.path is not None:
-        yield partial(_check_folder, "store.path", settings.store.path.parent)
         yield partial(_check_database, "store.path", settings.store.path)
-    for name, agent in settings.agents.items():
-        if agent.record is not None:
-            yield partial(_check_folder, f"agents.{name}.record.folder", agent.record.folder)
-    for path, policy in policies(settings):
+    for path, record in parts_of(settings, RecordSettings):
+        yield partial(_check_folder, f"{path}.folder", record.folder)
+    for path, policy in parts_of(settings, Policy):
         yield partial(_check_samples, path, policy)
     for path, tls in _tls_tables(settings):
         from projector.server.tls import context_of  # noqa: PLC0415 - a start without it is faster
 
         yield partial(context_of, tls, path)
-
-
-_SQLITE: Final = b"SQLite format 3\0"
-"""How a database of SQLite begins."""
-_KEYED_HOSTS: Final = ("api.openai.com", ".openai.azure.com")
-"""Ends of the names of hosts that refuse every request without a key."""
 
 
 def lacks_key(settings: Settings) -> bool:
@@ -91,23 +88,6 @@ def warnings(settings: Settings) -> Iterator[str]:
         yield from certificate_warnings(tls, path)
 
 
-def secret_warnings(settings: Settings) -> Iterator[str]:
-    """Yield a sentence for each setting with a secret that streams do not withhold."""
-    for path in short_secrets(settings):
-        yield f"`{path}`: streams do not withhold this secret: it has fewer than {SECRET_MIN_CHARS} characters"
-
-
-def policies(settings: Settings) -> Iterator[tuple[str, Policy]]:
-    """Yield each policy with its path."""
-    if settings.passthrough is not None:
-        yield "passthrough.policy", settings.passthrough.policy
-    for name, agent in settings.agents.items():
-        yield f"agents.{name}.policy", agent.policy
-    for name, workflow in settings.workflows.items():
-        if workflow.policy is not None:
-            yield f"workflows.{name}.policy", workflow.policy
-
-
 def _check_samples(path: str, policy: Policy) -> None:
     """Raise `SettingsError` if a sample in the policy's own rule files is not treated as its entry expects."""
     if policy.rules:
@@ -127,13 +107,9 @@ def _upstreams(settings: Settings) -> Iterator[tuple[str, UpstreamSettings]]:
         yield f"upstreams.{name}.", upstream
 
 
-def _tls_tables(settings: Settings) -> Iterator[tuple[str, UpstreamTls | ListenerTls]]:
+def _tls_tables(settings: Settings) -> Iterator[tuple[str, Tls]]:
     """Yield each table with TLS settings, and its path."""
-    if settings.tls is not None:
-        yield "tls", settings.tls
-    for name, upstream in settings.upstreams.items():
-        if not upstream.tls.is_default:
-            yield f"upstreams.{name}.tls", upstream.tls
+    yield from ((path, tls) for path, tls in parts_of(settings, Tls) if tls != UpstreamTls())
     if settings.auth.jwt is not None and settings.auth.jwt.ca_file is not None:
         yield "auth.jwt", UpstreamTls(ca_file=settings.auth.jwt.ca_file)
 
@@ -177,8 +153,9 @@ def _check_folder(name: str, folder: Path) -> None:
 
 
 def _check_database(name: str, file: Path) -> None:
-    """Raise `SettingsError` if there is something else than a file of SQLite, or an empty one."""
+    """Raise `SettingsError` if there is something else than a file of SQLite, or none can be created."""
     if not file.exists():
+        _check_folder(name, file.parent)
         return
     if not file.is_file():  # reading from a FIFO would wait
         raise SettingsError(f"`{name}`: {file} is not a file")

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 from urllib.parse import quote, quote_plus, unquote, urlsplit
 
 from pydantic import SecretStr
 
 from projector.redaction.registered import SECRET_MIN_CHARS
+from projector.server.config.config_base import parts_of
 from projector.server.config.http_fields import is_credential
-from projector.server.config.settings import Settings, UpstreamSettings
+from projector.server.config.settings import Settings
 
 _SCHEME_PARTS: Final = 2  # a scheme and a token, as in `Bearer <token>`
 
@@ -26,42 +27,28 @@ def secret_values(settings: Settings, min_chars: int = SECRET_MIN_CHARS) -> tupl
     return tuple(dict.fromkeys(value for value in found if len(value.strip()) >= min_chars))
 
 
-def short_secrets(settings: Settings) -> Iterator[str]:
-    """Yield the path of each setting with a secret that is too short to be withheld from streams."""
+def secret_warnings(settings: Settings) -> Iterator[str]:
+    """Yield a sentence for each setting with a secret that is too short to be withheld from streams."""
     found = _named(settings, min_chars=1)
-    yield from dict.fromkeys(path for path, value in found if 0 < len(value.strip()) < SECRET_MIN_CHARS)
+    for path in dict.fromkeys(path for path, value in found if 0 < len(value.strip()) < SECRET_MIN_CHARS):
+        yield f"`{path}`: streams do not withhold this secret: it has fewer than {SECRET_MIN_CHARS} characters"
 
 
 def _named(settings: Settings, min_chars: int) -> Iterator[tuple[str, str]]:
-    """Yield each secret after the path of its setting; those of upstreams in each form that may be echoed."""
-    if settings.api_key is not None:
-        yield "api_key", settings.api_key.get_secret_value()
-    for name, upstream in settings.upstreams.items():
-        for path, value in _of_upstream(upstream, min_chars):
-            yield f"upstreams.{name}.{path}", value
-    if settings.store.url is not None:
-        yield from (("store.url", value) for value in _of_proxy(settings.store.url.get_secret_value()))
-    for key in settings.store.encryption_keys:
-        yield "store.encryption_keys", key.get_secret_value()
-    for key in settings.state_encryption_keys:
-        yield "state_encryption_keys", key.get_secret_value()
-
-
-def _of_upstream(upstream: UpstreamSettings, min_chars: int) -> Iterator[tuple[str, str]]:
-    if upstream.api_key is not None:
-        yield "api_key", upstream.api_key.get_secret_value()
-    for name, value in upstream.headers.items():
-        if isinstance(value, SecretStr):
-            for form in _of_header(name, value.get_secret_value(), min_chars):
-                yield f"headers.{name}", form
-    for name, parameter in upstream.query.items():
-        if isinstance(parameter, SecretStr):
-            text = parameter.get_secret_value()
-            yield from ((f"query.{name}", form) for form in (text, quote(text, safe=""), quote_plus(text)))
-    if upstream.tls.key_password is not None:
-        yield "tls.key_password", upstream.tls.key_password.get_secret_value()
-    if upstream.proxy is not None:
-        yield from (("proxy", value) for value in _of_proxy(upstream.proxy.get_secret_value()))
+    """Yield each secret after the path of its setting, in each form that may be echoed."""
+    forms: Iterable[str]
+    for path, secret in parts_of(settings, SecretStr):
+        text = secret.get_secret_value()
+        match path.split(".", 3):
+            case ("upstreams", _, "headers", name):
+                forms = _of_header(name, text, min_chars)
+            case ("upstreams", _, "query", _):
+                forms = (text, quote(text, safe=""), quote_plus(text))
+            case (*_, "proxy" | "url"):
+                forms = _of_url(text)
+            case _:
+                forms = (text,)
+        yield from ((path, form) for form in forms)
 
 
 def _of_header(name: str, value: str, min_chars: int) -> Iterator[str]:
@@ -80,9 +67,9 @@ def _of_header(name: str, value: str, min_chars: int) -> Iterator[str]:
         yield password
 
 
-def _of_proxy(proxy: str) -> Iterator[str]:
-    """Yield the password of a proxy, and the token that is sent for it."""
-    url = urlsplit(proxy)
+def _of_url(text: str) -> Iterator[str]:
+    """Yield the password in the URL of a proxy or store, and the token that is sent for it."""
+    url = urlsplit(text)
     if url.password:
         user, password = unquote(url.username or ""), unquote(url.password)
         yield from (url.password, password, base64.b64encode(f"{user}:{password}".encode()).decode())

@@ -34,7 +34,17 @@ from projector.server.config.agent_settings import (
 )
 from projector.server.config.auth_settings import Auth
 from projector.server.config.caller_settings import ROUTES, CallerName, CallerSettings, caller_checks
-from projector.server.config.config_base import DEFAULT, SHORTHAND, Api, ApiUrl, Name, Table, has_valid_host, matching
+from projector.server.config.config_base import (
+    DEFAULT,
+    SHORTHAND,
+    Api,
+    ApiUrl,
+    Model,
+    Name,
+    Table,
+    has_valid_host,
+    matching,
+)
 from projector.server.config.extensions import EXTENSIONS, ExtensionSettings
 from projector.server.config.http_fields import ExtraHeaders, ExtraQuery, ModelId, ModelNames
 from projector.server.config.store_settings import EncryptionKeys, StoreSettings
@@ -194,10 +204,9 @@ class UpstreamSettings(Table):
     @classmethod
     def _set_base_url(cls, table: object) -> object:
         """Set the base URL of the provider's own servers: a key must not be sent to those of another one."""
-        if isinstance(table, dict) and "base_url" not in table and table.get("api") in PROVIDERS:
-            own = PROVIDERS[table["api"]].base_url
-            return table if own is None else {**table, "base_url": own}
-        return table
+        api = table.get("api") if isinstance(table, dict) and "base_url" not in table else None
+        own = PROVIDERS[api].base_url if isinstance(api, str) and api in PROVIDERS else None
+        return {**table, "base_url": own} if isinstance(table, dict) and own is not None else table
 
     @field_validator("proxy")
     @classmethod
@@ -236,7 +245,7 @@ class Settings(Table):
     """File with the API key."""
     base_url: ApiUrl = "https://api.openai.com/v1"
     """Base URL of the provider."""
-    model: str = Field("gpt-5.4-mini", min_length=1)
+    model: Model = "gpt-5.4-mini"
     """Model of the shorthand agent, and of passthrough requests without a model."""
     heartbeat_s: float = Field(15, gt=0)
     """Seconds without output before a comment is sent; nginx disconnects after 60."""

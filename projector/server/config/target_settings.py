@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from projector._errors import UsageError, known_name
 from projector.providers import DEFAULT_PROVIDER
-from projector.server.config.config_base import Name, Table
+from projector.server.config.config_base import Model, Name, Table
 
 Balance: TypeAlias = Literal["order", "weight"]
 
@@ -29,7 +29,7 @@ class TargetSettings(Table):
 
     upstream: Name
     """Name of the upstream."""
-    model: str = Field(min_length=1)
+    model: Model
     """The upstream's name of the model."""
     weight: int | None = Field(None, ge=1, le=1000)
     """Share of the requests, relative to the other targets; 1 by default."""

@@ -15,7 +15,7 @@ from projector.server.config.config_base import Table
 TlsVersion: TypeAlias = Literal["1.2", "1.3"]
 
 
-class _Tls(Table):
+class Tls(Table):
     """A certificate with its key, and the accepted versions of the protocol."""
 
     cert_file: Path | None = None
@@ -30,14 +30,14 @@ class _Tls(Table):
     """Least version of TLS: `1.2` or `1.3`."""
 
     @model_validator(mode="after")
-    def _check_certificate(self) -> _Tls:
+    def _check_certificate(self) -> Tls:
         for name in ("key_file", "key_password"):
             if getattr(self, name) is not None and self.cert_file is None:
                 raise ValueError(f"`{name}` needs `cert_file`")
         return self
 
 
-class UpstreamTls(_Tls):
+class UpstreamTls(Tls):
     """TLS of requests to an upstream. The certificate identifies this server."""
 
     ca_file: Path | None = None
@@ -49,7 +49,7 @@ class UpstreamTls(_Tls):
         return self == UpstreamTls()
 
 
-class ListenerTls(_Tls):
+class ListenerTls(Tls):
     """TLS of this server. The certificate is sent to clients."""
 
     cert_file: Path

@@ -12,7 +12,7 @@ import math
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import lru_cache
-from ipaddress import IPv6Address, ip_address
+from ipaddress import IPv6Address, IPv6Network, ip_address
 from typing import Final
 
 import anyio
@@ -39,7 +39,7 @@ _PERIODS_S: Final = {"minute": 60.0, "day": 86_400.0}
 _UNITS: Final[tuple[Unit, ...]] = ("requests", "tokens")
 _SETTLED_S: Final = 5.0
 """Seconds between two settlements of a running stream: models write some hundred tokens in them."""
-_IPV6_HOST_BITS: Final = 64
+_IPV6_NETWORK_BITS: Final = 64
 _SECOND_PART: Final = 1e-6
 """A part of a second that rounding may have added."""
 
@@ -51,17 +51,13 @@ def owner_of(caller: str) -> str:
     A single client usually has a whole network, and may use a new address for each request.
     """
     kind, _, name = caller.partition(":")
-    if kind != "address" or ":" not in name:
-        return caller
     try:
-        address = ip_address(name.partition("%")[0])
+        address = ip_address(name.partition("%")[0]) if kind == "address" else None
     except ValueError:
-        return caller
+        address = None
     if not isinstance(address, IPv6Address):
         return caller
-    if address.ipv4_mapped is not None:
-        return f"address:{address.ipv4_mapped}"
-    return f"address:{IPv6Address(int(address) >> _IPV6_HOST_BITS << _IPV6_HOST_BITS)}/64"
+    return f"address:{address.ipv4_mapped or IPv6Network((address, _IPV6_NETWORK_BITS), strict=False)}"
 
 
 def limits_of(table: RateLimits, agent: str | None = None) -> list[Limit]:
@@ -81,44 +77,45 @@ class RateLimiter:
 
     def __init__(self, budgets: Budgets, agents: Mapping[str, RateLimits]) -> None:
         self.budgets = budgets
-        self._agents = {name: limits_of(table, name) for name, table in agents.items()}
+        self.agents = {name: limits_of(table, name) for name, table in agents.items()}
+        """Limits of each caller's use of an agent."""
 
     def replace_with(self, other: RateLimiter) -> None:
         """Use the limits of another limiter from now on; the budgets stay."""
-        self._agents = other._agents
+        self.agents = other.agents
 
     async def enter(self, scope: Scope, caller: str, table: RateLimits) -> Admission:
         """Charge one request to a caller; raise `Problem` without one, or without a token."""
-        admission = Admission(self.budgets, scope, owner_of(caller), limits_of(table), self._agents)
-        await admission.take_request()
+        admission = Admission(self, scope, owner_of(caller), limits_of(table))
+        await admission.take([(limit, 1.0 if limit.unit == "requests" else 0.0) for limit in admission.limits])
         return admission
 
 
 class Admission:
     """What one request has taken from the budgets of its caller."""
 
-    def __init__(
-        self,
-        budgets: Budgets,
-        scope: Scope,
-        owner: str,
-        limits: Sequence[Limit],
-        agents: Mapping[str, Sequence[Limit]],
-    ) -> None:
-        self._budgets = budgets
+    def __init__(self, limiter: RateLimiter, scope: Scope, owner: str, limits: Sequence[Limit]) -> None:
+        self.limits = limits
+        """Limits of the caller."""
+        self._limiter = limiter
         self._scope = scope
         self._owner = owner
-        self._limits = limits
-        self._agents = agents
         self._levels: dict[Limit, Level] = {}
         self._receipts: list[Receipt] = []
         self._settling: asyncio.Task[None] | None = None
         self.meter: TokenMeter | None = None
         """Counts the tokens of the stream, if they are limited."""
 
-    async def take_request(self) -> None:
-        """Charge one request to the caller; raise `Problem` without one, or without a token."""
-        await self._take([(limit, 1.0 if limit.unit == "requests" else 0.0) for limit in self._limits])
+    async def take(self, wanted: Sequence[tuple[Limit, float]]) -> None:
+        """Charge units of limits; raise `Problem` if one of them is reached."""
+        if not wanted:
+            return
+        levels, receipts = await self._limiter.budgets.take(self._owner, wanted)
+        self._levels |= {level.limit: level for level in levels}
+        facts_of(self._scope).headers = _headers(self._levels.values())
+        if not receipts:
+            raise _refusal(max(levels, key=lambda level: level.wait_s))
+        self._receipts += [receipt for receipt in receipts if receipt.amount > 0]
 
     async def take_stream(self, meter: TokenMeter) -> None:
         """Charge one request for each agent, and reserve tokens, which the meter counts.
@@ -126,14 +123,14 @@ class Admission:
         Raises:
             Problem: one of the limits is reached. The request of the caller is returned.
         """
-        of_agents = [limit for name in meter.agents for limit in self._agents.get(name, ())]
-        tokens = [limit for limit in (*self._limits, *of_agents) if limit.unit == "tokens"]
+        of_agents = [limit for name in meter.agents for limit in self._limiter.agents.get(name, ())]
+        tokens = [limit for limit in (*self.limits, *of_agents) if limit.unit == "tokens"]
         reserved = float(meter.estimate()) if tokens else 0.0
         wanted = [(limit, 1.0) for limit in of_agents if limit.unit == "requests"]
         try:
-            await self._take([*wanted, *((limit, reserved) for limit in tokens)])
+            await self.take([*wanted, *((limit, reserved) for limit in tokens)])
         except Problem:
-            await self._settle([(receipt, 0.0) for receipt in self._receipts])
+            await self._settle([0.0] * len(self._receipts))
             raise
         if tokens:
             self.meter = meter
@@ -147,16 +144,11 @@ class Admission:
 
     async def settle(self, code: str | None = None, *, is_running: bool = False) -> None:
         """Replace the reserved tokens with those that were used; while the stream is running, only with more."""
-        if not self._receipts:
-            return
+        self._receipts = [receipt for receipt in self._receipts if receipt.limit.unit == "tokens"]
         total, by_agent = self.meter.used(code) if self.meter is not None else (0, {})
-        tokens = [receipt for receipt in self._receipts if receipt.limit.unit == "tokens"]
-        agents = [receipt.limit.agent for receipt in tokens]
-        amounts = [total if agent is None else by_agent.get(agent, 0) for agent in agents]
-        least = [receipt.amount if is_running else 0.0 for receipt in tokens]
-        await self._settle(
-            [(receipt, max(one, float(amount))) for receipt, one, amount in zip(tokens, least, amounts, strict=True)]
-        )
+        used = [total if one.limit.agent is None else by_agent.get(one.limit.agent, 0) for one in self._receipts]
+        least = [receipt.amount if is_running else 0.0 for receipt in self._receipts]
+        await self._settle([max(one, float(amount)) for one, amount in zip(least, used, strict=True)])
 
     async def _settle_often(self) -> None:
         """Count what a long stream uses while it runs. Otherwise others could begin until it ends."""
@@ -175,21 +167,12 @@ class Admission:
         finally:
             await self.close(stats.code)
 
-    async def _take(self, wanted: Sequence[tuple[Limit, float]]) -> None:
-        if not wanted:
-            return
-        levels, receipts = await self._budgets.take(self._owner, wanted)
-        self._levels |= {level.limit: level for level in levels}
-        facts_of(self._scope).headers = _headers(self._levels.values())
-        if not receipts:
-            raise _refusal(max(levels, key=lambda level: level.wait_s))
-        self._receipts += [receipt for receipt in receipts if receipt.amount > 0]
-
-    async def _settle(self, used: Sequence[tuple[Receipt, float]]) -> None:
+    async def _settle(self, amounts: Sequence[float]) -> None:
+        used = list(zip(self._receipts, amounts, strict=True))
         self._receipts = [receipt._replace(amount=amount) for receipt, amount in used]
         if used:
             with anyio.CancelScope(shield=True):  # also after a disconnect
-                await self._budgets.settle(used)
+                await self._limiter.budgets.settle(used)
 
 
 class _LocalReceipt(Receipt):
@@ -223,10 +206,8 @@ class FallbackBudgets:
 
     async def settle(self, used: Sequence[tuple[Receipt, float]]) -> None:
         """See `Budgets`. What cannot be settled stays reserved until it becomes available with time."""
-        local = [one for one in used if isinstance(one[0], _LocalReceipt)]
+        await self._local.settle([one for one in used if isinstance(one[0], _LocalReceipt)])
         shared = [one for one in used if not isinstance(one[0], _LocalReceipt)]
-        if local:
-            await self._local.settle(local)
         if shared and self._logs.is_available:
             try:
                 await self._shared.settle(shared)

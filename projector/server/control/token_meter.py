@@ -39,79 +39,63 @@ class TokenMeter:
         """Create the meter of a stream of these agents; `body` is the first request, of a provider or of the caller."""
         self.agents = agents
         self._body = body
-        self._body_tokens = 0
         self._input = 0
         self._requests = 0
-        self._is_sent = False
-        self._reported: Counter[str] = Counter()
-        """Agent -> tokens."""
-        self._responses = 0
-        """Responses with reported tokens."""
-        self._chars: dict[tuple[str, str | None], int] = {}
+        self._reported: list[tuple[str, int]] = []
+        """Agent and tokens of each response that reported them."""
+        self._chars: Counter[tuple[str, str | None]] = Counter()
         """Agent and ID of a response -> characters of its output, until its tokens are reported."""
 
     def estimate(self) -> int:
         """Return the tokens to reserve for the first response; to be called once."""
-        limits = (value for name in _OUTPUT_LIMITS if type(value := self._body.get(name)) is int and value > 0)
-        output = min(next(limits, OUTPUT_DEFAULT), OUTPUT_MAX)
-        self._body_tokens = input_tokens(self._body)
-        self._body = {}  # the stream may last longer than it is needed
-        return self._body_tokens + output
+        body, self._body = self._body, {}  # the stream may last longer than it is needed
+        limits = (value for name in _OUTPUT_LIMITS if type(value := body.get(name)) is int and value > 0)
+        return input_tokens(body) + min(next(limits, OUTPUT_DEFAULT), OUTPUT_MAX)
 
     def on_request(self, body: Mapping[str, object]) -> None:
         """Count a request to a provider."""
         self._requests += 1
-        if body is self._body:
-            self._is_sent = True  # its size is estimated only if tokens are limited
-        else:
-            self._input += input_tokens(body)
+        self._input += input_tokens(body)
 
     def on_frame(self, frame: Frame) -> None:
         """Count the output of a frame, or the tokens of a response."""
-        delta = frame.get("delta")
-        if isinstance(delta, str):
-            self._count(frame, len(delta))
-        elif frame["kind"] == PrivateKind.RESPONSE_USAGE:
-            tokens = _reported_tokens(frame["usage"])
-            if 0 < tokens <= REPORTED_MAX:
-                self._responses += 1
-                agent = frame.get("agent", "")
-                self._reported[agent] += tokens
-                for response_id in (frame.get("response_id"), None):  # output may come before the ID
-                    self._chars.pop((agent, response_id), None)
+        if isinstance(delta := frame.get("delta"), str):
+            self._chars[_response(frame)] += len(delta)
+        elif frame["kind"] == PrivateKind.RESPONSE_USAGE and self.on_usage(frame["usage"], frame.get("agent", "")):
+            for response_id in (frame.get("response_id"), None):  # output may come before the ID
+                self._chars.pop((frame.get("agent", ""), response_id), None)
 
-    def on_usage(self, usage: Mapping[str, object]) -> None:
-        """Count the tokens that a provider reports with a whole answer."""
-        counts = {name: value for name, value in usage.items() if type(value) is int}
-        if 0 < (tokens := _reported_tokens(counts)) <= REPORTED_MAX:
-            self._responses += 1
-            self._reported[""] += tokens
+    def on_usage(self, usage: Mapping[str, object], agent: str = "") -> bool:
+        """Count the tokens that a provider reports with an answer; return whether it reports any."""
+        total, read, written = (
+            value if type(value := usage.get(name)) is int else 0
+            for name in ("total_tokens", "input_tokens", "output_tokens")
+        )
+        is_reported = 0 < (tokens := max(total, read + written)) <= REPORTED_MAX
+        if is_reported:
+            self._reported.append((agent, tokens))
+        return is_reported
 
     def on_deltas(self, deltas: DeltaFrames) -> None:
         """Count the output of a run of deltas."""
-        self._count(deltas.frame, sum(map(len, deltas.texts)))
-
-    def _count(self, frame: Frame, chars: int) -> None:
-        response = frame.get("agent", ""), frame.get("response_id")
-        self._chars[response] = self._chars.get(response, 0) + chars
+        self._chars[_response(deltas.frame)] += sum(map(len, deltas.texts))
 
     def used(self, code: str | None = None) -> tuple[int, Mapping[str, int]]:
         """Return the tokens that were used in total, and by agent; `code` is the error that the stream ended with."""
-        by_agent = Counter(self._reported)
+        by_agent: Counter[str] = Counter()
+        for agent, tokens in self._reported:
+            by_agent[agent] += tokens
         for (agent, _), chars in self._chars.items():
             by_agent[agent] += -(-chars // _BYTES_PER_TOKEN)
-        unreported = max(0, self._requests - self._responses)
-        if unreported and not (by_agent.total() == 0 and code is not None and code.startswith(_NOT_PROCESSED)):
-            sent = self._input + (self._body_tokens if self._is_sent else 0)
-            by_agent[""] += sent * unreported // self._requests
+        unreported = max(0, self._requests - len(self._reported))
+        if unreported and (by_agent.total() or code is None or not code.startswith(_NOT_PROCESSED)):
+            by_agent[""] += self._input * unreported // self._requests
         total = by_agent.total()
-        if len(self.agents) == 1:
-            return total, {self.agents[0]: total}
-        return total, {agent: by_agent[agent] for agent in self.agents}
+        return total, {agent: total if len(self.agents) == 1 else by_agent[agent] for agent in self.agents}
 
 
-def _reported_tokens(usage: Mapping[str, int]) -> int:
-    return max(usage.get("total_tokens", 0), usage.get("input_tokens", 0) + usage.get("output_tokens", 0))
+def _response(frame: Frame) -> tuple[str, str | None]:
+    return frame.get("agent", ""), frame.get("response_id")
 
 
 def input_tokens(body: Mapping[str, object], most: int = INPUT_MAX, *, has_flat_files: bool = False) -> int:

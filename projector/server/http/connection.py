@@ -11,14 +11,17 @@ treat the body of the request as the new protocol.
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
+from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from projector.server.http.connections import SLOW_HEAD, Connections
+from projector.server.config.settings import Limits
 from projector.server.http.problems import DEFAULT_RETRY_AFTER_S
+from projector.server.telemetry.logs import JoinedLines
 
 HEAD_MAX_BYTES: Final = 65_536
 """Size of the request line and all headers; browsers and proxies allow 8 to 32 KiB."""
@@ -43,6 +46,59 @@ _PROBE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _PROBES_S: Final = (0.05, 0.25, 1, 5)
 """Pauses between probes: the second one fails. Some clients accept five such responses at most."""
 _UPGRADE: Final = re.compile(rb"^upgrade[ \t]*:[^\n]*(?:\n[ \t][^\n]*)*\n", re.IGNORECASE | re.MULTILINE)
+
+TOO_MANY: Final = "limit"
+TOO_MANY_OF_ADDRESS: Final = "address_limit"
+SLOW_HEAD: Final = "slow_head"
+REASONS: Final = frozenset({TOO_MANY, TOO_MANY_OF_ADDRESS, SLOW_HEAD})
+"""Why the server closes a connection without a request: a limit, or a head that did not arrive in time."""
+_LEVELS: Final = {TOO_MANY: logging.WARNING, TOO_MANY_OF_ADDRESS: logging.WARNING}
+"""Levels of the log lines. Browsers open connections ahead, and may not use them, so a slow head is no warning."""
+
+
+class Connections:
+    """The open connections of one listener. `on_closed` is called with the reason for each that the server closes."""
+
+    def __init__(self, limits: Limits, on_closed: Callable[[str], None]) -> None:
+        self.limits = limits
+        """Limits of new connections."""
+        self._on_closed = on_closed
+        self._by_address: Counter[str] = Counter()
+        self._closed = JoinedLines("connections_closed", _LEVELS)
+        self.malformed = JoinedLines("malformed_http")
+        """Log lines about bytes that are no request."""
+        self.silent: dict[asyncio.Protocol, asyncio.Transport] = {}
+        """Admitted connections without a request, the oldest first; they are closed if there is no room for another."""
+        self.open = 0
+        """Number of connections."""
+
+    def admit(self, address: str) -> bool:
+        """Count a new connection of an address, and return True; return False if a limit is reached."""
+        of_address = self.limits.max_connections_per_address
+        if of_address is not None and self._by_address[address] >= of_address:
+            self.report(TOO_MANY_OF_ADDRESS)
+            return False
+        if self.open >= self.limits.connections:
+            self.report(TOO_MANY)
+            oldest = next(iter(self.silent), None)
+            if oldest is None:
+                return False
+            self.silent.pop(oldest).close()
+        self.open += 1
+        self._by_address[address] += 1
+        return True
+
+    def release(self, address: str) -> None:
+        """Remove a connection that was admitted."""
+        self.open -= 1
+        self._by_address[address] -= 1
+        if not self._by_address[address]:
+            del self._by_address[address]
+
+    def report(self, reason: str) -> None:
+        """Record a connection that the server closes."""
+        self._on_closed(reason)
+        self._closed.add(reason)
 
 
 class _PipelineFullError(Exception):
@@ -75,7 +131,7 @@ class GuardedProtocol(HttpToolsProtocol):
             transport.set_read_buffer_limits(_TLS_BUFFER_BYTES)  # type: ignore[attr-defined] # of TLS only
         self.is_admitted = self.is_admitted or self.admission.admit(self._address)
         if self.is_admitted:
-            self.admission.silent[self] = None
+            self.admission.silent[self] = transport
             self._start_timer()
         else:
             transport.write(_REFUSAL)
@@ -88,10 +144,6 @@ class GuardedProtocol(HttpToolsProtocol):
             self.admission.silent.pop(self, None)
             self.admission.release(self._address)
         super().connection_lost(exc)
-
-    def give_way(self) -> None:
-        """Close a connection that has sent no request."""
-        self.transport.close()
 
     def eof_received(self) -> bool:  # type: ignore[override] # uvicorn closes every connection
         """Return whether to keep a connection that its client sends nothing more on: for a response not yet begun."""
