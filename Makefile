@@ -22,6 +22,7 @@ check: .venv/dev            # style, types, layers, generated files, goldens, do
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/zizmor --offline --quiet --min-severity medium .github
 	$(BIN)/python -m projector.generate --check
 	$(BIN)/python -m tests.protocols.schemas --check
 	$(BIN)/projector replay

@@ -80,7 +80,7 @@ class Scenario(NamedTuple):
 SCENARIOS: Final = (
     Scenario("10,000 / 100", 100, 1),
     Scenario("100,000 / 100", 1_000, 8),
-    Scenario("1,000,000 / 1000, with a cluster", 1_000, 8, has_cluster=True),
+    Scenario("1,000,000 / 100, with a cluster", 10_000, 80, has_cluster=True),
 )
 
 
@@ -356,6 +356,21 @@ def with_turns(costs: Costs, few: Seen, all_: Seen) -> Costs:
     )
 
 
+async def with_cluster(costs: Costs, small: Bench) -> Costs:
+    """Return costs with those of a cluster, from few streams."""
+    await small.start(STREAMS)
+    few, all_ = await turns((small, FEW), (small, STREAMS))
+    await small.stop()
+    of = with_turns(costs, few, all_)
+    return replace(
+        costs,
+        cluster_turn_us=of.turn_us,
+        cluster_event_us=of.event_us,
+        cluster_redis_turn_us=of.redis_turn_us,
+        cluster_redis_event_us=of.redis_event_us,
+    )
+
+
 def predicted(load: Scenario, turn: Seen, costs: Costs) -> dict[str, float]:
     """Return what a second of a load takes according to the formula.
 
@@ -375,7 +390,7 @@ def predicted(load: Scenario, turn: Seen, costs: Costs) -> dict[str, float]:
         "to clients, MB": load.streams * load.events_per_s * costs.client_bytes / 1e6,
         "commands": load.streams * redis_commands(of, real),
         "to Redis, MB": load.streams * redis_in_bytes(of, real) / 1e6,
-        "cores of Redis": costs.redis_busy_core * load.servers + load.streams * redis_us(of, real) / 1e6,
+        "cores of Redis": load.servers * costs.redis_busy_core + load.streams * redis_us(of, real) / 1e6,
         "memory of Redis, MB": load.streams * load.events_per_s * costs.redis_event_bytes / 1e6,
     }
 
@@ -426,17 +441,18 @@ async def run() -> bool:
         provider = Provider()
         listening = await asyncio.start_server(provider.answer, "127.0.0.1", 0, backlog=2048)
         provider.port = listening.sockets[0].getsockname()[1]
-        costs = await measure(redis, provider)
-        print(f"{costs}\n{rows_of(costs)}\n\n{carried(Load(), costs)}\n")
-        print(f"{plan_table([plan(Load(streams=size), costs) for size in SIZES])}\n", flush=True)
+        cluster = stack.enter_context(RedisCluster(program, cli, folder / "cluster")).primaries()
         (folder / "other").mkdir()
-        nodes = [stack.enter_context(RedisServer(program, folder / "other"))]
+        other = stack.enter_context(RedisServer(program, folder / "other"))
+        costs = await measure(redis, provider)
         is_near = True
-        async with bench(1, [redis], provider) as small:
+        async with bench(1, [redis], provider) as small, bench(1, cluster, provider) as small_cluster:
+            costs = await with_cluster(costs, small_cluster)
+            print(f"{costs}\n{rows_of(costs)}\n\n{carried(Load(), costs)}\n")
+            print(f"{plan_table([plan(Load(streams=size), costs) for size in SIZES])}\n", flush=True)
             for load in SCENARIOS:
-                if load.has_cluster:
-                    nodes = stack.enter_context(RedisCluster(program, cli, folder / "cluster")).primaries()
-                is_near &= await compare(load, nodes, small, costs)
+                nodes, least = (cluster, small_cluster) if load.has_cluster else ([other], small)
+                is_near &= await compare(load, nodes, least, costs)
         return is_near
 
 

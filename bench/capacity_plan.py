@@ -53,6 +53,10 @@ class Costs:
     redis_out_bytes: float = _row(460, "an event from Redis to a reader that came back, bytes")
     redis_event_bytes: float = _row(313, "memory of an event in Redis, bytes")
     redis_stream_bytes: float = _row(7100, "memory of a stream in Redis, bytes")
+    cluster_turn_us: float = _row(1060, "with a cluster: CPU of a server for each turn, µs")
+    cluster_event_us: float = _row(167, "with a cluster: CPU of an event in the server of its stream, µs")
+    cluster_redis_turn_us: float = _row(111, "with a cluster: CPU of a primary for each turn of a server, µs")
+    cluster_redis_event_us: float = _row(5.1, "with a cluster: CPU of an event in its primary, µs")
 
     @property
     def busy_core(self) -> float:
@@ -63,6 +67,17 @@ class Costs:
     def redis_busy_core(self) -> float:
         """CPU of Redis for such a server, in cores."""
         return self.redis_turn_us / TURN_S / 1e6
+
+    @property
+    def of_cluster(self) -> Costs:
+        """The costs with a cluster, where the primaries also write to their replicas."""
+        return replace(
+            self,
+            turn_us=self.cluster_turn_us,
+            event_us=self.cluster_event_us,
+            redis_turn_us=self.cluster_redis_turn_us,
+            redis_event_us=self.cluster_redis_event_us,
+        )
 
 
 COSTS: Final = Costs()
@@ -157,6 +172,8 @@ def streams_of_node(load: Load, costs: Costs = COSTS) -> float:
 def plan(load: Load, costs: Costs = COSTS) -> Plan:
     """Return what a load needs."""
     events = load.streams * load.events_per_s
+    if load.streams > streams_of_node(load, costs):
+        costs = costs.of_cluster
     servers = math.ceil(load.streams / streams_of_server(load, costs))
     primaries = math.ceil(load.streams / streams_of_node(load, costs))
     clusters = math.ceil(primaries / PRIMARIES_MAX)
@@ -221,16 +238,11 @@ def rows_of(what: Costs | Load) -> str:
 
 
 def carried(load: Load, costs: Costs = COSTS) -> str:
-    """Return what one core, one server and one Redis node carry."""
-    return "\n".join(
-        (
-            "| one | open streams |",
-            "|---|---|",
-            f"| core | {streams_of_core(load, costs):,.0f} |",
-            f"| server | {streams_of_server(load, costs):,.0f} |",
-            f"| Redis node | {streams_of_node(load, costs):,.0f} |",
-        )
-    )
+    """Return what one core, one server and one Redis node carry, with a single Redis node and with a cluster."""
+    rows = {"core": streams_of_core, "server": streams_of_server, "Redis node": streams_of_node}
+    lines = ["| one | with one Redis node | with a cluster |", "|---|---|---|"]
+    lines += [f"| {name} | {of(load, costs):,.0f} | {of(load, costs.of_cluster):,.0f} |" for name, of in rows.items()]
+    return "\n".join(lines)
 
 
 def tables() -> dict[str, str]:

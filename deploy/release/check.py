@@ -20,6 +20,7 @@ from typing import Final
 
 from deploy.release.provenance import statement
 from deploy.release.quickstart import QuickstartError, run_node, run_python
+from deploy.release.rehearsal import RehearsalError, rehearse
 from deploy.release.versions import ROOT, disagreements, versions
 
 DIST: Final = ROOT / "dist"
@@ -112,6 +113,11 @@ class Release:
         )
         return run_node(folder)
 
+    def rehearse(self) -> str:
+        """Run what publishes, with stand-ins for what reaches a registry."""
+        calls = rehearse(DIST, self._clean("publishing"), self.tag or f"v{self.version}")
+        return f"{len(calls)} calls: {', '.join(sorted({one.partition(' ')[0] for one in calls}))}"
+
     def _use(self, file: Path) -> str:
         folder = self._clean(file.name)
         _python("-m", "venv", str(folder / "venv"))
@@ -143,6 +149,7 @@ STEPS: Final[tuple[tuple[str, Callable[[Release], str]], ...]] = (
     ("use the sdist", Release.use_sdist),
     ("use the image", Release.use_image),
     ("use the npm package", Release.use_npm),
+    ("publishing", Release.rehearse),
 )
 
 
@@ -157,7 +164,7 @@ def main() -> int:
             began = time.monotonic()
             try:
                 done = step(release)
-            except (ReleaseError, QuickstartError, OSError, ValueError) as error:
+            except (ReleaseError, QuickstartError, RehearsalError, OSError, ValueError) as error:
                 print(f"FAILED  {name}\n{error}")
                 return 1
             print(f"ok  {name:20} {time.monotonic() - began:5.1f} s  {done}", flush=True)

@@ -217,6 +217,10 @@ class EncryptedStore:
 
         await self._inner.update(kind, keys, changed, ttl_s)
 
+    def places(self) -> Sequence[str]:
+        """See `Store`."""
+        return self._inner.places()
+
     def place_of(self, stream_id: str) -> str:
         """See `Store`."""
         return self._inner.place_of(stream_id)

@@ -269,6 +269,10 @@ class MemoryStore(MemoryValues):
         """See `Store`."""
         self._cancel = callback
 
+    def places(self) -> Sequence[str]:
+        """See `Store`."""
+        return ()
+
     def place_of(self, stream_id: str) -> str:  # noqa: ARG002 - there is one
         """See `Store`."""
         return ""

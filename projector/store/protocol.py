@@ -9,6 +9,7 @@ with its last frames, or a reader that finds that the producer's lease has lapse
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
@@ -30,7 +31,12 @@ the one before the first of the batch."""
 
 Change: TypeAlias = Callable[[Sequence[bytes | None]], Sequence[bytes | None] | None]
 """From values to new values (None: absent, or to be removed). None as a whole changes nothing. It may be called several
-times, in another thread, and must have no effects."""
+times, in another thread, and must have no effects but to keep what it saw last."""
+
+
+def new_stream_id() -> str:
+    """Return the ID of a new stream."""
+    return f"stream_{os.urandom(16).hex()}"
 
 
 class StoreError(Exception):
@@ -261,6 +267,9 @@ class Store(Protocol):
         """
 
     # the store itself
+
+    def places(self) -> Sequence[str]:
+        """Return all places, in an order in which neighbours are near each other; none if there is one only."""
 
     def place_of(self, stream_id: str) -> str:
         """Return what has a log: streams of one place wait for each other, and fail together. May change once."""

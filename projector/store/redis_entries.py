@@ -41,15 +41,15 @@ def _tags() -> tuple[str, ...]:
         found.setdefault(key_slot(b"%d" % number) * GROUPS // REDIS_CLUSTER_HASH_SLOTS, str(number))
         if len(found) == GROUPS:
             break
-    return tuple(found[group] for group in range(GROUPS))
+    return tuple(f"{{{found[group]}}}:" for group in range(GROUPS))
 
 
-_TAGS: Final = _tags()
+TAGS: Final = _tags()
 
 
 def tag_of(stream_id: str) -> str:
     """Return what the names of all keys of a stream begin with, after the prefix: it puts them into one slot."""
-    return f"{{{_TAGS[zlib.crc32(stream_id.encode()) % GROUPS]}}}:"
+    return TAGS[zlib.crc32(stream_id.encode()) % GROUPS]
 
 
 def begin_entry(key: str) -> Command:

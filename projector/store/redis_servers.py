@@ -132,17 +132,20 @@ class Servers:
         parts: dict[tuple[str, bool], list[int]] = {}
         for number, place in places.items():
             parts.setdefault(place, []).append(number)
-        sending = (
+        sending = [
             self._send(name, [commands[number] for number in part], is_asking=is_asking)
             for (name, is_asking), part in parts.items()
-        )
+        ]
+        # the frames of a stream have one server: a task of their own would double what they cost
+        results = [await sending[0]] if len(sending) == 1 else await asyncio.gather(*sending, return_exceptions=True)
         answers: dict[int, Any] = {}
-        for part, found in zip(parts.values(), await asyncio.gather(*sending, return_exceptions=True), strict=True):
+        for part, found in zip(parts.values(), results, strict=True):
             if isinstance(found, BaseException):
                 raise found
             answers |= zip(part, found, strict=True)
             for answer in found:
-                await self._note(answer)
+                if isinstance(answer, ResponseError):
+                    await self._note(answer)
         return answers
 
     async def aside(self, work: Callable[[], Awaitable[object]]) -> bool:

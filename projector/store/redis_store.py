@@ -33,6 +33,7 @@ from projector.store.redis_connection import Command, accepted
 from projector.store.redis_entries import (
     BEGIN,
     ENTRY_BYTES,
+    TAGS,
     Written,
     batch_entry,
     begin_entry,
@@ -333,6 +334,10 @@ class RedisStore(RedisValues):
     def on_cancel(self, callback: Callable[[str], None]) -> None:
         """See `Store`."""
         self._on_cancel = callback
+
+    def places(self) -> Sequence[str]:
+        """See `Store`."""
+        return TAGS if self._connection.is_cluster else ()
 
     def place_of(self, stream_id: str) -> str:
         """See `Store`."""

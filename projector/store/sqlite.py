@@ -231,6 +231,10 @@ class SqliteStore:
         """See `Store`."""
         await self._threads.write(lambda writing: writing.update(kind, keys, change, ttl_s))
 
+    def places(self) -> Sequence[str]:
+        """See `Store`."""
+        return ()
+
     def place_of(self, stream_id: str) -> str:  # noqa: ARG002 - there is one
         """See `Store`."""
         return ""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import re
+import tarfile
 import tomllib
 from pathlib import Path
 from typing import Any, Final
@@ -13,6 +15,7 @@ import pytest
 import yaml  # type: ignore[import-untyped]  # its types are another package
 
 from deploy.release import provenance
+from deploy.release.rehearsal import RehearsalError, rehearse
 from tests.deploy.image import ROOT
 
 WORKFLOWS: Final = {path.name: yaml.safe_load(path.read_text()) for path in (ROOT / ".github/workflows").iterdir()}
@@ -101,6 +104,30 @@ def test_no_job_before_its_tests() -> None:
     assert needs.pop("test") == []
     assert needs.pop("build") == "test"
     assert set(map(str, needs.values())) == {"build", "['python-index', 'npm']"}
+
+
+def test_what_publishes_runs_here(program: Any, tmp_path: Path) -> None:
+    """Every command of the workflow, with stand-ins for what reaches a registry."""
+    program("npm")
+    dist = tmp_path / "dist"
+    dist.mkdir()
+    for name in ("a-0.1.0-py3-none-any.whl", "public_stream_projector-0.1.0.tar.gz", "sbom.cdx.json"):
+        (dist / name).write_bytes(b"{}")
+    manifest = b'{"name": "public-stream-client", "version": "0.1.0"}'
+    with tarfile.open(dist / "public-stream-client-0.1.0.tgz", "w:gz") as packed:
+        (member := tarfile.TarInfo("package/package.json")).size = len(manifest)
+        packed.addfile(member, io.BytesIO(manifest))
+    (tmp_path / "done").mkdir()
+    calls = rehearse(dist, tmp_path / "done", "v0.1.0")
+    assert [" ".join(call.split()[:2]) for call in calls] == [
+        "npm publish", "docker login", "docker build", "docker push", "docker inspect", "cosign sign",
+        *["cosign sign-blob"] * 4, "gh release",
+    ]  # fmt: skip
+    assert "v0.1.0" in calls[-1]
+    (dist / "a-0.1.0-py3-none-any.whl").unlink()
+    (tmp_path / "missing").mkdir()
+    with pytest.raises(RehearsalError, match="whl"):
+        rehearse(dist, tmp_path / "missing", "v0.1.0")
 
 
 @pytest.mark.parametrize("path", FORMS, ids=lambda path: path.stem)

@@ -46,6 +46,10 @@ ROUND: Final = Costs(
     redis_out_bytes=400,
     redis_event_bytes=400,
     redis_stream_bytes=6_000,
+    cluster_turn_us=1_000,
+    cluster_event_us=80,
+    cluster_redis_turn_us=100,
+    cluster_redis_event_us=4,
 )
 LOAD: Final = Load(streams=1_000, events_per_s=50, lasting_s=30, readers=0, retention_s=60, utilization=0.6)
 
@@ -101,6 +105,11 @@ def test_a_plan() -> None:
             + (large.server_memory_gb + large.redis_memory_gb) * LOAD.gb_hour
         )
     )
+    dearer = replace(ROUND, cluster_turn_us=2_000, cluster_redis_event_us=8)
+    assert plan(LOAD, dearer) == small
+    # 0.6 of a core, less 100 turns of 2,000 µs; 51 commands of 8 µs, and 1 / 95 of 10,000 µs
+    assert plan(replace(LOAD, streams=9_990), dearer).servers == math.ceil(9_990 / (400_000 / 4_200))
+    assert plan(replace(LOAD, streams=9_990), dearer).primaries == math.ceil(9_990 * (408 + 105) / 600_000)
     assert plan(replace(LOAD, streams=3_000), ROUND).primaries == 3, "two cannot agree that one has failed"
 
 

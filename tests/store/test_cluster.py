@@ -17,6 +17,7 @@ from redis.exceptions import ConnectionError as NoConnectionError
 from bench.redis_cluster import RedisCluster
 from bench.redis_server import RedisServer, free_port
 from projector.cli import main
+from projector.server.streaming.placed_logs import PlacedLogs
 from projector.store.budgets import Limit
 from projector.store.protocol import INTERRUPTED, StoreUnavailableError
 from projector.store.redis_entries import tag_of
@@ -172,3 +173,26 @@ def _answers(client: Any) -> bool:
         return bool(client.ping())
     except NoConnectionError:
         return False
+
+
+async def test_new_streams_of_a_process_are_at_one_place_of_its_own(redis_cluster: RedisCluster) -> None:
+    """Else each write would go to all servers, and cost as much in each as if it were the only one."""
+    homes = []
+    for name in ("one", "two", "three"):
+        store = RedisStore(redis_cluster.url, name, SMALL, prefix="homes:")
+        logs = PlacedLogs(store, unread_s=60)
+        before = {store.place_of(logs.new_id()) for _ in range(50)}
+        assert before == {""}, "nothing is known of the cluster yet"
+        logs.check_store()
+        await eventually(lambda logs=logs: has_home(logs))
+        (home,) = {store.place_of(logs.new_id()) for _ in range(50)}
+        homes.append(home)
+        logs._at(logs.new_id()).is_available = False
+        assert len({store.place_of(logs.new_id()) for _ in range(50)}) > 1, "new streams do not wait for what is away"
+        await logs.aclose()
+    assert len(set(homes)) == 3
+
+
+async def has_home(logs: Any) -> None:
+    if len({logs.store.place_of(logs.new_id()) for _ in range(20)}) > 1 or not logs.store.places():
+        raise StoreUnavailableError("no home yet")

@@ -186,7 +186,11 @@ class StreamRoutes:
         if request.conversation_id is not None:
             self._site.ownership.enter_conversation(request.conversation_id, caller)
         stats = StreamStats(
-            dialect=dialect, caller=caller, conversation_id=request.conversation_id, metadata=request.metadata or {}
+            stream_id=self._site.logs.new_id(),
+            dialect=dialect,
+            caller=caller,
+            conversation_id=request.conversation_id,
+            metadata=request.metadata or {},
         )
         settings = self._site.settings
         stats.meter = TokenMeter([*binding.agents], body)

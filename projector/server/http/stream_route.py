@@ -207,6 +207,7 @@ def provider_session(site: Site, received: Received, call: ProviderCall) -> Stre
     state = KeptState(received.kept, call.entries)
     targets = state.allowed(home_targets(body, state.first(ordered), binding.targets.targets, ownership))
     stats = binding.stats(dialect, caller, body, call.conversation_id, call.metadata)
+    stats.stream_id = site.logs.new_id()
     _record_ownership(ownership, stats, body, caller)
     options = received.options(call.options)
     context = StreamContext(stats.stream_id, call.conversation_id, call.agent)

@@ -33,6 +33,7 @@ from projector.store.protocol import (
     StoreFullError,
     StoreUnavailableError,
     StreamHead,
+    new_stream_id,
 )
 
 NAME_KEPT_S: Final = 86_400.0
@@ -218,6 +219,10 @@ class StreamLogs:
         """Whether all of the store worked when it was used last."""
         return self.is_available
 
+    def new_id(self) -> str:
+        """Return the ID of a new stream."""
+        return new_stream_id()
+
     def is_available_for(self, stream_id: str) -> bool:  # noqa: ARG002 - they are in one place
         """Return whether the store worked when it was used last for this stream or others of its place."""
         return self.is_available
@@ -273,8 +278,12 @@ class StreamLogs:
     # writing
 
     async def _check(self) -> None:
-        await self._reaching(self._ping)
+        await self._reaching(self._settle)
         await self._write()
+
+    async def _settle(self) -> None:
+        """Use the store once."""
+        await self._ping()
 
     async def _write(self) -> None:
         """Write logs and renew leases while there are any: a mounted application is not told when it ends."""

@@ -6,7 +6,6 @@ and `on_deltas` each run of deltas.
 
 from __future__ import annotations
 
-import os
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,6 +17,7 @@ from projector.core.canonical import Frame
 from projector.core.delta_frames import DeltaFrames
 from projector.core.reported_errors import ProviderError
 from projector.server.control.token_meter import TokenMeter
+from projector.store.protocol import new_stream_id
 
 _TERMINALS: Final = frozenset({Kind.FINAL, Kind.ERROR})
 _NOTED: Final = _TERMINALS | {Kind.OUTPUT_ITEM_ADDED, Kind.TOOL_STATUS, PrivateKind.RESPONSE_META}
@@ -55,7 +55,7 @@ def _counts() -> defaultdict[Any, int]:
 class StreamStats:
     """Facts about one stream; `on_frame` and `on_deltas` are the pipeline's hooks of the same names."""
 
-    stream_id: str = field(default_factory=lambda: f"stream_{os.urandom(16).hex()}")
+    stream_id: str = field(default_factory=new_stream_id)
     request_id: str = ""
     dialect: str
     caller: str = ""
