@@ -2,8 +2,8 @@
 
 A client cannot read it in any dialect: it may contain what redaction removed, and a changed value is a 400 of the
 provider. A call also keeps what belongs to the reasoning before it, because clients lose reasoning more often than
-calls (docs/decisions/0057). Where the API of the client has a member for it, the client carries the value of reasoning
-as text that only the server can open (docs/decisions/0053).
+calls (docs/decisions/0047). Where the API of the client has a member for it, the client carries the value of reasoning
+as text that only the server can open (docs/decisions/0043).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What stands under a sensitive key and is no secret (decision 35): states, empty containers, descriptions of secrets.
+"""What stands under a sensitive key and is no secret (decision 34): states, empty containers, descriptions of secrets.
 
 A description is an object of JSON Schema, OpenAPI or Kubernetes that tells what a secret looks like, or where it is:
 `"password": {"type": "string", "minLength": 12}`. Its first member decides that it is one. In it only the members of

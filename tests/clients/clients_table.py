@@ -76,9 +76,9 @@ def table(rows: Iterable[Row]) -> str:
         [f"`{client}` {', '.join(one['versions'])}", "; ".join(one["apis"]), differs]
         for (client, differs), one in found.items()
     ]
-    yes = ", ".join(title for name, title in BEHAVIOURS.items() if cells()[name] == "yes")
-    calls = "calls for a 400: 1, for a 500: 3"
-    about = f"Usual is: {yes}: yes, but hosted tools in Chat Completions: text; {calls}."
+    yes = ", ".join(title for name, title in BEHAVIOURS.items() if cells()[name] == "yes" and name != "hosted")
+    hosted = "hosted tools: yes, in Chat Completions text"
+    about = f"Unless a row differs, {yes}: yes; {hosted}; calls for a 400: 1, for a 500: 3."
     return f"{about}\n\n{markdown(['client', 'API', 'what differs'], body)}"
 
 

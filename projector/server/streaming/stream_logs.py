@@ -1,6 +1,6 @@
 """Logs of the running streams: the frames that this process produces, appended to the store.
 
-A frame is sent to the client of its stream when the store has it (docs/decisions/0043). While one batch is written, the
+A frame is sent to the client of its stream when the store has it (docs/decisions/0038). While one batch is written, the
 frames of all streams are collected for the next one. If the store is away, streams do not wait for it: their frames do,
 within a limit; beyond that a stream goes on without its log, and cannot be resumed. While the store is away, new
 streams have no log from the start. The store in memory needs none of this (`local_logs`).
