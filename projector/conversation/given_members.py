@@ -83,8 +83,7 @@ DATE: Final = re.compile(r"_20\d{6}\Z", re.ASCII)
 def tools_of(tools: Sequence[object], supported: Collection[str], *, default: str | None = None) -> list[Given]:
     """Return the tools of a request; raise the error that names each tool whose type is not supported.
 
-    Args:
-        default: the type of a tool without one, if the API has such tools.
+    `default` is the type of tools without one, in an API that has such tools.
     """
     found = [Given(tool, f"tools[{at}]") for at, tool in enumerate(tools)]
     types = [default if default and "type" not in tool.members else tool.text("type") for tool in found]
