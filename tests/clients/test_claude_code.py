@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from projector.providers import PROVIDERS
 from tests.clients.conftest import running
 from tests.clients.scripted_provider import (
     CREDENTIAL,
@@ -120,11 +121,10 @@ def session(notes: Path) -> tuple[Turn, ...]:
     }
 
     def calls(place: int) -> list[Block]:
-        if place == 1:
-            return [call("Read", "toolu_read", file)]
         if place % PLACES_PER_TURN == 0:
             return [special.get(place) or bash(f"toolu_{place}", f"{place} {secrets}")]
-        return [call("mcp__notes__read_note", f"toolu_{place}", {"name": secrets})]
+        note = call("mcp__notes__read_note", f"toolu_{place}", {"name": secrets})
+        return [call("Read", "toolu_read", file), note] if place == 1 else [note]
 
     return (
         *repeating(calls, PLACES_PER_TURN)[:-1],
@@ -304,6 +304,10 @@ def blocks_of(answered: Answered, kind: str) -> list[dict[str, Any]]:
     return [block for content in messages for block in content if block["type"] == kind]
 
 
+def test_every_provider_is_tried() -> None:
+    assert EVENTS.keys() == PROVIDERS.keys()
+
+
 def test_a_tool_of_the_provider_is_executed_once(judged: Judged) -> None:
     """Claude Code sends a request of its own for a search. Another API cannot carry it, and the loop goes on."""
     searches = [body for name, body in judged.provider.requests if name == FOUND and "WebSearch" not in str(body)]
@@ -323,7 +327,7 @@ def test_a_task_goes_on_and_executes_each_call_once(judged: Judged) -> None:
     assert answered.requests == len(messages) == TURNS >= 10
     assert (answered.result["is_error"], answered.result["result"]) == (False, f"Written with {MARK}")
     calls, results = blocks_of(answered, "tool_use"), blocks_of(answered, "tool_result")
-    assert len(calls) == len(PLACES)
+    assert len(calls) == len(PLACES) + 1
     assert sorted(one["id"] for one in calls) == sorted(one["tool_use_id"] for one in results)
     assert not any(one.get("is_error") for one in results)
     assert {one["name"] for one in calls} == {"Bash", "Read", "Edit", "mcp__notes__read_note"}
