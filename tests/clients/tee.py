@@ -13,7 +13,7 @@ from typing import Final
 
 READ_BYTES: Final = 65_536
 DELTA: Final = re.compile(rb'"(?:delta|text|thinking|partial_json)": ?("(?:[^"\\]|\\.)*")')
-"""A string that continues a text or arguments, in the streams of all APIs for agents."""
+"""A string that continues a text or arguments, in streams of the Responses and the Messages API."""
 
 
 class Tee(ThreadingTCPServer):
