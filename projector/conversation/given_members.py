@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, NoReturn
 
@@ -70,25 +71,33 @@ TOOL_TYPES: Final = frozenset(
         *("apply_patch", "code_interpreter", "computer", "computer_use_preview", "custom", "file_search", "function"),
         *("image_generation", "local_shell", "mcp", "namespace", "programmatic_tool_calling", "shell", "tool_search"),
         *("web_search", "web_search_preview"),
+        # of the Messages API
+        *("advisor", "bash", "browser_toolset", "code_execution", "computer_toolset", "mcp_toolset", "memory"),
+        *("text_editor", "tool_search_tool_bm25", "tool_search_tool_regex", "web_fetch"),
     }
 )
-"""Types of tools that an error repeats; any other is a value of the caller."""
+"""Types of tools that an error repeats, without a date at their end; any other is a value of the caller."""
+DATE: Final = re.compile(r"_20\d{6}\Z", re.ASCII)
 
 
-def tools_of(tools: Sequence[Mapping[str, object]], supported: Collection[str]) -> list[Given]:
-    """Return the tools of a request; raise the error that names each tool whose type is not supported."""
+def tools_of(tools: Sequence[object], supported: Collection[str], *, default: str | None = None) -> list[Given]:
+    """Return the tools of a request; raise the error that names each tool whose type is not supported.
+
+    `default` is the type of tools without one, in an API that has such tools.
+    """
     found = [Given(tool, f"tools[{at}]") for at, tool in enumerate(tools)]
-    refused = [tool for tool in found if tool.text("type") not in supported]
+    types = [default if default and "type" not in tool.members else tool.text("type") for tool in found]
+    refused = [(tool, kind) for tool, kind in zip(found, types, strict=True) if kind not in supported]
     if refused:
-        path = refused[0].path_of("type")
-        named = [f"`{tool.path}.type`{_known_type(tool.text('type'))}" for tool in refused]
+        path = refused[0][0].path_of("type")
+        named = [f"`{tool.path}.type`{_known_type(kind)}" for tool, kind in refused]
         has = "has" if len(refused) == 1 else "each have"
         raise UnsupportedRequestError(f"{', '.join(named)} {has} a value that {NOT_SUPPORTED}", path)
     return found
 
 
 def _known_type(kind: str) -> str:
-    return f" (`{kind}`)" if kind in TOOL_TYPES else ""
+    return f" (`{kind}`)" if DATE.sub("", kind) in TOOL_TYPES else ""
 
 
 def content_of(given: Given, name: str, readers: Mapping[str, Callable[[Given], Part]]) -> Content:

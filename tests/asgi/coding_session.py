@@ -1,4 +1,4 @@
-"""A coding session for agents of the Responses API: a provider with a script, and a proxy that keeps what they read.
+"""A coding session for agents of the Responses API: a provider with a script.
 
 The model repeats a secret wherever it can. The provider refuses a request as OpenAI does: a call without its output or
 its namespace, and reasoning that it has not stored and cannot read.
@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from typing import Any, Final
 
 from tests.asgi.conftest import Peer
@@ -57,6 +56,8 @@ def thought() -> Item:
 
 
 PATCH: Final = f"*** Begin Patch\n*** Add File: b.env\n+DEPLOY={SECRET}\n*** End Patch\n"
+EDIT: Final = f"*** Begin Patch\n*** Update File: b.env\n@@\n-DEPLOY={SECRET}\n+RELEASE={SECRET}\n*** End Patch\n"
+"""A change of the line that `PATCH` wrote: the line of the file has the mark, and so has this one."""
 TURNS: Final[list[list[Item]]] = [
     [
         thought(),
@@ -64,11 +65,20 @@ TURNS: Final[list[list[Item]]] = [
         call("read_note", {"name": SECRET}, namespace=NAMESPACE),
     ],
     [thought(), call("apply_patch", PATCH)],
+    [call("exec_command", {"cmd": "cat a.env"}), call("exec_command", {"cmd": "cat b.env"})],
+    [thought(), call("apply_patch", EDIT)],
+    [call("exec_command", {"cmd": f"grep -c '{SECRET}' a.env b.env; true"})],
+    [call("read_note", {"name": f"a {SECRET}"}, namespace=NAMESPACE)],
+    [thought(), call("exec_command", {"cmd": "ls"})],
     [thought(), call("exec_command", {"cmd": "cat a.env b.env"})],
     [message(f"I have used {SECRET} twice.")],
+    [thought(), call("exec_command", {"cmd": "ls"})],
+    [call("read_note", {"name": f"b {SECRET}"}, namespace=NAMESPACE)],
     [message(f"Done: {SECRET}.")],
 ]
-"""The answers to the requests of the first run; the third fills the context, and the fourth is its summary."""
+"""The answers to the requests of the first run."""
+FILLING: Final = 7
+"""The answer that fills the context; the next one is the summary."""
 LAST: Final[list[list[Item]]] = [
     [thought(), call("exec_command", {"cmd": "ls"})],
     [message(f"All is there, also {SECRET}.")],
@@ -100,7 +110,7 @@ class CodingProvider:
         if peer.body["input"][-1] == {"type": "compaction_trigger"}:
             answer = [{"type": "compaction", "encrypted_content": ENCRYPTED}]
         await peer.start()
-        tokens = FULL if number == len(TURNS) - 3 else 1_000
+        tokens = FULL if number == FILLING else 1_000
         for event in events_of(number, answer or [message("I begin to")], tokens, is_whole=bool(answer)):
             await peer.event(event)
         if not answer:
@@ -163,38 +173,3 @@ def events_of(number: int, items: list[Item], tokens: int, *, is_whole: bool) ->
     yield event(
         "completed", response={**response, **known, "status": "completed", "output": done, "usage": usage | details}
     )
-
-
-class Tee:
-    """A TCP proxy that keeps what the client receives."""
-
-    def __init__(self, port: int) -> None:
-        self._target = port
-        self.port = 0
-        self.received = bytearray()
-
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[Tee]:
-        """Listen until the end of the block."""
-        listening = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        self.port = listening.sockets[0].getsockname()[1]
-        try:
-            yield self
-        finally:
-            listening.close()
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        down, up = await asyncio.open_connection("127.0.0.1", self._target)
-        await asyncio.gather(self._pass(reader, up), self._pass(down, writer, self.received), return_exceptions=True)
-
-    async def _pass(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, kept: bytearray | None = None
-    ) -> None:
-        try:
-            while data := await reader.read(65_536):
-                if kept is not None:
-                    kept += data
-                writer.write(data)
-                await writer.drain()
-        finally:
-            writer.close()

@@ -7,22 +7,37 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pytest
 
 from projector.recording import replay
-from tests.asgi.coding_session import FULL, LAST, NAMESPACE, PATCH, SECRET, STEP_CHARS, TURNS, CodingProvider, Tee
+from tests.asgi.coding_session import (
+    EDIT,
+    FILLING,
+    FULL,
+    LAST,
+    NAMESPACE,
+    PATCH,
+    SECRET,
+    STEP_CHARS,
+    TURNS,
+    CodingProvider,
+)
 from tests.asgi.conftest import ScriptedUpstream
 from tests.asgi.process import running, serve_with
 from tests.asgi.route_clients import NODE_S
 from tests.asgi.test_recorder import until
-from tests.clients.scripted_provider import EVENTS, HISTORIES, Block, Turn, serving
+from tests.clients.scripted_provider import EVENTS, HISTORIES, Block, Turn, leaks, serving
 from tests.clients.scripted_provider import call as function
+from tests.clients.tee import Tee, kept
 
 pytestmark = pytest.mark.timeout(4 * NODE_S)
 
+TURNS_OF_A_TASK: Final = 10
+"""Answers of a task, without the summary of a compaction, that a session has at least."""
 COMMAND: Final = ("exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "--json")
 NOTES: Final = Path(__file__).with_name("notes_server.py")
 SERVER: Final = """
@@ -113,6 +128,15 @@ class Codex:
         assert process.returncode == 0, (out, errors)
         return [json.loads(line) for line in out.splitlines()]
 
+    async def play(self, task: str, waiting: Awaitable[object]) -> list[list[dict[str, Any]]]:
+        """Run a task, interrupt the next one when its answer waits, and resume the session; return what it prints."""
+        first = await self.run(task)
+        stopped = await self.start("resume", "--last", "go on")
+        await asyncio.wait_for(waiting, NODE_S)
+        _stop(stopped, signal.SIGINT)
+        await asyncio.wait_for(stopped.communicate(), NODE_S)
+        return [first, await self.run("resume", "--last", "finish")]
+
     def files(self) -> bytes:
         """Return the content of all its files, sessions and logs included."""
         return b"".join(
@@ -140,35 +164,33 @@ async def test_a_session(name: str, node_modules: Path, tmp_path: Path) -> None:
     port = listening.sockets[0].getsockname()[1]
     config.write_text(SERVER.format(port=port, policy=setup.policy, folder=json.dumps(str(folder))), encoding="utf-8")
     codex = Codex(node_modules, tmp_path)
-    async with running(serve_with(config), 1, log=log) as server, Tee(server.port).running() as tee, listening:
-        codex.configure(setup.provider, f"http://127.0.0.1:{tee.port}/v1")
-        first = await codex.run("deploy it")
-        stopped = await codex.start("resume", "--last", "go on")
-        peer = await asyncio.wait_for(provider.waiting.get(), NODE_S)
-        _stop(stopped, signal.SIGINT)
-        await asyncio.wait_for(peer.gone.wait(), NODE_S)
-        await asyncio.wait_for(stopped.communicate(), NODE_S)
-        last = await codex.run("resume", "--last", "finish")
-        await until(lambda: len(list(folder.glob("*/*.ndjson"))) == len(TURNS) + len(LAST))
+    async with running(serve_with(config), 1, log=log) as server, listening:
+        with kept(server.port) as tee:
+            codex.configure(setup.provider, f"{tee.url}/v1")
+            stalled = asyncio.create_task(provider.waiting.get())
+            first, last = await codex.play("deploy it", stalled)
+            await asyncio.wait_for(stalled.result().gone.wait(), NODE_S)
+            await until(lambda: len(list(folder.glob("*/*.ndjson"))) == len(TURNS) + len(LAST))
 
     assert provider.refused == []
     assert len(provider.requests) == len(TURNS) + 1 + len(LAST)
-    assert [one["exit_code"] for one in said(first, "command_execution")] == [0, 0]
-    assert said(first, "mcp_tool_call")[0]["status"] == "completed"
-    assert said(first, "file_change")[0]["status"] == "completed"
+    assert len(TURNS) - 1 >= TURNS_OF_A_TASK
+    assert [one["exit_code"] for one in said(first, "command_execution")] == [0] * 7
+    assert [one["status"] for one in said(first, "mcp_tool_call")] == ["completed"] * 3
+    assert [one["status"] for one in said(first, "file_change")] == ["completed"] * 2
     assert said(first, "agent_message")[-1]["text"] == "Done: <redacted>."
     assert said(last, "agent_message")[-1]["text"] == "All is there, also <redacted>."
-    assert (codex.work / "a.env").read_text() == (codex.work / "b.env").read_text() == f"DEPLOY={setup.shown}\n"
-    assert provider.requests[len(TURNS) - 1]["input"][-1]["type"] == setup.compaction
+    assert (codex.work / "a.env").read_text() == f"DEPLOY={setup.shown}\n"
+    assert (codex.work / "b.env").read_text() == f"RELEASE={setup.shown}\n"
+    assert provider.requests[FILLING + 2]["input"][-1]["type"] == setup.compaction
 
     assert b"Done: " in tee.received
     assert b"incremental: ?1" in tee.received.lower()
     texts = [one["text"] for kind in ("agent_message", "reasoning") for one in (*said(first, kind), *said(last, kind))]
-    assert SECRET not in json.dumps(texts)
+    assert leaks(json.dumps(texts), [SECRET]) == []
     if setup.shown != SECRET:
-        assert SECRET.encode() not in tee.received
-        assert SECRET.encode() not in codex.files()
-        assert SECRET not in json.dumps([first, last, provider.requests])
+        assert_no_leak(tee, codex, first, last)
+        assert leaks(json.dumps(provider.requests), [SECRET]) == []
     for case in replay.load_cases(folder):
         assert SECRET not in case.source.read_text()
         assert b"response.completed" in replay.play(case, "responses")
@@ -178,6 +200,14 @@ async def test_a_session(name: str, node_modules: Path, tmp_path: Path) -> None:
     assert [line["status"] for line in lines if line["event"] == "request"] == [426] * 3, "a WebSocket first"
     withheld = [line.get("notices", {}).get("redacted", 0) > 0 for line in answered]
     assert {withheld[0], withheld[-1]} == {True}, "the log tells it"
+
+
+def assert_no_leak(tee: Tee, codex: Codex, *printed: list[dict[str, Any]]) -> None:
+    """Check what Codex received, joined too, what it printed, and what it wrote."""
+    files = codex.files().decode(errors="replace")
+    for text in (tee.joined_deltas(), tee.received.decode(), files, json.dumps(printed)):
+        assert "<redacted>" in text
+        assert leaks(text, [SECRET]) == []
 
 
 THOUGHT: Final = Block("thinking", (f"The token {SECRET} ", "is needed."))
@@ -197,6 +227,10 @@ def in_pieces(block: Block) -> Block:
     return block._replace(pieces=tuple(block.whole[at : at + STEP_CHARS] for at in starts))
 
 
+def patch(call_id: str, text: str) -> Block:
+    return in_pieces(Block("custom", (text,), call_id, "apply_patch"))
+
+
 def words(text: str) -> Block:
     return in_pieces(Block("text", (text,)))
 
@@ -205,18 +239,20 @@ CASE: Final = "ship"
 TASK: Final = (
     Turn((THOUGHT, function("tool_search", "call_1", {"query": "read a note"}))),
     Turn((THOUGHT, words("I begin."), shell("call_2", f"echo 'DEPLOY={SECRET}' > a.env; seq 1 6000"), note("call_3"))),
-    Turn((in_pieces(Block("custom", (PATCH,), "call_4", "apply_patch")),)),
+    Turn((patch("call_4", PATCH),)),
     Turn((THOUGHT, shell("call_5", "cat a.env"), shell("call_6", "cat b.env"))),
-    Turn((note("call_7"),)),
-    Turn((THOUGHT, shell("call_8", "cat b.env")), tokens=FULL),
+    Turn((patch("call_7", EDIT),)),
+    Turn((note("call_8"),)),
+    Turn((shell("call_9", f"grep -c '{SECRET}' a.env b.env; true"),)),
+    Turn((THOUGHT, shell("call_10", "cat b.env")), tokens=FULL),
     Turn((words(f"I have used {SECRET} twice."),)),  # the summary
-    Turn((shell("call_9", "ls"),)),
-    Turn((in_pieces(Block("custom", (PATCH.replace("b.env", "c.env"),), "call_10", "apply_patch")),)),
+    Turn((shell("call_11", "ls"),)),
+    Turn((patch("call_12", PATCH.replace("b.env", "c.env")),)),
     Turn((words(f"Done: {SECRET}."),)),
 )
 RESUMED: Final = (
     Turn((words("I begin to"),), "wait"),
-    Turn((THOUGHT, shell("call_11", "ls"))),
+    Turn((THOUGHT, shell("call_13", "ls"))),
     Turn((words(f"All is there, also {SECRET}."),)),
 )
 OTHERS: Final = [api for api in EVENTS if api != "openai_responses"]
@@ -245,25 +281,23 @@ async def test_a_session_over_another_api(api: str, node_modules: Path, tmp_path
             f'[upstreams.one]\napi = "{api}"\nbase_url = "{provider.url}/v1"\n[passthrough]\nresponses = "one"\n',
             encoding="utf-8",
         )
-        async with running(serve_with(config), 1) as server, Tee(server.port).running() as tee:
-            codex.configure(OWN_PROVIDER, f"http://127.0.0.1:{tee.port}/v1", "disabled")
-            first = await codex.run(f"play case={CASE}")
-            stopped = await codex.start("resume", "--last", "go on")
-            await until(provider.waiting.is_set)
-            _stop(stopped, signal.SIGINT)
-            await asyncio.wait_for(stopped.communicate(), NODE_S)
-            last = await codex.run("resume", "--last", "finish")
+        async with running(serve_with(config), 1) as server:
+            with kept(server.port) as tee:
+                codex.configure(OWN_PROVIDER, f"{tee.url}/v1", "disabled")
+                waiting = asyncio.to_thread(provider.waiting.wait, NODE_S)
+                first, last = await codex.play(f"play case={CASE}", waiting)
 
     assert provider.calls[CASE] == len(TASK) + len(RESUMED)
-    assert [one["exit_code"] for one in said(first, "command_execution")] == [0] * 5
+    assert len(TASK) - 1 >= TURNS_OF_A_TASK
+    assert [one["exit_code"] for one in said(first, "command_execution")] == [0] * 6
     assert [one["status"] for one in said(first, "mcp_tool_call")] == ["completed"] * 2
-    assert [one["status"] for one in said(first, "file_change")] == ["completed"] * 2
+    assert [one["status"] for one in said(first, "file_change")] == ["completed"] * 3
     assert said(first, "agent_message")[-1]["text"] == "Done: <redacted>."
     assert said(last, "agent_message")[-1]["text"] == "All is there, also <redacted>."
-    assert {(codex.work / f"{name}.env").read_text() for name in "abc"} == {"DEPLOY=<redacted>\n"}
+    written = {name: (codex.work / f"{name}.env").read_text() for name in "abc"}
+    assert written == {"a": "DEPLOY=<redacted>\n", "b": "RELEASE=<redacted>\n", "c": "DEPLOY=<redacted>\n"}
     for _, body in provider.requests:
         calls, outputs = call_ids(api, body)
         assert sorted(calls) == sorted(outputs)
         assert len(calls) == len(set(calls))
-    assert SECRET.encode() not in tee.received + codex.files()
-    assert SECRET not in json.dumps([first, last])
+    assert_no_leak(tee, codex, first, last)

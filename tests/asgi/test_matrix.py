@@ -102,6 +102,8 @@ async def converse(site: Any, client: Client, count: int = len(ANSWERS)) -> tupl
         heard += text
         if answer.status != 200:
             return heard, f"answer {at}: {text}"
+        is_stream = answer.headers["content-type"].startswith("text/event-stream")
+        assert answer.headers.get("incremental") == ("?1" if is_stream else None)
         shown, calls = client.hear(events_of(text))
         assert (shown.split()[:1], calls) == (said.text.split()[:1], [call_id for call_id, _ in said.calls])
         if calls:

@@ -130,11 +130,23 @@ async def test_a_cut_stream_and_an_overloaded_provider_are_errors(site_of: Any, 
     assert (whole.status, json.loads(await whole.rest())["error"]["type"]) == (529, "overloaded_error")
 
 
-async def test_a_wrong_request_is_an_error_of_this_api(site_of: Any) -> None:
-    refused = await site_of("openai_chat").ask(MESSAGES, {**BODY, "tools": [{"type": "web_search_20250305"}]})
+@pytest.mark.parametrize(
+    ("members", "named"),
+    [
+        ({"tools": [{"type": "web_search_20250305"}]}, "`tools[0].type` (`web_search_20250305`) has"),
+        (
+            {"tools": [{"name": "f"}, *({"type": one} for one in ("bash_20250124", "custom", "acme_20250124"))]},
+            "`tools[1].type` (`bash_20250124`), `tools[3].type` each have",
+        ),
+        ({"mcp_servers": [{"type": "url", "name": "notes"}]}, "`mcp_servers` is not supported"),
+    ],
+)
+@pytest.mark.parametrize("api", [api for api in ANSWERS if api != "anthropic_messages"])
+async def test_tools_that_another_api_lacks_are_named(site_of: Any, api: str, members: Any, named: str) -> None:
+    refused = await site_of(api).ask(MESSAGES, {**BODY, **members})
     error = json.loads(await refused.rest())
     assert (refused.status, error["error"]["type"]) == (400, "invalid_request_error")
-    assert error["error"]["message"].startswith("`tools[0].type`")
+    assert error["error"]["message"].startswith(named)
 
 
 @pytest.mark.parametrize("api", ANSWERS)

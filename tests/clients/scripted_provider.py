@@ -42,7 +42,8 @@ class Block(NamedTuple):
     """Thinking, text or the call of a tool."""
 
     kind: str
-    """`thinking`, `text`, `tool`, or `custom`: a tool with a text as its input."""
+    """`thinking`, `text`, `tool`, or `custom`: a tool with a text as its input. Of the Messages API also `search`, a
+    tool of the provider, and `found`: its result, with the title of a page."""
     pieces: tuple[str, ...]
     """Its text, or its arguments, as deltas."""
     call_id: str = ""
@@ -86,29 +87,43 @@ LEAK_CHARS: Final = 10
 """This many characters of a secret are a leak."""
 
 
-def repeating(calls: Callable[[int], Iterable[Block]]) -> tuple[Turn, ...]:
-    """Return a conversation that repeats both secrets in thinking, text and arguments, each time cut at another place.
+PLACES: Final = range(max(map(len, SECRETS)) + 1)
+"""Where the secrets are cut."""
+THOUGHT: Final = f"They are {KEY} and {CREDENTIAL}."
 
-    `calls` returns the calls of a turn, with the secrets in them. The last turn is a text without any.
+
+def cut_blocks(blocks: Iterable[Block], place: int) -> Iterator[Block]:
+    """Yield blocks whose secrets are cut at a place."""
+    return (block._replace(pieces=cut(block.whole, SECRETS, place)) for block in blocks)
+
+
+def repeating(calls: Callable[[int], Iterable[Block]], places_per_turn: int = 1) -> tuple[Turn, ...]:
+    """Return a conversation that repeats both secrets in thinking, text and arguments, cut at each of `PLACES`.
+
+    `calls` returns the calls of a place, with the secrets in them. The last turn is a text without any.
     """
+    said = (Block("thinking", (THOUGHT,)), Block("text", (f"I send {CREDENTIAL} with {KEY}.",)))
     turns = []
-    for place in range(max(map(len, SECRETS)) + 1):
-        texts = {"thinking": f"They are {KEY} and {CREDENTIAL}.", "text": f"I send {CREDENTIAL} with {KEY}."}
-        blocks = [Block(kind, (text,)) for kind, text in texts.items()]
-        cut_blocks = (block._replace(pieces=cut(block.whole, SECRETS, place)) for block in (*blocks, *calls(place)))
-        turns.append(Turn(tuple(cut_blocks)))
+    for first in PLACES[::places_per_turn]:
+        places = PLACES[first : first + places_per_turn]
+        beginnings = (block for place in places for block in cut_blocks(said, place))
+        turns.append(Turn((*beginnings, *(block for place in places for block in cut_blocks(calls(place), place)))))
     return (*turns, Turn((Block("text", ("All ", "done.")),)))
 
 
-def leaks(text: str) -> list[str]:
+def leaks(text: str, secrets: Iterable[str] = SECRETS) -> list[str]:
     """Return the pieces of secrets in a text."""
-    pieces = {one[at : at + LEAK_CHARS] for one in SECRETS for at in range(len(one) - LEAK_CHARS + 1)}
+    pieces = {one[at : at + LEAK_CHARS] for one in secrets for at in range(len(one) - LEAK_CHARS + 1)}
     return sorted(piece for piece in pieces if piece in text)
 
 
 def call(name: str, call_id: str, arguments: Mapping[str, object]) -> Block:
     """Return the call of a tool, in one piece."""
     return Block("tool", (json.dumps(arguments),), call_id, name)
+
+
+CALLS_OF_MESSAGES: Final = {"tool": "tool_use", "search": "server_tool_use"}
+"""Kind of a block -> type of a call in the Messages API."""
 
 
 def messages_events(turn: Turn, response_id: str) -> Iterator[Event]:
@@ -118,13 +133,17 @@ def messages_events(turn: Turn, response_id: str) -> Iterator[Event]:
     yield {"type": "message_start", "message": {**message, "stop_reason": None, "stop_sequence": None, "usage": usage}}
     for index, block in enumerate(one.as_function for one in turn.blocks):
         start: Event
-        if block.kind == "tool":
-            start, name = {"type": "tool_use", "id": block.call_id, "name": block.name, "input": {}}, "partial_json"
-            delta_type = "input_json_delta"
+        if block.kind in CALLS_OF_MESSAGES:
+            start = {"type": CALLS_OF_MESSAGES[block.kind], "id": block.call_id, "name": block.name, "input": {}}
+            name, delta_type = "partial_json", "input_json_delta"
+        elif block.kind == "found":
+            page = {"type": "web_search_result", "url": f"https://rivers.example/{block.whole}", "title": block.whole}
+            start = {"type": "web_search_tool_result", "tool_use_id": block.call_id, "content": [page]}
+            name = delta_type = ""
         else:
             start, name, delta_type = {"type": block.kind, block.kind: ""}, block.kind, f"{block.kind}_delta"
         yield {"type": "content_block_start", "index": index, "content_block": start}
-        for piece in block.pieces:
+        for piece in block.pieces if name else ():
             yield {"type": "content_block_delta", "index": index, "delta": {"type": delta_type, name: piece}}
         if block.kind == "thinking":
             signed = {"type": "signature_delta", "signature": SIGNATURE}

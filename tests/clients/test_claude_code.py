@@ -1,7 +1,7 @@
-"""Claude Code, unchanged, before this server and a scripted provider: tool loops with secrets, and failures.
+"""Claude Code, unchanged, before this server and a scripted provider: a long session with secrets, and failures.
 
-The program is that of the npm package of the Agent SDK. One process of it asks one question after another, for each
-API of a provider.
+The program is that of the npm package of the Agent SDK. For each API of a provider, one process of it asks one question
+after another and works on a task; a second one resumes it.
 """
 
 from __future__ import annotations
@@ -13,30 +13,38 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
+from urllib.parse import urlsplit
 
 import pytest
 
+from projector.providers import PROVIDERS
 from tests.clients.conftest import running
 from tests.clients.scripted_provider import (
     CREDENTIAL,
     EVENTS,
     KEY,
+    PLACES,
     SIGNATURE,
+    THOUGHT,
     Block,
     ScriptedProvider,
     Turn,
     call,
+    cut_blocks,
     leaks,
     repeating,
     serving,
 )
+from tests.clients.tee import Tee, kept
 
-TIMEOUT_S: Final = 300
+TIMEOUT_S: Final = 600
 MARK: Final = "<redacted>"
 LOG: Final = "log.txt"
 NOTES: Final = "notes.txt"
 NOTE: Final = "The ferry leaves at noon."
+NOTES_SERVER: Final = Path(__file__).parents[1] / "asgi" / "notes_server.py"
+MCP: Final = {"mcpServers": {"notes": {"command": sys.executable, "args": [str(NOTES_SERVER)]}}}
 ENVIRONMENT: Final = {
     "ANTHROPIC_API_KEY": "sk-client",
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
@@ -45,12 +53,14 @@ ENVIRONMENT: Final = {
     "DISABLE_TELEMETRY": "1",
 }
 FLAGS: Final = (
-    *("-p", "--allowedTools", "Read,Bash", "--verbose"),
+    *("-p", "--allowedTools", "Read,Bash,Edit,WebSearch,mcp__notes", "--mcp-config", json.dumps(MCP), "--verbose"),
     *("--input-format", "stream-json", "--output-format", "stream-json", "--include-partial-messages"),
 )
 RETRIES: Final = 1
-STEP: Final = 3
-"""Of the cuts of the secrets, which `test_anthropic_client.py` has all: each answer costs a shell."""
+PLACES_PER_TURN: Final = 2
+"""Two calls at a time, and two thirds of the shells of one."""
+SESSION: Final = "session"
+FOUND: Final = "found"
 
 pytestmark = pytest.mark.timeout(TIMEOUT_S)
 
@@ -66,18 +76,25 @@ def text(*pieces: str) -> Block:
 
 DONE: Final = Turn((text("All ", "done."),))
 LONG: Final = bash("toolu_cut", "never")
+SEARCH: Final = Turn(
+    tuple(
+        cut_blocks(
+            [
+                Block("search", (json.dumps({"query": f"tide {CREDENTIAL}"}),), "srvtoolu_1", "web_search"),
+                Block("found", (f"Tides {KEY}",), "srvtoolu_1"),
+                text(f"High water is at six, {CREDENTIAL} {KEY}."),
+            ],
+            9,
+        )
+    )
+)
+"""The answer to the request that Claude Code sends for a search: the provider has executed it."""
 
 
-def scripts(folder: Path) -> dict[str, tuple[Turn, ...]]:
-    """Return the scripts; each is a question."""
-
-    def calls(place: int) -> list[Block]:
-        read = call("Read", f"toolu_{place}_b", {"file_path": str(folder / NOTES)})
-        return [bash(f"toolu_{place}_a", f"{place} {CREDENTIAL} {KEY}"), read]
-
+def scripts(api: str, folder: Path) -> dict[str, tuple[Turn, ...]]:
+    """Return the scripts; each is a question, but for `FOUND`."""
     return {
         "text": (DONE,),
-        "loop": (*repeating(calls)[:-1:STEP], DONE),
         "overloaded": (Turn(error="overloaded_error"),),
         "cut-once": (Turn((text("Half an ", "answer"),), "cut"), DONE),
         "error-once": (Turn((text("Half an ", "answer"),), "error"), DONE),
@@ -86,33 +103,73 @@ def scripts(folder: Path) -> dict[str, tuple[Turn, ...]]:
         "cut-start": (Turn((text("I log."), LONG._replace(pieces=())), "error"), DONE),
         "refusal": (Turn((text("I cannot ", "help."),), "refusal"),),
         "max-tokens": (Turn((text("It is ", "long"),), "max_tokens"), DONE),
+        "search": (Turn((call("WebSearch", "toolu_web", {"query": f"case={FOUND} {CREDENTIAL}"}),)),),
         "again": (DONE,),
+        FOUND: (SEARCH, DONE) if api == "anthropic_messages" else (DONE,),
+        SESSION: session(folder / NOTES),
     }
+
+
+def session(notes: Path) -> tuple[Turn, ...]:
+    """Return a task with all kinds of calls, a compaction, an interruption, and a resumption."""
+    file = {"file_path": str(notes)}
+    secrets = f"{CREDENTIAL} {KEY}"
+    special = {
+        0: call("Bash", "toolu_long", {"command": f"seq 1 6000 # {secrets}", "description": "Count"}),
+        2: call("Edit", "toolu_patch", {**file, "old_string": "at noon", "new_string": f"with {secrets}"}),
+        4: call("Edit", "toolu_again", {**file, "old_string": f"with {secrets}", "new_string": f"after {secrets}"}),
+    }
+
+    def calls(place: int) -> list[Block]:
+        if place % PLACES_PER_TURN == 0:
+            return [special.get(place) or bash(f"toolu_{place}", f"{place} {secrets}")]
+        note = call("mcp__notes__read_note", f"toolu_{place}", {"name": secrets})
+        return [call("Read", "toolu_read", file), note] if place == 1 else [note]
+
+    return (
+        *repeating(calls, PLACES_PER_TURN)[:-1],
+        Turn((text("Written with ", CREDENTIAL),)),
+        Turn((text(f"<summary>case={SESSION}: the key is {CREDENTIAL}.</summary>"),)),
+        Turn((bash("toolu_after", "after"),)),
+        DONE,
+        Turn((text("I begin to"),), "wait"),
+        Turn((bash("toolu_resumed", "resumed"),)),
+        DONE,
+    )
+
+
+TURNS: Final = len(PLACES[::PLACES_PER_TURN]) + 1
+"""Answers of the task, with the last one."""
+IN_SESSION: Final = TURNS + 6
 
 
 class Answered(NamedTuple):
     """What Claude Code did with a question."""
 
-    result: dict[str, Any]
     events: list[dict[str, Any]]
-    requests: int
+    requests: int = 0
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """Return the last event."""
+        return self.events[-1]
 
 
 class Judged(NamedTuple):
-    """One process of Claude Code."""
+    """Claude Code over an API."""
 
     api: str
     provider: ScriptedProvider
     answers: dict[str, Answered]
-    printed: str
+    tee: Tee
     home: Path
     folder: Path
 
 
 class Site(NamedTuple):
-    """A server before three providers, each with the model that its API names."""
+    """A server before the providers, each with the model that its API names."""
 
-    url: str
+    port: int
     providers: dict[str, ScriptedProvider]
     folders: dict[str, Path]
 
@@ -123,7 +180,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     folders = {api: tmp_path_factory.mktemp("work") for api in EVENTS}
     config = tmp_path_factory.mktemp("serve") / "projector.toml"
     with ExitStack() as stack:
-        providers = {api: stack.enter_context(serving(scripts(folders[api]))) for api in EVENTS}
+        providers = {api: stack.enter_context(serving(scripts(api, folders[api]))) for api in EVENTS}
         upstreams = "".join(
             f'[upstreams.{api}]\napi = "{api}"\nbase_url = "{provider.url}/v1"\napi_key = "${{PROVIDER_KEY}}"\n'
             f'models = ["{api}"]\n'
@@ -136,39 +193,79 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
             encoding="utf-8",
         )
         command = [sys.executable, "-m", "projector", "serve", "--port", "0", "--config", str(config)]
-        yield Site(stack.enter_context(running(command, PROVIDER_KEY=KEY)), providers, folders)
+        url = stack.enter_context(running(command, PROVIDER_KEY=KEY))
+        yield Site(urlsplit(url).port or 0, providers, folders)
 
 
 @pytest.fixture(scope="module", params=EVENTS)
 def judged(
     request: pytest.FixtureRequest, claude_code: Path, site: Site, tmp_path_factory: pytest.TempPathFactory
-) -> Judged:
-    """Ask all questions in one process."""
+) -> Iterator[Judged]:
+    """Ask all questions, and work on the task."""
     api = str(request.param)
     home, folder, provider = tmp_path_factory.mktemp("home"), site.folders[api], site.providers[api]
     (folder / NOTES).write_text(NOTE, encoding="utf-8")
-    environment = {**ENVIRONMENT, "HOME": str(home), "PATH": os.environ["PATH"], "ANTHROPIC_BASE_URL": site.url}
-    with subprocess.Popen(
-        [str(claude_code), *FLAGS, "--model", api],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        encoding="utf-8",
-        cwd=folder,
-        env=environment,
-    ) as process:
-        answers = {name: _ask(process, provider, name) for name in provider.scripts}
-        assert process.stdin is not None
-        process.stdin.close()
-        assert process.wait() == 0
-    printed = json.dumps([answered.events for answered in answers.values()])
-    return Judged(api, provider, answers, printed, home, folder)
+    with kept(site.port) as tee:
+        environment = {**ENVIRONMENT, "HOME": str(home), "PATH": os.environ["PATH"], "ANTHROPIC_BASE_URL": tee.url}
+        given = [str(claude_code), *FLAGS, "--model", api]
+        questions = [name for name in provider.scripts if name not in {FOUND, SESSION}]
+        with Program(given, folder, environment) as program:
+            answers = {name: Answered(program.tell(f"Play case={name}"), provider.calls[name]) for name in questions}
+            answers["task"] = Answered(program.tell(f"Play case={SESSION}"), provider.calls[SESSION])
+            answers["compacted"] = Answered(program.tell("/compact"))
+            answers["after"] = Answered(program.tell("Go on"))
+            program.send("Go on")
+            assert provider.waiting.wait(TIMEOUT_S)
+            answers["interrupted"] = Answered(program.interrupt())
+        with Program([*given, "--resume", answers["task"].result["session_id"]], folder, environment) as program:
+            answers["resumed"] = Answered(program.tell(f"Finish case={SESSION}"))
+        yield Judged(api, provider, answers, tee, home, folder)
 
 
-def _ask(process: subprocess.Popen[str], provider: ScriptedProvider, name: str) -> Answered:
-    """Ask a question and read to its result."""
-    events = _tell(process, f"Play case={name}")
-    return Answered(events[-1], events, provider.calls[name])
+class Program:
+    """A process of Claude Code, which reads messages and prints events."""
+
+    def __init__(self, command: list[str], folder: Path, environment: dict[str, str]) -> None:
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        self._process = subprocess.Popen(command, text=True, encoding="utf-8", cwd=folder, env=environment, **pipes)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_raised: object) -> None:
+        with self._process as process:
+            assert process.stdin is not None
+            process.stdin.close()
+            assert process.stdout is not None
+            process.stdout.read()
+
+    def tell(self, content: str) -> list[dict[str, Any]]:
+        """Send a message, and return the events to its result."""
+        self.send(content)
+        return self._events()
+
+    def send(self, content: str) -> None:
+        """Send a message."""
+        self._write({"type": "user", "message": {"role": "user", "content": content}})
+
+    def interrupt(self) -> list[dict[str, Any]]:
+        """Interrupt the answer, as a person does with Escape, and return the events to its result."""
+        self._write({"type": "control_request", "request_id": "stop", "request": {"subtype": "interrupt"}})
+        return self._events()
+
+    def _write(self, message: dict[str, Any]) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(message) + "\n")
+        self._process.stdin.flush()
+
+    def _events(self) -> list[dict[str, Any]]:
+        assert self._process.stdout is not None
+        events: list[dict[str, Any]] = []
+        for line in self._process.stdout:
+            events.append(json.loads(line))
+            if events[-1]["type"] == "result":
+                return events
+        raise AssertionError(f"it ended after {events[-1:]}")
 
 
 REQUESTS: Final = {
@@ -181,6 +278,7 @@ REQUESTS: Final = {
     "cut-start": 2,
     "refusal": 2,  # it asks again with a note
     "max-tokens": 2,
+    "search": 1,
     "again": 1,
 }
 """Question -> requests that reach the provider."""
@@ -193,8 +291,9 @@ SHOWN: Final = {
 
 @pytest.mark.parametrize("name", REQUESTS)
 def test_it_shows_what_happened_and_repeats_nothing_needlessly(judged: Judged, name: str) -> None:
-    result, _, requests = judged.answers[name]
-    assert requests == REQUESTS[name]
+    answered = judged.answers[name]
+    result = answered.result
+    assert answered.requests == REQUESTS[name]
     assert result["is_error"] == (name in SHOWN), result
     assert SHOWN.get(name, "All done.") in result["result"]
 
@@ -205,25 +304,57 @@ def blocks_of(answered: Answered, kind: str) -> list[dict[str, Any]]:
     return [block for content in messages for block in content if block["type"] == kind]
 
 
-def test_a_tool_loop_goes_on_and_executes_each_call_once(judged: Judged) -> None:
-    answered = judged.answers["loop"]
-    turns = len(judged.provider.scripts["loop"])
-    assert answered.requests == turns
-    assert not answered.result["is_error"]
-    assert answered.result["result"] == "All done."
-    lines = (judged.folder / LOG).read_text(encoding="utf-8").splitlines()
-    assert lines == [f"{place * STEP} {MARK} {MARK}" for place in range(turns - 1)]
-    results = blocks_of(answered, "tool_result")
-    assert len(results) == len({one["tool_use_id"] for one in results}) == 2 * (turns - 1)
+def test_every_provider_is_tried() -> None:
+    assert EVENTS.keys() == PROVIDERS.keys()
+
+
+def test_a_tool_of_the_provider_is_executed_once(judged: Judged) -> None:
+    """Claude Code sends a request of its own for a search. Another API cannot carry it, and the loop goes on."""
+    searches = [body for name, body in judged.provider.requests if name == FOUND and "WebSearch" not in str(body)]
+    [result] = blocks_of(judged.answers["search"], "tool_result")
+    if judged.api == "anthropic_messages":
+        assert [[tool["type"] for tool in body["tools"]] for body in searches] == [["web_search_20250305"]]
+        assert f"High water is at six, {MARK} {MARK}." in result["content"]
+    else:
+        assert searches == []
+        assert (result["is_error"], "(`web_search_20250305`)" in result["content"]) == (True, True)
+
+
+def test_a_task_goes_on_and_executes_each_call_once(judged: Judged) -> None:
+    """Both secrets are repeated in thinking, text and arguments, cut at every place."""
+    answered = judged.answers["task"]
+    messages = {event["message"]["id"] for event in answered.events if event["type"] == "assistant"}
+    assert answered.requests == len(messages) == TURNS >= 10
+    assert (answered.result["is_error"], answered.result["result"]) == (False, f"Written with {MARK}")
+    calls, results = blocks_of(answered, "tool_use"), blocks_of(answered, "tool_result")
+    assert len(calls) == len(PLACES) + 1
+    assert sorted(one["id"] for one in calls) == sorted(one["tool_use_id"] for one in results)
     assert not any(one.get("is_error") for one in results)
-    assert sum(NOTE in str(one["content"]) for one in results) >= 1
-    thoughts = [block["thinking"] for block in blocks_of(answered, "thinking")]
-    assert thoughts == [f"They are {MARK} and {MARK}."] * (turns - 1)
+    assert {one["name"] for one in calls} == {"Bash", "Read", "Edit", "mcp__notes__read_note"}
+    said = json.dumps(results)
+    assert NOTE in said
+    assert f"the note {MARK} {MARK}" in said
+    assert (judged.folder / NOTES).read_text(encoding="utf-8") == f"The ferry leaves after {MARK} {MARK}."
+    lines = [f"{place} {MARK} {MARK}" for place in PLACES[6::PLACES_PER_TURN]]
+    assert (judged.folder / LOG).read_text(encoding="utf-8").splitlines() == [*lines, "after", "resumed"]
+    thoughts = "".join(block["thinking"] for block in blocks_of(answered, "thinking"))
+    assert thoughts == f"They are {MARK} and {MARK}." * len(PLACES)
+
+
+def test_a_session_is_compacted_interrupted_and_resumed(judged: Judged) -> None:
+    answers = judged.answers
+    assert judged.provider.calls[SESSION] == IN_SESSION == len(judged.provider.scripts[SESSION])
+    assert "compact_boundary" in json.dumps(answers["compacted"].events)
+    assert "Request interrupted by user" in json.dumps(answers["interrupted"].events)
+    assert [answers[name].result["result"] for name in ("after", "resumed")] == ["All done."] * 2
 
 
 def test_no_secret_reaches_the_client(judged: Judged) -> None:
-    """Neither what it prints, nor a file that it writes, such as the transcript."""
-    assert leaks(judged.printed) == []
+    """Neither in what it receives, nor in what it prints, nor in a file that it writes, such as the transcript."""
+    said = judged.tee.joined_deltas()
+    assert said.count(MARK) > 2 * 3 * len(PLACES)
+    assert leaks(said) == leaks(judged.tee.received.decode()) == []
+    assert leaks(json.dumps([answered.events for answered in judged.answers.values()])) == []
     files = [path for folder in (judged.home, judged.folder) for path in folder.rglob("*") if path.is_file()]
     assert any(MARK in path.read_text(encoding="utf-8", errors="replace") for path in files if path.suffix == ".jsonl")
     for path in files:
@@ -237,94 +368,7 @@ def test_a_call_that_was_cut_off_is_not_executed(judged: Judged, name: str) -> N
 
 
 def test_thinking_goes_back_to_anthropic_as_it_was_sent(judged: Judged) -> None:
-    [last] = [body for name, body in judged.provider.requests if name == "loop"][-1:]
-    blocks = [block for one in last.get("messages", []) for block in one["content"] or [] if "thinking" in block]
-    whole = {"type": "thinking", "thinking": f"They are {KEY} and {CREDENTIAL}.", "signature": SIGNATURE}
-    turns = len(judged.provider.scripts["loop"])
-    assert blocks == ([whole] * (turns - 1) if judged.api == "anthropic_messages" else [])
-
-
-NOTES_SERVER: Final = Path(__file__).parents[1] / "asgi" / "notes_server.py"
-MCP: Final = {"mcpServers": {"notes": {"command": sys.executable, "args": [str(NOTES_SERVER)]}}}
-SESSION: Final = "session"
-WRITTEN: Final = "written.txt"
-
-
-def session(folder: Path) -> tuple[Turn, ...]:
-    """Return a task with an MCP tool, a long result, a file, a compaction, an interruption and a resumption."""
-    lines = call("Bash", "toolu_long", {"command": "seq 1 6000", "description": "Count"})
-    note = call("mcp__notes__read_note", "toolu_note", {"name": CREDENTIAL})
-    file = {"file_path": str(folder / WRITTEN), "content": f"key {CREDENTIAL}\n"}
-    return (
-        Turn((Block("thinking", (f"I need {CREDENTIAL}.",)), note, lines)),
-        Turn((call("Write", "toolu_file", file),)),
-        Turn((text("Written with ", CREDENTIAL),)),
-        Turn((text(f"<summary>case={SESSION}: the key is {CREDENTIAL}.</summary>"),)),
-        Turn((bash("toolu_after", "after"),)),
-        DONE,
-        Turn((text("I begin to"),), "wait"),
-        DONE,
-    )
-
-
-@pytest.mark.parametrize("api", EVENTS)
-def test_a_long_session(api: str, claude_code: Path, tmp_path: Path) -> None:
-    home, folder, config = tmp_path / "home", tmp_path / "work", tmp_path / "projector.toml"
-    home.mkdir()
-    folder.mkdir()
-    flags = [*FLAGS, "--model", "m", "--mcp-config", json.dumps(MCP), "--allowedTools", "Bash,Write,mcp__notes"]
-    with serving({SESSION: session(folder)}) as provider:
-        config.write_text(
-            f'[upstreams.one]\napi = "{api}"\nbase_url = "{provider.url}/v1"\napi_key = "${{PROVIDER_KEY}}"\n'
-            '[passthrough]\nmessages = "one"\n',
-            encoding="utf-8",
-        )
-        command = [sys.executable, "-m", "projector", "serve", "--port", "0", "--config", str(config)]
-        with running(command, PROVIDER_KEY=KEY) as url:
-            environment = {**ENVIRONMENT, "HOME": str(home), "PATH": os.environ["PATH"], "ANTHROPIC_BASE_URL": url}
-
-            def start(*more: str) -> subprocess.Popen[str]:
-                pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-                given = [str(claude_code), *flags, *more]
-                return subprocess.Popen(given, text=True, encoding="utf-8", cwd=folder, env=environment, **pipes)
-
-            with start() as process:
-                answers = [_tell(process, line) for line in (f"Play case={SESSION}", "/compact", "Go on")]
-                _send(process, "Go on")
-                assert provider.waiting.wait(TIMEOUT_S)
-                process.kill()
-            with start("--resume", answers[0][-1]["session_id"]) as process:
-                answers.append(_tell(process, f"Finish case={SESSION}"))
-                assert process.stdin is not None
-                process.stdin.close()
-                assert process.wait() == 0
-
-    assert provider.calls[SESSION] == len(session(folder))
-    assert not any(events[-1]["is_error"] for events in answers)
-    results = [events[-1]["result"] for events in answers]
-    assert [results[0], *results[2:]] == [f"Written with {MARK}", "All done.", "All done."]
-    assert f"the note {MARK}" in json.dumps(answers[0])
-    assert (folder / WRITTEN).read_text() == f"key {MARK}\n"
-    assert (folder / LOG).read_text() == "after\n"
-    assert "compact_boundary" in json.dumps(answers[1])
-    assert leaks(json.dumps(answers)) == []
-    for path in (path for root in (home, folder) for path in root.rglob("*") if path.is_file()):
-        assert leaks(path.read_text(encoding="utf-8", errors="replace")) == [], path
-
-
-def _send(process: subprocess.Popen[str], content: str) -> None:
-    assert process.stdin is not None
-    process.stdin.write(json.dumps({"type": "user", "message": {"role": "user", "content": content}}) + "\n")
-    process.stdin.flush()
-
-
-def _tell(process: subprocess.Popen[str], content: str) -> list[dict[str, Any]]:
-    """Send a message, and return the events to its result."""
-    _send(process, content)
-    assert process.stdout is not None
-    events: list[dict[str, Any]] = []
-    for line in process.stdout:
-        events.append(json.loads(line))
-        if events[-1]["type"] == "result":
-            return events
-    raise AssertionError(f"it ended after {events[-1:]}")
+    body = [body for name, body in judged.provider.requests if name == SESSION][TURNS - 1]
+    blocks = [block for one in body.get("messages", []) for block in one.get("content") or () if "thinking" in block]
+    whole = {"type": "thinking", "thinking": THOUGHT, "signature": SIGNATURE}
+    assert blocks == ([whole] * len(PLACES) if judged.api == "anthropic_messages" else [])

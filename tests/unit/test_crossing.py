@@ -392,17 +392,21 @@ def test_the_tables_have_the_parameters_of_routes_of_agents() -> None:
     assert names <= chat_request.MEMBERS.keys() & responses_request.MEMBERS.keys()
 
 
-@pytest.mark.parametrize("provider", ["openai_chat", "anthropic_messages", "gemini"])
-def test_every_tool_that_a_provider_lacks_is_named(provider: str) -> None:
+@pytest.mark.parametrize(
+    ("source", "provider"),
+    [(RESPONSES, "openai_chat"), (RESPONSES, "anthropic_messages"), (RESPONSES, "gemini"), (CHAT, RESPONSES)],
+)
+def test_every_tool_that_a_provider_lacks_is_named(source: str, provider: str) -> None:
     """A coding agent sends a dozen tools; its user must know all that have to be switched off."""
     names = ("function", "namespace", "custom", "tool_search", "acme-4711")
     tools = [{"type": name, "name": f"tool_{at}"} for at, name in enumerate(names)]
-    route = PROVIDERS[RESPONSES].passthrough
+    said = {"input": "Hi"} if source == RESPONSES else {"messages": [{"role": "user", "content": "Hi"}]}
+    route = PROVIDERS[source].passthrough
     assert route is not None
     assert route.request_reader is not None
-    request = route.request_reader({"model": "m", "input": "Hi", "tools": tools})
+    read, write = route.request_reader, PROVIDERS[provider].request_writer
     with pytest.raises(UnsupportedRequestError) as raised:
-        PROVIDERS[provider].request_writer(request, profile_of(provider, {}))
+        write(read({"model": "m", **said, "tools": tools}), profile_of(provider, {}))
     assert raised.value.param == "tools[1].type"
     named, _, rest = str(raised.value).partition(" each have ")
     assert named == "`tools[1].type` (`namespace`), `tools[3].type` (`tool_search`), `tools[4].type`"

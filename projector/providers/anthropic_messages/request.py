@@ -244,6 +244,8 @@ EFFORTS_OF: Final[Mapping[str, str]] = {
     "max": "xhigh",
 }
 CHOICES_OF: Final[Mapping[str, str]] = {"auto": "auto", "any": "required", "none": "none"}
+OWN_TOOL: Final = "custom"
+"""Type of the tools that a client runs; it may be absent."""
 PARAMETERS: Final[Mapping[str, str]] = {
     "max_tokens": "max_output_tokens",
     "temperature": "temperature",
@@ -315,7 +317,9 @@ def read_request(body: Mapping[str, Any]) -> ModelRequest:
         schema = output.child("format").members.get("schema")
         parameters["format"] = {"type": "json_schema", "name": "answer", "schema": schema}
         paths["format"] = "output_config.format"
-    tools = [_read_tool(tool) for tool in given.objects("tools")]
+    if given.values("mcp_servers"):
+        given.refuse("mcp_servers", NOT_SUPPORTED)
+    tools = [_read_tool(tool) for tool in tools_of(given.values("tools"), {OWN_TOOL}, default=OWN_TOOL)]
     if tools and "tool_choice" in given.members:
         choice = given.child("tool_choice")
         parameters["tool_choice"] = _read_choice(choice)
@@ -337,8 +341,6 @@ def _system(given: Given) -> Iterator[Entry]:
 
 
 def _read_tool(tool: Given) -> Item:
-    if tool.members.get("type", "custom") != "custom":
-        tool.unsupported("type")
     description = tool.text_or_none("description")
     about = {"description": description} if description else {}
     return {"type": "function", "name": tool.text("name"), **about, "parameters": tool.child("input_schema").members}

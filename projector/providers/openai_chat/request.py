@@ -87,10 +87,8 @@ def _write_named(given: Given) -> Body:
 
 def read_tools(body: Given) -> list[Body]:
     """Return the tools of a body in the shape of the Responses API."""
-    tools: list[Body] = []
-    for tool in body.objects("tools"):
-        read = TOOL_READERS.get(tool.text("type"))
-        tools.append(tool.unsupported("type") if read is None else read(tool))
+    found = tools_of(body.values("tools"), TOOL_READERS)
+    tools = [TOOL_READERS[tool.text("type")](tool) for tool in found]
     if "web_search_options" in body.members:
         options = dict(body.child("web_search_options").only(*SEARCH_OPTIONS))
         location = options.pop("user_location", None)
