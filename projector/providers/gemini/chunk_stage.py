@@ -159,7 +159,7 @@ class ChunkStage(JsonStage):
         signature = read.text_or_none(part, "thoughtSignature")
         if name is not None:
             events = self._end_arguments()
-            events += self._output.call(name, call_id, {"signature": signature} if signature else {})
+            events += self._output.call(name, call_id, signature or None, is_whole=not goes_on)
             self._arguments = PartialArguments()
         elif signature:
             self._output.sign_call(signature)

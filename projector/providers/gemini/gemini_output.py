@@ -126,14 +126,13 @@ class Output(ItemIds):
 
     # calls of functions
 
-    def call(self, name: str, call_id: str | None, opaque: dict[str, object]) -> list[Event]:
-        """Begin a call; its arguments follow."""
+    def call(self, name: str, call_id: str | None, signature: str | None, *, is_whole: bool = False) -> list[Event]:
+        """Begin a call; its arguments follow, and its signature may, unless it is whole."""
         events = self._begin_item("call")
         item_id, index = self.next_id("fc")
-        if call_id is not None:
-            opaque = {**opaque, "id": call_id}
         call = self._call = Call(call_id or f"call_{item_id.removeprefix('fc_')}", CALL_SHAPES["function"])
-        call.name, call.opaque = name, opaque
+        call.name, call.is_signed = name, is_whole or signature is not None
+        call.opaque = {name: one for name, one in (("signature", signature), ("id", call_id)) if one is not None}
         return events + call.added(item_id, index)
 
     def arguments(self, delta: str) -> list[Event]:

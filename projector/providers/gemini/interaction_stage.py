@@ -158,11 +158,8 @@ class InteractionStage(JsonStage):
 
     def begin_function(self, step: Step) -> list[Event]:
         """Begin a call of a function."""
-        signature = read.text_or_none(step.given, "signature")
-        opaque: dict[str, object] = {"signature": signature} if signature else {}
-        return self._output.call(
-            read.text_or_none(step.given, "name") or "", read.text_or_none(step.given, "id"), opaque
-        )
+        name, call_id, signature = (read.text_or_none(step.given, member) for member in ("name", "id", "signature"))
+        return self._output.call(name or "", call_id, signature or None, is_whole=True)
 
     def begin_tool(self, step: Step) -> list[Event]:
         """Begin a call of a tool of the provider, whose arguments follow; some are announced with their arguments."""
