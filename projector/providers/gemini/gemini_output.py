@@ -152,10 +152,10 @@ class Output(ItemIds):
         call, self._call = self._call, None
         return [] if call is None else call.done("completed")
 
-    @property
-    def has_call(self) -> bool:
-        """Whether a call is open."""
-        return self._call is not None
+    def take_call(self) -> Call | None:
+        """Return the open call, which its step continues and closes."""
+        call, self._call = self._call, None
+        return call
 
     # tools of the provider
 
