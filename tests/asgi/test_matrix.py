@@ -127,6 +127,8 @@ async def test_three_turns(serve: Any, upstream: Any, upstream_port: int, client
         site = serve(**settings(upstream_port, mode))
         heard, failure = await converse(site, client(provider, is_lossy=mode.is_lossy))
         assert not [one for one in (CREDENTIAL, PLANTED, *MARKS) if one in heard]
+        assert failure or "<redacted>" in heard
+        assert failure or client is ChatStream or "Polite." in heard, "reasoning is shown"
         bodies = [scripted.peers.get_nowait().body for _ in range(scripted.peers.qsize())]
         return failure, LOST in json.dumps(bodies)
 
