@@ -302,5 +302,6 @@ async def test_a_changed_value_is_refused_while_calls_wait(
     await converse(site, chat, 1)
     chat.history = json.loads(re.sub(r"(sealed\.[^\"]{60}).", r"\1_", json.dumps(chat.history)))
     answer = await site.ask(chat.url, chat.body())
-    assert (answer.status, f"`{path}` is not valid: it was changed" in (await answer.rest()).decode()) == (400, True)
+    assert answer.status in {400, 422}
+    assert f"`{path}` is not valid: it was changed" in (await answer.rest()).decode()
     assert scripted.peers.qsize() == 1

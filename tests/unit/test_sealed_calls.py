@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 import pytest
+from openai.lib.streaming.chat import ChatCompletionStreamState
+from openai.types.chat import ChatCompletionChunk
 
 from projector.conversation.opaque import SEALED, OpaqueCollector
 from projector.core.pipeline import build_pipeline
@@ -52,11 +54,14 @@ def test_chat_completions_has_it_in_one_entry(parts: list[dict[str, Any]], value
     found = entries(events)
     assert [entry for entry in found if "extra_content" in entry] == [found[at]]
     assert found[at]["extra_content"] == {"google": {"thought_signature": value}}
-    assembly = CompletionAssembly()
+    assembly, client = CompletionAssembly(), ChatCompletionStreamState()
     for event in events:
         assembly.feed(json.dumps(event).encode())
+        client.handle_chunk(ChatCompletionChunk.model_validate(event))
     [call] = assembly.close().body["choices"][0]["message"]["tool_calls"]
     assert (call["extra_content"], call["function"]["arguments"]) == (found[at]["extra_content"], '{"at":1}')
+    [kept] = client.get_final_completion().choices[0].message.tool_calls or ()
+    assert kept.model_dump()["extra_content"] == call["extra_content"]
 
 
 @pytest.mark.parametrize("parts", [[SIGNED], LATE], ids=["whole", "late"])
