@@ -758,6 +758,50 @@ def test_nothing_disappears(sent: dict[str, Any], counted: str) -> None:
     assert dict(stage.dropped) == {counted: 1}
 
 
+FILTERS: Final = (
+    *("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "IMAGE_SAFETY", "ESCALATION"),
+    *("IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION", "MODEL_ARMOR", "PUP_LIMITED_DISABLED"),
+)
+CHANCES: Final = ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MALFORMED_RESPONSE")
+OTHERS: Final = ("OTHER", "FINISH_REASON_UNSPECIFIED", "IMAGE_OTHER", "NO_IMAGE", "NEW_ONE", 7)
+REASONS: Final[dict[object, tuple[str, object]]] = {
+    **dict.fromkeys(("STOP", 1), ("completed", None)),
+    **dict.fromkeys(("MAX_TOKENS", 2), ("incomplete", "max_output_tokens")),
+    **dict.fromkeys(FILTERS, ("incomplete", "content_filter")),
+    **dict.fromkeys(OTHERS, ("incomplete", "other")),
+    "CONTINUATION": ("incomplete", "continuation"),
+    **{name: (name.lower(), True) for name in CHANCES},
+    **{name: (name.lower(), False) for name in ("MISSING_THOUGHT_SIGNATURE", "TOO_MANY_TOOL_CALLS")},
+}
+BLOCKED: Final = ("SAFETY", "OTHER", "BLOCKLIST", "PROHIBITED_CONTENT", "IMAGE_SAFETY", "MODEL_ARMOR", "JAILBREAK")
+STATUSES: Final = {
+    "completed": ("completed", None),
+    "requires_action": ("completed", None),
+    "failed": ("failed", "failed"),
+    "cancelled": ("cancelled", None),
+    "incomplete": ("incomplete", "incomplete"),
+    "requires_continuation": ("incomplete", "continuation"),
+    "budget_exceeded": ("incomplete", "max_output_tokens"),
+}
+ENDINGS: Final = [
+    *(({}, [chunk({"text": "a"}, finishReason=reason)], end) for reason, end in REASONS.items()),
+    *(({}, [{"promptFeedback": {"blockReason": one}}], ("incomplete", "content_filter")) for one in BLOCKED),
+    *((INTERACTIONS, [CREATED, completed(status=one)], end) for one, end in STATUSES.items()),
+]
+
+
+@pytest.mark.parametrize(("profile", "sent", "end"), ENDINGS, ids=str)
+def test_how_a_response_ends(profile: dict[str, Any], sent: list[Any], end: tuple[str, object]) -> None:
+    pipeline = build_pipeline(provider="gemini", dialect="public_sse_v1", output_format="ndjson", profile=profile)
+    output = b"".join(pipeline.feed(b"data: " + json.dumps(one).encode() + b"\n\n") for one in sent)
+    frames = [json.loads(line) for line in (output + pipeline.close()).splitlines()]
+    last, lifecycles = frames[-1], [frame for frame in frames if frame["kind"] == "lifecycle"]
+    if last["kind"] == "error":
+        assert (last["error"]["code"], last["error"]["is_retryable"]) == end
+    else:
+        assert (last["final"]["status"], lifecycles[-1].get("reason")) == end
+
+
 FOLLOWED: Final = (
     b'data: {"event_type":"interaction.created","interaction":{"id":"v1/i"},"event_id":"e0"}\r\n\r\n'
     b': ping\n\ndata: {"event_type":"step.delta","event_id":"e1","delta":{"event_id":"no"}}\n\n'
