@@ -19,7 +19,7 @@ from projector.providers.canonical_items import Annotation, Call, Event, HostedC
 from projector.providers.drops import JsonStage, usage_of
 from projector.providers.error_shapes import ReportedError, error_of, members_of
 from projector.providers.gemini import gemini_fields as fields
-from projector.providers.gemini.gemini_output import Output
+from projector.providers.gemini.gemini_output import Output, action_of
 
 QUEUED: Final = "queued"
 KNOWN_MAX: Final = 4_096
@@ -90,10 +90,6 @@ class InteractionStage(JsonStage):
 
     # events
 
-    def on_created(self, _event: Mapping[str, Any]) -> list[CanonicalEvent | Fault]:
-        """Return nothing: the first event announces the response."""
-        return []
-
     def on_status(self, event: Mapping[str, Any]) -> list[CanonicalEvent | Fault]:
         """Emit a status before the end; that of an end is in the event that follows."""
         status = read.text_or_none(event, "status")
@@ -143,8 +139,8 @@ class InteractionStage(JsonStage):
 
     # steps
 
-    def begin_nothing(self, _step: Step) -> list[Event]:
-        """Return nothing: the deltas of the step begin its item."""
+    def nothing(self, _given: object) -> list[Any]:
+        """Return nothing: the first event announces the response, and the deltas of a result are its item."""
         return []
 
     def begin_message(self, step: Step) -> list[Event]:
@@ -200,10 +196,7 @@ class InteractionStage(JsonStage):
         if call.item_type == fields.FILES:
             call.members["queries"] = read.texts(arguments, "queries")
             return []
-        urls, queries = read.texts(arguments, "urls"), read.texts(arguments, "queries")
-        search = {"type": "search", **({"query": queries[0], "queries": queries} if queries else {})}
-        is_page = step.kind == "url_context_call"
-        call.members["action"] = {"type": "open_page", "url": urls[0] if urls else ""} if is_page else search
+        call.members["action"] = action_of(arguments, is_page=step.kind == "url_context_call")
         return [call.progress("response.web_search_call.searching")]
 
     def _mcp_call(self, step: Step, arguments: str, call_id: str | None) -> list[Event]:
@@ -398,7 +391,7 @@ STEPS: Final[Mapping[str, StepShape]] = {
     "model_output": StepShape(InteractionStage.begin_message, InteractionStage.end_message),
     "function_call": StepShape(InteractionStage.begin_function, InteractionStage.end_function),
     **dict.fromkeys(CALLS, StepShape(InteractionStage.begin_tool, InteractionStage.end_tool)),
-    **dict.fromkeys(RESULTS, StepShape(InteractionStage.begin_nothing, InteractionStage.end_result)),
+    **dict.fromkeys(RESULTS, StepShape(InteractionStage.nothing, InteractionStage.end_result)),
 }
 """Type of a step -> what reads it."""
 
@@ -424,7 +417,7 @@ PREVIEW_NAMES: Final[Mapping[str, str]] = {
 PREVIEW_STEPS: Final[Mapping[str, str]] = {"text": "model_output", "image": "model_output"}
 
 EVENTS: Final[Mapping[str, Callable[[InteractionStage, Mapping[str, Any]], list[CanonicalEvent | Fault]]]] = {
-    "interaction.created": InteractionStage.on_created,
+    "interaction.created": InteractionStage.nothing,
     "interaction.status_update": InteractionStage.on_status,
     "step.start": InteractionStage.on_step_start,
     "step.delta": InteractionStage.on_delta,
