@@ -15,6 +15,7 @@ from projector.core.pipeline import build_pipeline
 from projector.dialects import DIALECTS
 from projector.dialects.chat_completions.writer import CompletionAssembly
 from projector.providers import PROVIDERS, profile_of
+from tests.dialect_checks import violations_of
 
 SIGNED: Final = {"functionCall": {"name": "look", "args": {"at": 1}, "id": "c1"}, "thoughtSignature": "c2lnbmF0dXJl"}
 LATE: Final = [
@@ -33,6 +34,7 @@ def played(dialect: str, parts: Iterable[dict[str, Any]]) -> list[dict[str, Any]
     chunks.append({"candidates": [{"finishReason": "STOP"}], "responseId": "r"})
     text = b"".join(pipeline.feed(b"data: " + json.dumps(chunk).encode() + b"\n\n") for chunk in chunks)
     lines = (text + pipeline.close()).decode().splitlines()
+    assert violations_of(dialect, [line[6:].encode() for line in lines if line.startswith("data: ")]) == []
     return [json.loads(line[6:]) for line in lines if line.startswith("data: {")]
 
 
