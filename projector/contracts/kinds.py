@@ -52,6 +52,7 @@ class PrivateKind(StrEnum):
     REASONING_DELTA = "reasoning.delta"
     REASONING_DONE = "reasoning.done"
     REASONING_ENCRYPTED = "reasoning.encrypted"
+    CALL_SEALED = "call.sealed"
 
 
 TERMINAL_KINDS: Final = frozenset({Kind.ERROR, Kind.FINAL})

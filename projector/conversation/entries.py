@@ -94,6 +94,8 @@ class ToolCall:
     input: str
     kind: CallKind = "function"
     opaque: Opaque | None = None
+    encrypted: str | None = None
+    """What the client carries with it."""
 
 
 @dataclass(frozen=True, slots=True)

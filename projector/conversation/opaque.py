@@ -8,7 +8,7 @@ as text that only the server can open (docs/decisions/0043).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple, TypeAlias, TypeGuard, TypeVar
 
@@ -58,6 +58,12 @@ class Carried(NamedTuple):
     sealed: str
     is_needed: bool
     """Whether the provider needs it. Otherwise its reasoning may be left out."""
+    call_id: str | None = None
+    """ID of the call that it belongs to; None: it belongs to reasoning."""
+
+
+SealedIn: TypeAlias = Iterable[tuple[str, str, str | None]]
+"""Paths, texts and IDs of calls of sealed values."""
 
 
 def is_sealed(value: object) -> TypeGuard[str]:
@@ -68,7 +74,7 @@ def is_sealed(value: object) -> TypeGuard[str]:
 def carried_of(
     items: Sequence[_Item],
     begins_turn: Callable[[_Item], bool],
-    sealed_in: Callable[[int, _Item], Iterable[tuple[str, str]]],
+    sealed_in: Callable[[int, _Item], SealedIn],
 ) -> list[Carried]:
     """Return the sealed values in the items of a conversation.
 
@@ -77,18 +83,22 @@ def carried_of(
     Args:
         items: the items, in any form.
         begins_turn: whether an item begins a turn of the user.
-        sealed_in: yields path and text of the sealed values in the item at a position.
+        sealed_in: yields the sealed values in the item at a position.
     """
     last = max((at for at, item in enumerate(items) if begins_turn(item)), default=-1)
-    return [Carried(param, value, at > last) for at, item in enumerate(items) for param, value in sealed_in(at, item)]
+    return [
+        Carried(param, value, at > last, call_id)
+        for at, item in enumerate(items)
+        for param, value, call_id in sealed_in(at, item)
+    ]
 
 
 def carried_in(entries: Sequence[Entry], param: str) -> list[Carried]:
     """Return the sealed values in a conversation, which is the member `param` of a request."""
 
-    def sealed_in(_at: int, entry: Entry) -> Iterable[tuple[str, str]]:
-        sealed = entry.encrypted if isinstance(entry, Reasoning) else None
-        return [(param, sealed)] if is_sealed(sealed) else []
+    def sealed_in(_at: int, entry: Entry) -> SealedIn:
+        sealed = entry.encrypted if isinstance(entry, Reasoning | ToolCall) else None
+        return [(param, sealed, entry.id if isinstance(entry, ToolCall) else None)] if is_sealed(sealed) else []
 
     return carried_of(entries, lambda entry: isinstance(entry, Message) and entry.role == USER, sealed_in)
 
@@ -136,37 +146,46 @@ class OpaqueCollector:
 
     Args:
         keep: called with the ID of a call, its own value, and those before it; None: nothing is kept.
-        seal: returns the value of reasoning, sealed for the client, or None; None: nothing is sealed.
-        carries_tools: whether the client carries the values of the provider's tools, too.
+        seal: returns a value and those before it, sealed for the client, or None.
+        carries: what the client carries: `reasoning`, `tools` of the provider, its own `calls`.
     """
 
     def __init__(
         self,
         keep: Callable[[str, Any, tuple[Any, ...]], None] | None,
-        seal: Callable[[Any], str | None] | None = None,
-        *,
-        carries_tools: bool = False,
+        seal: Callable[[Any, tuple[Any, ...]], str | None],
+        carries: Collection[str],
     ) -> None:
         self._keep = keep
         self._seal = seal
-        self._carries_tools = carries_tools
+        self._carries = carries
         self._before: list[Any] = []
+        self._begun: dict[str, tuple[Any, ...]] = {}
+        """ID of a call that was sealed when it began -> values before it."""
 
-    def add(self, item_type: str, call_id: str | None, value: Any) -> str | None:
-        """Add a finished item, and return its value as the client carries it, if it does.
+    def add(self, item_type: str, call_id: str | None, value: Any, /, *, is_done: bool) -> str | None:
+        """Add an item, and return its value as the client carries it, if it does.
 
         `call_id` is None unless it is a call that the client executes, `value` None without an opaque value. Only these
-        calls come back, so values of the provider's tools belong to the next one, as those of reasoning do.
+        calls come back, so values of the provider's tools belong to the next one, as those of reasoning do. A client
+        that carries no reasoning carries its value with the call.
         """
         if call_id is not None:
-            before, self._before = tuple(self._before), []
-            if self._keep is not None:
+            is_sealed = call_id in self._begun
+            before = self._begun.pop(call_id, tuple(self._before))
+            self._before = self._before if is_sealed else []
+            if not is_done:
+                self._begun[call_id] = before
+            elif self._keep is not None:
                 self._keep(call_id, value, before)
-        elif item_type != "message" and value is not None:
-            self._before.append(value)
-            is_carried = item_type == "reasoning" or self._carries_tools
-            return self._seal(value) if self._seal is not None and is_carried else None
-        return None
+            before = () if "reasoning" in self._carries else before
+            is_carried = "calls" in self._carries and not is_sealed and (value is not None or before)
+            return self._seal(value, before) if is_carried else None
+        if item_type == "message" or value is None:
+            return None
+        self._before.append(value)
+        is_carried = ("reasoning" if item_type == "reasoning" else "tools") in self._carries
+        return self._seal(value, ()) if is_carried else None
 
 
 def with_opaque(entries: Iterable[Entry], kept: KeptCalls, place: Place) -> list[Entry]:

@@ -259,6 +259,11 @@ def reasoning_encrypted(output_index: int, item_id: CleanText, encrypted_content
     return _at("reasoning.encrypted", output_index, item_id, encrypted_content=encrypted_content)
 
 
+def call_sealed(output_index: int, item_id: CleanText, sealed: CleanText) -> Frame:
+    """Build the private `call.sealed`: what the provider wants back with a call, sealed by us (D53)."""
+    return _at("call.sealed", output_index, item_id, sealed=sealed)
+
+
 def add_notices(frame: Frame, replaced: AbstractSet[str]) -> None:
     """Add a notice for each ID and name of a frame with its envelope that stands for something withheld (D41)."""
     found = [notice("redacted", path) for path, value in _names(frame) if value in replaced]

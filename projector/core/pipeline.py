@@ -25,6 +25,7 @@ from projector.core.intake import MakeStage, PipelineBranch, RecordedBranches, a
 from projector.core.projector import PublicStreamProjector
 from projector.core.reported_errors import ProviderError, clean_error
 from projector.core.sse import encode_events, encode_numbered_events, encode_rows
+from projector.core.transcript import KeepOpaque
 from projector.dialects import DIALECTS
 from projector.dialects.descriptor import DialectOptions, RepeatWriter
 from projector.providers import PROVIDERS, profile_of
@@ -161,12 +162,8 @@ class Pipeline:
         """Start another upstream of the same run; decoder and provider stage start anew."""
         return self._main.next_response()
 
-    def keep_opaque(self, keep: Callable[[str, str | None, object], str | None]) -> None:
-        """Call a function with type, call ID (None unless it is a call) and opaque value of each finished item.
-
-        The opaque value is what the provider wants back with the item, None without one. No dialect contains it; what
-        the function returns for reasoning is shown as its encrypted content.
-        """
+    def keep_opaque(self, keep: KeepOpaque) -> None:
+        """Keep what the provider wants back with each item. No dialect contains it, but what the function returns."""
         self._projector.main.run.keep_opaque = keep
 
     def use_stage(self, make_stage: MakeStage) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from projector.contracts.kinds import STATUS_RANKS, CallType, ToolType
 from projector.core.frames import Lossy
@@ -172,6 +172,20 @@ class ResponseEnd(NamedTuple):
     has_refusal: bool
 
 
+class KeepOpaque(Protocol):
+    """Keeps what the provider wants back with an item (D53)."""
+
+    def __call__(self, item_type: str, call_id: str | None, value: object, /, *, is_done: bool) -> str | None:
+        """Keep the opaque value of an item, and return it as the client carries it, sealed; None if it does not.
+
+        Args:
+            item_type: type of the item.
+            call_id: None unless it is a call that the client executes.
+            value: None without an opaque value.
+            is_done: whether the item is finished. A call may have its value already when it begins.
+        """
+
+
 @dataclass(slots=True, eq=False)
 class RunRecord:
     """Data of the ended responses of a run for its terminal event (D12, D13)."""
@@ -187,9 +201,7 @@ class RunRecord:
     conversation_id: CleanText | None = None
     errors: list[ProviderError] = field(default_factory=list)
     """Errors that providers reported, for the operator's log."""
-    keep_opaque: Callable[[str, str | None, object], str | None] | None = None
-    """Called with type, call ID and opaque value of each finished item: what the provider wants back (D53). It returns
-    the value of reasoning as the client carries it, sealed, or None."""
+    keep_opaque: KeepOpaque | None = None
     _joints: dict[str, Seam] = field(default_factory=dict)
     _texts: dict[str, tuple[int, dict[int, Cleaned[CleanText]]]] = field(default_factory=dict)
     """Name of a text -> the last stage that has it, and the text of each branch of that stage."""

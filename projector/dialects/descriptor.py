@@ -162,9 +162,8 @@ class Dialect:
         has_event_names: whether SSE messages have an `event` field: the type of the event.
         has_event_ids: whether SSE messages of a stream that is stored have an `id` field: the number of the event. Its
             clients send it as `Last-Event-ID` to the route of the stream. Not with an end mark, which has no number.
-        carries_state: whether its clients send encrypted reasoning back unchanged, so that it may be what the provider
-            wants back, sealed by the server.
-        carries_tools: whether they send it back for tools that the provider executed, too.
+        carries: what has a member that its clients send back unchanged, so that it may have what the provider wants
+            back, sealed by the server: `reasoning`, `tools` that the provider executed, `calls` of the client.
         assembler: answers requests that do not stream; None: every answer is a stream.
         files: returns further generated files of `contracts/<dialect>/`, beside the JSON schema.
     """
@@ -177,7 +176,6 @@ class Dialect:
     end_mark: bytes | None = None
     has_event_names: bool = False
     has_event_ids: bool = False
-    carries_state: bool = False
-    carries_tools: bool = False
+    carries: frozenset[str] = frozenset()
     assembler: Assembler | None = None
     files: Callable[[], Mapping[str, bytes]] = dict

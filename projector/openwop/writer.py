@@ -258,6 +258,7 @@ DROPPED: Final[Mapping[str, str]] = {
     PrivateKind.RESPONSE_ERROR: "`error` or `lifecycle` reports the failure",
     PrivateKind.REASONING_DONE: "the deltas carry the text, and the end of the item closes the block",
     PrivateKind.REASONING_ENCRYPTED: "only the provider can read it",
+    PrivateKind.CALL_SEALED: "only the server can read it",
 }
 """Frame kind -> why nothing is emitted."""
 

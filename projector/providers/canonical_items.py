@@ -215,6 +215,8 @@ class Call(_Item):
         self.name = ""
         self.opaque: dict[str, object] = {}
         """What the provider wants back with the call."""
+        self.is_signed = False
+        """Whether that is known when the call begins: some clients read it there only."""
         self._shape = shape
         self._objects = WholeObjects() if shape.member == "arguments" else None
         self._inputs: Gathered[str] = Gathered()
@@ -243,7 +245,10 @@ class Call(_Item):
         """Return the event that announces the call, and its input so far as one delta."""
         self.item_id, self.output_index = item_id, output_index
         collected, self._inputs = self._inputs.text, Gathered()
-        return [self._item_event("added", self._item("in_progress", "")), *self._delta(collected)]
+        item = self._item("in_progress", "")
+        if self.is_signed:
+            item["opaque"] = dict(self.opaque)
+        return [self._item_event("added", item), *self._delta(collected)]
 
     def input(self, delta: str) -> list[Event]:
         """Return the delta of the input that some input causes, if it causes one."""

@@ -46,6 +46,19 @@ class BodyReader(Protocol):
         """Return the bytes of the event stream that some bytes complete; raise `FramingError` if they are damaged."""
 
 
+class ResponseCursor(Protocol):
+    """Follows the bytes of a response that can be continued after its connection broke."""
+
+    def feed(self, data: bytes, /) -> bytes:
+        """Return the messages that some bytes complete; the beginning of another is held."""
+
+    def rest(self) -> bytes:
+        """Return what is held, because nothing follows."""
+
+    def outgoing(self) -> Outgoing | None:
+        """Return the GET request that continues the response, and drop what is held; None if there is none."""
+
+
 class FramingError(ValueError):
     """A response is not in the format that its content type names."""
 
@@ -166,6 +179,7 @@ class Provider:
         headers: returns the headers of every request, from the key of the upstream, if it has one, and a profile.
         request_path: path of a request below the base URL.
         outgoing: returns what is sent for a body, from a profile; None: the body, with `stream`, to `request_path`.
+        cursor: returns what follows a response, from a profile, so that it can be continued; None if it cannot be.
         header_members: returns members of the body in place of headers of the caller, from these and a profile, where a
             platform does not read them.
         body_readers: media type of a response that is no event stream -> returns what reads one.
@@ -194,6 +208,7 @@ class Provider:
     headers: Callable[[str | None, Any], Mapping[str, str]] = bearer
     request_path: str = ""
     outgoing: Callable[[Mapping[str, object], Any], Outgoing] | None = None
+    cursor: Callable[[Any], ResponseCursor | None] | None = None
     header_members: Callable[[Mapping[str, str], Any], Mapping[str, object]] | None = None
     body_readers: Mapping[str, Callable[[], BodyReader]] = field(default_factory=dict)
     models: ModelLists | None = None

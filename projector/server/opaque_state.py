@@ -137,11 +137,11 @@ class StateSealer:
         """Whether there is a key."""
         return self._keys is not None
 
-    def seal(self, caller: str, place: Place, value: Any) -> str | None:
-        """Return a value as a text for the caller; None if it is too large, or there is no key."""
+    def seal(self, caller: str, place: Place, value: Any, before: tuple[Any, ...] = ()) -> str | None:
+        """Return a value, and those before it, as a text for the caller; None if it is too large, or without a key."""
         if self._keys is None:
             return None
-        text = codec.dumps([place, self._clock(), value])
+        text = codec.dumps([place, self._clock(), value, *before])
         if len(text) > VALUE_MAX_BYTES:
             return None
         padded = text.ljust(-(-len(text) // _STEP_BYTES) * _STEP_BYTES)
@@ -155,19 +155,25 @@ class StateSealer:
             encrypted = base64.b64decode(sealed.removeprefix(SEALED), validate=True)
             if SEALED + base64.b64encode(encrypted).decode() != sealed:  # bits after the end change no byte
                 return None
-            place, at, value = codec.loads(self._keys.decrypt(_SCOPE, [_bound(caller)], [encrypted])[0])
+            place, at, value, *before = codec.loads(self._keys.decrypt(_SCOPE, [_bound(caller)], [encrypted])[0])
         except (binascii.Error, ValueError, StoreUnavailableError):
             return None
-        return KeptCall(Place(*place), at, value)
+        return KeptCall(Place(*place), at, value, tuple(before))
 
     def opened(self, caller: str, carried: Iterable[Carried]) -> KeptCalls:
-        """Return what is in the sealed values of a request; raise `Problem` if one is needed and cannot be opened."""
+        """Return what is in the sealed values of a request; raise `Problem` if one is needed and cannot be opened.
+
+        That of an earlier call is left out, so that what the server has kept of it counts.
+        """
         found: dict[str, KeptCall] = {}
         for one in carried:
             call = self.open(caller, one.sealed)
             if call is None and one.is_needed:
                 raise problem("invalid_request", f"`{one.param}` {_REFUSED}", param=one.param)
-            found[one.sealed] = call or UNREADABLE
+            if one.call_id is None:
+                found[one.sealed] = call or UNREADABLE
+            elif call is not None:
+                found[one.call_id] = call
         return found
 
 

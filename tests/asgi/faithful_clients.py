@@ -109,6 +109,7 @@ class ChatCompletions(Client):
                     call = calls.setdefault(given["index"], given | {"function": {"name": "", "arguments": ""}})
                     for name, value in given["function"].items():
                         call["function"][name] += value
+                    call |= {name: value for name, value in given.items() if name != "function"}
                 known = {"role", "content", "tool_calls", "refusal"}
                 message |= {name: value for name, value in delta.items() if name not in known and not self.is_lossy}
         kept = {"id", "type", "function"} if self.is_lossy else {name for call in calls.values() for name in call}

@@ -222,7 +222,8 @@ def read_chat(state: Callable[[int, int], tuple[Body, Body]]) -> Callable[[Body]
 
 def write_chat(state: Callable[[int, int], tuple[Body, Body]], member: str) -> Callable[..., Iterator[Body]]:
     def write(at: int, said: Said, _body: Body) -> Iterator[Body]:
-        deltas: list[Body] = [{member: said.reasoning}] if said.reasoning and member else []
+        thought = f"<thought>{said.reasoning}</thought>" if member == "content" else said.reasoning
+        deltas: list[Body] = [{member: thought}] if said.reasoning else []
         deltas += [{"content": said.text}] if said.text else []
         for index, (call_id, name) in enumerate(said.calls):
             function = {"name": name, "arguments": json.dumps(arguments_of(call_id))}
@@ -408,7 +409,7 @@ PROVIDERS: Final[Mapping[str, Provider]] = {
         "DeepSeek", "openai_chat", read_chat(deepseek), write_chat(deepseek, "reasoning_content"), CHAT
     ),
     "compatible": Provider(
-        "Gemini's compatible endpoint", "openai_chat", read_chat(compatible), write_chat(compatible, ""), CHAT
+        "Gemini's compatible endpoint", "openai_chat", read_chat(compatible), write_chat(compatible, "content"), CHAT
     ),
     "anthropic": Provider(
         "Anthropic Messages",

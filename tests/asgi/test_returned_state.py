@@ -129,9 +129,11 @@ def test_thinking_goes_back_with_the_call_that_followed_it() -> None:
     kept: dict[str, KeptCall] = {}
     collector = OpaqueCollector(
         lambda call_id, own, before: kept.update({call_id: KeptCall(place, 0, own, before)}),
+        lambda *_: "sealed.",
+        frozenset(),
     )
-    collector.add("reasoning", None, THINKING)
-    collector.add("function_call", "toolu_1", None)
+    assert collector.add("reasoning", None, THINKING, is_done=True) is None
+    assert collector.add("function_call", "toolu_1", None, is_done=True) is None
     text = Message("assistant", "I look.")
     asked = [user_text("Hi"), text, ToolCall("toolu_1", "look", "{}"), ToolOutput("toolu_1", "1")]
     request = ModelRequest(model="m", input=with_opaque(asked, kept, place))

@@ -188,9 +188,11 @@ def test_citations_have_the_text_that_they_quote(path: Path) -> None:
 
 SAID: Final = frozenset({"delta", "content", "text"})
 """Members that have pieces of texts, in every dialect."""
+ARGUMENTS: Final = frozenset({"delta", "arguments", "arguments_text", "inputTextDelta", "partial_json"})
+"""Members that have pieces of arguments."""
 
 
-def said_in(output: bytes) -> str:
+def said_in(output: bytes, members: frozenset[str] = SAID) -> str:
     """Return the pieces of texts of a stream, joined, without blanks."""
     found: list[str] = []
 
@@ -201,7 +203,7 @@ def said_in(output: bytes) -> str:
         elif isinstance(value, list):
             for one in value:
                 walk(one)
-        elif isinstance(value, str) and name in SAID:
+        elif isinstance(value, str) and name in members:
             found.append(value)
 
     for line in output.splitlines():
@@ -211,13 +213,16 @@ def said_in(output: bytes) -> str:
 
 @pytest.mark.parametrize("dialect", sorted(DIALECTS))
 def test_every_dialect(dialect: str, corpus: Path) -> None:
-    """A stream is valid by the rules of its dialect, ends once, has the whole answer, and nothing that is hidden."""
+    """A stream is valid by the rules of its dialect, ends once, has answer and arguments, and nothing hidden."""
     assert corpus.exists()
     for path in STREAMS:
         output = project(framed(path, "sse"), path, dialect, size_max=5000)
         assert violations_of(dialect, output.splitlines()) == [], path.stem
         objects = objects_of(path)
         assert "".join(texts_of(objects)[0].split()) in said_in(output), path.stem
+        arguments = "".join(output.decode().split()) if dialect == "openwop" else said_in(output, ARGUMENTS)
+        for _, given in whole_calls(objects):
+            assert "".join(json.dumps(given, ensure_ascii=False).split()) in arguments, path.stem
         assert not [text for text in hidden_of(objects) if text in output.decode()], path.stem
 
 

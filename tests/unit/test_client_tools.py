@@ -133,12 +133,17 @@ def test_parallel_calls_are_forbidden_only_where_there_are_tools(tools: Any, *, 
 
 def test_what_belongs_to_a_search_is_kept() -> None:
     kept: list[tuple[Any, ...]] = []
+
+    def keep(*item: Any, is_done: bool) -> None:
+        kept.append((*item, is_done))
+
     restore = restored_calls(body(SEARCH))
     assert restore is not None
     pipeline = build_pipeline(provider="gemini", dialect="responses")
-    pipeline.keep_opaque(lambda *item: kept.append(item))
+    pipeline.keep_opaque(keep)
     pipeline.use_stage(lambda: restore(PROVIDERS["gemini"].stage(profile_of("gemini", {}))))
     for event in gemini_events(Turn((call("tool_search", "call_1", {"query": "q"}),)), "r"):
         pipeline.feed(b"data: " + json.dumps(event).encode() + b"\n\n")
     pipeline.close()
-    assert kept == [("tool_search_call", "call_1", {"id": "call_1", "signature": SIGNATURE})]
+    value = {"id": "call_1", "signature": SIGNATURE}
+    assert kept == [("tool_search_call", "call_1", value, is_done) for is_done in (False, True)]

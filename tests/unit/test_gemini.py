@@ -30,8 +30,8 @@ from projector.core.pipeline import build_pipeline
 from projector.core.sse import SseMessage
 from projector.providers import PROVIDERS, profile_of
 from projector.providers.canonical_items import ID_KEPT_CHARS
+from projector.providers.gemini.api import HELD_MAX_BYTES, InteractionCursor
 from projector.providers.gemini.grounding import Passage
-from projector.providers.gemini.interaction_stage import Cursor, InteractionStage
 from projector.providers.gemini.partial_arguments import PartialArguments, steps_of
 from projector.recording import record
 from projector.redaction.policy import Policy
@@ -535,6 +535,25 @@ def completed(**members: Any) -> dict[str, Any]:
     return {"event_type": "interaction.completed", "interaction": {"status": "completed", **members}}
 
 
+def woven(*steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the events of steps that are open at the same time."""
+    return [event for events in zip(*steps, strict=True) for event in events]
+
+
+def function(index: int, name: str) -> list[dict[str, Any]]:
+    """Return the events of a call; its arguments come in two pieces."""
+    begin, *rest = step(index, type="function_call", id=name, name=name, delta={"type": "arguments_delta"})
+    pieces = ('{"at":', f"{index}}}")
+    deltas = [{**rest[0], "delta": {"type": "arguments_delta", "arguments": piece}} for piece in pieces]
+    return [begin, *deltas, rest[1]]
+
+
+def named(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return events with IDs, the last two of them twice, as a stream that is continued may have them."""
+    given = [{**event, "event_id": f"e{at}"} for at, event in enumerate(events)]
+    return [*given, *given[-2:]]
+
+
 TEXT_PART: Final = {"type": "text", "text": "Hello"}
 STEPS: Final = [
     {"type": "user_input", "content": [{"type": "text", "text": "Hi"}]},
@@ -643,6 +662,41 @@ ODD: Final[dict[str, tuple[dict[str, Any], list[Any], list[tuple[str, str]], str
         [("function_call", '{"a":1}')],
         "completed",
     ),
+    "calls that are open at the same time": (
+        INTERACTIONS,
+        [CREATED, *woven(function(0, "f"), function(1, "g")), completed()],
+        [("function_call", '{"at":0}'), ("function_call", '{"at":1}')],
+        "completed",
+    ),
+    "a call that is open beside a text": (
+        INTERACTIONS,
+        [
+            CREATED,
+            *woven(
+                function(0, "f"),
+                [*step(1, type="model_output", delta=TEXT_PART)[:2], *step(1, type="", delta=TEXT_PART)[1:]],
+            ),
+            completed(),
+        ],
+        [("function_call", '{"at":0}'), ("message", "HelloHello")],
+        "completed",
+    ),
+    "calls of which one is cut off": (
+        INTERACTIONS,
+        [CREATED, *woven(function(0, "f"), function(1, "g"))[:-1], completed(status="incomplete")],
+        [("function_call", '{"at":0}')],
+        "incomplete",
+    ),
+    "events that are repeated with their IDs": (
+        INTERACTIONS,
+        [
+            *named([CREATED, *step(0, type="model_output", delta=TEXT_PART)[:2]]),
+            {"event_type": "step.stop", "index": 0},
+            completed(),
+        ],
+        [("message", "Hello")],
+        "completed",
+    ),
     "steps that only the end has": (INTERACTIONS, [CREATED, completed(steps=STEPS)], WHOLE, "completed"),
     "steps again at the end": (
         INTERACTIONS,
@@ -684,7 +738,8 @@ def test_odd_streams(name: str) -> None:
     events = [event for event in (*events, *stage.close()) if isinstance(event, dict)]
     assert [told(one["item"]) for one in events if one["type"] == "response.output_item.done"] == expected
     assert events[-1]["type"] == f"response.{end}"
-    assert not [one for one in stage.dropped if one != "step.user_input" and not one.startswith("candidates beyond")]
+    known = {"step.user_input", "repeated event"}
+    assert not [one for one in stage.dropped if one not in known and not one.startswith("candidates beyond")]
 
 
 @pytest.mark.parametrize(
@@ -703,10 +758,81 @@ def test_nothing_disappears(sent: dict[str, Any], counted: str) -> None:
     assert dict(stage.dropped) == {counted: 1}
 
 
-def test_an_interaction_has_a_cursor() -> None:
-    stage = InteractionStage()
-    items("interactions-text", stage)
-    assert stage.cursor == Cursor("v1_ChdHarbour", "e0")
+FILTERS: Final = (
+    *("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "IMAGE_SAFETY", "ESCALATION"),
+    *("IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION", "MODEL_ARMOR", "PUP_LIMITED_DISABLED"),
+)
+CHANCES: Final = ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MALFORMED_RESPONSE")
+OTHERS: Final = ("OTHER", "FINISH_REASON_UNSPECIFIED", "IMAGE_OTHER", "NO_IMAGE", "NEW_ONE", 7)
+REASONS: Final[dict[object, tuple[str, object]]] = {
+    **dict.fromkeys(("STOP", 1), ("completed", None)),
+    **dict.fromkeys(("MAX_TOKENS", 2), ("incomplete", "max_output_tokens")),
+    **dict.fromkeys(FILTERS, ("incomplete", "content_filter")),
+    **dict.fromkeys(OTHERS, ("incomplete", "other")),
+    "CONTINUATION": ("incomplete", "continuation"),
+    **{name: (name.lower(), True) for name in CHANCES},
+    **{name: (name.lower(), False) for name in ("MISSING_THOUGHT_SIGNATURE", "TOO_MANY_TOOL_CALLS")},
+}
+BLOCKED: Final = ("SAFETY", "OTHER", "BLOCKLIST", "PROHIBITED_CONTENT", "IMAGE_SAFETY", "MODEL_ARMOR", "JAILBREAK")
+STATUSES: Final = {
+    "completed": ("completed", None),
+    "requires_action": ("completed", None),
+    "failed": ("failed", "failed"),
+    "cancelled": ("cancelled", None),
+    "incomplete": ("incomplete", "incomplete"),
+    "requires_continuation": ("incomplete", "continuation"),
+    "budget_exceeded": ("incomplete", "max_output_tokens"),
+}
+ENDINGS: Final = [
+    *(({}, [chunk({"text": "a"}, finishReason=reason)], end) for reason, end in REASONS.items()),
+    *(({}, [{"promptFeedback": {"blockReason": one}}], ("incomplete", "content_filter")) for one in BLOCKED),
+    *((INTERACTIONS, [CREATED, completed(status=one)], end) for one, end in STATUSES.items()),
+]
+
+
+@pytest.mark.parametrize(("profile", "sent", "end"), ENDINGS, ids=str)
+def test_how_a_response_ends(profile: dict[str, Any], sent: list[Any], end: tuple[str, object]) -> None:
+    pipeline = build_pipeline(provider="gemini", dialect="public_sse_v1", output_format="ndjson", profile=profile)
+    output = b"".join(pipeline.feed(b"data: " + json.dumps(one).encode() + b"\n\n") for one in sent)
+    frames = [json.loads(line) for line in (output + pipeline.close()).splitlines()]
+    last, lifecycles = frames[-1], [frame for frame in frames if frame["kind"] == "lifecycle"]
+    if last["kind"] == "error":
+        assert (last["error"]["code"], last["error"]["is_retryable"]) == end
+    else:
+        assert (last["final"]["status"], lifecycles[-1].get("reason")) == end
+
+
+FOLLOWED: Final = (
+    b'data: {"event_type":"interaction.created","interaction":{"id":"v1/i"},"event_id":"e0"}\r\n\r\n'
+    b': ping\n\ndata: {"event_type":"step.delta","event_id":"e1","delta":{"event_id":"no"}}\n\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("more", "last"),
+    [
+        (b"", "e1"),
+        (b'data: {"event_type":"step.st', "e1"),
+        (b'data: {"event_type":"step.stop"}\n\n', None),
+        (b'data: {"event_type":"interaction.completed","event_id":"e2"}\n\n', None),
+        (b"data: [DONE]\n\n", None),
+    ],
+    ids=["whole", "within a message", "without an ID", "completed", "done"],
+)
+@pytest.mark.parametrize("size", [1, 7, 10**7])
+def test_where_an_interaction_can_be_continued(more: bytes, last: str | None, size: int) -> None:
+    cursor = InteractionCursor()
+    data = FOLLOWED + more
+    passed = b"".join(cursor.feed(data[at : at + size]) for at in range(0, len(data), size))
+    query = {"stream": "true", "last_event_id": last}
+    assert cursor.outgoing() == (None if last is None else ("/interactions/v1%2Fi", {}, query))
+    assert passed + cursor.rest() == (data if last is None else FOLLOWED)
+
+
+def test_a_message_that_is_too_large_is_not_held() -> None:
+    cursor = InteractionCursor()
+    data = FOLLOWED + b"data: " + b"x" * HELD_MAX_BYTES
+    assert (cursor.feed(data), cursor.outgoing(), cursor.rest()) == (data, None, b"")
 
 
 HOSTILE: Final[list[object]] = [

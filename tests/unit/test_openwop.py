@@ -774,6 +774,7 @@ def test_dropped_kinds_are_covered_by_other_frames() -> None:
         PrivateKind.FILE_PATH,
         PrivateKind.REASONING_DONE,
         PrivateKind.REASONING_ENCRYPTED,
+        PrivateKind.CALL_SEALED,
     }
 
 

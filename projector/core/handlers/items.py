@@ -124,10 +124,13 @@ def _answered_id(item: Item, raw: Mapping[str, object]) -> str | None:
 def finish(state: StreamState, item: Item, raw: Mapping[str, object]) -> list[Frame]:
     """Emit content that only the finished item contains, and close it with its status."""
     finisher = FINISHERS.get(item.type)
-    sealed = None
+    call_id, sealed = _answered_id(item, raw), None
     if state.run.keep_opaque is not None:
-        sealed = state.run.keep_opaque(item.type, _answered_id(item, raw), _opaque(item.type, raw))
+        sealed = state.run.keep_opaque(item.type, call_id, _opaque(item.type, raw), is_done=True)
     output = item_members.emit(state, item, raw)
+    if sealed is not None and call_id is not None:
+        output.append(frames.call_sealed(item.slot, item.item_id, compose.own_words(sealed)))
+        sealed = None
     if item.phase is None and (phase := phase_of(raw)) is not None:
         output += _emit_phase(item, phase)
     if finisher is not None:
@@ -213,7 +216,13 @@ def _open(state: StreamState, described: ItemDescription) -> tuple[Item, list[Fr
     if (phase := phase_of(described.raw)) is not None:
         output = _emit_phase(item, phase) + output  # the announcement of some dialects contains it
     output = item_members.emit(state, item, described.raw) + output
-    return item, output + tool_calls.begin(state, item, described.raw)
+    begun = tool_calls.begin(state, item, described.raw)
+    call_id = _answered_id(item, described.raw)
+    if state.run.keep_opaque is not None and "opaque" in described.raw and call_id is not None:
+        sealed = state.run.keep_opaque(item.type, call_id, described.raw["opaque"], is_done=False)
+        if sealed is not None:
+            output.append(frames.call_sealed(item.slot, item.item_id, compose.own_words(sealed)))
+    return item, output + begun
 
 
 def _emit_phase(item: Item, phase: CleanText) -> list[Frame]:

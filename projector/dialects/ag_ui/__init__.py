@@ -11,5 +11,5 @@ DIALECT: Final = Dialect(
     writer=lambda _policy, options: resolve("projector.dialects.ag_ui.writer:AgUi")(options),
     tables=tables_of("projector.dialects.ag_ui.writer"),
     has_event_ids=True,
-    carries_state=True,
+    carries=frozenset({"reasoning", "calls"}),
 )

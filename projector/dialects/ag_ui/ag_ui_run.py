@@ -93,6 +93,8 @@ class Call:
     server_label: str | None = None
     held: list[str] = field(default_factory=list)
     """Arguments received before the name of the call."""
+    sealed: str | None = None
+    """What the client carries with the call, until it has started."""
     has_started: bool = False
     has_arguments: bool = False
     has_ended: bool = False

@@ -134,6 +134,7 @@ class ToolCall(InputModel):
 
     id: Id
     function: FunctionCall
+    encrypted_value: str | None = None
     metadata: Metadata = None
 
 
@@ -346,9 +347,8 @@ class _Reader:
                 self._entries += [] if call.id in self._added else self._approval(call)
                 self._added.add(call.id)
             elif _server(call) is None:
-                self._entries.append(
-                    neutral.ToolCall(call.id, call.function.name, call.function.arguments, _kind(call))
-                )
+                name, text, sealed = call.function.name, call.function.arguments, call.encrypted_value
+                self._entries.append(neutral.ToolCall(call.id, name, text, _kind(call), encrypted=sealed))
 
     def result(self, message: ToolMessage, calls: list[ToolCall]) -> None:
         call, content = calls[0], message.content

@@ -68,6 +68,18 @@ def on_call_added(run: AgUiRun, frame: Frame) -> list[Event]:
     return []
 
 
+def on_sealed(run: AgUiRun, frame: Frame) -> list[Event]:
+    """Write what the client carries with a call, once that has started."""
+    call = run.calls[frame["item_id"]]
+    call.sealed = frame["sealed"]
+    return _sealed(run, call) if call.has_started else []
+
+
+def _sealed(run: AgUiRun, call: Call) -> list[Event]:
+    entity = {"subtype": "tool-call", "entityId": call.id, "encryptedValue": call.sealed}
+    return [] if call.sealed is None else [run.event("REASONING_ENCRYPTED_VALUE", **entity)]
+
+
 def on_arguments_delta(run: AgUiRun, frame: Frame) -> list[Event]:
     """Write a delta of the arguments, or hold it until the call has a name."""
     call = run.calls[frame["item_id"]]
@@ -159,7 +171,7 @@ def _start(run: AgUiRun, call: Call) -> list[Event]:
     about = metadata(item_type=item_type, server_label=call.server_label)
     start = {"toolCallId": call.id, "toolCallName": call.name, "parentMessageId": run.parent_id, "metadata": about}
     held, call.held = "".join(call.held), []
-    return [run.event("TOOL_CALL_START", **start), *_arguments(run, call, held, None)]
+    return [run.event("TOOL_CALL_START", **start), *_sealed(run, call), *_arguments(run, call, held, None)]
 
 
 def _arguments(run: AgUiRun, call: Call, delta: str, notices: list[object] | None) -> list[Event]:

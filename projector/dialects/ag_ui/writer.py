@@ -203,6 +203,7 @@ HANDLED: Final[Mapping[str, Writer]] = {
     PrivateKind.RESPONSE_META: on_meta,
     PrivateKind.REASONING_DELTA: partial(ag_ui_run.on_reasoning_delta, ag_ui_run.FULL),
     PrivateKind.REASONING_ENCRYPTED: ag_ui_run.on_encrypted,
+    PrivateKind.CALL_SEALED: tool_writer.on_sealed,
 }
 
 DROPPED: Final[Mapping[str, str]] = {

@@ -12,5 +12,5 @@ DIALECT: Final = Dialect(
     tables=tables_of("projector.dialects.ai_sdk.writer"),
     headers=((b"x-vercel-ai-ui-message-stream", b"v1"),),
     end_mark=b"[DONE]",
-    carries_state=True,
+    carries=frozenset({"reasoning", "calls"}),
 )

@@ -383,8 +383,9 @@ def _call(part: ToolPart) -> tuple[neutral.Entry, neutral.Entry | None]:
             return neutral.DroppedCalls(), None
         return neutral.ServerCall(part.tool_call_id, server, part.name, _text(part.input), output), None
     kind: neutral.CallKind = "custom" if isinstance(part.input, str) else "function"
+    sealed = _metadata(part.call_provider_metadata, "encrypted_content")
     return (
-        neutral.ToolCall(part.tool_call_id, part.name, _text(part.input), kind),
+        neutral.ToolCall(part.tool_call_id, part.name, _text(part.input), kind, encrypted=sealed),
         neutral.ToolOutput(part.tool_call_id, output, kind),
     )
 

@@ -77,6 +77,12 @@ def on_provider_tool_done(ui: UiMessage, frame: Frame) -> list[Chunk]:
 # arguments
 
 
+def on_sealed(ui: UiMessage, frame: Frame) -> list[Chunk]:
+    """Keep what the client carries with a call for its complete input."""
+    ui.calls[frame["item_id"]].sealed = frame["sealed"]
+    return []
+
+
 def on_arguments_delta(ui: UiMessage, frame: Frame) -> list[Chunk]:
     """Write a delta of the arguments, or hold it until the call has a name."""
     call = ui.calls[frame["item_id"]]
@@ -214,7 +220,8 @@ def _complete(ui: UiMessage, call: Call, members: Mapping[str, Any]) -> list[Chu
 def _input(call: Call, value: object) -> list[Chunk]:
     call.has_input = True
     identity = {"toolCallId": call.id, "toolName": call.name}
-    return [{"type": "tool-input-available", **identity, "input": accepted(value), **_executed(call)}]
+    chunk: Chunk = {"type": "tool-input-available", **identity, "input": accepted(value), **_executed(call)}
+    return [with_metadata(chunk, encrypted_content=call.sealed)]
 
 
 def _invalid_input(call: Call, text: str | None, error: str) -> list[Chunk]:

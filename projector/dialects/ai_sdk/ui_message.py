@@ -58,6 +58,8 @@ class Call:
     server_label: str | None = None
     held: list[str] = field(default_factory=list)
     """Deltas of the input that came before the name of the call."""
+    sealed: str | None = None
+    """What the client carries with the call, which its complete input contains."""
     is_open: bool = False
     """Whether the input has begun as a JSON string or object around a text, and needs its end."""
     has_started: bool = False

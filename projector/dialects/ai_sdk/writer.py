@@ -282,6 +282,7 @@ HANDLED: Final[Mapping[str, Writer]] = {
     PrivateKind.RESPONSE_META: on_meta,
     PrivateKind.REASONING_DELTA: partial(ui_message.on_reasoning_delta, ui_message.FULL),
     PrivateKind.REASONING_ENCRYPTED: ui_message.on_encrypted,
+    PrivateKind.CALL_SEALED: tool_parts.on_sealed,
 }
 
 DROPPED: Final[Mapping[str, str]] = {

@@ -347,6 +347,7 @@ HANDLED: Final[Mapping[str, Writer]] = {
 DROPPED: Final[Mapping[str, str]] = {
     PrivateKind.BRANCH: "all branches are written in one message",
     PrivateKind.RESPONSE_USAGE: "the message has the sum over all responses",
+    PrivateKind.CALL_SEALED: "a call has no member for it",
     PrivateKind.ITEM_DETAILS: "the API has no phases of messages",
     PrivateKind.ITEM_MEMBERS: "the API has no such items",
     PrivateKind.FILE_PATH: "the API has no such citation",

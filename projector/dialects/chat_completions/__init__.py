@@ -15,6 +15,7 @@ DIALECT: Final = Dialect(
     writer=lazy("projector.dialects.chat_completions.writer:ChatCompletions"),
     tables=tables_of("projector.dialects.chat_completions.writer"),
     end_mark=b"[DONE]",
+    carries=frozenset({"calls"}),
     assembler=Assembler(
         start=lazy("projector.dialects.chat_completions.writer:CompletionAssembly"),
         body="ChatCompletion",

@@ -29,7 +29,7 @@ CALLS: Final = frozenset({"function_call", CUSTOM})
 class _Call:
     """One call as written so far."""
 
-    __slots__ = ("call_id", "has_input", "held", "index", "is_custom", "name")
+    __slots__ = ("call_id", "extra", "has_input", "held", "index", "is_custom", "name")
 
     def __init__(self, item_type: str) -> None:
         self.is_custom = item_type == CUSTOM
@@ -40,11 +40,14 @@ class _Call:
         self.held: list[str] = []
         """Fragments of the input that cannot be written yet."""
         self.has_input = False
+        self.extra: Delta = {}
+        """What the client carries for the provider, in the member that clients of Gemini's endpoint send back."""
 
     def entry(self, fragment: str, **first: str) -> Delta:
         """Return an entry with a fragment of the input, and for the first one ID, type and name."""
         name = {"name": first.pop("name")} if first else {}
-        entry: Delta = {"index": self.index, **first, "function": {**name, "arguments": fragment}}
+        extra, self.extra = self.extra, {}
+        entry: Delta = {"index": self.index, **first, "function": {**name, "arguments": fragment}, **extra}
         if self.is_custom:
             entry["custom"] = {**name, "input": fragment}
         return entry
@@ -94,6 +97,14 @@ class ClientCalls:
             return []
         call.call_id, call.name = tool["tool_call_id"], tool["name"]
         return [] if self._is_run or call.name == UNNAMED else self._announce(call)
+
+    def seal(self, frame: Frame) -> list[Delta]:
+        """Read what the client carries with a call: with its first entry, or alone."""
+        call = self._calls.get(frame["item_id"])
+        if call is None:
+            return []
+        call.extra = {"extra_content": {"google": {"thought_signature": frame["sealed"]}}}
+        return [] if call.index is None else [call.entry("")]
 
     def feed(self, frame: Frame) -> list[Delta]:
         """Read a delta of the arguments."""

@@ -205,6 +205,8 @@ class CompletionAssembly:
         if "id" in entry and self._fits([entry["id"], body["name"]]):
             self._calls.append({"id": entry["id"], "type": kind, kind: {"name": body["name"]}})
             self._inputs.append(io.StringIO())
+        if "extra_content" in entry and self._fits(entry["extra_content"]):
+            self._calls[entry["index"]]["extra_content"] = entry["extra_content"]
         fragment = body[_input_of(kind)]
         if fragment and self._fits(fragment):
             self._inputs[entry["index"]].write(fragment)
@@ -314,6 +316,11 @@ def on_tool_status(stream: ChunkStream, frame: Frame) -> None:
     stream.add_calls(stream.calls.begin(frame))
 
 
+def on_sealed(stream: ChunkStream, frame: Frame) -> None:
+    """Write what the client carries with a call."""
+    stream.add_calls(stream.calls.seal(frame))
+
+
 def on_arguments_delta(stream: ChunkStream, frame: Frame) -> None:
     """Write a delta of the arguments."""
     stream.add_calls(stream.calls.feed(frame))
@@ -375,6 +382,7 @@ HANDLED: Final[Mapping[str, Writer]] = {
     Kind.TOOL_STATUS: on_tool_status,
     Kind.TOOL_ARGUMENTS_DELTA: on_arguments_delta,
     Kind.TOOL_ARGUMENTS_DONE: on_arguments_done,
+    PrivateKind.CALL_SEALED: on_sealed,
     Kind.TOOL_OUTPUT: on_output,
     Kind.FINAL: on_final,
     Kind.ERROR: on_error,

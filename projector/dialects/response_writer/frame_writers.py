@@ -291,6 +291,7 @@ COMMON: Final[Mapping[str, Writer]] = {
 DROPPED: Final[Mapping[str, str]] = {
     PrivateKind.BRANCH: "all branches write items of one response object",
     PrivateKind.RESPONSE_USAGE: "the response object has the sum over all responses",
+    PrivateKind.CALL_SEALED: "a call has no member for it",
 }
 """Frame kind -> why nothing is written."""
 

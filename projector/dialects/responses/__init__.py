@@ -16,7 +16,7 @@ DIALECT: Final = Dialect(
     ),
     tables=tables_of("projector.dialects.responses.writer"),
     has_event_names=True,
-    carries_state=True,
+    carries=frozenset({"reasoning"}),
     assembler=Assembler(
         start=lambda: resolve("projector.dialects.response_writer.response_stream:ResponseAssembly")(
             resolve("projector.dialects.responses.writer:status_of_error")

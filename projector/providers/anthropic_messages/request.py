@@ -33,7 +33,7 @@ from projector.conversation.entries import (
 )
 from projector.conversation.given_members import NOT_SUPPORTED, Given, content_of, part_of, tools_of
 from projector.conversation.model_request import Body, Item, ModelRequest, UnsupportedRequestError
-from projector.conversation.opaque import Carried, KeptCalls, carried_of, is_sealed
+from projector.conversation.opaque import Carried, KeptCalls, SealedIn, carried_of, is_sealed
 from projector.conversation.request_members import HINTS, Member, Members, write_parameters
 from projector.conversation.written import (
     CLIENT_TOOLS,
@@ -493,7 +493,7 @@ def _sealed(block: object) -> str | None:
     return sealed if is_sealed(sealed) else None
 
 
-def _sealed_in(at: int, message: object) -> Iterator[tuple[str, str]]:
+def _sealed_in(at: int, message: object) -> SealedIn:
     for position, block in enumerate(_blocks_of(message, ASSISTANT)):
         if (sealed := _sealed(block)) is not None:
-            yield f"messages[{at}].content[{position}].signature", sealed
+            yield f"messages[{at}].content[{position}].signature", sealed, None

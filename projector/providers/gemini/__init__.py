@@ -30,6 +30,7 @@ PROVIDER: Final = Provider(
     base_url="https://generativelanguage.googleapis.com/v1beta",
     headers=lazy("projector.providers.gemini.api:headers"),
     outgoing=lazy("projector.providers.gemini.api:outgoing"),
+    cursor=lazy("projector.providers.gemini.api:cursor"),
     models=ModelLists("/models", {"pageSize": "1000"}, lazy("projector.providers.gemini.api:listed_models")),
     errors=lazy("projector.providers.gemini.gemini_fields:error_members"),
     has_bare_json=True,

@@ -8,7 +8,9 @@ from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
+from projector.contracts import codec
 from projector.core import canonical as read
+from projector.core.sse import DONE
 from projector.providers.descriptor import Outgoing, named_key
 
 NonEmpty = Annotated[str, StringConstraints(min_length=1)]
@@ -53,6 +55,71 @@ def outgoing(body: Mapping[str, object], profile: GeminiProfile) -> Outgoing:
     model = quote(str(body.get("model", "")).removeprefix("models/"), safe="/@")
     folder = "" if "/" in model else FOLDERS[profile.platform]
     return Outgoing(f"{folder}/{model.lstrip('/')}:streamGenerateContent", rest, STREAM)
+
+
+OVER: Final = frozenset({"interaction.completed", "interaction.complete", "error"})
+"""Types of events that end an interaction."""
+HELD_MAX_BYTES: Final = 2**20
+"""Size of a message that is held until it is whole; an interaction with a larger one is not followed any further."""
+_BLANK_LINES: Final = (b"\n\n", b"\r\n\r\n", b"\r\r")
+
+
+class InteractionCursor:
+    """Follows the bytes of an interaction, which can be continued after the last event, if that has an ID."""
+
+    def __init__(self) -> None:
+        self._held = bytearray()
+        self._interaction_id = self._event_id = ""
+        self._is_over = False
+
+    def feed(self, data: bytes) -> bytes:
+        """Return the messages that some bytes complete; the beginning of another is held."""
+        start = max(len(self._held) - 3, 0)
+        self._held += data
+        ends = [at + len(blank) for blank in _BLANK_LINES if (at := self._held.rfind(blank, start)) >= 0]
+        whole = bytes(self._held[: max(ends, default=0)])
+        del self._held[: len(whole)]
+        self._note([line[5:].strip() for line in whole.splitlines() if line.startswith(b"data:")])
+        if len(self._held) <= HELD_MAX_BYTES:
+            return whole
+        self._is_over = True
+        return whole + self.rest()
+
+    def rest(self) -> bytes:
+        """Return what is held, because nothing follows."""
+        rest = bytes(self._held)
+        self._held.clear()
+        return rest
+
+    def outgoing(self) -> Outgoing | None:
+        """Return the request that continues the interaction, and drop what is held; None if there is none."""
+        if self._is_over or not self._interaction_id or not self._event_id:
+            return None
+        self._held.clear()
+        path = f"/interactions/{quote(self._interaction_id, safe='')}"
+        return Outgoing(path, {}, {"stream": "true", "last_event_id": self._event_id})
+
+    def _note(self, messages: list[bytes]) -> None:
+        for data in messages if not self._interaction_id else messages[-1:]:
+            event = _object(data)
+            given = read.mapping_or_empty(event, "interaction")
+            known = read.text_or_none(given, "id") or read.text_or_none(event, "interaction_id")
+            self._interaction_id = self._interaction_id or known or ""
+            self._event_id = read.text_or_none(event, "event_id") or ""
+            self._is_over = self._is_over or data == DONE or read.text_or_none(event, "event_type") in OVER
+
+
+def _object(data: bytes) -> Mapping[str, object]:
+    try:
+        value = codec.loads(data)
+    except codec.CodecError:
+        return {}
+    return value if read.is_mapping(value) else {}
+
+
+def cursor(profile: GeminiProfile) -> InteractionCursor | None:
+    """Return what follows a response that can be continued."""
+    return InteractionCursor() if profile.api == "interactions" else None
 
 
 def listed_models(value: object) -> Iterator[object]:

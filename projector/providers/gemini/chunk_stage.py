@@ -18,7 +18,7 @@ from projector.providers.canonical_items import Event
 from projector.providers.drops import JsonStage, usage_of
 from projector.providers.error_shapes import error_of
 from projector.providers.gemini import gemini_fields as fields
-from projector.providers.gemini.gemini_output import Output
+from projector.providers.gemini.gemini_output import Output, action_of
 from projector.providers.gemini.partial_arguments import PartialArguments
 
 TOOLS: Final[Mapping[str, str]] = {
@@ -159,7 +159,7 @@ class ChunkStage(JsonStage):
         signature = read.text_or_none(part, "thoughtSignature")
         if name is not None:
             events = self._end_arguments()
-            events += self._output.call(name, call_id, {"signature": signature} if signature else {})
+            events += self._output.call(name, call_id, signature or None, is_whole=not goes_on)
             self._arguments = PartialArguments()
         elif signature:
             self._output.sign_call(signature)
@@ -290,13 +290,8 @@ class ChunkStage(JsonStage):
 
 def _members(kind: str, item_type: str, args: Mapping[str, object]) -> dict[str, Any]:
     """Return the members of a call of a tool of the server."""
-    queries = read.texts(args, "queries") or [text for text in (read.text_or_none(args, "query"),) if text]
-    if item_type == fields.FILES:
-        return {"queries": queries}
-    if kind == PAGES:
-        urls = read.texts(args, "urls") or [text for text in (read.text_or_none(args, "url"),) if text]
-        return {"action": {"type": "open_page", "url": urls[0] if urls else ""}}
-    return {"action": {"type": "search", **({"query": queries[0], "queries": queries} if queries else {})}}
+    action = action_of(args, is_page=kind == PAGES)
+    return {"queries": action.get("queries", [])} if item_type == fields.FILES else {"action": action}
 
 
 PARTS: Final[Mapping[str, Callable[[ChunkStage, Mapping[str, object]], list[Event]]]] = {

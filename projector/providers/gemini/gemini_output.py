@@ -126,14 +126,13 @@ class Output(ItemIds):
 
     # calls of functions
 
-    def call(self, name: str, call_id: str | None, opaque: dict[str, object]) -> list[Event]:
-        """Begin a call; its arguments follow."""
+    def call(self, name: str, call_id: str | None, signature: str | None, *, is_whole: bool = False) -> list[Event]:
+        """Begin a call; its arguments follow, and its signature may, unless it is whole."""
         events = self._begin_item("call")
         item_id, index = self.next_id("fc")
-        if call_id is not None:
-            opaque = {**opaque, "id": call_id}
         call = self._call = Call(call_id or f"call_{item_id.removeprefix('fc_')}", CALL_SHAPES["function"])
-        call.name, call.opaque = name, opaque
+        call.name, call.is_signed = name, is_whole or signature is not None
+        call.opaque = {name: one for name, one in (("signature", signature), ("id", call_id)) if one is not None}
         return events + call.added(item_id, index)
 
     def arguments(self, delta: str) -> list[Event]:
@@ -153,10 +152,10 @@ class Output(ItemIds):
         call, self._call = self._call, None
         return [] if call is None else call.done("completed")
 
-    @property
-    def has_call(self) -> bool:
-        """Whether a call is open."""
-        return self._call is not None
+    def take_call(self) -> Call | None:
+        """Return the open call, which its step continues and closes."""
+        call, self._call = self._call, None
+        return call
 
     # tools of the provider
 
@@ -200,7 +199,7 @@ class Output(ItemIds):
 
     def page(self, url: str, *, has_failed: bool) -> list[Event]:
         """Add a page that the provider has read. It does not end the message: it came before it."""
-        call = self.hosted(WEB, None, {"action": {"type": "open_page", "url": url}})
+        call = self.hosted(WEB, None, {"action": action_of({"url": url}, is_page=True)})
         return [call.event("added", "in_progress"), *self.finish(call, "failed" if has_failed else "completed")]
 
     def media(self, mime_type: str, data: str) -> list[Event]:
@@ -233,7 +232,9 @@ class Output(ItemIds):
         web, files = self.citations.sources("web"), self.citations.sources("retrievedContext")
         for call in [*self._hosted.values()]:
             if call.item_type == WEB and call.name == GROUNDING:
-                call.members["action"] = _action(self.citations.queries, web)
+                urls = dict.fromkeys(url for source in web if (url := read.text_or_none(source, "uri")))
+                action = action_of({"queries": self.citations.queries}, is_page=False)
+                call.members["action"] = {**action, "sources": [{"type": "url", "url": url} for url in urls]}
                 events += self.finish(call, "completed")
             elif call.item_type == FILES:
                 call.members["queries"] = self.citations.file_queries or call.members.get("queries", [])
@@ -277,13 +278,14 @@ GROUNDING: Final = "grounding"
 """Name of a call that only the sources of the answer show."""
 
 
-def _action(queries: list[str], sources: list[Mapping[str, object]]) -> dict[str, Any]:
-    urls = dict.fromkeys(url for source in sources if (url := read.text_or_none(source, "uri")))
-    return {
-        "type": "search",
-        **({"query": queries[0], "queries": queries} if queries else {}),
-        "sources": [{"type": "url", "url": url} for url in urls],
-    }
+def action_of(given: Mapping[str, object], *, is_page: bool) -> dict[str, Any]:
+    """Return the action of a web search from its arguments: pages or queries, in a list or alone."""
+    name = "url" if is_page else "query"
+    alone = read.text_or_none(given, name)
+    found = read.texts(given, "urls" if is_page else "queries") or ([alone] if alone else [])
+    if is_page:
+        return {"type": "open_page", "url": found[0] if found else ""}
+    return {"type": "search", **({"query": found[0], "queries": found} if found else {})}
 
 
 def _file(source: Mapping[str, object]) -> dict[str, Any]:

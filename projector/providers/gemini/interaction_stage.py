@@ -15,20 +15,15 @@ from projector.core import canonical as read
 from projector.core.canonical import CanonicalEvent
 from projector.core.faults import Fault
 from projector.core.sse import SseMessage
-from projector.providers.canonical_items import Annotation, Event, HostedCall
+from projector.providers.canonical_items import Annotation, Call, Event, HostedCall
 from projector.providers.drops import JsonStage, usage_of
 from projector.providers.error_shapes import ReportedError, error_of, members_of
 from projector.providers.gemini import gemini_fields as fields
-from projector.providers.gemini.gemini_output import Output
+from projector.providers.gemini.gemini_output import Output, action_of
 
 QUEUED: Final = "queued"
-
-
-class Cursor(NamedTuple):
-    """Where an interaction can be continued: `GET /interactions/ID?stream=true&last_event_id=EVENT`."""
-
-    interaction_id: str
-    event_id: str
+KNOWN_MAX: Final = 4_096
+"""IDs of events that are kept: a stream that is continued may repeat the last ones."""
 
 
 @dataclass(slots=True, eq=False)
@@ -43,8 +38,10 @@ class Step:
     """Arguments of a call of a tool of the provider."""
     names: Mapping[str, object] = field(default_factory=dict)
     """What has the names of an MCP tool and its server."""
+    call: Call | None = None
+    """The call of a function; others may be open at the same time."""
     has_arguments: bool = False
-    """Whether a delta of the arguments of a function has come."""
+    """Whether a delta of its arguments has come."""
     result: Mapping[str, object] = field(default_factory=dict)
     """The delta with a result."""
     annotations: list[Mapping[str, object]] = field(default_factory=list)
@@ -55,8 +52,8 @@ class InteractionStage(JsonStage):
 
     def __init__(self) -> None:
         super().__init__()
-        self.cursor: Cursor | None = None
-        """The last event that has an ID."""
+        self._known: dict[str, int] = {}
+        """ID of an event -> hash of the event."""
         self._output = Output(self._dropped)
         self._steps: dict[int, Step | None] = {}
         """Open steps by index; None for one that is not read."""
@@ -67,6 +64,8 @@ class InteractionStage(JsonStage):
         """Return the events of one event."""
         if not isinstance(event, dict):
             return self._dropped.drop("(no object)")
+        if self._is_repeated(read.text_or_none(event, "event_id"), hash(message.data)):
+            return self._dropped.drop("repeated event")
         name = read.text_or_none(event, "event_type") or message.event
         handle = EVENTS.get(PREVIEW_NAMES.get(name, name))
         if handle is None and "status" in event and ("steps" in event or "outputs" in event):
@@ -90,10 +89,6 @@ class InteractionStage(JsonStage):
         return False
 
     # events
-
-    def on_created(self, _event: Mapping[str, Any]) -> list[CanonicalEvent | Fault]:
-        """Return nothing: the first event announces the response."""
-        return []
 
     def on_status(self, event: Mapping[str, Any]) -> list[CanonicalEvent | Fault]:
         """Emit a status before the end; that of an end is in the event that follows."""
@@ -129,6 +124,8 @@ class InteractionStage(JsonStage):
         events = [] if self._has_steps else self._whole(interaction)
         if end.status == "completed":
             events += [event for index in [*self._steps] for event in self._end_step(index)]
+        cut_off = [step.call for step in self._steps.values() if step is not None and step.call is not None]
+        events += [event for call in cut_off for event in call.flush()]
         events += self._output.end(end.status)
         usage = usage_of(self._usage, fields.INTERACTION_COUNTS)
         error = members_of(interaction) if interaction.get("error") else ReportedError()
@@ -142,8 +139,8 @@ class InteractionStage(JsonStage):
 
     # steps
 
-    def begin_nothing(self, _step: Step) -> list[Event]:
-        """Return nothing: the deltas of the step begin its item."""
+    def nothing(self, _given: object) -> list[Any]:
+        """Return nothing: the first event announces the response, and the deltas of a result are its item."""
         return []
 
     def begin_message(self, step: Step) -> list[Event]:
@@ -158,11 +155,10 @@ class InteractionStage(JsonStage):
 
     def begin_function(self, step: Step) -> list[Event]:
         """Begin a call of a function."""
-        signature = read.text_or_none(step.given, "signature")
-        opaque: dict[str, object] = {"signature": signature} if signature else {}
-        return self._output.call(
-            read.text_or_none(step.given, "name") or "", read.text_or_none(step.given, "id"), opaque
-        )
+        name, call_id, signature = (read.text_or_none(step.given, member) for member in ("name", "id", "signature"))
+        events = self._output.call(name or "", call_id, signature or None, is_whole=True)
+        step.call = self._output.take_call()
+        return events
 
     def begin_tool(self, step: Step) -> list[Event]:
         """Begin a call of a tool of the provider, whose arguments follow; some are announced with their arguments."""
@@ -187,7 +183,7 @@ class InteractionStage(JsonStage):
         """Close a call; its start may have all arguments."""
         whole = read.mapping_or_empty(step.given, "arguments")
         rest = "" if step.has_arguments else codec.dumps(whole).decode()
-        return self._output.arguments(rest) + self._output.end_call()
+        return [] if step.call is None else step.call.input(rest) + step.call.done("completed")
 
     def end_tool(self, step: Step) -> list[Event]:
         """Emit the arguments of a call of a tool of the provider; the result is a step of its own."""
@@ -200,10 +196,7 @@ class InteractionStage(JsonStage):
         if call.item_type == fields.FILES:
             call.members["queries"] = read.texts(arguments, "queries")
             return []
-        urls, queries = read.texts(arguments, "urls"), read.texts(arguments, "queries")
-        search = {"type": "search", **({"query": queries[0], "queries": queries} if queries else {})}
-        is_page = step.kind == "url_context_call"
-        call.members["action"] = {"type": "open_page", "url": urls[0] if urls else ""} if is_page else search
+        call.members["action"] = action_of(arguments, is_page=step.kind == "url_context_call")
         return [call.progress("response.web_search_call.searching")]
 
     def _mcp_call(self, step: Step, arguments: str, call_id: str | None) -> list[Event]:
@@ -265,7 +258,7 @@ class InteractionStage(JsonStage):
         given = delta.get("arguments")
         text = codec.dumps(given).decode() if read.is_mapping(given) else read.text_or_none(delta, "arguments") or ""
         step.has_arguments = step.has_arguments or bool(text)
-        return self._output.arguments(text) if text else []
+        return self._dropped.drop("arguments of no call") if step.call is None else step.call.input(text)
 
     def on_tool_arguments(self, step: Step, delta: Mapping[str, object]) -> list[Event]:
         """Keep the arguments of a call of a tool of the provider."""
@@ -292,15 +285,21 @@ class InteractionStage(JsonStage):
         return self._announce(id=interaction_id, model=model)
 
     def _note(self, event: Mapping[str, object]) -> None:
-        """Keep usage and cursor of an event."""
+        """Keep the usage of an event."""
         holders = [event, read.mapping_or_empty(event, "interaction"), read.mapping_or_empty(event, "metadata")]
         usages = [read.mapping_or_empty(one, name) for one in holders for name in ("total_usage", "usage")]
         is_step = "index" in event
         for usage in usages[2:] if is_step else usages:
             self._usage = usage if read.has_counts(usage) else self._usage
-        interaction_id, event_id = self._response.get("id"), read.text_or_none(event, "event_id")
-        if interaction_id is not None and event_id is not None:
-            self.cursor = Cursor(interaction_id, event_id)
+
+    def _is_repeated(self, event_id: str | None, digest: int) -> bool:
+        """Return whether an event was read before: the same one under its ID (CONTRACT D52)."""
+        if event_id is None or self._known.get(event_id) == digest:
+            return event_id is not None
+        self._known[event_id] = digest
+        if len(self._known) > KNOWN_MAX:
+            del self._known[next(iter(self._known))]
+        return False
 
     def _begin_step(self, index: int, given: Mapping[str, object]) -> list[Event]:
         kind = read.text_or_none(given, "type") or ""
@@ -392,7 +391,7 @@ STEPS: Final[Mapping[str, StepShape]] = {
     "model_output": StepShape(InteractionStage.begin_message, InteractionStage.end_message),
     "function_call": StepShape(InteractionStage.begin_function, InteractionStage.end_function),
     **dict.fromkeys(CALLS, StepShape(InteractionStage.begin_tool, InteractionStage.end_tool)),
-    **dict.fromkeys(RESULTS, StepShape(InteractionStage.begin_nothing, InteractionStage.end_result)),
+    **dict.fromkeys(RESULTS, StepShape(InteractionStage.nothing, InteractionStage.end_result)),
 }
 """Type of a step -> what reads it."""
 
@@ -418,7 +417,7 @@ PREVIEW_NAMES: Final[Mapping[str, str]] = {
 PREVIEW_STEPS: Final[Mapping[str, str]] = {"text": "model_output", "image": "model_output"}
 
 EVENTS: Final[Mapping[str, Callable[[InteractionStage, Mapping[str, Any]], list[CanonicalEvent | Fault]]]] = {
-    "interaction.created": InteractionStage.on_created,
+    "interaction.created": InteractionStage.nothing,
     "interaction.status_update": InteractionStage.on_status,
     "step.start": InteractionStage.on_step_start,
     "step.delta": InteractionStage.on_delta,

@@ -182,15 +182,11 @@ def _media(url: str) -> Body:
     return {"fileData": {"fileUri": url, **({"mimeType": kind} if kind else {})}}
 
 
-def _image(image: Image) -> Body:
-    return _media(image.url)
-
-
 def _file(file: File) -> Body:
     return {"fileData": {"fileUri": file.file_id}} if file.file_id else _media(file.url or "")
 
 
-PARTS: Final[PartWriters] = {Text: _text, Refusal: _text, Image: _image, File: _file}
+PARTS: Final[PartWriters] = {Text: _text, Refusal: _text, Image: lambda image: _media(image.url), File: _file}
 """Part of a message -> its part of a content."""
 
 
@@ -248,19 +244,11 @@ def _content(url: str, kind: str) -> Body:
     return {"type": kind, "uri": url, **({"mime_type": named} if named else {})}
 
 
-def _image_content(image: Image) -> Body:
-    return _content(image.url, "image")
-
-
-def _document(file: File) -> Body:
-    return _content(file.file_id or file.url or "", "document")
-
-
 STEP_PARTS: Final[PartWriters] = {
     Text: typed_text,
     Refusal: typed_text,
-    Image: _image_content,
-    File: _document,
+    Image: lambda image: _content(image.url, "image"),
+    File: lambda file: _content(file.file_id or file.url or "", "document"),
 }
 """Part of a message -> its content in a step."""
 

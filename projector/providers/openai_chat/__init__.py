@@ -34,6 +34,7 @@ PROVIDER: Final = Provider(
         lazy("projector.providers.openai_chat.request:forwarded_body"),
         lazy("projector.providers.openai_chat.request:read_request"),
         lazy("projector.providers.openai_chat.messages:with_state"),
+        state_reader=lazy("projector.providers.openai_chat.messages:carried_state"),
     ),
     demo={
         "search": "chat-completions-annotations",

@@ -36,6 +36,8 @@ ERROR: Final = "error"
 
 EXTRA: Final = "extra_content"
 """Member of a call that goes back as it came. All others of the object are members of the message."""
+GOOGLE: Final = "google"
+SIGNATURE: Final = "thought_signature"
 RETURNED: Final = "returned"
 """Member of the opaque value of reasoning."""
 SHOWN: Final = "reasoning_content"

@@ -253,16 +253,14 @@ class DeltaReader:
     def _read_call(self, index: int | None, fragment: Mapping[str, object]) -> list[Event]:
         kind = "custom" if "custom" in fragment else "function"
         body = read.mapping_or_empty(fragment, kind)
-        events = self._output.call(
+        return self._output.call(
             index,
             read.text_or_none(fragment, "id") or "",
             read.text_or_none(body, "name") or "",
             kind,
             self._input(body.get(CALL_SHAPES[kind].member)),
+            read.mapping_or_empty(fragment, EXTRA),
         )
-        if extra := read.mapping_or_empty(fragment, EXTRA):
-            self._output.keep_extra(extra)
-        return events
 
     def _input(self, value: object) -> str:
         """Return a call's input as text. Some servers send complete arguments as an object."""

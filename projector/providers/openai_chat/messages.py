@@ -6,6 +6,9 @@ calls of one turn in one message. What servers want back with calls is an object
 reasoning_content   reasoning before the calls, back in the message that has them (DeepSeek, and others); None: nothing
                     goes back, whatever the client has kept of what it was shown
 extra_content       the member of the call, with a thought signature (Gemini's compatible endpoint)
+
+The same member has what a client carries with a call, sealed: helpers of `openai` keep it with the message, and clients
+of the compatible endpoint know it. Others drop it.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from typing import Any, Final, cast
 
 from projector.conversation.entries import (
     ASSISTANT,
+    USER,
     CallKind,
     Content,
     Conversation,
@@ -34,10 +38,10 @@ from projector.conversation.entries import (
 )
 from projector.conversation.given_members import Given, content_of
 from projector.conversation.model_request import Body, UnsupportedRequestError
-from projector.conversation.opaque import KeptCalls
+from projector.conversation.opaque import Carried, KeptCalls, SealedIn, carried_of, is_sealed
 from projector.conversation.written import Turns
 from projector.providers.canonical_items import CALL_SHAPES
-from projector.providers.openai_chat.chunk_fields import EXTRA, RETURNED, SHOWN, ChatProfile
+from projector.providers.openai_chat.chunk_fields import EXTRA, GOOGLE, RETURNED, SHOWN, SIGNATURE, ChatProfile
 
 # what goes back with calls
 
@@ -69,22 +73,61 @@ def with_state(body: Mapping[str, Any], kept: KeptCalls) -> Mapping[str, Any]:
     return {**body, "messages": [_restored(message, states) for message in messages]}
 
 
-def without_shown_reasoning(messages: Iterable[object], profile: ChatProfile) -> list[object]:
-    """Return messages without reasoning that the client was shown, and that the upstream does not want back."""
+def sealed_of(call: Mapping[str, object]) -> str | None:
+    """Return what a client carries with a call, sealed."""
+    extra = call.get(EXTRA)
+    google = extra.get(GOOGLE) if isinstance(extra, dict) else None
+    value = google.get(SIGNATURE) if isinstance(google, dict) else None
+    return value if is_sealed(value) else None
+
+
+def carried_state(body: Mapping[str, Any]) -> list[Carried]:
+    """Return the sealed values in a caller's body."""
+    messages = body.get("messages")
+    return carried_of(messages if isinstance(messages, list) else [], _begins_turn, _sealed_in)
+
+
+def _begins_turn(message: object) -> bool:
+    return isinstance(message, dict) and message.get("role") == USER
+
+
+def _sealed_in(at: int, message: object) -> SealedIn:
+    for position, call in enumerate(_calls_of(message)):
+        if isinstance(call, dict) and (sealed := sealed_of(call)) is not None:
+            yield f"messages[{at}].tool_calls[{position}].{EXTRA}", sealed, str(call.get("id"))
+
+
+def _calls_of(message: object) -> list[object]:
+    calls = message.get("tool_calls") if isinstance(message, dict) else None
+    return calls if isinstance(calls, list) else []
+
+
+def without_carried(messages: Iterable[object], profile: ChatProfile) -> list[object]:
+    """Return messages without sealed values, and without shown reasoning that the upstream does not want back."""
     shown = {SHOWN, *profile.reasoning_fields}
     unwanted = shown - {*profile.returned_reasoning}
     return [
-        {name: value for name, value in one.items() if name not in (unwanted if one.get("tool_calls") else shown)}
+        {
+            name: [_without_sealed(call) for call in _calls_of(one)] if name == "tool_calls" and value else value
+            for name, value in one.items()
+            if name not in (unwanted if one.get("tool_calls") else shown)
+        }
         if isinstance(one, dict) and one.get("role") == ASSISTANT
         else one
         for one in messages
     ]
 
 
+def _without_sealed(call: object) -> object:
+    if not isinstance(call, dict) or sealed_of(call) is None:
+        return call
+    return {name: value for name, value in call.items() if name != EXTRA}
+
+
 def _restored(message: object, states: Mapping[str, Any]) -> object:
     """Return a message with what belongs to its calls; members that the server keeps are not the client's to change."""
-    calls = message.get("tool_calls") if isinstance(message, dict) else None
-    if not isinstance(message, dict) or not isinstance(calls, list):
+    calls = _calls_of(message)
+    if not isinstance(message, dict) or not calls:
         return message
     given = [call if isinstance(call, dict) else {} for call in calls]
     known = [state for call in given if isinstance(state := states.get(str(call.get("id"))), dict)]
@@ -256,7 +299,8 @@ def _read_answer(message: Given, _kinds: Mapping[str, CallKind]) -> Iterator[Ent
             call.unsupported("type")
         given = call.child(kind)
         text = given.text(CALL_SHAPES[kind].member)
-        yield ToolCall(call.text("id"), given.text("name"), text, cast("CallKind", kind))
+        call_id, name, sealed = call.text("id"), given.text("name"), sealed_of(call.members)
+        yield ToolCall(call_id, name, text, cast("CallKind", kind), encrypted=sealed)
 
 
 def _read_output(message: Given, kinds: Mapping[str, CallKind]) -> Iterator[Entry]:

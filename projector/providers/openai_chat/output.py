@@ -195,12 +195,19 @@ class ChatOutput(ItemIds):
         waiting, self._waiting_citations = self._waiting_citations, []
         return [message.annotation(annotation) for annotation in waiting]
 
-    def call(self, index: int | None, call_id: str, name: str, kind: str, delta: str) -> list[Event]:
-        """Add a fragment of a tool call. The call is announced when its name is complete: something else follows."""
+    def call(
+        self, index: int | None, call_id: str, name: str, kind: str, delta: str, extra: Mapping[str, object]
+    ) -> list[Event]:
+        """Add a fragment of a tool call. The call is announced when its name is complete: something else follows.
+
+        `extra` is what the provider wants back with the call.
+        """
         call = self._calls.find(index, call_id, name, kind, has_input=bool(delta.strip()))
         if call is None:
             self._dropped.note("fragment of no call")
             return []
+        if extra:
+            call.opaque[EXTRA], call.is_signed = extra, True
         events = self._announce_named() if call is not self._named else []
         if not call.is_announced:
             call.collect(delta)
@@ -211,11 +218,6 @@ class ChatOutput(ItemIds):
             return events
         self._current = call
         return [*events, *self.end_reasoning(), *call.input(delta)]
-
-    def keep_extra(self, extra: Mapping[str, object]) -> None:
-        """Keep what the provider wants back with the call that was continued last."""
-        if self._calls.latest is not None:
-            self._calls.latest.opaque[EXTRA] = extra
 
     def keep_reasoning(self, name: str, text: str) -> None:
         """Keep reasoning that the provider wants back with the calls of this response."""

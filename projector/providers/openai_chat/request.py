@@ -17,7 +17,7 @@ from projector.conversation.model_request import Body, Item, ModelRequest, Unsup
 from projector.conversation.request_members import Member, Members, read_parameters, same_names, write_parameters
 from projector.conversation.written import WEB_SEARCHES, function_of
 from projector.providers.openai_chat.chunk_fields import ChatProfile
-from projector.providers.openai_chat.messages import messages_of, read_messages, without_shown_reasoning
+from projector.providers.openai_chat.messages import messages_of, read_messages, without_carried
 
 JSON_SCHEMA: Final = "json_schema"
 SCHEMA_MEMBERS: Final = ("name", "description", "schema", "strict")
@@ -255,7 +255,7 @@ def forwarded_body(body: Mapping[str, Any], profile: ChatProfile) -> Body:
         raise UnsupportedRequestError("`n` must be 1: a response has one choice.", "n")
     sent = dict(body)
     if isinstance(body.get("messages"), list):
-        sent["messages"] = without_shown_reasoning(body["messages"], profile)
+        sent["messages"] = without_carried(body["messages"], profile)
     if not profile.takes_stream_options:
         return sent
     return {**sent, "stream_options": {**(body.get("stream_options") or {}), "include_usage": True}}

@@ -5,7 +5,7 @@ A caller's own body is forwarded to an upstream of this API, or read in neutral 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, cast
 
 from projector.contracts import codec
@@ -31,7 +31,7 @@ from projector.conversation.entries import (
 )
 from projector.conversation.given_members import NOT_SUPPORTED, Given, content_of
 from projector.conversation.model_request import Body, ModelRequest
-from projector.conversation.opaque import Carried, KeptCalls, carried_of, is_sealed
+from projector.conversation.opaque import Carried, KeptCalls, SealedIn, carried_of, is_sealed
 from projector.conversation.request_members import Member, Members, read_parameters, same_names, write_parameters
 from projector.providers.canonical_items import CALL_SHAPES
 from projector.providers.openai_responses.client_tools import CLIENT, SEARCH, flat_name, found_tools, read_tools
@@ -381,6 +381,6 @@ def _sealed(item: Any) -> str | None:
     return value if is_sealed(value) else None
 
 
-def _sealed_in(at: int, item: Any) -> Iterator[tuple[str, str]]:
+def _sealed_in(at: int, item: Any) -> SealedIn:
     if (sealed := _sealed(item)) is not None:
-        yield f"input[{at}].encrypted_content", sealed
+        yield f"input[{at}].encrypted_content", sealed, None

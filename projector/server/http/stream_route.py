@@ -69,9 +69,16 @@ class Received(NamedTuple):
 
 
 def with_carried_state(received: Received, carried: Iterable[Carried], sealer: StateSealer) -> Received:
-    """Return a request with what its body carries sealed; raise `Problem` if that cannot be opened."""
-    opened = sealer.opened(received.caller, carried)
-    return received._replace(kept={**received.kept, **opened}) if opened else received
+    """Return a request with what its body carries sealed; raise `Problem` if that cannot be opened.
+
+    A call of a client that carries reasoning apart has nothing before it, unless the server has kept that.
+    """
+    kept = dict(received.kept)
+    for name, call in sealer.opened(received.caller, carried).items():
+        stored = kept.get(name)
+        is_less = stored is not None and stored.place == call.place and not call.before
+        kept[name] = call._replace(before=stored.before) if stored is not None and is_less else call
+    return received._replace(kept=kept)
 
 
 NameOf: TypeAlias = Callable[[StoredStream], StreamName]
@@ -213,15 +220,15 @@ def provider_session(site: Site, received: Received, call: ProviderCall) -> Stre
     seen = received.body if received.kept else body
     redactor = binding.redactor.for_request(seen, secrets.token_bytes(16), host_adds=binding.name is not None)
     keep = _keeping(site.call_keeper, caller, stats) if binding.settings.store == "default" else None
-    seal = _sealing(site.sealer, caller, stats) if site.sealer.is_on and DIALECTS[dialect].carries_state else None
+    carries = DIALECTS[dialect].carries if site.sealer.is_on else frozenset[str]()
     written = replace(options, include_usage=True) if is_json else options
 
     def make_pipeline() -> Pipeline:
         pipeline = binding.pipeline(
             redactor, stats, context, options=written, output_format="ndjson" if is_json else "sse"
         )
-        if keep is not None or seal is not None:
-            pipeline.keep_opaque(OpaqueCollector(keep, seal, carries_tools=DIALECTS[dialect].carries_tools).add)
+        if keep is not None or carries:
+            pipeline.keep_opaque(OpaqueCollector(keep, _sealing(site.sealer, caller, stats), carries).add)
         return pipeline
 
     return StreamSession(
@@ -255,11 +262,11 @@ def _keeping(keeper: CallKeeper, caller: str, stats: StreamStats) -> Callable[[s
     return keep
 
 
-def _sealing(sealer: StateSealer, caller: str, stats: StreamStats) -> Callable[[Any], str | None]:
-    """Return a function that seals what belongs to reasoning, for the target that the response is from."""
+def _sealing(sealer: StateSealer, caller: str, stats: StreamStats) -> Callable[[Any, tuple[Any, ...]], str | None]:
+    """Return a function that seals what the provider wants back, for the target that the response is from."""
 
-    def seal(value: Any) -> str | None:
-        return sealer.seal(caller, _place(stats), value)
+    def seal(value: Any, before: tuple[Any, ...]) -> str | None:
+        return sealer.seal(caller, _place(stats), value, before)
 
     return seal
 

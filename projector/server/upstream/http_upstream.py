@@ -15,7 +15,7 @@ import re
 import ssl
 import zlib
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
 from typing import Any, Final
 
 import aiohttp
@@ -27,9 +27,10 @@ from projector.contracts import codec
 from projector.contracts.limits import NAME_MAX_CHARS
 from projector.core.faults import FAULTS, http_status_fault
 from projector.providers import PROVIDERS, profile_of
-from projector.providers.descriptor import BodyReader, FramingError, Outgoing, Provider
+from projector.providers.descriptor import BodyReader, FramingError, Outgoing, Provider, ResponseCursor
 from projector.server.config.http_fields import plain
 from projector.server.config.settings import UpstreamSettings, UpstreamTimeouts
+from projector.server.telemetry.logs import log
 from projector.server.upstream.connection_pool import CleanConnector
 from projector.server.upstream.protocol import (
     Model,
@@ -92,6 +93,8 @@ MODELS_MAX: Final = 2_000
 
 _SECONDS: Final = range(2**53)
 _ID: Final = re.compile(rf"[!-~](?:[ -~]{{0,{NAME_MAX_CHARS - 2}}}[!-~])?")
+CONTINUED_MAX: Final = 3
+"""How often a response is continued after its connection broke."""
 _READ_OUT_MAX_BYTES: Final = 65_536
 _OK: Final = 200
 _LARGE_BYTES: Final = 2**20
@@ -141,7 +144,47 @@ class HTTPUpstream:
     def open(self, request: ProviderRequest, /) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """Return the bytes of the response; see `Upstream`."""
         provider, profile = self._called(request)
-        return self._post(provider, provider.request(request.body, profile, request.headers), request.headers)
+        response = self._post(provider, provider.request(request.body, profile, request.headers), request.headers)
+        cursor = None if provider.cursor is None else provider.cursor(profile)
+        return response if cursor is None else self._followed(provider, response, cursor, request)
+
+    @asynccontextmanager
+    async def _followed(
+        self,
+        provider: Provider,
+        response: AbstractAsyncContextManager[AsyncIterator[bytes]],
+        cursor: ResponseCursor,
+        request: ProviderRequest,
+    ) -> AsyncGenerator[AsyncIterator[bytes], None]:
+        """Return the bytes of a response, and of those that continue it if its connection breaks."""
+        async with AsyncExitStack() as stack:
+            chunks = await stack.enter_async_context(response)
+
+            async def read() -> AsyncGenerator[bytes, None]:
+                nonlocal chunks
+                for attempt in range(CONTINUED_MAX + 1):
+                    broken = None
+                    try:
+                        async for chunk in chunks:
+                            yield cursor.feed(chunk)
+                    except UpstreamError as error:
+                        broken = error
+                    is_cut_off = broken is None or broken.fault.code == "upstream_reset"
+                    outgoing = cursor.outgoing() if is_cut_off and attempt < CONTINUED_MAX else None
+                    if outgoing is not None:
+                        path, _, query = outgoing
+                        again = self._response(provider, "GET", path, query, request.headers)
+                        with contextlib.suppress(UpstreamError):
+                            chunks = await stack.enter_async_context(again)
+                            log.warning("upstream_continued", stream_id=request.stream_id, path=path)
+                            continue
+                    yield cursor.rest()
+                    if broken is not None:
+                        raise broken
+                    return
+
+            async with aclosing(read()) as followed:
+                yield followed
 
     def count(self, request: ProviderRequest, /) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """Return the bytes of the answer to a request that has the tokens of its body counted; see `Upstream`."""

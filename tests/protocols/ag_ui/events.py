@@ -160,10 +160,10 @@ class ReasoningMessageStart(MessageEvent):
 
 
 class ReasoningEncryptedValue(Event):
-    """Encrypted reasoning, which the client sends back with its message."""
+    """Encrypted reasoning, or what belongs to a call: the client sends it back with its message or call."""
 
     type: Literal["REASONING_ENCRYPTED_VALUE"]
-    subtype: Literal["message"]
+    subtype: Literal["message", "tool-call"]
     entity_id: str
     encrypted_value: str
 

@@ -101,6 +101,8 @@ class ToolInputAvailable(Executed):
     type: Literal["tool-input-available"]
     tool_name: str
     input: object
+    provider_metadata: Maybe[ProviderMetadata] = None
+    """`encrypted_content`: what the client sends back with the call."""
 
 
 class ToolInputError(Executed):

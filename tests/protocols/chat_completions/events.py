@@ -1,7 +1,7 @@
 """Models of the chunks of Chat Completions that we emit, and of the JSON answer.
 
-All members are the API's, except `reasoning_content`, which many servers and clients have, and `public_sse`, which a
-client has to request.
+All members are the API's, except `reasoning_content` and `extra_content`, which many servers and clients have, and
+`public_sse`, which a client has to request.
 """
 
 from __future__ import annotations
@@ -40,6 +40,18 @@ class Custom(Model):
     input: str
 
 
+class GoogleExtra(Model):
+    """What the server wants back, in the place of a thought signature of Google's compatible endpoint."""
+
+    thought_signature: str
+
+
+class ExtraContent(Model):
+    """A member of a call that the client sends back unchanged."""
+
+    google: GoogleExtra
+
+
 class ToolCallDelta(Model):
     """A fragment of a call that the client executes. The first one has ID, type and name."""
 
@@ -49,6 +61,8 @@ class ToolCallDelta(Model):
     function: Function
     custom: Maybe[Custom] = None
     """Only for a custom tool: its input, which `function.arguments` repeats for clients that know functions only."""
+    extra_content: Maybe[ExtraContent] = None
+    """Once for a call, if the server seals what the provider wants back with it."""
 
 
 class UrlCitationSource(Model):
@@ -196,6 +210,7 @@ class FunctionToolCall(Model):
     id: str
     type: Literal["function"]
     function: FunctionCall
+    extra_content: Maybe[ExtraContent] = None
 
 
 class CustomToolCall(Model):
@@ -204,6 +219,7 @@ class CustomToolCall(Model):
     id: str
     type: Literal["custom"]
     custom: CustomCall
+    extra_content: Maybe[ExtraContent] = None
 
 
 class Message(Model):
