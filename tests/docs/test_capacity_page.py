@@ -24,7 +24,7 @@ from bench.capacity_plan import (
     written,
 )
 from projector.server.config.settings import Limits
-from projector.store.redis_logs import GROUPS
+from projector.store.redis_servers import GROUPS
 
 TEXT: Final = PAGE.read_text(encoding="utf-8")
 ROUND: Final = Costs(
