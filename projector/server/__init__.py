@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 _MODULES = {
-    "AgentRun": "streaming.agent_run",
+    "AgentRun": "streaming.host_source",
     "HeadlessWorkflow": "headless",
     "ProjectingMiddleware": "response",
     "Projection": "response",

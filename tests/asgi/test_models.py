@@ -20,9 +20,10 @@ from projector.server.config.agent_settings import PASSTHROUGH_APIS
 from projector.server.config.config_dump import to_toml
 from projector.server.config.loading import Loaded, SettingsError, load
 from projector.server.config.settings import Settings
-from projector.server.http.model_routes import FAILURE_S, LIST_S, MODELS_MAX, ModelLists, read_models
+from projector.server.http.model_routes import FAILURE_S, LIST_S, ModelLists
 from projector.server.http.problems import Problem
 from projector.server.http.request_bodies import passthrough_body
+from projector.server.upstream.http_upstream import MODELS_MAX, read_models
 from projector.server.upstream.protocol import Model, UpstreamError
 
 CHAT = {"api": "openai_chat"}

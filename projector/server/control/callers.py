@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -76,10 +76,10 @@ class Rights:
         """Use the rights of another table from now on."""
         self._grants, self._default = other._grants, other._default
 
-    def of(self, caller: str, groups: Iterable[str] = ()) -> Grant:
+    def of(self, caller: str, groups: Collection[str] = ()) -> Grant:
         """Return the rights of a caller: of its own table, else of the first group that has one, else the default."""
-        if caller in self._grants:
-            return self._grants[caller]
+        if caller in self._grants or not groups:
+            return self._grants.get(caller, self._default)
         named = {f"group:{name}" for name in groups}
         return next((grant for name, grant in self._grants.items() if name in named), self._default)
 

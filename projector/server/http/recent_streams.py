@@ -16,7 +16,7 @@ from anyio import CapacityLimiter, to_thread
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import Scope
 
 from projector._errors import UsageError
 from projector.contracts import codec
@@ -28,11 +28,11 @@ from projector.server.catalog import Catalog
 from projector.server.config.config_base import DEFAULT_DIALECT
 from projector.server.http.demo_page import HEADERS, file_response, file_route
 from projector.server.http.problems import problem
-from projector.server.http.stored_streams import find, position, read_page, respond_with_log
-from projector.server.streaming.log_session import PAGE_BYTES, StoredStream
+from projector.server.http.stored_streams import EventsRoute, find, replayed
+from projector.server.streaming.log_session import StoredStream
 from projector.server.upstream.demo import DemoUpstream
 from projector.server.upstream.recorder import finder_for, secrets_of
-from projector.store.protocol import StreamStatus
+from projector.store.protocol import StreamStatus, TrimmedError, UnknownStreamError
 
 if TYPE_CHECKING:
     from projector.server.http.site import Site
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 COUNT_MAX: Final = 200
 """Streams of one answer."""
-OPERATOR: Final = "admin listener"
-"""The caller in whose name operators read streams."""
 INTERRUPTED: Final = "interrupted"
 RUNNING: Final = "in_progress"
 _OF_RECORDING: Final = {"about", "close", "host_events", "profile"}
@@ -65,10 +63,11 @@ class RecentStreams:
 
     def routes(self) -> list[Route]:
         """Return the routes, with those of the files on the admin listener, which has no demo page."""
+        events = EventsRoute((), self._owner, DEFAULT_DIALECT)
         return [
             Route("/streams", _page, include_in_schema=False),
             Route("/streams/recent", self._recent, include_in_schema=False),
-            Route("/streams/{stream_id}/events", _Events(self._owner), methods=["GET"], include_in_schema=False),
+            Route("/streams/{stream_id}/events", events, methods=["GET"], include_in_schema=False),
             Route("/streams/{stream_id}/provider", self._provider, include_in_schema=False),
             Route("/streams/{stream_id}/case", self._case, include_in_schema=False),
             *([file_route()] if self._is_for_operators else []),
@@ -161,24 +160,6 @@ class RecentStreams:
         return partial(_joined, folder, provider.api, stem) if is_there else None
 
 
-class _Events:
-    """An ASGI application that responds with the events of a stream in the public dialect."""
-
-    def __init__(self, owner: Callable[[Scope], Any]) -> None:
-        self._owner = owner
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Respond with the events after a position; raise `Problem` if there are none."""
-        site: Site = scope["app"].state.site
-        owner = await self._owner(scope)
-        with site.streams.admitted(OPERATOR if owner is None else owner) as account:
-            status = await find(site, scope["path_params"]["stream_id"], owner)
-            after, name = position(scope), DEFAULT_DIALECT
-            await respond_with_log(
-                site, scope, receive, send, status, account, after=after, dialect=name, dialects=(name,)
-            )
-
-
 def _row(status: StreamStatus) -> dict[str, Any]:
     """Return what is shown of a stream in a list."""
     head, seal, stored = status.head, status.seal, StoredStream.of(status.head)
@@ -216,14 +197,13 @@ def _number(path: Path) -> int:
 
 async def _public_events(site: Site, status: StreamStatus, stored: StoredStream) -> bytes:
     """Return the whole stream in the public dialect, as NDJSON, with the end that readers write if it has none."""
-    stream_id, read, events = status.head.stream_id, 0, []
     replay = stored.replay(DEFAULT_DIALECT, output_format="ndjson")
-    while read < status.last:
-        frames = await read_page(site, stream_id, read, PAGE_BYTES)
-        events.append(replay.feed(map(codec.loads, frames)))
-        read += len(frames)
+    try:
+        events = await replayed(site, status, replay)
+    except (UnknownStreamError, TrimmedError):
+        raise problem("unknown_stream") from None
     if status.seal is not None:
-        events.append(replay.interrupt(stream_id, status.seal.at_ms / 1000))
+        events.append(replay.interrupt(status.head.stream_id, status.seal.at_ms / 1000))
     return b"".join(events)
 
 

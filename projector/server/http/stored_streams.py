@@ -11,10 +11,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import AsyncGenerator, Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager, suppress
 from math import inf
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import anyio
 from starlette.datastructures import Headers, QueryParams
@@ -25,6 +25,7 @@ from starlette.types import Receive, Scope, Send
 
 from projector.contracts import codec
 from projector.contracts.kinds import Kind
+from projector.core.replay import StreamReplay
 from projector.dialects.descriptor import DialectOptions
 from projector.server.catalog import chosen_dialect
 from projector.server.config.config_base import DEFAULT_DIALECT
@@ -39,6 +40,9 @@ from projector.store.protocol import Store, StoreUnavailableError, StreamStatus,
 if TYPE_CHECKING:
     from projector.server.http.site import Site
 
+OwnerOf: TypeAlias = Callable[[Scope], Awaitable[str | None]]
+OPERATOR: Final = "admin listener"
+"""The caller in whose name operators read streams."""
 _DIGITS_MAX: Final = 15
 """Digits of the largest event number; more are inexact in JavaScript."""
 
@@ -54,20 +58,31 @@ def stream_routes(dialects: Collection[str]) -> list[Route]:
 
 
 class EventsRoute:
-    """An ASGI application that responds with the events of a stream after a position."""
+    """An ASGI application that responds with the events of a stream after a position.
 
-    def __init__(self, dialects: Collection[str]) -> None:
+    Args:
+        dialects: for the OpenAPI document.
+        owner_of: returns the caller whose stream a request may read, None for all; by default its own caller.
+        only: the one dialect of the responses; by default the request selects one.
+    """
+
+    def __init__(self, dialects: Collection[str], owner_of: OwnerOf | None = None, only: str | None = None) -> None:
         self.dialects = dialects
+        self._owner_of = owner_of
+        self._only = only
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond with the events; raise `Problem` if there are none."""
         site: Site = scope["app"].state.site
-        caller = await site.authenticator.caller(scope)
-        after = position(scope)
-        with site.streams.admitted(caller) as account:
-            status = await find(site, scope["path_params"]["stream_id"], caller)
-            requested = QueryParams(scope["query_string"]).get("dialect")
-            await respond_with_log(site, scope, receive, send, status, account, after=after, dialect=requested)
+        owner = await (self._owner_of or site.authenticator.caller)(scope)
+        after, only = position(scope), self._only
+        with site.streams.admitted(OPERATOR if owner is None else owner) as account:
+            status = await find(site, scope["path_params"]["stream_id"], owner)
+            name = only or QueryParams(scope["query_string"]).get("dialect")
+            allowed = () if only is None else (only,)
+            await respond_with_log(
+                site, scope, receive, send, status, account, after=after, dialect=name, dialects=allowed
+            )
 
 
 async def respond_with_log(
@@ -172,19 +187,25 @@ async def _status(request: Request) -> Response:
     return json_answer(present, request.scope)
 
 
+async def replayed(site: Site, status: StreamStatus, replay: StreamReplay) -> list[bytes]:
+    """Return what a replay makes of all frames of a log."""
+    read, written = 0, []
+    while read < status.last:
+        frames = (await site.logs.store.read(status.head.stream_id, read, PAGE_BYTES)).frames
+        written.append(replay.feed(map(codec.loads, frames)))
+        read += len(frames)
+    return written
+
+
 async def _closing_events(site: Site, stored: StoredStream, status: StreamStatus, at_ms: int) -> int:
     """Return how many events end an interrupted stream: they are in no log, readers write them (`StreamReplay`)."""
-    stream_id, read = status.head.stream_id, 0
     replay = stored.replay(DEFAULT_DIALECT)
     try:
-        while read < status.last:
-            page = await site.logs.store.read(stream_id, read, PAGE_BYTES)
-            replay.feed(map(codec.loads, page.frames))
-            read += len(page.frames)
+        await replayed(site, status, replay)
     except (UnknownStreamError, TrimmedError):  # it was larger than a log: nobody can read it
         return 0
     before = replay.position
-    replay.interrupt(stream_id, at_ms / 1000)
+    replay.interrupt(status.head.stream_id, at_ms / 1000)
     return replay.position - before
 
 

@@ -41,7 +41,10 @@ class Clock:
         """Check timers until the block is left, for the first time in the next turn of the event loop or later."""
         self._timers += timers
         now = time.monotonic()
-        self._wake_in(min(min(timer.due_at() - now, timer.shortest_s) for timer in timers))
+        sleep_s = inf
+        for timer in timers:
+            sleep_s = min(sleep_s, timer.due_at() - now, timer.shortest_s)
+        self._wake_in(sleep_s)
         try:
             yield
         finally:
