@@ -112,7 +112,7 @@ const COLUMNS: readonly (readonly [string, (stream: Stream) => readonly (Node | 
   ["Started", (one) => [h("a", { href: `#${one.stream_id}`, title: one.stream_id }, when(one.created_ms))]],
   ["Ended", ended],
   ["Caller", ({ caller }) => [caller]],
-  ["Agent, model", (one) => [[one.agent ?? one.workflow, one.model].filter((text) => text !== undefined).join(", ")]],
+  ["Agent or route, model", (one) => [[one.agent ?? one.workflow ?? one.route, one.model].filter((text) => text !== undefined).join(", ")]],
   ["First token", (one) => [seconds(one.first_token_s)], "number"],
   ["Tokens in, out", (one) => (one.output_tokens === undefined ? [] : [`${one.input_tokens ?? 0}, ${one.output_tokens}`]), "number"],
   ["Withheld", (one) => (sum(one.withheld) > 0 ? [h("mark", {}, counts(one.withheld))] : []), "number"],
