@@ -206,11 +206,11 @@ function figures(one: Stream, why: readonly string[]): HTMLElement[] {
   const times = one.ended_ms === undefined ? when(one.created_ms) : `${when(one.created_ms)} to ${when(one.ended_ms)}`;
   const tokens = one.output_tokens === undefined ? "" : `${one.input_tokens ?? 0} in, ${one.output_tokens} out`;
   const all: readonly (readonly [string, string | number | undefined, ("wide" | "id")?])[] = [
-    ["Caller", one.caller], ["Agent", one.agent], ["Workflow", one.workflow], ["Model", one.model], ["Upstream", one.upstream],
+    ["Caller", one.caller, "id"], ["Agent", one.agent], ["Workflow", one.workflow], ["Model", one.model], ["Upstream", one.upstream],
     ["Code", one.code], ["Reason", one.reason], ["Time", times], ["Duration", seconds(one.duration_s)],
     ["First byte of the provider", seconds(one.first_byte_s)], ["First token", seconds(one.first_token_s)],
     ["Added by the projector", one.overhead_s === undefined ? "" : `${(1_000 * one.overhead_s).toFixed(1)} ms`],
-    ["Tokens", tokens], ["Events", one.events], ["Dialect", one.dialect], ["Route", one.route],
+    ["Tokens", tokens], ["Events", one.events], ["Dialect", one.dialect], ["Route", one.route, "id"],
     ["Request", one.request_id, "id"], ["Response", one.response_id, "id"], ["Stream", one.stream_id, "id"],
     ["Withheld", [counts(one.withheld), ...why].filter((text) => text !== "").join("; "), "wide"], ["Not forwarded", counts(one.dropped), "wide"],
   ];
