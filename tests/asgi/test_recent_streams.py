@@ -226,6 +226,27 @@ async def test_streams_of_passthrough_routes_have_their_recording(tmp_path: Path
     await one.app.state.aclose()
 
 
+async def test_a_workflow_has_the_recordings_of_its_agents(tmp_path: Path) -> None:
+    async def script(request: ProviderRequest) -> AsyncGenerator[bytes, None]:
+        yield text(f"{request.body['model']} says so.") + completed(f"resp_{request.body['model']}")
+
+    agents = {name: {**AGENT, "model": name, "record": {"folder": str(tmp_path / name)}} for name in ("zoe", "adam")}
+    steps = [{"name": name, "agent": name} for name in agents]
+    stages = [{"name": name, "steps": [step]} for name, step in zip("ab", steps, strict=True)]
+    one = Site({**SETTINGS, "agents": agents, "workflows": {"two": {"stages": stages}}}, Upstream(script))
+    await one.run("/api/v1/workflows/two/run-stream", {"message": "hi"}, key="ann")
+    while len([*tmp_path.glob("*/cases.toml"), *tmp_path.glob("*/*/*.ndjson")]) < 4:  # noqa: ASYNC110 - a thread writes
+        await asyncio.sleep(0.01)
+    (row,) = await one.recent(is_admin=True)
+    assert (row["workflow"], row["has_recording"]) == ("two", True)
+    path = f"/streams/{row['stream_id']}"
+    sent = (await one.get(f"{path}/provider", is_admin=True)).text
+    assert 0 < sent.index("zoe says so.") < sent.index("adam says so.")
+    replayed_case(tmp_path, await one.get(f"{path}/case", is_admin=True))
+    assert (await one.get(f"{path}/provider", "ann")).status == 404
+    await one.app.state.aclose()
+
+
 async def test_the_demo_shows_what_it_sent_on_each_route() -> None:
     agents = {"default": {"upstream": "default", "model": "demo"}}
     one = Site({"demo_page": True, "auth": SETTINGS["auth"], "agents": agents}, DemoUpstream(pace_s=0))

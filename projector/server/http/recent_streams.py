@@ -7,7 +7,7 @@ sent is shown as its redacted recording only. Callers see their own streams, ope
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -154,6 +154,7 @@ class RecentStreams:
         match = _STREAM_ID.fullmatch(stream_id)
         if match is None or row["outcome"] == RUNNING:
             return None
+        inputs: dict[str, list[Path]] = {}
         for name, one in self._asked(row):
             upstream, api, kept = one.provider.upstream, one.provider.api, one.settings.record
             if isinstance(upstream, DemoUpstream) and (sent := upstream.sent.get(stream_id)):
@@ -161,16 +162,20 @@ class RecentStreams:
                 return partial(record, api, data, finder, settings={"host_events": True}, input_format="ndjson")
             # a recording has reasoning and errors that callers never see
             if kept is not None and self._is_for_operators:
-                stem = f"{name}.{match[1]}"
-                if (kept.folder / inputs_of(api) / f"{stem}.ndjson").exists():
-                    return partial(_joined, kept.folder, api, stem)
-        return None
+                first = kept.folder / inputs_of(api) / f"{name}.{match[1]}.ndjson"
+                if first.exists():
+                    inputs.setdefault(api, []).append(first)
+        if len(inputs) != 1:  # steps of a workflow may have asked several APIs, and a case has one
+            return None
+        ((api, paths),) = inputs.items()
+        return partial(_joined, api, paths)
 
     def _asked(self, row: Mapping[str, Any]) -> Iterator[tuple[str, AgentBinding]]:
         """Yield what a stream may have asked, each with the name that its recordings have: an agent, or a route."""
-        name = row.get("agent", "")
-        if name in self._catalog.agents:
-            yield name, self._catalog.agents[name]
+        workflow = self._catalog.workflows.get(row.get("workflow", ""))
+        for name in (row.get("agent", ""),) if workflow is None else workflow.agents:
+            if name in self._catalog.agents:
+                yield name, self._catalog.agents[name]
         for route, binding in self._catalog.passthrough.items():
             described = PROVIDERS[binding.api].passthrough
             if described is not None and described.path == row.get("route"):
@@ -213,11 +218,14 @@ def _row(status: StreamStatus) -> dict[str, Any]:
     return {name: value for name, value in row.items() if value is not None}
 
 
-def _joined(folder: Path, provider: str, stem: str) -> Recording:
-    """Return the recordings of a stream, which may have sent several requests, as one."""
-    inputs = folder / inputs_of(provider)
-    paths = [inputs / f"{stem}.ndjson", *sorted(inputs.glob(f"{stem}-*.ndjson"), key=_number)]
-    settings = load_settings(folder / CASES_FILE)
+def _joined(provider: str, inputs: Sequence[Path]) -> Recording:
+    """Return the recordings of a stream as one: those of each agent, which may have sent several requests."""
+    paths = [
+        path for first in inputs for path in (first, *sorted(first.parent.glob(f"{first.stem}-*.ndjson"), key=_number))
+    ]
+    if len(inputs) > 1:
+        paths.sort(key=lambda path: path.stat().st_mtime_ns)  # agents take turns
+    settings = load_settings(paths[-1].parent.parent / CASES_FILE)
     case = settings.get(paths[-1].stem, settings[""])
     members = case.model_dump(include=_OF_RECORDING, exclude_defaults=True, exclude_none=True)
     if len(paths) > 1:
