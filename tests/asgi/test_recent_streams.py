@@ -226,6 +226,10 @@ async def test_streams_of_passthrough_routes_have_their_recording(tmp_path: Path
     await one.app.state.aclose()
 
 
+def recorded_files(folder: Path) -> int:
+    return len([*folder.glob("*/cases.toml"), *folder.glob("*/*/*.ndjson")])
+
+
 async def test_a_workflow_has_the_recordings_of_its_agents(tmp_path: Path) -> None:
     async def script(request: ProviderRequest) -> AsyncGenerator[bytes, None]:
         yield text(f"{request.body['model']} says so.") + completed(f"resp_{request.body['model']}")
@@ -235,7 +239,7 @@ async def test_a_workflow_has_the_recordings_of_its_agents(tmp_path: Path) -> No
     stages = [{"name": name, "steps": [step]} for name, step in zip("ab", steps, strict=True)]
     one = Site({**SETTINGS, "agents": agents, "workflows": {"two": {"stages": stages}}}, Upstream(script))
     await one.run("/api/v1/workflows/two/run-stream", {"message": "hi"}, key="ann")
-    while len([*tmp_path.glob("*/cases.toml"), *tmp_path.glob("*/*/*.ndjson")]) < 4:  # noqa: ASYNC110 - a thread writes
+    while recorded_files(tmp_path) < 4:  # noqa: ASYNC110 - another thread writes them
         await asyncio.sleep(0.01)
     (row,) = await one.recent(is_admin=True)
     assert (row["workflow"], row["has_recording"]) == ("two", True)
@@ -248,8 +252,8 @@ async def test_a_workflow_has_the_recordings_of_its_agents(tmp_path: Path) -> No
 
 
 async def test_the_demo_shows_what_it_sent_on_each_route() -> None:
-    agents = {"default": {"upstream": "default", "model": "demo"}}
-    one = Site({"demo_page": True, "auth": SETTINGS["auth"], "agents": agents}, DemoUpstream(pace_s=0))
+    agents = {"helper": {"upstream": "default", "model": "demo"}}
+    one = site(DemoUpstream(pace_s=0), agents=agents, upstreams={})
     for route, body in ROUTES.items():
         await one.ask(f"/v1/{route}", {"model": "demo", "stream": True, **body}, key="ann")
         (row, *_) = await one.recent("ann")
