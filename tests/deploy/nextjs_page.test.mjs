@@ -304,7 +304,7 @@ test("a key that the projector refuses is a line in the log, and nobody is signe
         await field().press("Enter");
         await told("The server does not accept this page.");
         await until(() => site.log().includes(line), "the log has the reason");
-        await readable("refused");
+        await picture("refused");
       } finally {
         site.close();
       }
@@ -326,7 +326,7 @@ test("no projector: the page has no connection yet, and the log has the reason",
       await field().press("Enter");
       await told("No connection yet. Trying again…");
       await until(() => site.log().includes(line), "the log has the reason");
-      await readable("no-connection");
+      await picture("no-connection");
     } finally {
       site.close();
     }

@@ -96,6 +96,7 @@ test("every kind of answer, without a complaint of the browser", async () => {
     await choose(kind);
     const shown = await answer().innerText();
     for (const text of texts) assert.ok(shown.includes(text), `${kind}: ${text} is not in ${shown}`);
+    assert.ok(!shown.includes("**"), kind);
     assert.equal(await answer().locator(".end b").innerText(), end, kind);
     assert.ok((await events().count()) > 3, kind);
     await page.screenshot({ path: join(folder, `demo-kind-${kind.replaceAll(" ", "-").toLowerCase()}.png`) });

@@ -82,6 +82,16 @@ async function saved(button) {
   return download.path();
 }
 
+test("a stream of a passthrough route opens with what the provider sent", async () => {
+  const body = JSON.stringify({ model: "demo", stream: true, messages: [{ role: "user", content: "Tides" }] });
+  await (await fetch(`${url}v1/chat/completions`, { method: "POST", headers: { "content-type": "application/json" }, body })).text();
+  await open();
+  await openRow("/v1/chat/completions");
+  await areListed("provider", 5);
+  await areListed("page", 5);
+  await assertSound("passthrough");
+});
+
 test("it is live, it can be searched, and the keyboard stays where it is", async () => {
   await open();
   await rows().nth(1).waitFor();
