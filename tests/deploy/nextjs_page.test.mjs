@@ -89,7 +89,7 @@ test("a tool's arguments are shown while they are written, and then its output",
   await card.getByText('{"city": "Northquay"').waitFor();
   piece('3, "detail": true}');
   await card.getByText('"days": 3').waitFor();
-  await readable("tool");
+  await picture("tool");
   call.end();
   await complete();
 });
