@@ -342,7 +342,7 @@ class Catalog:
         targets = {one.upstream: self._upstreams[one.upstream] for model in own.values() for one in model.targets}
         recorded = self._recorded(route, table.record, table.policy, targets | {one.name: one for one in upstreams})
         keeping = {name: getattr(table, name) for name in KeepingSettings.model_fields}
-        agent = AgentSettings(upstream=DEFAULT, model=settings.model, dialects=dialects, **keeping)
+        agent = AgentSettings(upstream=DEFAULT, model=settings.model, dialects=dialects, record=table.record, **keeping)
         bindings = tuple(
             AgentBinding(
                 None,

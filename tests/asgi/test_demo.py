@@ -34,10 +34,14 @@ async def test_a_message_chooses_the_scenario(serve: Any, message: str, status: 
     assert frames[-1]["kind"] == ("error" if status is None else "final")
 
 
-async def test_approve_plays_a_call_that_waits_for_approval(serve: Any) -> None:
-    answer = await serve(demo=True, api_key=None, base_url="http://127.0.0.1:9").ask(body={"message": "Approve it"})
-    statuses = [frame["tool"]["status"] for frame in await answer.frames() if frame["kind"] == "tool.status"]
-    assert "awaiting_approval" in statuses
+async def test_approve_plays_a_call_that_waits_for_approval_each_time_another_one(serve: Any) -> None:
+    site, ids = serve(demo=True, api_key=None, base_url="http://127.0.0.1:9"), []
+    for _ in range(2):  # a chat may ask for two, and answer both
+        frames = await (await site.ask(body={"message": "Approve it"})).frames()
+        asked = [one["item_id"] for one in frames if one.get("tool", {}).get("status") == "awaiting_approval"]
+        assert len(set(asked)) == 1
+        ids += asked[:1]
+    assert ids[0] != ids[1]
 
 
 def test_the_page_lists_the_words() -> None:

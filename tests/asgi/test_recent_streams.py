@@ -194,6 +194,76 @@ async def test_what_a_provider_sent_is_for_operators(recorded: Site, tmp_path: P
     assert PLAN not in (await recorded.get(f"/streams/{row['stream_id']}/events", is_admin=True)).text
 
 
+ROUTES: Final[dict[str, dict[str, Any]]] = {
+    "responses": {"input": "hi"},
+    "chat/completions": {"messages": [{"role": "user", "content": "hi"}]},
+    "messages": {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 9},
+}
+
+
+@pytest.mark.parametrize(("route", "model"), [*((route, "m") for route in ROUTES), ("responses", "chosen")])
+async def test_streams_of_passthrough_routes_have_their_recording(tmp_path: Path, route: str, model: str) -> None:
+    async def script(_: ProviderRequest) -> AsyncGenerator[bytes, None]:
+        yield event("response.created", response={"id": "r", "status": "in_progress"})
+        yield text(f"The key is {PLANTED[:20]}") + text(f"{PLANTED[20:]}.") + completed("r")
+
+    name, secret = route.replace("/", "_"), PLANTED[:20]
+    models = {"chosen": {"targets": [{"upstream": "one", "model": "m"}]}}
+    one = site(Upstream(script), passthrough={name: "one", "record": {"folder": str(tmp_path)}}, models=models)
+    await one.ask(f"/v1/{route}", {"model": model, "stream": True, **ROUTES[route]}, key="ann")
+    while not (rows := await one.recent(is_admin=True))[0]["has_recording"]:  # noqa: ASYNC110 - a thread writes it
+        await asyncio.sleep(0.01)
+    (row,), (for_caller,) = rows, await one.recent("ann")
+    assert (row["route"], row["caller"], row["outcome"]) == (f"/v1/{route}", "key:ann", "completed")
+    assert not for_caller["has_recording"]
+    path = f"/streams/{row['stream_id']}"
+    assert (await one.get(f"{path}/provider", "ann")).status == 404
+    sent, got = await one.get(f"{path}/provider", is_admin=True), await one.get(f"{path}/events", "ann")
+    assert "The key is <redacted>" in sent.text
+    files = replayed_case(tmp_path, await one.get(f"{path}/case", is_admin=True))
+    assert [file.partition("/")[0] for file in files][:3] == ["cases.toml", "openai_responses", "public_sse_v1"]
+    assert [part for part in (sent.text, got.text, *files.values()) if secret in part] == []
+    await one.app.state.aclose()
+
+
+def recorded_files(folder: Path) -> int:
+    return len([*folder.glob("*/cases.toml"), *folder.glob("*/*/*.ndjson")])
+
+
+async def test_a_workflow_has_the_recordings_of_its_agents(tmp_path: Path) -> None:
+    async def script(request: ProviderRequest) -> AsyncGenerator[bytes, None]:
+        yield text(f"{request.body['model']} says so.") + completed(f"resp_{request.body['model']}")
+
+    agents = {name: {**AGENT, "model": name, "record": {"folder": str(tmp_path / name)}} for name in ("zoe", "adam")}
+    steps = [{"name": name, "agent": name} for name in agents]
+    stages = [{"name": name, "steps": [step]} for name, step in zip("ab", steps, strict=True)]
+    one = Site({**SETTINGS, "agents": agents, "workflows": {"two": {"stages": stages}}}, Upstream(script))
+    await one.run("/api/v1/workflows/two/run-stream", {"message": "hi"}, key="ann")
+    while recorded_files(tmp_path) < 4:  # noqa: ASYNC110 - another thread writes them
+        await asyncio.sleep(0.01)
+    (row,) = await one.recent(is_admin=True)
+    assert (row["workflow"], row["has_recording"]) == ("two", True)
+    path = f"/streams/{row['stream_id']}"
+    sent = (await one.get(f"{path}/provider", is_admin=True)).text
+    assert 0 < sent.index("zoe says so.") < sent.index("adam says so.")
+    replayed_case(tmp_path, await one.get(f"{path}/case", is_admin=True))
+    assert (await one.get(f"{path}/provider", "ann")).status == 404
+    await one.app.state.aclose()
+
+
+async def test_the_demo_shows_what_it_sent_on_each_route() -> None:
+    agents = {"helper": {"upstream": "default", "model": "demo"}}
+    one = site(DemoUpstream(pace_s=0), agents=agents, upstreams={})
+    for route, body in ROUTES.items():
+        await one.ask(f"/v1/{route}", {"model": "demo", "stream": True, **body}, key="ann")
+        (row, *_) = await one.recent("ann")
+        assert (row["route"], row["has_recording"]) == (f"/v1/{route}", True)
+        sent = (await one.get(f"/streams/{row['stream_id']}/provider", "ann")).text
+        got = (await one.get(f"/streams/{row['stream_id']}/events", "ann")).text
+        assert (sent.count("\n") > 3, '"kind":"message.delta"' in got) == (True, True)
+    await one.app.state.aclose()
+
+
 @pytest.mark.parametrize(
     ("change", "public", "internal"),
     [

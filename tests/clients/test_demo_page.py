@@ -42,4 +42,4 @@ def test_it_survives_failures(typescript_client: Path, program: Callable[[str], 
 def test_a_person_can_look_at_streams(typescript_client: Path, program: Callable[[str], str], tmp_path: Path) -> None:
     with running([sys.executable, "-m", "projector", "demo", "--port", "0"]) as url:
         command = ["node", "streams.test.mjs", f"{url}/", program("chromium"), str(pictures(tmp_path)), sys.executable]
-        assert passed(ran(command, typescript_client / "demo", limit_s=580)) == 4
+        assert passed(ran(command, typescript_client / "demo", limit_s=580)) == 5

@@ -1,5 +1,6 @@
 // Chromium for the tests of pages: a browser, a page that records complaints, and what a test checks of any page.
 
+import assert from "node:assert/strict";
 import { createRequire } from "node:module";
 import { fileURLToPath } from "node:url";
 
@@ -41,18 +42,19 @@ export async function opened(context, url) {
 /** Returns whether nothing is wider than the screen. */
 export const fits = (page) => page.evaluate(() => document.documentElement.scrollWidth <= document.documentElement.clientWidth);
 
-/** Returns what axe finds on a page, by all of its rules. */
+/** Returns what axe finds on a page, by all of its rules but experimental ones: also by those of AAA, which are off by default. */
 export async function violations(page) {
   if (!(await page.evaluate(() => "axe" in window))) await page.evaluate(installed("axe-core").source);
   return page.evaluate(async () => {
-    const { violations: found } = await axe.run(document, { resultTypes: ["violations"] });
+    const values = axe.getRules().filter(({ tags }) => !tags.includes("experimental") && !tags.includes("deprecated")).map(({ ruleId }) => ruleId);
+    const { violations: found } = await axe.run(document, { resultTypes: ["violations"], runOnly: { type: "rule", values } });
     return found.flatMap(({ id, impact, nodes }) => nodes.map((node) => `${impact} ${id}: ${node.html.slice(0, 120)}`));
   });
 }
 
-/** Returns the texts of a page with a contrast below 4.5 (WCAG AA); disabled controls are exempt. */
-export const lowContrasts = (page) =>
-  page.evaluate(() => {
+/** Returns the texts of a page with a contrast below 7 (WCAG AAA), or less; disabled controls are exempt. */
+export const lowContrasts = (page, least = 7) =>
+  page.evaluate((atLeast) => {
     const canvas = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
     const paint = (...colors) => {
       canvas.clearRect(0, 0, 1, 1);
@@ -71,7 +73,19 @@ export const lowContrasts = (page) =>
       const backgrounds = [];
       for (let one = element; one; one = one.parentElement) backgrounds.unshift(getComputedStyle(one).backgroundColor);
       const [a, b] = [light(paint(...backgrounds)), light(paint(...backgrounds, getComputedStyle(element).color))].sort((x, y) => y - x);
-      if ((a + 0.05) / (b + 0.05) < 4.5) found.push(`${element.tagName} ${element.className} ${element.textContent.slice(0, 30)}`);
+      if ((a + 0.05) / (b + 0.05) < atLeast) found.push(`${element.tagName} ${element.className} ${element.textContent.slice(0, 30)}`);
     }
     return [...new Set(found)];
-  });
+  }, least);
+
+/** Asserts that a page, as it is, can be read in both themes and on a narrow screen, and takes pictures as FILE-dark.png, ... */
+export async function assertReadable(page, file) {
+  const wide = page.viewportSize();
+  for (const [look, colorScheme, size] of [["dark", "dark", wide], ["narrow", "light", { width: 320, height: 740 }], ["light", "light", wide]]) {
+    await page.emulateMedia({ colorScheme });
+    await page.setViewportSize(size);
+    await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
+    await page.screenshot({ path: `${file}-${look}.png` });
+    assert.deepEqual([await violations(page), await lowContrasts(page), await fits(page)], [[], [], true], `${file}, ${look}`);
+  }
+}

@@ -67,7 +67,7 @@ DECISIONS: Final = [True, False]
 
 
 async def test_use_chat(use: Use, desk: Desk, urls: tuple[str, str]) -> None:
-    assert await use("use-chat", *urls) == 8
+    assert await use("use-chat", *urls) == 7
     assert desk.types("room")[:2] == TURNS
     assert desk.types("boats")[:2] == TOOL
     assert desk.decisions() == DECISIONS
@@ -77,17 +77,17 @@ async def test_use_chat(use: Use, desk: Desk, urls: tuple[str, str]) -> None:
 
 async def test_use_chat_with_the_demo(use: Use) -> None:
     with running([sys.executable, "-m", "projector", "demo", "--port", "0"]) as server:
-        assert await use("use-chat", server) == 4
+        assert await use("use-chat", server) == 3
 
 
 async def test_assistant_ui(use: Use, desk: Desk, urls: tuple[str, str]) -> None:
-    assert await use("assistant-ui", *urls) == 13
+    assert await use("assistant-ui", *urls) == 12
     assert desk.types("room")[:6] == 3 * TURNS
     assert desk.types("boats") == 2 * TOOL
     assert desk.decisions() == 2 * DECISIONS
 
 
 async def test_copilotkit(use: Use, desk: Desk, urls: tuple[str, str]) -> None:
-    assert await use("copilotkit", *urls) == 5
+    assert await use("copilotkit", *urls) == 4
     assert desk.types("boats") == TOOL
     assert desk.decisions() == DECISIONS

@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { fits, forgetful, launch, lowContrasts, opened, violations } from "../../../tests/deploy/chromium.mjs";
+import { assertReadable, fits, forgetful, launch, lowContrasts, opened, violations } from "../../../tests/deploy/chromium.mjs";
 import { until } from "../../../tests/deploy/scripted_provider.mjs";
 
 const [, , url, executablePath, folder] = process.argv;
@@ -91,12 +91,15 @@ test("the first visit plays an answer by itself", async () => {
 
 test("every kind of answer, without a complaint of the browser", async () => {
   await open();
+  assert.equal(await page.locator(".answer").count(), 0, "with reduced motion, the first visit plays nothing");
   for (const [kind, texts, end] of KINDS) {
     await choose(kind);
     const shown = await answer().innerText();
     for (const text of texts) assert.ok(shown.includes(text), `${kind}: ${text} is not in ${shown}`);
+    assert.ok(!shown.includes("**"), kind);
     assert.equal(await answer().locator(".end b").innerText(), end, kind);
     assert.ok((await events().count()) > 3, kind);
+    await page.screenshot({ path: join(folder, `demo-kind-${kind.replaceAll(" ", "-").toLowerCase()}.png`) });
   }
   assert.equal(await page.locator(".answer img").count(), 1);
   assert.deepEqual(complaints, []);
@@ -166,7 +169,7 @@ test("an approval is given, and the call goes on; one that comes too late says s
   await button("Approve").click();
   await answer().getByText("not known any more").waitFor();
   assert.match(await said(), /Ask again/);
-  await page.screenshot({ path: join(folder, "demo-approval-late.png") });
+  await assertReadable(page, join(folder, "demo-approval-late"));
   await remember();
   await button("Ask again").click();
   await button("Approve").waitFor();

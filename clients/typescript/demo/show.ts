@@ -125,7 +125,7 @@ export class Answer {
     if (item.kind === "reasoning") {
       const text = item.parts.map((part) => part.text).join("\n\n");
       if (text === "") return item.isDone ? [] : [h("p", { class: "legend" }, "Thinking…")];
-      const details = h("details", { class: "card" }, h("summary", {}, item.isDone ? "Thought about it" : "Thinking…"), h("p", {}, ...marked(text)));
+      const details = h("details", { class: "card" }, h("summary", {}, item.isDone ? "Thought about it" : "Thinking…"), h("p", {}, ...titled(text)));
       details.open = before?.querySelector("details")?.open ?? true;
       return [details];
     }
@@ -190,3 +190,6 @@ const labelled = (label: string, text: string): DocumentFragment => {
 
 const spaced = (item: ToolItem): string =>
   item.argumentsJson === undefined ? item.argumentsText : JSON.stringify(item.argumentsJson, null, 2);
+
+/** Returns a summary of reasoning, whose titles are bold in Markdown. */
+const titled = (text: string): Node[] => text.split(/\*\*(.+?)\*\*/).flatMap((piece, at) => (at % 2 === 1 ? [h("b", {}, ...marked(piece))] : marked(piece)));

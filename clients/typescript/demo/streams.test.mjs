@@ -82,6 +82,16 @@ async function saved(button) {
   return download.path();
 }
 
+test("a stream of a passthrough route opens with what the provider sent", async () => {
+  const body = JSON.stringify({ model: "demo", stream: true, messages: [{ role: "user", content: "Tides" }] });
+  await (await fetch(`${url}v1/chat/completions`, { method: "POST", headers: { "content-type": "application/json" }, body })).text();
+  await open();
+  await openRow("/v1/chat/completions");
+  await areListed("provider", 5);
+  await areListed("page", 5);
+  await assertSound("passthrough");
+});
+
 test("it is live, it can be searched, and the keyboard stays where it is", async () => {
   await open();
   await rows().nth(1).waitFor();
@@ -91,6 +101,7 @@ test("it is live, it can be searched, and the keyboard stays where it is", async
   assert.equal(await rows().count(), 1);
   await page.getByRole("searchbox").fill("nothing like that");
   await page.getByText("No stream has all of these words.").waitFor();
+  await picture("none-found");
   await page.getByRole("searchbox").fill("");
   await rows().first().getByRole("link").focus();
   const focused = await page.evaluate(() => document.activeElement.href);
@@ -99,12 +110,20 @@ test("it is live, it can be searched, and the keyboard stays where it is", async
   assert.equal(await page.evaluate(() => document.activeElement.href), focused);
   await rows().first().getByRole("link").click();
   await areListed("page", 1);
+  await picture("running");
   await answering;
   await page.locator("#name").getByText("Complete").waitFor();
   await areListed("provider", 5);
   assert.deepEqual(complaints, []);
   await page.getByRole("link", { name: "All streams" }).click();
   await rows().first().waitFor();
+  await page.evaluate(() => (location.hash = "#stream_of_yesterday"));
+  await page.getByText("The store does not have this stream any more.").waitFor();
+  await page.getByText("No event can be read.").waitFor();
+  await assertSound("gone");
+  await page.context().setOffline(true);
+  await page.getByText("The server cannot be reached. Trying again.").waitFor();
+  await assertSound("offline");
 });
 
 test("a server with keys shows a caller its own streams, without what its provider sent", async (t) => {
@@ -114,16 +133,18 @@ test("a server with keys shows a caller its own streams, without what its provid
     await projector.close();
     provider.close();
   });
-  const asking = ask(`${projector.url}/`, "Hello", { authorization: "Bearer key-of-a-caller" });
-  const call = await provider.next();
-  call.text("One, two.");
-  call.end();
-  await (await asking).text();
   await open({}, `${projector.url}/`);
   await page.getByText("This server needs the key of a caller").waitFor();
   await assertSound("key");
   await page.getByLabel("API key of this server").fill("key-of-a-caller");
   await page.keyboard.press("Enter");
+  await page.getByText("There is no stream yet.").waitFor();
+  await assertSound("empty");
+  const asking = ask(`${projector.url}/`, "Hello", { authorization: "Bearer key-of-a-caller" });
+  const call = await provider.next();
+  call.text("One, two.");
+  call.end();
+  await (await asking).text();
   await openRow("key:caller");
   await page.locator("#shown").getByText("One, two.").waitFor();
   assert.ok(await page.locator("#provider").isHidden());

@@ -112,7 +112,7 @@ const COLUMNS: readonly (readonly [string, (stream: Stream) => readonly (Node | 
   ["Started", (one) => [h("a", { href: `#${one.stream_id}`, title: one.stream_id }, when(one.created_ms))]],
   ["Ended", ended],
   ["Caller", ({ caller }) => [caller]],
-  ["Agent, model", (one) => [[one.agent ?? one.workflow, one.model].filter((text) => text !== undefined).join(", ")]],
+  ["Agent or route, model", (one) => [[one.agent ?? one.workflow ?? one.route, one.model].filter((text) => text !== undefined).join(", ")]],
   ["First token", (one) => [seconds(one.first_token_s)], "number"],
   ["Tokens in, out", (one) => (one.output_tokens === undefined ? [] : [`${one.input_tokens ?? 0}, ${one.output_tokens}`]), "number"],
   ["Withheld", (one) => (sum(one.withheld) > 0 ? [h("mark", {}, counts(one.withheld))] : []), "number"],
@@ -206,11 +206,11 @@ function figures(one: Stream, why: readonly string[]): HTMLElement[] {
   const times = one.ended_ms === undefined ? when(one.created_ms) : `${when(one.created_ms)} to ${when(one.ended_ms)}`;
   const tokens = one.output_tokens === undefined ? "" : `${one.input_tokens ?? 0} in, ${one.output_tokens} out`;
   const all: readonly (readonly [string, string | number | undefined, ("wide" | "id")?])[] = [
-    ["Caller", one.caller], ["Agent", one.agent], ["Workflow", one.workflow], ["Model", one.model], ["Upstream", one.upstream],
+    ["Caller", one.caller, "id"], ["Agent", one.agent], ["Workflow", one.workflow], ["Model", one.model], ["Upstream", one.upstream],
     ["Code", one.code], ["Reason", one.reason], ["Time", times], ["Duration", seconds(one.duration_s)],
     ["First byte of the provider", seconds(one.first_byte_s)], ["First token", seconds(one.first_token_s)],
     ["Added by the projector", one.overhead_s === undefined ? "" : `${(1_000 * one.overhead_s).toFixed(1)} ms`],
-    ["Tokens", tokens], ["Events", one.events], ["Dialect", one.dialect], ["Route", one.route],
+    ["Tokens", tokens], ["Events", one.events], ["Dialect", one.dialect], ["Route", one.route, "id"],
     ["Request", one.request_id, "id"], ["Response", one.response_id, "id"], ["Stream", one.stream_id, "id"],
     ["Withheld", [counts(one.withheld), ...why].filter((text) => text !== "").join("; "), "wide"], ["Not forwarded", counts(one.dropped), "wide"],
   ];

@@ -327,7 +327,7 @@ function unquoted(raw: string, start: number, end: number): Range {
 function previewOf(event: Json): string {
   if (isRecord(event.response)) {
     const { instructions, status } = event.response;
-    return typeof instructions === "string" ? INSTRUCTIONS + instructions : String(status ?? "");
+    return typeof instructions === "string" && instructions !== "" ? INSTRUCTIONS + instructions : String(status ?? "");
   }
   const text = TEXTS.map((name) => event[name]).find((value) => typeof value === "string");
   if (typeof text === "string") return text;

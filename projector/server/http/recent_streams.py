@@ -7,7 +7,7 @@ sent is shown as its redacted recording only. Callers see their own streams, ope
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -21,10 +21,11 @@ from starlette.types import Scope
 from projector._errors import UsageError
 from projector.contracts import codec
 from projector.core.context import Timestamps
+from projector.providers import PROVIDERS
 from projector.recording import Recording, record
 from projector.recording.cases import pack
 from projector.recording.replay import CASES_FILE, inputs_of, load_settings
-from projector.server.catalog import Catalog
+from projector.server.catalog import AgentBinding, Catalog
 from projector.server.config.config_base import DEFAULT_DIALECT
 from projector.server.http.demo_page import HEADERS, file_response, file_route
 from projector.server.http.problems import problem
@@ -144,20 +145,37 @@ class RecentStreams:
 
     def _recording(self, site: Site, row: Mapping[str, Any]) -> Callable[[], Recording] | None:
         """Return what reads the recording of a stream; None if there is none, or the stream has not ended."""
-        stream_id, name = row["stream_id"], row.get("agent", "")
-        agent, match = self._catalog.agents.get(name), _STREAM_ID.fullmatch(stream_id)
-        if agent is None or match is None or row["outcome"] == RUNNING:
+        stream_id = row["stream_id"]
+        match = _STREAM_ID.fullmatch(stream_id)
+        if match is None or row["outcome"] == RUNNING:
             return None
-        provider, settings = agent.provider, agent.settings
-        if isinstance(provider.upstream, DemoUpstream) and (sent := provider.upstream.sent.get(stream_id)):
-            finder, data = finder_for(settings.policy, secrets_of(site.settings)), b"\n".join(sent)
-            case = {"host_events": True}
-            return partial(record, provider.api, data, finder, settings=case, input_format="ndjson")
-        if settings.record is None or not self._is_for_operators:  # it has reasoning and errors that callers never see
+        inputs: dict[str, list[Path]] = {}
+        for name, one in self._asked(row):
+            upstream, api, kept = one.provider.upstream, one.provider.api, one.settings.record
+            if isinstance(upstream, DemoUpstream) and (sent := upstream.sent.get(stream_id)):
+                finder, data = finder_for(one.redactor.policy, secrets_of(site.settings)), b"\n".join(sent)
+                return partial(record, api, data, finder, settings={"host_events": True}, input_format="ndjson")
+            # a recording has reasoning and errors that callers never see
+            if kept is not None and self._is_for_operators:
+                first = kept.folder / inputs_of(api) / f"{name}.{match[1]}.ndjson"
+                if first.exists():
+                    inputs.setdefault(api, []).append(first)
+        if len(inputs) != 1:  # steps of a workflow may have asked several APIs, and a case has one
             return None
-        folder, stem = settings.record.folder, f"{name}.{match[1]}"
-        is_there = (folder / inputs_of(provider.api) / f"{stem}.ndjson").exists()
-        return partial(_joined, folder, provider.api, stem) if is_there else None
+        ((api, paths),) = inputs.items()
+        return partial(_joined, api, paths)
+
+    def _asked(self, row: Mapping[str, Any]) -> Iterator[tuple[str, AgentBinding]]:
+        """Yield what a stream may have asked, each with the name that its recordings have: an agent, or a route."""
+        workflow = self._catalog.workflows.get(row.get("workflow", ""))
+        for name in (row.get("agent", ""),) if workflow is None else workflow.agents:
+            if name in self._catalog.agents:
+                yield name, self._catalog.agents[name]
+        for route, binding in self._catalog.passthrough.items():
+            described = PROVIDERS[binding.api].passthrough
+            if described is not None and described.path == row.get("route"):
+                every = (*binding.bindings, *binding.models.values())
+                yield from ((route, one) for one in {one.provider.api: one for one in every}.values())
 
 
 def _row(status: StreamStatus) -> dict[str, Any]:
@@ -177,11 +195,14 @@ def _row(status: StreamStatus) -> dict[str, Any]:
     return {name: value for name, value in row.items() if value is not None}
 
 
-def _joined(folder: Path, provider: str, stem: str) -> Recording:
-    """Return the recordings of a stream, which may have sent several requests, as one."""
-    inputs = folder / inputs_of(provider)
-    paths = [inputs / f"{stem}.ndjson", *sorted(inputs.glob(f"{stem}-*.ndjson"), key=_number)]
-    settings = load_settings(folder / CASES_FILE)
+def _joined(provider: str, inputs: Sequence[Path]) -> Recording:
+    """Return the recordings of a stream as one: those of each agent, which may have sent several requests."""
+    paths = [
+        path for first in inputs for path in (first, *sorted(first.parent.glob(f"{first.stem}-*.ndjson"), key=_number))
+    ]
+    if len(inputs) > 1:
+        paths.sort(key=lambda path: path.stat().st_mtime_ns)  # agents take turns
+    settings = load_settings(paths[-1].parent.parent / CASES_FILE)
     case = settings.get(paths[-1].stem, settings[""])
     members = case.model_dump(include=_OF_RECORDING, exclude_defaults=True, exclude_none=True)
     if len(paths) > 1:

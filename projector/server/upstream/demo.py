@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final, NamedTuple
@@ -17,7 +19,10 @@ from projector.server.upstream.protocol import Model, ProviderRequest
 PACE_S: Final = 0.03
 """Default delay between two events."""
 KEPT_MAX: Final = 256
-"""Number of streams whose events are kept, for the demo page. They are those of the examples: no event is copied."""
+"""Number of streams whose events are kept, for the demo page. They are those of the examples: only those of an
+approval are copied."""
+_REQUEST_ID: Final = re.compile(rb"\bmcpr_[0-9a-f]{8}")
+"""The beginning of the ID of a request for approval."""
 
 
 APIS: Final = tuple(name for name, row in PROVIDERS.items() if row.demo)
@@ -120,8 +125,11 @@ class DemoUpstream:
         if answered is not None and answered.topic in named:
             return _responses_of(self.examples[api][named[answered.topic]])[-1]
         name = _scenario(named, last)
-        waits = _has_functions(body) or name == named.get(APPROVAL.topic)
-        events = self.examples[api][name]
+        is_approval = name == named.get(APPROVAL.topic)
+        waits, events = _has_functions(body) or is_approval, self.examples[api][name]
+        if is_approval:  # clients know a request by its ID, and a chat may have several
+            fresh = b"mcpr_" + os.urandom(4).hex().encode()
+            events = [_REQUEST_ID.sub(fresh, event) for event in events]
         return _responses_of(events)[0] if waits else events
 
 

@@ -28,7 +28,7 @@ function ToolCall({ toolName, argsText, result, approval, respondToApproval }: T
   const isAsked = approval !== undefined && approval.approved === undefined;
   const told = isAsked ? "asked for approval" : result !== undefined ? "done" : approval === undefined ? "running" : approval.approved ? "approved" : "declined";
   return (
-    <section aria-label={toolName}>
+    <section role="group" aria-label={toolName}>
       <b>{toolName}</b> <i>{told}</i>
       <pre>{argsText}</pre>
       {result !== undefined && <pre>{JSON.stringify(result)}</pre>}

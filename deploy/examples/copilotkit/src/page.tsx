@@ -1,16 +1,34 @@
-import { HttpAgent, type Message } from "@ag-ui/client";
+import { EventType, HttpAgent, type BaseEvent, type Interrupt, type Message, type RunAgentInput } from "@ag-ui/client";
 import { CopilotChat, CopilotKitProvider, useAgent, useDefaultRenderTool, useFrontendTool, useInterrupt } from "@copilotkit/react-core/v2";
 import "@copilotkit/react-core/v2/styles.css";
 import { useEffect, useState } from "react";
+import { of, type Observable } from "rxjs";
 import { z } from "zod";
 import { request } from "./request";
 
-// The agent of the server, over AG-UI and without a runtime of CopilotKit between page and server.
-const agents = { default: new HttpAgent({ url: "/api/v1/ag-ui/default", fetch: request }) };
-
 // The conversation of this tab. An application with accounts stores it on its server.
 const KEPT = "chat";
-const EARLIER: Message[] = JSON.parse(sessionStorage.getItem(KEPT) ?? "[]");
+interface Chat {
+  messages: Message[];
+  /** The approvals that it waits for. */
+  interrupts: Interrupt[];
+}
+const EARLIER: Chat = JSON.parse(sessionStorage.getItem(KEPT) ?? '{"messages":[],"interrupts":[]}');
+
+/** The agent of the server, over AG-UI and without a runtime of CopilotKit between page and server. */
+class Agent extends HttpAgent {
+  /** Plays the conversation of before a reload as the events of a run, from which `useInterrupt` knows what waits. */
+  protected override connect({ threadId, runId }: RunAgentInput): Observable<BaseEvent> {
+    const { messages, interrupts } = EARLIER;
+    const end = interrupts.length > 0 ? { outcome: { type: "interrupt", interrupts } } : {};
+    return of(
+      { type: EventType.RUN_STARTED, threadId, runId },
+      { type: EventType.MESSAGES_SNAPSHOT, messages },
+      { type: EventType.RUN_FINISHED, threadId, runId, ...end },
+    );
+  }
+}
+const agents = { default: new Agent({ url: "/api/v1/ag-ui/default", fetch: request }) };
 
 const TIMETABLE = [
   { pier: "North", to: "Skarholm", at: "14:10" },
@@ -24,14 +42,20 @@ interface Call {
   result: string | undefined;
 }
 
+/** What CopilotKit adds as the result of a call when a person has decided about it. */
+const DECISIONS = new Map([['{"approved":true}', "approved"], ['{"approved":false}', "declined"]]);
+
 /** A call: its arguments, which a person has to see before an approval, and its result. */
-const ToolCall = ({ name, given, result }: Call) => (
-  <section aria-label={name}>
-    <b>{name}</b> <i>{result === undefined ? "called" : "done"}</i>
-    <pre>{typeof given === "string" ? given : JSON.stringify(given)}</pre>
-    {result !== undefined && <pre>{result}</pre>}
-  </section>
-);
+function ToolCall({ name, given, result = "" }: Call) {
+  const decision = DECISIONS.get(result);
+  return (
+    <section role="group" aria-label={name}>
+      <b>{name}</b> <i>{decision ?? (result === "" ? "called" : "done")}</i>
+      <pre>{typeof given === "string" ? given : JSON.stringify(given)}</pre>
+      {result !== "" && decision === undefined && <pre>{result}</pre>}
+    </section>
+  );
+}
 
 /** A function that this page runs for the model. The agent's `client_tools` lists those that it accepts. */
 function PageTools() {
@@ -63,13 +87,16 @@ function Approvals() {
   return null;
 }
 
-/** Shows the messages of before a reload again, after the chat, which begins empty; and keeps those that follow. */
+/** Shows the conversation of before a reload again, after the chat, which begins empty; and keeps what follows. */
 function Kept() {
   const { agent } = useAgent({ agentId: "default" });
   useEffect(() => {
-    if (agent.messages.length === 0) agent.setMessages(EARLIER);
-    const save = (): void => sessionStorage.setItem(KEPT, JSON.stringify(agent.messages));
-    const { unsubscribe } = agent.subscribe({ onMessagesChanged: save });
+    if (agent.messages.length === 0 && EARLIER.messages.length > 0 && !agent.isRunning) void agent.connectAgent();
+    const save = (): void => {
+      const chat: Chat = { messages: agent.messages, interrupts: agent.pendingInterrupts };
+      sessionStorage.setItem(KEPT, JSON.stringify(chat));
+    };
+    const { unsubscribe } = agent.subscribe({ onMessagesChanged: save, onRunFinalized: save });
     return unsubscribe;
   }, [agent]);
   return null;

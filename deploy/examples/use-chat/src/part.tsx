@@ -12,7 +12,7 @@ export function Part({ part, onApproval }: Props) {
   if (part.type === "file" && part.mediaType.startsWith("image/")) return <img src={part.url} alt="" />;
   if (!isToolUIPart(part)) return null;
   return (
-    <section aria-label={getToolName(part)}>
+    <section role="group" aria-label={getToolName(part)}>
       <b>{getToolName(part)}</b> <i>{part.state}</i>
       <pre>{JSON.stringify(part.input)}</pre>
       {part.state === "output-available" && <pre>{JSON.stringify(part.output)}</pre>}
