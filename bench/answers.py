@@ -317,7 +317,9 @@ async def count(port: int, view: View, answers: Sequence[Answer]) -> Counts:
     async def ask(number: int, answer: Answer) -> None:
         async with contextlib.nullcontext() if answer.end == "waits" else turns:
             seen = await see(session, port, view, number)
-            if answer.secret and not seen.ends:  # the machine was so busy that something took too long
+            if (
+                answer.secret and verdict(seen, is_cut=False) != RIGHT
+            ):  # the machine was so busy that something took too long
                 seen = await see(session, port, view, number)
         if answer.secret:
             whole, half = parts(answer.secret, seen.text)
@@ -327,6 +329,7 @@ async def count(port: int, view: View, answers: Sequence[Answer]) -> Counts:
 
     headers = {"authorization": "Bearer none"}
     async with aiohttp.ClientSession(headers=headers, connector=aiohttp.TCPConnector(force_close=True)) as session:
+        await asyncio.gather(*(see(session, port, view, 0) for _ in range(AT_A_TIME)))  # the first ones are slow
         await asyncio.gather(*(ask(number, answer) for number, answer in enumerate(answers)))
     return counts
 

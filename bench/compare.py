@@ -5,7 +5,7 @@ All of them forward requests of the Chat API to the same provider. A program tha
 ratios are those to the pass-through in the same round. They need an idle machine. `answers` are leaks and wrong ends
 (`bench/answers.py`), which do not depend on load.
 
-    python bench/compare.py [costs] [answers] [--quick] [--busy] [--update] [--only PROGRAM ...]
+    python bench/compare.py [costs] [answers] [--update] [--quick] [--help]
 """
 
 from __future__ import annotations
@@ -234,7 +234,9 @@ def main() -> None:
     """Print the tables; with `--update`, write them and the chart."""
     parser = argparse.ArgumentParser(description="Compare the server with other programs.")
     parser.add_argument("what", nargs="*", choices=("costs", "answers", []), help="default: both")
-    parser.add_argument("--quick", action="store_true", help="fewer rounds and answers, and no silence")
+    parser.add_argument("--quick", action="store_true", help="fewer rounds, and no silent provider")
+    parser.add_argument("--secrets", type=int, default=700, metavar="N", help="answers with a secret (default: 700)")
+    parser.add_argument("--faults", type=int, default=20, metavar="N", help="answers with each fault (default: 20)")
     parser.add_argument("--busy", action="store_true", help="measure on a busy machine too")
     parser.add_argument("--update", action="store_true", help="write docs/performance.md and docs/compare.svg")
     parser.add_argument("--only", nargs="+", choices=installed(), default=installed(), help="programs to start")
@@ -251,8 +253,8 @@ def main() -> None:
             write("costs", text)
             (DOCS / "compare.svg").write_text(chart(rows), encoding="utf-8")
     if "answers" in what:
-        quick = 70, 3, [kind for kind in answers.FAULTS if kind != "silence"]
-        text = asyncio.run(seen(given.only, *(quick if given.quick else (700, 20, [*answers.FAULTS]))))
+        kinds = [kind for kind in answers.FAULTS if kind != "silence" or not given.quick]
+        text = asyncio.run(seen(given.only, given.secrets, given.faults, kinds))
         print(text)
         if given.update:
             write("answers", text)
