@@ -47,10 +47,6 @@ MOST_BUSY: Final = 0.1
 """Highest share of the CPUs that other programs may use."""
 
 
-class Busy(SystemExit):
-    """Other programs use the machine."""
-
-
 class Machine:
     """Watches what share of the CPUs other programs use."""
 
@@ -66,12 +62,12 @@ class Machine:
         return time.monotonic(), sum(map(int, (user, nice, system, steal))) * TICK_S - own
 
     def end(self, began: tuple[float, float], sites: Sequence[Site]) -> None:
-        """Raise `Busy` if others used too much since then, unless that is allowed."""
+        """End the command if others used too much since then, unless that is allowed."""
         now = self.begin(sites)
         share = (now[1] - began[1]) / (now[0] - began[0]) / (os.cpu_count() or 1)
         self.most = max(self.most, share)
         if share > MOST_BUSY and not self._is_patient:
-            raise Busy(f"other programs use {share:.0%} of the CPUs, which spoils the figures; --busy ignores that")
+            raise SystemExit(f"other programs use {share:.0%} of the CPUs, so figures would be wrong; see --busy")
 
 
 class Row(NamedTuple):
@@ -119,6 +115,9 @@ async def memory(site: Site) -> tuple[float, float]:
 
 async def costs(names: Sequence[str], rounds: int, machine: Machine) -> dict[str, Row]:
     """Return the figures of each program."""
+    began = machine.begin([])
+    await asyncio.sleep(2)
+    machine.end(began, [])
     provider = Site("provider")
     sites: dict[str, Site] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -127,9 +126,6 @@ async def costs(names: Sequence[str], rounds: int, machine: Machine) -> dict[str
                 sites[name] = Program(name, provider.port, Path(folder), SILENCE_S)
             held = {name: await memory(site) for name, site in sites.items()}
             everything = [provider, *sites.values()]
-            began = machine.begin(everything)
-            await asyncio.sleep(2)
-            machine.end(began, everything)
             found = {name: {load: [] for load in [*LOADS, "first"]} for name in names}
             for number in range(rounds):
                 order = names[number % len(names) :] + names[: number % len(names)]
@@ -243,6 +239,8 @@ def main() -> None:
     given = parser.parse_args()
     what = given.what or ("costs", "answers")
     if "costs" in what:
+        if FLOOR not in given.only:
+            parser.error(f"costs are ratios to the {FLOOR}")
         machine = Machine(is_patient=given.busy)
         rows = uvloop.run(costs(given.only, 2 if given.quick else 7, machine))
         text = table(rows)
