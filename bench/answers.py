@@ -24,7 +24,7 @@ from provider_streams import CHAT_DELTA, CHAT_END, CHAT_EVENT, CHAT_FIRST, CHAT_
 SEED: Final = 44
 SILENCE_S: Final = 10
 """Seconds after which the programs end a stream of a silent provider, if they can."""
-GIVE_UP_S: Final = 25
+GIVE_UP_S: Final = 40
 """Seconds after which the client stops waiting for the end of an answer."""
 AT_A_TIME: Final = 8
 ALNUM: Final = string.ascii_letters + string.digits
