@@ -66,8 +66,8 @@ bench-page: .venv/dev       # how long 10,000 deltas block the main thread of a 
 	node --test-name-pattern="at once" tests/deploy/nextjs_page.test.mjs $(CURDIR)/deploy/nextjs $(CURDIR)/$(BIN)/python $$(command -v chromium) $$(mktemp -d)
 	node --test-name-pattern="at once" tests/deploy/demo_page.test.mjs $(CURDIR)/$(BIN)/python $$(command -v chromium) $$(mktemp -d)
 
-bench-compare: .venv/dev .compare/ready   # the same beside nginx and LiteLLM, which takes 0.8 GB
-	$(BIN)/python bench/compare.py docs/compare.svg
+bench-compare: .venv/dev .compare/ready   # beside nginx, sglang-router and LiteLLM, which take 0.7 GB; writes docs/performance.md
+	$(BIN)/python bench/compare.py --update
 
 soak: .venv/dev             # minutes of traffic on loopback; measures memory and loop lag
 	$(BIN)/python bench/soak.py
@@ -130,7 +130,7 @@ $(BIN)/python:
 	.site/bin/pip install --quiet --require-hashes -r requirements/site.txt
 	touch $@
 
-.compare/ready: requirements/compare.txt   # another proxy, for its figures beside ours
+.compare/ready: requirements/compare.txt   # other gateways, for their figures beside ours
 	$(PYTHON) -m venv .compare
 	.compare/bin/pip install --quiet --require-hashes -r requirements/compare.txt
 	touch $@

@@ -1,34 +1,37 @@
-"""The server beside nginx, a pass-through proxy and LiteLLM: `make bench-compare`, Linux only.
+"""The server beside nginx, a pass-through proxy, a gateway in Rust and LiteLLM: `make bench-compare`, Linux only.
 
-All of them forward requests of the Chat API to the same provider. nginx and the pass-through copy bytes; LiteLLM and
-the server read each event. Prints a table, and with a name writes a chart. A program that is not installed is left out.
+All of them forward requests of the Chat API to the same provider. A program that is not installed is left out.
+`costs` are CPU times, memory and the first event: each round gives every program the same load, in another order, and
+ratios are those to the pass-through in the same round. They need an idle machine. `answers` are leaks and wrong ends
+(`bench/answers.py`), which do not depend on load.
 
-    python bench/compare.py [--quick] [CHART.svg]
+    python bench/compare.py [costs] [answers] [--update] [--quick] [--help]
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import os
-import shutil
-import socket
+import re
 import statistics
-import subprocess
-import sys
 import tempfile
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from math import log10
 from pathlib import Path
 from typing import Final, NamedTuple
 
+import answers
 import uvloop
-from provider_streams import BURST_EVENTS, EVENTS_PER_S, PACED_EVENTS
-from proxy import CLOSE_S, Load, Site
+from programs import FLOOR, LABELS, OURS, Program, installed
+from provider_streams import BURST_EVENTS, EVENTS_PER_S, PACED_EVENTS, SLOW_S
+from proxy import CLOSE_S, TICK_S, Load, Site
 
 from projector.server.config.settings import Settings
 from projector.server.listening import raise_file_limit
 
-LITELLM: Final = Path(__file__).parent.parent / ".compare" / "bin" / "litellm"
+DOCS: Final = Path(__file__).parent.parent / "docs"
 LOADS: Final = {
     "short": Load(200, 8, 0),
     "burst": Load(10, 10, 0, BURST_EVENTS),
@@ -36,78 +39,44 @@ LOADS: Final = {
 }
 """Fewer streams than in `bench/proxy.py`, so that LiteLLM keeps pace."""
 STARTS: Final = 8
-"""Streams that start at the same time, for the first byte."""
-
-NGINX: Final = """
-daemon off; worker_processes 1; pid nginx.pid; error_log stderr error;
-events { worker_connections 4096; }
-http {
-    access_log off; client_body_temp_path body; proxy_temp_path proxy; fastcgi_temp_path f; uwsgi_temp_path u;
-    scgi_temp_path s;
-    upstream provider { server 127.0.0.1:%(provider)d; keepalive 64; }
-    server {
-        listen 127.0.0.1:%(port)d;
-        location / {
-            proxy_pass http://provider; proxy_http_version 1.1; proxy_set_header Connection "";
-            proxy_buffering off; proxy_read_timeout 600s;
-        }
-    }
-}
-"""
-LITELLM_CONFIG: Final = """
-model_list:
-  - model_name: m
-    litellm_params: {model: openai/m, api_base: "http://127.0.0.1:%(provider)d/v1", api_key: none}
-litellm_settings: {telemetry: false}
-"""
-LITELLM_ENVIRON: Final = {
-    "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true",
-    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-    "LITELLM_LOG": "ERROR",
-    "PYTHONPATH": "",
-}
-"""No authentication, as in the others, no download at the start, and no log of requests."""
+"""Streams that start at the same time, for the first event."""
+OPEN: Final = 200
+"""Slow streams that are open at the same time, for memory."""
+SILENCE_S: Final = 60
+MOST_BUSY: Final = 0.1
+"""Highest share of the CPUs that other programs may use."""
 
 
-class Program(Site):
-    """A server of another project, or of this one, that forwards requests of the Chat API."""
+class Machine:
+    """Watches what share of the CPUs other programs use."""
 
-    def __init__(self, what: str, provider: Site, folder: Path) -> None:
-        if what in ("pass-through", "forwarding"):
-            super().__init__(what, provider.port)
-            return
-        with socket.create_server(("127.0.0.1", 0)) as taken:
-            self.port = taken.getsockname()[1]
-        ports = {"port": self.port, "provider": provider.port}
-        if what == "nginx":
-            (folder / "nginx.conf").write_text(NGINX % ports, encoding="ascii")
-            command = [shutil.which("nginx") or "nginx", "-p", str(folder), "-c", "nginx.conf"]
-        else:
-            (folder / "litellm.yaml").write_text(LITELLM_CONFIG % ports, encoding="ascii")
-            command = [str(LITELLM), "--config", str(folder / "litellm.yaml"), "--host", "127.0.0.1"]
-            command += ["--port", str(self.port), "--num_workers", "1"]
-        environ = os.environ | LITELLM_ENVIRON
-        quiet = subprocess.DEVNULL
-        self.process = subprocess.Popen(command, stdout=quiet, stderr=quiet, env=environ)  # noqa: S603 - our own arguments
-        self.wait(what)
+    def __init__(self, *, is_patient: bool) -> None:
+        self._is_patient = is_patient
+        self.most = 0.0
+        """The highest share so far."""
 
-    def request(self, what: str, agent: str, query: str) -> bytes:  # noqa: ARG002 - the parameters of the base class
-        """Return a request of the Chat API."""
-        body = b'{"model":"m","stream":true,"messages":[{"role":"user","content":"%b"}]}' % what.encode()
-        return (
-            b"POST /v1/chat/completions HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-type: application/json\r\n"
-            b"authorization: Bearer none\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body)
-        )
+    def begin(self, sites: Sequence[Site]) -> tuple[float, float]:
+        """Return the time, and the CPU time that others have used."""
+        user, nice, system, _, _, _, _, steal = Path("/proc/stat").read_text(encoding="ascii").split()[1:9]
+        own = time.process_time() + sum(site.cpu_s() for site in sites)
+        return time.monotonic(), sum(map(int, (user, nice, system, steal))) * TICK_S - own
+
+    def end(self, began: tuple[float, float], sites: Sequence[Site]) -> None:
+        """End the command if others used too much since then, unless that is allowed."""
+        now = self.begin(sites)
+        share = (now[1] - began[1]) / (now[0] - began[0]) / (os.cpu_count() or 1)
+        self.most = max(self.most, share)
+        if share > MOST_BUSY and not self._is_patient:
+            raise SystemExit(f"other programs use {share:.0%} of the CPUs, so figures would be wrong; see --busy")
 
 
 class Row(NamedTuple):
     """The figures of one program."""
 
-    costs: Mapping[str, float]
-    """Load -> CPU time of an event, or of a short stream, in microseconds."""
-    first_byte_ms: float
+    costs: Mapping[str, Sequence[float]]
+    """Load -> CPU time of an event, or of a short stream, in microseconds, of each round; `first` in milliseconds."""
     rest_mb: float
-    opened_mb: float
+    stream_kb: float
 
 
 async def cost_us(site: Site, name: str) -> float:
@@ -126,46 +95,69 @@ async def cost_us(site: Site, name: str) -> float:
     return (site.cpu_s() - before) / load.streams / load.events * 1e6
 
 
-async def measured(site: Site) -> tuple[float, float, float]:
-    """Return the median time to the first byte, and the memory at rest and with open streams."""
-    await site.ask("short")
+async def first_ms(site: Site) -> float:
+    """Return the median time to the first event."""
+    found = [await asyncio.gather(*(site.ask("short") for _ in range(STARTS))) for _ in range(5)]
+    return statistics.median(seconds for batch in found for _, seconds in batch) * 1e3
+
+
+async def memory(site: Site) -> tuple[float, float]:
+    """Return the memory at rest in MB, and that of an open stream in kB."""
+    await asyncio.gather(*(site.ask("short") for _ in range(STARTS)))
     await asyncio.sleep(CLOSE_S)
     rest = site.memory_kib()
-    running = [asyncio.create_task(site.ask("paced")) for _ in range(LOADS["paced"].streams)]
-    await asyncio.sleep(2)
+    running = [asyncio.create_task(site.ask("slow")) for _ in range(OPEN)]
+    await asyncio.sleep(SLOW_S / 2)
     opened = site.memory_kib()
     await asyncio.gather(*running)
-    answers = [await asyncio.gather(*(site.ask("short") for _ in range(STARTS))) for _ in range(20)]
-    first_s = statistics.median(seconds for round_ in answers for _, seconds in round_)
-    return first_s * 1e3, rest * 1.024e-3, opened * 1.024e-3
+    return rest * 1.024e-3, (opened - rest) / OPEN * 1.024
 
 
-async def compare(rounds: int) -> dict[str, Row]:
-    """Return the figures of each program that is installed."""
-    names = ["pass-through", "forwarding"]
-    names = [*(["nginx"] if shutil.which("nginx") else []), *names, *(["litellm"] if LITELLM.exists() else [])]
+async def costs(names: Sequence[str], rounds: int, machine: Machine) -> dict[str, Row]:
+    """Return the figures of each program."""
+    began = machine.begin([])
+    await asyncio.sleep(2)
+    machine.end(began, [])
     provider = Site("provider")
     sites: dict[str, Site] = {}
     with tempfile.TemporaryDirectory() as folder:
         try:
             for name in names:
-                sites[name] = Program(name, provider, Path(folder))
-            once = {name: await measured(site) for name, site in sites.items()}
-            costs: dict[str, dict[str, list[float]]] = {name: {load: [] for load in LOADS} for name in names}
-            for load in LOADS:
-                for _ in range(rounds):
-                    for name, site in sites.items():
-                        costs[name][load].append(await cost_us(site, load))
+                sites[name] = Program(name, provider.port, Path(folder), SILENCE_S)
+            held = {name: await memory(site) for name, site in sites.items()}
+            everything = [provider, *sites.values()]
+            found = {name: {load: [] for load in [*LOADS, "first"]} for name in names}
+            for number in range(rounds):
+                order = names[number % len(names) :] + names[: number % len(names)]
+                for load in [*LOADS, "first"]:
+                    began = machine.begin(everything)
+                    for name in order[:: -1 if number % 2 else 1]:
+                        cost = first_ms(sites[name]) if load == "first" else cost_us(sites[name], load)
+                        found[name][load].append(await cost)
+                    machine.end(began, everything)
         finally:
             for site in (provider, *sites.values()):
                 site.stop()
-    return {
-        name: Row({load: statistics.median(values) for load, values in costs[name].items()}, *once[name])
-        for name in names
-    }
+    return {name: Row(found[name], *held[name]) for name in names}
 
 
-LABELS: Final = {"forwarding": "this server", "litellm": "LiteLLM"}
+async def seen(names: Sequence[str], planted: int, failed: int, kinds: Sequence[str]) -> str:
+    """Return a table of what clients of each program saw."""
+    asked = answers.leaks(planted) + answers.faults(failed, kinds)
+    counts: dict[str, answers.Counts] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        async with answers.Provider(asked).serve() as port:
+            for name in names:
+                site = Program(name, port, Path(folder), answers.SILENCE_S)
+                try:
+                    counts[LABELS.get(name, name)] = await answers.count(site.port, answers.CHAT, asked)
+                    if name == OURS:
+                        counts["this server, `public_sse_v1`"] = await answers.count(site.port, answers.PUBLIC, asked)
+                finally:
+                    await asyncio.to_thread(site.stop)  # the provider goes on
+    return answers.table(counts, asked)
+
+
 COLOURS: Final = {"short": "#4e79a7", "burst": "#f28e2b", "paced": "#59a14f"}
 TWO_DIGITS: Final = 10
 """Figures from this one are printed without decimals."""
@@ -173,16 +165,25 @@ UNITS: Final = {"short": "short stream", "burst": "event of a burst", "paced": "
 
 
 def table(rows: Mapping[str, Row]) -> str:
-    """Return the figures as a table in Markdown."""
-    heads = ["program", *UNITS.values(), "streams per core", f"first byte, {STARTS} starts", "memory at rest"]
-    heads.append(f"with {LOADS['paced'].streams} streams")
+    """Return the figures as a table in Markdown, with ratios to the pass-through."""
+    heads = ["program", *UNITS.values(), "streams per core", f"first event, {STARTS} starts", "memory at rest"]
+    heads.append("of an open stream")
     lines = [heads, ["---"] * len(heads)]
     for name, row in rows.items():
-        streams = 1e6 / (row.costs["paced"] * EVENTS_PER_S) if row.costs["paced"] else 0
-        costs = [_us(value) for value in row.costs.values()]
-        memory = [f"{row.rest_mb:.0f} MB", f"{row.opened_mb:.0f} MB"]
-        lines.append([LABELS.get(name, name), *costs, f"{streams:.0f}", f"{row.first_byte_ms:.1f} ms", *memory])
+        paced = statistics.median(row.costs["paced"])
+        streams = f"{1e6 / (paced * EVENTS_PER_S):.0f}" if paced else ""
+        ratios = {load: _ratio(row.costs[load], rows[FLOOR].costs[load]) for load in row.costs}
+        cells = [f"{_us(statistics.median(row.costs[load]))} ({ratios[load]})" for load in LOADS]
+        first = f"{statistics.median(row.costs['first']):.1f} ms ({ratios['first']})"
+        memory_ = [f"{row.rest_mb:.0f} MB", f"{row.stream_kb:.0f} kB"]
+        lines.append([LABELS.get(name, name), *cells, streams, first, *memory_])
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def _ratio(ours: Sequence[float], floor: Sequence[float]) -> str:
+    """Return the median of the ratios in each round."""
+    ratio = statistics.median(one / other for one, other in zip(ours, floor, strict=True) if other)
+    return f"{ratio:.{0 if ratio >= TWO_DIGITS else 1}f}"
 
 
 def _us(value: float) -> str:
@@ -191,16 +192,16 @@ def _us(value: float) -> str:
 
 def chart(rows: Mapping[str, Row]) -> str:
     """Return a bar chart of the CPU times as SVG, on a logarithmic scale."""
-    left, width, bar = 110, 520, 16
-    most = max(value for row in rows.values() for value in row.costs.values())
-    scale = width / (log10(most) + 1)  # from 0.1 us
+    left, width, bar = 190, 520, 16
+    medians = {name: {load: statistics.median(row.costs[load]) for load in LOADS} for name, row in rows.items()}
+    scale = width / (log10(max(max(costs.values()) for costs in medians.values())) + 1)  # from 0.1 us
     parts, y = [], 40
     for at, (name, colour) in enumerate(COLOURS.items()):
         parts.append(f'<rect x="{left + 150 * at}" y="8" width="12" height="12" fill="{colour}"/>')
         parts.append(f'<text x="{left + 17 + 150 * at}" y="19">{UNITS[name]}</text>')
-    for name, row in rows.items():
+    for name, costs in medians.items():
         parts.append(f'<text x="{left - 8}" y="{y + 2 * bar - 3}" text-anchor="end">{LABELS.get(name, name)}</text>')
-        for load, value in row.costs.items():
+        for load, value in costs.items():
             length = max(2, scale * (log10(max(value, 0.1)) + 1))
             parts.append(f'<rect x="{left}" y="{y}" width="{length:.0f}" height="{bar - 3}" fill="{COLOURS[load]}"/>')
             parts.append(f'<text x="{left + length + 5:.0f}" y="{y + bar - 5}">{_us(value)}</text>')
@@ -214,10 +215,49 @@ def chart(rows: Mapping[str, Row]) -> str:
     )
 
 
+def write(name: str, text: str) -> None:
+    """Write a table into docs/performance.md, after its mark."""
+    page = DOCS / "performance.md"
+    mark = f"<!-- {name}: python bench/compare.py {name} --update -->\n\n"
+    old = page.read_text(encoding="utf-8")
+    new, found = re.subn(rf"{re.escape(mark)}(?:\|.*\n)*", lambda _: f"{mark}{text}\n", old)
+    if found != 1:
+        raise ValueError(f"expected one mark: {mark}")
+    page.write_text(new, encoding="utf-8")
+
+
+def main() -> None:
+    """Print the tables; with `--update`, write them and the chart."""
+    parser = argparse.ArgumentParser(description="Compare the server with other programs.")
+    parser.add_argument("what", nargs="*", choices=("costs", "answers", []), help="default: both")
+    parser.add_argument("--quick", action="store_true", help="fewer rounds, and no silent provider")
+    parser.add_argument("--secrets", type=int, default=700, metavar="N", help="answers with a secret (default: 700)")
+    parser.add_argument("--faults", type=int, default=20, metavar="N", help="answers with each fault (default: 20)")
+    parser.add_argument("--busy", action="store_true", help="measure on a busy machine too")
+    parser.add_argument("--update", action="store_true", help="write docs/performance.md and docs/compare.svg")
+    parser.add_argument("--only", nargs="+", choices=installed(), default=installed(), help="programs to start")
+    given = parser.parse_args()
+    what = given.what or ("costs", "answers")
+    if "costs" in what:
+        if FLOOR not in given.only:
+            parser.error(f"costs are ratios to the {FLOOR}")
+        machine = Machine(is_patient=given.busy)
+        rows = uvloop.run(costs(given.only, 2 if given.quick else 7, machine))
+        text = table(rows)
+        if machine.most > MOST_BUSY:
+            text += f"\n| measured while others used up to {machine.most:.0%} of the CPUs{' |' * 8}"
+        print(text)
+        if given.update:
+            write("costs", text)
+            (DOCS / "compare.svg").write_text(chart(rows), encoding="utf-8")
+    if "answers" in what:
+        kinds = [kind for kind in answers.FAULTS if kind != "silence" or not given.quick]
+        text = asyncio.run(seen(given.only, given.secrets, given.faults, kinds))
+        print(text)
+        if given.update:
+            write("answers", text)
+
+
 if __name__ == "__main__":
     raise_file_limit(Settings())
-    found = uvloop.run(compare(2 if "--quick" in sys.argv else 5))
-    print(table(found))
-    for argument in sys.argv[1:]:
-        if argument.endswith(".svg"):
-            Path(argument).write_text(chart(found), encoding="utf-8")
+    main()

@@ -13,9 +13,16 @@ from projector.contracts import codec
 EVENTS_PER_S = 50
 PACED_EVENTS = 250
 BURST_EVENTS = 2_000
+SLOW_S = 5
+"""Seconds that a slow stream takes."""
+PACES = {b"paced": (PACED_EVENTS, 1 / EVENTS_PER_S), b"slow": (SLOW_S * 5, 1 / 5), b"burst": (BURST_EVENTS, 0)}
+"""Load -> number of events, and the seconds between two of them."""
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n"
 KEPT_HEAD = HEAD.replace(b"connection: close\r\n", b"")
+_LIST = b'{"object":"list","data":[{"id":"m","object":"model"}]}'
+MODELS = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (len(_LIST), _LIST)
+"""Answer to requests without a body: what gateways ask about health and models."""
 PARTS = ("The weather", " in Paris", " is mild.")
 TEXT = "".join(PARTS)
 PART = {"type": "output_text", "annotations": [], "text": TEXT}
@@ -78,7 +85,7 @@ LONG_EVENT = (EVENT % 0).replace(b"hello there", b"word " * (LONG_DELTA // 5))
 
 
 async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Send the requested streams: `paced`, `burst` or a single event, optionally with `large` and `broken` events.
+    """Send the requested streams: `paced`, `slow`, `burst` or a single event, `large` and `broken` ones too.
 
     The connection stays open after `short` answers, as those of providers do.
     """
@@ -93,6 +100,9 @@ async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
     head = await reader.readuntil(b"\r\n\r\n")
     length = re.search(rb"content-length: *(\d+)", head, re.IGNORECASE)
     body = await reader.readexactly(int(length[1]) if length else 0)
+    if head.startswith(b"GET "):
+        writer.write(MODELS)
+        return True
     is_chat = b"/chat/completions" in head.partition(b"\r\n")[0]
     if b"short" in body:
         await _send(writer, KEPT_HEAD, CHAT_SHORT if is_chat else SHORT)
@@ -102,9 +112,9 @@ async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
     if b"long" in body:
         await _send(writer, b"", itertools.repeat(LONG_EVENT, LONG_BYTES // LONG_DELTA))
         await asyncio.sleep(LONG_PAUSE_S)
-    count = PACED_EVENTS if b"paced" in body else BURST_EVENTS if b"burst" in body else 1
+    count, pause_s = next((pace for word, pace in PACES.items() if word in body), (1, 0))
     events = (CHAT_DELTA if is_chat else EVENT % number for number in range(count))
-    await _send(writer, b"", events, 1 / EVENTS_PER_S if b"paced" in body else 0)
+    await _send(writer, b"", events, pause_s)
     attack = next((events() for load, events in ATTACKS.items() if load in body), None)
     if attack is not None:
         await _send(writer, b"", attack)

@@ -125,10 +125,23 @@ def _queued_s() -> float:
     return int(text.split()[1]) / 1e9
 
 
-def forward(port: int, provider: int) -> None:
-    """Serve the server under test with one upstream, whose Chat API it forwards."""
+def forward(port: int, provider: int, idle_s: int) -> None:
+    """Serve the server under test with one provider of the Chat API, for the route of that API and for pages.
+
+    Cards are withheld as well as credentials. No failure stops the requests to the provider.
+    """
     configure_logs()
-    _run(Settings(port=port, base_url=f"http://127.0.0.1:{provider}/v1", api_key="none", model="m"))
+    policy = {"text": {"payment_card": "mask"}}
+    upstream = {"base_url": f"http://127.0.0.1:{provider}/v1", "api": "openai_chat", "api_key": "none"}
+    settings = Settings(
+        port=port,
+        timeouts={"idle_s": idle_s},
+        circuit_breaker={"failures": 0},
+        upstreams={"main": upstream},
+        agents={"default": {"upstream": "main", "model": "m", "policy": policy}},
+        passthrough={"chat_completions": "main", "policy": policy},
+    )
+    _run(settings)
 
 
 def idle(port: int) -> None:

@@ -94,6 +94,7 @@ REST: Final = {
     "asgi/test_limits.py": "hundreds of streams at a time",
     "asgi/test_memory_attacks.py": "hundreds of megabytes, in processes",
     "asgi/test_openwop_limits.py": "the same",
+    "contract/test_bench_compare.py": "servers in processes",
     "contract/test_bench_inputs.py": "the subjects of the benchmarks",
     "contract/test_openwop_is_apart.py": "processes",
     "contract/test_sdk_members.py": "a stream for each variant of each item of an SDK",
