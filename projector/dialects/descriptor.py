@@ -159,12 +159,14 @@ class Dialect:
         checker: returns a checker of the rules over one whole stream; None: `projector validate` has no rules for it.
         headers: response headers of a stream, in addition to those of every event stream.
         end_mark: the last data of a stream, which is not an event.
+        heartbeat: what is sent in a silence after the first event; empty: a comment, as it is before that.
         has_event_names: whether SSE messages have an `event` field: the type of the event.
         has_event_ids: whether SSE messages of a stream that is stored have an `id` field: the number of the event. Its
             clients send it as `Last-Event-ID` to the route of the stream. Not with an end mark, which has no number.
         carries_state: whether its clients send encrypted reasoning back unchanged, so that it may be what the provider
             wants back, sealed by the server.
         carries_tools: whether they send it back for tools that the provider executed, too.
+        names_requests: whether errors have the ID of the request, and answers the header `request-id` with it.
         assembler: answers requests that do not stream; None: every answer is a stream.
         files: returns further generated files of `contracts/<dialect>/`, beside the JSON schema.
     """
@@ -175,9 +177,11 @@ class Dialect:
     checker: Callable[[], Checker] | None = None
     headers: tuple[tuple[bytes, bytes], ...] = ()
     end_mark: bytes | None = None
+    heartbeat: bytes = b""
     has_event_names: bool = False
     has_event_ids: bool = False
     carries_state: bool = False
     carries_tools: bool = False
+    names_requests: bool = False
     assembler: Assembler | None = None
     files: Callable[[], Mapping[str, bytes]] = dict

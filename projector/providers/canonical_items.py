@@ -215,6 +215,8 @@ class Call(_Item):
         self.name = ""
         self.opaque: dict[str, object] = {}
         """What the provider wants back with the call."""
+        self.members: Mapping[str, object] = {}
+        """Further members of the item."""
         self._shape = shape
         self._objects = WholeObjects() if shape.member == "arguments" else None
         self._inputs: Gathered[str] = Gathered()
@@ -280,6 +282,7 @@ class Call(_Item):
             "name": self.name,
             self._shape.member: text,
             "status": status,
+            **self.members,
         }
 
 

@@ -166,8 +166,8 @@ class Provider:
         headers: returns the headers of every request, from the key of the upstream, if it has one, and a profile.
         request_path: path of a request below the base URL.
         outgoing: returns what is sent for a body, from a profile; None: the body, with `stream`, to `request_path`.
-        header_members: returns members of the body in place of headers of the caller, from these and a profile, where a
-            platform does not read them.
+        caller_profile: returns the profile of a request with headers of the caller, from these and that of the
+            upstream; None: they change nothing.
         body_readers: media type of a response that is no event stream -> returns what reads one.
         models: the lists of models, if there are any.
         errors: returns the members of an error response, from its JSON, which is an object or a list.
@@ -194,7 +194,7 @@ class Provider:
     headers: Callable[[str | None, Any], Mapping[str, str]] = bearer
     request_path: str = ""
     outgoing: Callable[[Mapping[str, object], Any], Outgoing] | None = None
-    header_members: Callable[[Mapping[str, str], Any], Mapping[str, object]] | None = None
+    caller_profile: Callable[[Mapping[str, str], Any], Any] | None = None
     body_readers: Mapping[str, Callable[[], BodyReader]] = field(default_factory=dict)
     models: ModelLists | None = None
     errors: Callable[[object], ReportedError] = _SHARED_ERRORS
@@ -211,8 +211,8 @@ class Provider:
 
     def request(self, body: Mapping[str, object], profile: Any, headers: Mapping[str, str] | None = None) -> Outgoing:
         """Return what is sent for the body of a request with headers of the caller."""
-        if self.header_members is not None:
-            body = {**body, **self.header_members(headers or {}, profile)}
+        if self.caller_profile is not None:
+            profile = self.caller_profile(headers or {}, profile)
         if self.outgoing is not None:
             return self.outgoing(body, profile)
         return Outgoing(self.request_path, {**body, "stream": True})

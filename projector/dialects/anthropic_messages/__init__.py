@@ -15,9 +15,11 @@ from projector.dialects.descriptor import Assembler, Dialect, tables_of
 DIALECT: Final = Dialect(
     writer=lambda _policy, options: resolve("projector.dialects.anthropic_messages.writer:AnthropicMessages")(options),
     tables=tables_of("projector.dialects.anthropic_messages.writer"),
+    heartbeat=b'event: ping\ndata: {"type":"ping"}\n\n',
     has_event_names=True,
     carries_state=True,
     carries_tools=True,
+    names_requests=True,
     assembler=Assembler(
         start=lazy("projector.dialects.anthropic_messages.message_assembly:MessageAssembly"),
         body="MessageAnswer",

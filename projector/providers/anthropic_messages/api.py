@@ -71,7 +71,7 @@ def outgoing(body: Mapping[str, object], profile: MessagesProfile) -> Outgoing:
     """Return what is sent for a body."""
     if profile.platform == "direct":
         return Outgoing("/messages", {**body, "stream": True})
-    rest = {name: value for name, value in body.items() if name not in {"model", "stream"}}
+    rest = {name: value for name, value in body.items() if name not in {"model", "stream", "anthropic_beta"}}
     model = quote(str(body.get("model", "")), safe="@")
     if profile.platform == "vertex":
         path = f"/publishers/anthropic/models/{model}:streamRawPredict"
@@ -81,11 +81,10 @@ def outgoing(body: Mapping[str, object], profile: MessagesProfile) -> Outgoing:
     return Outgoing(f"/{model}/invoke-with-response-stream", sent)
 
 
-def header_members(headers: Mapping[str, str], profile: MessagesProfile) -> Mapping[str, object]:
-    """Return the betas of the caller as Bedrock reads them: in the body."""
-    named = headers.get("anthropic-beta", "")
-    betas = [beta for one in named.split(",") if (beta := one.strip())]
-    return {"anthropic_beta": betas} if betas and profile.platform == "bedrock" else {}
+def caller_profile(headers: Mapping[str, str], profile: MessagesProfile) -> MessagesProfile:
+    """Return the profile with the betas of the caller, if there are any."""
+    betas = tuple(beta for one in headers.get("anthropic-beta", "").split(",") if (beta := one.strip()))
+    return profile.model_copy(update={"betas": betas}) if betas else profile
 
 
 def counting(body: Mapping[str, object], profile: MessagesProfile) -> Outgoing | None:

@@ -14,6 +14,8 @@ CODE: Final = "code_interpreter_call"
 MCP: Final = "mcp_call"
 CALLER: Final = "caller"
 """Member of a call that code on the server made, and of its opaque value."""
+TOOLSET: Final = "toolset_name"
+"""Member of a call that its client needs, beside name and input; also of its opaque value."""
 
 ENDS: Final[Mapping[str, tuple[str, str | None]]] = {
     "end_turn": ("completed", None),
@@ -54,10 +56,14 @@ RESULTS: Final[Mapping[str, str]] = {
 
 UNSHOWN: Final[Mapping[str, str]] = {
     "compaction": "its content is the whole conversation",
+    "fallback": "only the name of the other model is public",
     "container_upload": "the file has no public type",
     "mcp_tool_listing": "the tool list of a server is configuration",
 }
 """Block that becomes an item of its type without content -> why."""
+
+GROWING: Final = frozenset({"text", "thinking", "tool_use", "server_tool_use", "mcp_tool_use"})
+"""Blocks with deltas of text or input. In any other one these are hidden, as its content is."""
 
 READ: Final[Mapping[str, Mapping[str, str]]] = {
     "event": {
@@ -76,14 +82,14 @@ READ: Final[Mapping[str, Mapping[str, str]]] = {
         "tool_use": "a function call",
         "server_tool_use": "a call of a hosted tool",
         "mcp_tool_use": "a call of an MCP tool",
-        "fallback": "the model of the response",
         **dict.fromkeys(RESULTS, "the result of its call"),
         **dict.fromkeys(UNSHOWN, "an item without content"),
+        "fallback": "an item without content, and the model of the response",
     },
 }
 DROPPED: Final[Mapping[str, Mapping[str, str]]] = {
     "event": {"ping": "only keeps the connection open"},
-    "delta": {"compaction_delta": "its content is the whole conversation"},
+    "delta": {"compaction_delta": "its content is the whole conversation: only the provider gets it back"},
     "citation": {
         "cited_text": "text of a source",
         "encrypted_index": "opaque to everyone but the provider",

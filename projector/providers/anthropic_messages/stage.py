@@ -104,7 +104,9 @@ class AnthropicMessagesStage(JsonStage):
                 "delta of an unknown block" if index in self._blocks else "delta of a closed block"
             )
         add = DELTAS.get(kind)
-        return self._dropped.drop(f"delta.{kind}") if add is None else self._numbered(add(self._output, block, delta))
+        if add is None or (block.kind in fields.GROWING) == (add is _compaction):
+            return self._dropped.drop(f"delta.{kind}")
+        return self._numbered(add(self._output, block, delta))
 
     def on_block_stop(self, event: Mapping[str, Any]) -> list[CanonicalEvent | Fault]:
         """End a block."""
@@ -173,6 +175,7 @@ class AnthropicMessagesStage(JsonStage):
         if kind == "fallback":
             model = read.text_or_none(read.mapping_or_empty(given, "to"), "model")
             self._response |= {"model": model} if model else {}
+            self._output.is_summary = self._thinks_in_summaries(model or "")
         self._blocks[index], started = self._output.start(kind, given)
         return events + started
 
@@ -193,10 +196,10 @@ class AnthropicMessagesStage(JsonStage):
             self._dropped.note(f"stop_reason.{stop}")
         status, reason = fields.ENDS.get(stop, ("completed", None))
         events: list[Event] = []
-        if stop == "refusal" and self._output.has_text:
-            status, reason = "incomplete", "content_filter"
         open_blocks = [block for block in self._blocks.values() if block is not None]
-        if stop == "refusal" and not self._output.has_text:
+        if stop == "refusal" and self._output.is_visible:
+            status, reason = "incomplete", "content_filter"
+        elif stop == "refusal":
             for block in open_blocks:
                 events += self._output.stop(block)
             open_blocks = []
@@ -245,11 +248,17 @@ def _citation(_output: Output, block: Block, delta: Mapping[str, object]) -> lis
     return []
 
 
+def _compaction(_output: Output, block: Block, delta: Mapping[str, object]) -> list[Event]:
+    block.given = {**block.given, **delta, "type": block.kind}
+    return []
+
+
 DELTAS: Final[Mapping[str, Callable[[Output, Block, Mapping[str, object]], list[Event]]]] = {
     TEXT_DELTA: _text,
     "thinking_delta": _thinking,
     "input_json_delta": _input,
     "signature_delta": _signature,
     "citations_delta": _citation,
+    "compaction_delta": _compaction,
 }
 """Type of a delta -> what adds it."""

@@ -362,7 +362,7 @@ class StreamSession:
             (b"x-stream-id", self.stats.stream_id.encode()),
             (b"x-request-id", self.stats.request_id.encode()),
         ]
-        if self.stats.dialect == ANTHROPIC:
+        if DIALECTS[self.stats.dialect].names_requests:
             headers.append((b"request-id", self.stats.request_id.encode()))
         if scope["http_version"] == "1.1":
             headers.append((b"connection", b"keep-alive"))
