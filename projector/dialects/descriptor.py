@@ -124,6 +124,8 @@ class Assembler:
         schema: file in `contracts/<dialect>/` that has the schema of the body; empty: it is among those of the events.
         has_should_retry: whether every failed answer has the header `x-should-retry`; otherwise it is sent only where a
             retry cannot help.
+        refusal: returns status and body of an error response of the API, from the status, the error in the form of
+            OpenAI, the ID of the request, and whether the provider reported the error; None: it has OpenAI's form.
     """
 
     start: Callable[[], Assembly]
@@ -132,6 +134,7 @@ class Assembler:
     error_statuses: tuple[int, ...]
     schema: str = ""
     has_should_retry: bool = False
+    refusal: Callable[[int, Mapping[str, Any], str, bool], tuple[int, Mapping[str, Any]]] | None = None
 
 
 class Tables(NamedTuple):

@@ -6,7 +6,7 @@ Rows are `lazy`: a module is imported when its function is called, so that readi
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
 
@@ -93,6 +93,23 @@ def _copy(body: Mapping[str, Any], _profile: Any) -> dict[str, Any]:
     return dict(body)
 
 
+MODEL_PAGE_MAX: Final = 1000
+"""Models of a page of a list, at most."""
+
+
+class ClientApi(NamedTuple):
+    """What clients of an API expect on paths of the server that other APIs have, too, where it is not as OpenAI's."""
+
+    version_header: str
+    """Header of all their requests, by which they are known."""
+    key_header: str
+    """Header with their key, if they send no `Authorization`."""
+    model: Callable[[Any], Mapping[str, object]]
+    """Returns an entry of the list of models, from the ID, `created` and `title` of one."""
+    model_page: Callable[[Sequence[Any], Mapping[str, str]], Mapping[str, object]]
+    """Returns a page of the list, from all models and a query; raises `UnsupportedRequestError` if that is invalid."""
+
+
 class PassthroughRoute(NamedTuple):
     """The route that passes a caller's whole body to an upstream of this provider."""
 
@@ -118,6 +135,8 @@ class PassthroughRoute(NamedTuple):
     all APIs have the same calls."""
     headers: tuple[str, ...] = ()
     """Headers of the caller, in lower case, that go on unchanged to an upstream of this provider."""
+    client: ClientApi | None = None
+    """What its clients expect; None: the same as those of OpenAI."""
 
     def carried(self, body: Mapping[str, Any]) -> Iterable[Carried]:
         """Return the sealed values in a caller's body."""

@@ -27,5 +27,6 @@ DIALECT: Final = Dialect(
         error_statuses=tuple(sorted(TYPE_STATUSES.values())),
         schema="message.schema.json",
         has_should_retry=True,
+        refusal=lazy("projector.dialects.anthropic_messages.errors:refusal"),
     ),
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from projector._registry import lazy
-from projector.providers.descriptor import ModelLists, PassthroughRoute, Provider, TokenCounting
+from projector.providers.descriptor import ClientApi, ModelLists, PassthroughRoute, Provider, TokenCounting
 
 PROVIDER: Final = Provider(
     title="Anthropic Messages",
@@ -41,5 +41,11 @@ PROVIDER: Final = Provider(
         lazy("projector.providers.anthropic_messages.request:with_state"),
         lazy("projector.providers.anthropic_messages.request:carried_state"),
         headers=("anthropic-beta", "anthropic-version"),
+        client=ClientApi(
+            "anthropic-version",
+            "x-api-key",
+            lazy("projector.providers.anthropic_messages.api:model_entry"),
+            lazy("projector.providers.anthropic_messages.api:model_page"),
+        ),
     ),
 )

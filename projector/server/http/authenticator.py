@@ -10,7 +10,7 @@ from starlette.datastructures import Headers
 from starlette.types import Scope
 
 from projector.server.config.auth_settings import Auth
-from projector.server.http.api_paths import is_anthropic
+from projector.server.http.api_paths import client_api
 from projector.server.http.problems import problem
 from projector.server.telemetry.request_facts import facts_of
 
@@ -48,7 +48,8 @@ class Authenticator:
             client = scope.get("client")
             return f"address:{client[0]}" if client else "address:"
         headers = Headers(scope=scope)
-        own = f"bearer {headers.get('x-api-key', '')}" if is_anthropic(scope) else ""
+        api = client_api(scope)
+        own = "" if api is None else f"bearer {headers.get(api.key_header, '')}"
         kind, _, credential = headers.get("authorization", own).partition(" ")
         if kind.lower() != "bearer" or not credential:
             raise problem("unauthenticated")
