@@ -178,11 +178,6 @@ def usage_of(usage: Mapping[str, int], estimate: int) -> dict[str, Any]:
 Writer: TypeAlias = Callable[[MessageStream, Frame], None]
 
 
-def on_meta(stream: MessageStream, frame: Frame) -> None:
-    """Keep the model for the first event."""
-    stream.identify(frame)
-
-
 def on_lifecycle(stream: MessageStream, frame: Frame) -> None:
     """Keep the reason of an end."""
     stream.has_ended = stream.has_ended or frame["status"] not in {"queued", "in_progress"}
@@ -334,7 +329,7 @@ def on_provider_error(stream: MessageStream, frame: Frame) -> None:
 
 
 HANDLED: Final[Mapping[str, Writer]] = {
-    PrivateKind.RESPONSE_META: on_meta,
+    PrivateKind.RESPONSE_META: MessageStream.identify,
     Kind.LIFECYCLE: on_lifecycle,
     Kind.OUTPUT_ITEM_ADDED: on_item_added,
     Kind.OUTPUT_ITEM_DONE: on_item_done,

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 from projector.contracts import codec
 from projector.core import canonical as read
 from projector.providers.descriptor import InputTables
+from projector.providers.drops import Counts, usage_of
 
 WEB: Final = "web_search_call"
 CODE: Final = "code_interpreter_call"
@@ -135,29 +136,21 @@ def citation_of(raw: Mapping[str, object], start: int, end: int) -> dict[str, ob
 # usage
 
 
+_INPUT: Final = "input_tokens + cache_creation_input_tokens + cache_read_input_tokens"
+COUNTS: Final[Counts] = {
+    "input_tokens": (_INPUT,),
+    "output_tokens": ("output_tokens",),
+    "total_tokens": (f"{_INPUT} + output_tokens",),
+    "input_tokens_details.cached_tokens": ("cache_read_input_tokens",),
+    "output_tokens_details.reasoning_tokens": ("output_tokens_details.thinking_tokens",),
+}
+
+
 def responses_usage(usage: Mapping[str, object]) -> dict[str, object]:
     """Return counts in the shape of a Responses `usage`: its input includes what caches had."""
-    cached = read.count_or_none(usage, "cache_read_input_tokens")
-    inputs = [
-        read.count_or_none(usage, "input_tokens"),
-        read.count_or_none(usage, "cache_creation_input_tokens"),
-        cached,
-    ]
-    output = read.count_or_none(usage, "output_tokens")
-    thinking = read.count_or_none(read.mapping_or_empty(usage, "output_tokens_details"), "thinking_tokens")
-    known: dict[str, object] = {}
-    total = 0
-    if inputs[0] is not None:
-        known["input_tokens"] = total = sum(count or 0 for count in inputs)
-    if output is not None:
-        known["output_tokens"] = output
-        total += output
-    if len(known) > 1:
-        known["total_tokens"] = total
-    if cached is not None and known:
-        known["input_tokens_details"] = {"cached_tokens": cached}
-    if thinking is not None and known:
-        known["output_tokens_details"] = {"reasoning_tokens": thinking}
+    known = usage_of(usage, COUNTS)
+    if not {"input_tokens", "output_tokens"} <= known.keys():
+        known.pop("total_tokens", None)
     return known
 
 
@@ -174,11 +167,8 @@ class Outcome(NamedTuple):
 
 def outcome_of(block: Mapping[str, object], item_type: str) -> Outcome:
     """Return the outcome in a result block."""
-    return OUTCOMES.get(item_type, _no_outcome)(block)
-
-
-def _no_outcome(block: Mapping[str, object]) -> Outcome:
-    return Outcome({}, _is_error(block))
+    reader = OUTCOMES.get(item_type)
+    return Outcome({}, _is_error(block)) if reader is None else reader(block)
 
 
 def _is_error(block: Mapping[str, object]) -> bool:

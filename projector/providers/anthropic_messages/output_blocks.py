@@ -81,13 +81,10 @@ class Output(ItemIds):
         block = Block(kind, given)
         if kind == "text":
             block.text_start = self._chars if self._message is not None else 0
-            return block, self.text(block, read.text_or_none(given, "text") or "") + self._start_citations(block)
+            block.citations += read.mappings(given, "citations")
+            return block, self.text(block, read.text_or_none(given, "text") or "")
         events = self.end_message("completed")
         return block, events + begin(self, block)
-
-    def _start_citations(self, block: Block) -> list[Event]:
-        block.citations += read.mappings(block.given, "citations")
-        return []
 
     def text(self, block: Block, delta: str) -> list[Event]:
         """Add text, whatever the type of its block."""

@@ -236,14 +236,8 @@ THREAD: Final = "thread"
 """Member of a request that continues, or begins, a conversation that the provider holds."""
 
 ROLES: Final[Mapping[str, Role]] = {"user": USER, "assistant": ASSISTANT, "system": "system"}
-EFFORTS_OF: Final[Mapping[str, str]] = {
-    "low": "low",
-    "medium": "medium",
-    "high": "high",
-    "xhigh": "xhigh",
-    "max": "xhigh",
-}
-CHOICES_OF: Final[Mapping[str, str]] = {"auto": "auto", "any": "required", "none": "none"}
+EFFORTS_OF: Final = {**{one: one for one in ("low", "medium", "high", "xhigh")}, "max": "xhigh"}
+CHOICES_OF: Final = {own: neutral for neutral, own in CHOICES.items()}
 PARAMETERS: Final[Mapping[str, str]] = {
     "max_tokens": "max_output_tokens",
     "temperature": "temperature",
@@ -388,15 +382,11 @@ def _thinking(block: Given) -> Iterator[Entry]:
         yield Reasoning("", (), signature.removeprefix(SIGNATURE))
 
 
-def _nothing(_block: Given) -> Iterator[Entry]:
-    return iter(())
-
-
 ENTRIES: Final[Mapping[str, Callable[[Given], Iterator[Entry]]]] = {
     "tool_use": _read_call,
     "tool_result": _read_result,
     "thinking": _thinking,
-    "redacted_thinking": _nothing,
+    "redacted_thinking": lambda _block: iter(()),
 }
 """Type of a block that is no part of a message -> what reads it."""
 
