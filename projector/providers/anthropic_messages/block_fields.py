@@ -149,9 +149,11 @@ COUNTS: Final[Counts] = {
 def responses_usage(usage: Mapping[str, object]) -> dict[str, object]:
     """Return counts in the shape of a Responses `usage`: its input includes what caches had."""
     known = usage_of(usage, COUNTS)
+    if read.count_or_none(usage, "input_tokens") is None:
+        known.pop("input_tokens", None)
     if not {"input_tokens", "output_tokens"} <= known.keys():
         known.pop("total_tokens", None)
-    return known
+    return known if known.keys() & {"input_tokens", "output_tokens"} else {}
 
 
 # hosted tools
