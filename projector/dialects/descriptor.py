@@ -124,6 +124,8 @@ class Assembler:
         schema: file in `contracts/<dialect>/` that has the schema of the body; empty: it is among those of the events.
         has_should_retry: whether every failed answer has the header `x-should-retry`; otherwise it is sent only where a
             retry cannot help.
+        refusal: returns status and body of an error response of the API, from the status, the error in the form of
+            OpenAI, the ID of the request, and whether the provider reported the error; None: it has OpenAI's form.
     """
 
     start: Callable[[], Assembly]
@@ -132,6 +134,7 @@ class Assembler:
     error_statuses: tuple[int, ...]
     schema: str = ""
     has_should_retry: bool = False
+    refusal: Callable[[int, Mapping[str, Any], str, bool], tuple[int, Mapping[str, Any]]] | None = None
 
 
 class Tables(NamedTuple):
@@ -159,11 +162,13 @@ class Dialect:
         checker: returns a checker of the rules over one whole stream; None: `projector validate` has no rules for it.
         headers: response headers of a stream, in addition to those of every event stream.
         end_mark: the last data of a stream, which is not an event.
+        heartbeat: what is sent in a silence after the first event; empty: a comment, as it is before that.
         has_event_names: whether SSE messages have an `event` field: the type of the event.
         has_event_ids: whether SSE messages of a stream that is stored have an `id` field: the number of the event. Its
             clients send it as `Last-Event-ID` to the route of the stream. Not with an end mark, which has no number.
         carries: what has a member that its clients send back unchanged, so that it may have what the provider wants
             back, sealed by the server: `reasoning`, `tools` that the provider executed, `calls` of the client.
+        names_requests: whether errors have the ID of the request, and answers the header `request-id` with it.
         assembler: answers requests that do not stream; None: every answer is a stream.
         files: returns further generated files of `contracts/<dialect>/`, beside the JSON schema.
     """
@@ -174,8 +179,10 @@ class Dialect:
     checker: Callable[[], Checker] | None = None
     headers: tuple[tuple[bytes, bytes], ...] = ()
     end_mark: bytes | None = None
+    heartbeat: bytes = b""
     has_event_names: bool = False
     has_event_ids: bool = False
     carries: frozenset[str] = frozenset()
+    names_requests: bool = False
     assembler: Assembler | None = None
     files: Callable[[], Mapping[str, bytes]] = dict

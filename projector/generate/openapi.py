@@ -24,7 +24,6 @@ from projector.dialects.descriptor import Dialect
 from projector.providers import PROVIDERS
 from projector.server.http.problems import PROBLEMS
 from projector.server.http.requests import ChatRequest, WorkflowRequest
-from projector.server.streaming.response_writer import ANTHROPIC
 
 _ROUTES: Final = Path(__file__).parent / "openapi_routes.json"
 _COMPONENTS: Final = "#/components/"
@@ -100,9 +99,9 @@ def _paths(items: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _provider_paths(kind: str, item: Any) -> Iterator[tuple[str, Any]]:
-    for name, provider in PROVIDERS.items():
+    for provider in PROVIDERS.values():
         route, counting = provider.passthrough, provider.counting
-        if route is not None and kind == ("{anthropic route}" if name == ANTHROPIC else "{openai route}"):
+        if route is not None and kind == ("{anthropic route}" if route.client is not None else "{openai route}"):
             yield route.path, _filled(item, {"{summary}": route.summary, "{required}": route.required})
         if counting is not None and kind == "{counting route}":
             yield counting.path, _filled(item, {"{summary}": counting.summary})

@@ -217,6 +217,8 @@ class Call(_Item):
         """What the provider wants back with the call."""
         self.is_signed = False
         """Whether that is known when the call begins: some clients read it there only."""
+        self.members: Mapping[str, object] = {}
+        """Further members of the item."""
         self._shape = shape
         self._objects = WholeObjects() if shape.member == "arguments" else None
         self._inputs: Gathered[str] = Gathered()
@@ -285,6 +287,7 @@ class Call(_Item):
             "name": self.name,
             self._shape.member: text,
             "status": status,
+            **self.members,
         }
 
 

@@ -6,7 +6,7 @@ Rows are `lazy`: a module is imported when its function is called, so that readi
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
 
@@ -106,6 +106,23 @@ def _copy(body: Mapping[str, Any], _profile: Any) -> dict[str, Any]:
     return dict(body)
 
 
+MODEL_PAGE_MAX: Final = 1000
+"""Models of a page of a list, at most."""
+
+
+class ClientApi(NamedTuple):
+    """What clients of an API expect on paths of the server that other APIs have, too, where it is not as OpenAI's."""
+
+    version_header: str
+    """Header of all their requests, by which they are known."""
+    key_header: str
+    """Header with their key, if they send no `Authorization`."""
+    model: Callable[[Any], Mapping[str, object]]
+    """Returns an entry of the list of models, from the ID, `created` and `title` of one."""
+    model_page: Callable[[Sequence[Any], Mapping[str, str]], Mapping[str, object]]
+    """Returns a page of the list, from all models and a query; raises `UnsupportedRequestError` if that is invalid."""
+
+
 class PassthroughRoute(NamedTuple):
     """The route that passes a caller's whole body to an upstream of this provider."""
 
@@ -131,6 +148,8 @@ class PassthroughRoute(NamedTuple):
     all APIs have the same calls."""
     headers: tuple[str, ...] = ()
     """Headers of the caller, in lower case, that go on unchanged to an upstream of this provider."""
+    client: ClientApi | None = None
+    """What its clients expect; None: the same as those of OpenAI."""
 
     def carried(self, body: Mapping[str, Any]) -> Iterable[Carried]:
         """Return the sealed values in a caller's body."""
@@ -180,8 +199,8 @@ class Provider:
         request_path: path of a request below the base URL.
         outgoing: returns what is sent for a body, from a profile; None: the body, with `stream`, to `request_path`.
         cursor: returns what follows a response, from a profile, so that it can be continued; None if it cannot be.
-        header_members: returns members of the body in place of headers of the caller, from these and a profile, where a
-            platform does not read them.
+        caller_profile: returns the profile of a request with headers of the caller, from these and that of the
+            upstream; None: they change nothing.
         body_readers: media type of a response that is no event stream -> returns what reads one.
         models: the lists of models, if there are any.
         errors: returns the members of an error response, from its JSON, which is an object or a list.
@@ -209,7 +228,7 @@ class Provider:
     request_path: str = ""
     outgoing: Callable[[Mapping[str, object], Any], Outgoing] | None = None
     cursor: Callable[[Any], ResponseCursor | None] | None = None
-    header_members: Callable[[Mapping[str, str], Any], Mapping[str, object]] | None = None
+    caller_profile: Callable[[Mapping[str, str], Any], Any] | None = None
     body_readers: Mapping[str, Callable[[], BodyReader]] = field(default_factory=dict)
     models: ModelLists | None = None
     errors: Callable[[object], ReportedError] = _SHARED_ERRORS
@@ -226,8 +245,8 @@ class Provider:
 
     def request(self, body: Mapping[str, object], profile: Any, headers: Mapping[str, str] | None = None) -> Outgoing:
         """Return what is sent for the body of a request with headers of the caller."""
-        if self.header_members is not None:
-            body = {**body, **self.header_members(headers or {}, profile)}
+        if self.caller_profile is not None:
+            profile = self.caller_profile(headers or {}, profile)
         if self.outgoing is not None:
             return self.outgoing(body, profile)
         return Outgoing(self.request_path, {**body, "stream": True})

@@ -122,6 +122,8 @@ def is_completed(dialect: str, line: bytes) -> bool:
         return event["kind"] == "final" and event["final"]["status"] == "completed"
     if dialect == "ag_ui":
         return event["type"] == "RUN_FINISHED"
+    if dialect == "anthropic_messages":
+        return event["type"] == "message_stop"
     return "error" not in event if dialect == "chat_completions" else event["type"] == "response.completed"
 
 
@@ -134,6 +136,8 @@ def terminals(dialect: str, lines: Sequence[bytes]) -> list[int]:
         return [i for i, event in enumerate(events) if event["type"] in {"RUN_FINISHED", "RUN_ERROR"}]
     if dialect == "chat_completions":
         return [i for i, line in enumerate(lines) if line == b"[DONE]"]
+    if dialect == "anthropic_messages":
+        return [i for i, event in enumerate(events) if event["type"] in {"message_stop", "error"}]
     ends = {"response.completed", "response.failed", "response.incomplete"}
     return [i for i, event in enumerate(events) if event.get("type") in ends]
 

@@ -1,7 +1,7 @@
 """Streams whose server is killed: every reader gets each event once, and one terminal that reports a failure.
 
 Run `python -m tests.asgi.killed_servers --cases 200` for more cases than the tests have. A case is a stream in one of
-five dialects. Its server gets SIGKILL at a random moment; its client comes back with the last event that it has, at
+six dialects. Its server gets SIGKILL at a random moment; its client comes back with the last event that it has, at
 once, by the route of its API; other readers come at once and later. What the client got before and after, and what each
 reader got, must be the same bytes.
 """
@@ -25,14 +25,15 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from bench.redis_server import RedisServer
+from projector.core.faults import FAULTS
 from tests.asgi.chaos import C_ONE, IN_CHAT, IN_RESPONSES, R_ONE, RUN_INPUT, STREAM, events_of, read_stream
 from tests.asgi.conftest import Answer, request_bytes
 from tests.asgi.faulty_provider import END, HEAD
 from tests.asgi.process import TWO_APIS, Process, running, serve_with
 
-DIALECTS: Final = ("public_sse_v1", "ai_sdk", "ag_ui", "responses", "chat_completions")
+DIALECTS: Final = ("public_sse_v1", "ai_sdk", "ag_ui", "responses", "chat_completions", "anthropic_messages")
 STORES: Final = ("redis", "sqlite")
-PER_SERVER: Final = 10
+PER_SERVER: Final = 12
 """Streams of a server that is killed, in all dialects."""
 LONGEST_S: Final = 1.2
 """Seconds after which a server is killed, at the latest: some of its streams have ended."""
@@ -41,6 +42,8 @@ ENDED_S: Final = 10.0
 LATER_S: Final = 11.0
 SLOW_S: Final = 10.0
 """Seconds that a busy machine may add."""
+INTERRUPTED: Final = (b"stream_interrupted", FAULTS["stream_interrupted"].message.encode())
+"""What an error of a stream without a producer has: its code, or in the Messages API the message."""
 CONFIG: Final = """
 [agents.helper]
 upstream = "one"
@@ -80,6 +83,7 @@ class Case:
             "ag_ui": ("/api/v1/ag-ui/helper", RUN_INPUT | {"runId": self.name}),
             "responses": ("/v1/responses", IN_RESPONSES | STREAM),
             "chat_completions": ("/v1/chat/completions", IN_CHAT | STREAM),
+            "anthropic_messages": ("/v1/messages", IN_CHAT | STREAM | {"max_tokens": 9}),
         }[self.dialect]
         return request_bytes(path, json.dumps(body).encode(), connection="close")
 
@@ -104,8 +108,12 @@ class Case:
 
 def messages_of(data: bytes) -> list[bytes]:
     """Return the events of a stream, without comments and `[DONE]`."""
-    parts = [one for one in data.split(b"\n\n") if one]
-    return [one for one in parts if not one.startswith(b":") and not one.endswith(b"data: [DONE]")]
+    return [one for one in events_in(data) if not one.endswith(b"data: [DONE]")]
+
+
+def events_in(data: bytes) -> list[bytes]:
+    """Return the events of a stream, without heartbeats."""
+    return [one for one in data.split(b"\n\n") if one and not one.startswith((b":", b"event: ping\n"))]
 
 
 async def provide(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -169,7 +177,7 @@ async def fetch(case: Case, server: Process, path: str, since: float) -> bytes:
         body = body[int(size, 16) + 2 :]
     else:
         case.problems.append(f"{path}: the response was cut off")
-    return b"".join(one + b"\n\n" for one in whole.split(b"\n\n") if one and not one.startswith(b":"))
+    return b"".join(one + b"\n\n" for one in events_in(whole))
 
 
 async def come_back(case: Case, server: Process, killed_at: float) -> None:
@@ -195,7 +203,7 @@ def judge(case: Case) -> list[str]:
     """Return what is wrong with what the readers of a stream got."""
     if "location" not in case.head:
         return []
-    begun = b"".join(one + b"\n\n" for one in case.begin.split(b"\n\n") if one and not one.startswith(b":"))
+    begun = b"".join(one + b"\n\n" for one in events_in(case.begin))
     found, whole = [*case.problems], case.wholes[0]
     found += [f"reader {number} got other bytes" for number, one in enumerate(case.wholes) if one != whole]
     if not whole.startswith(begun):
@@ -207,9 +215,10 @@ def judge(case: Case) -> list[str]:
     is_complete, violations = _read(case.dialect, whole)
     if joined != whole and not (case.dialect == "ai_sdk" and is_complete and not case.rest):
         found.append("the client got other bytes than a reader")
-    if is_complete and b"stream_interrupted" in whole:
+    is_reported = any(one in whole for one in INTERRUPTED)
+    if is_complete and is_reported:
         found.append("a cut answer looks complete")
-    if not is_complete and b"stream_interrupted" not in whole:
+    if not is_complete and not is_reported:
         found.append("the failure is not reported")
     if case.slowest_s > ENDED_S + SLOW_S:
         found.append(f"the end came after {case.slowest_s:.1f} s")
@@ -241,13 +250,17 @@ async def run_cases(store: str, count: int, folder: Path, program: str = "redis-
     port, cases = listening.sockets[0].getsockname()[1], list[Case]()
     async with listening, storing(store, folder, program) as settings, contextlib.AsyncExitStack() as stack:
         config = folder / "projector.toml"
+        routes = '[passthrough]\nmessages = "one"', 'dialects = ["anthropic_messages", '
         text = TWO_APIS.format(port=port) + CONFIG.format(store=settings)
+        text = text.replace("[passthrough]", routes[0]).replace('dialects = ["responses"', routes[1] + '"responses"')
         config.write_text(text, encoding="utf-8")
         code = serve_with(config)
         survivor = None if store == "sqlite" else await stack.enter_async_context(running(code, 1))
         reading: list[asyncio.Task[None]] = []
         while len(cases) < count:
-            killed = [Case(DIALECTS[number % 5], f"name-{len(cases)}-{number}") for number in range(PER_SERVER)]
+            killed = [
+                Case(DIALECTS[number % len(DIALECTS)], f"name-{len(cases)}-{number}") for number in range(PER_SERVER)
+            ]
             killed_at = await kill(code, killed)
             cases += killed
             if survivor is not None:
@@ -280,7 +293,7 @@ def summary(cases: list[Case]) -> dict[str, Any]:
     return {
         "cases": len(cases),
         "with a head": len(begun),
-        "interrupted": sum(b"stream_interrupted" in case.wholes[0] for case in begun),
+        "interrupted": sum(any(one in case.wholes[0] for one in INTERRUPTED) for case in begun),
         "slowest_s": round(max((case.slowest_s for case in begun), default=0.0), 1),
         "wrong": Counter(f"{case.dialect}: {one}" for case in cases for one in case.problems),
     }

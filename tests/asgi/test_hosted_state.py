@@ -36,6 +36,19 @@ PAUSED: Final = [
     [CODE_DONE, text("Done.")],
 ]
 """A turn that the provider interrupts, whose results come in the next message, and whose code calls the client."""
+COMPACTION: Final = {"type": "compaction", "content": f"It was {REGISTERED}.", "encrypted_content": "ZW5j"}
+FALLBACK: Final = {"type": "fallback", "from": {"model": "a"}, "to": {"model": "b"}, "trigger": {"type": "refusal"}}
+ADVICE: Final = {"type": "server_tool_use", "id": "srv_3", "name": "advisor", "input": {}}
+ADVISED: Final = {
+    "type": "advisor_tool_result",
+    "tool_use_id": "srv_3",
+    "content": {"type": "advisor_result", "text": REGISTERED, "stop_reason": "end_turn"},
+}
+CLICK: Final = {**CALL, "toolset_name": "computer"}
+COMPACTED: Final = [
+    [COMPACTION, THINKING, FALLBACK, THINKING, ADVICE, ADVISED, text("I look."), CLICK],
+    [text("Done.")],
+]
 CALLED: Final = [[THINKING, SEARCH, FOUND, text("I look."), CALL], [text("Done.")]]
 
 
@@ -68,7 +81,9 @@ RESULT: Final = {"role": "user", "content": [{"type": "tool_result", "tool_use_i
 
 
 @pytest.mark.parametrize(
-    ("turns", "keys"), [(PAUSED, (NEW,)), (CALLED, (NEW,)), (CALLED, ())], ids=["paused", "carried", "kept"]
+    ("turns", "keys"),
+    [(PAUSED, (NEW,)), (CALLED, (NEW,)), (CALLED, ()), (COMPACTED, (NEW,)), (COMPACTED, ())],
+    ids=["paused", "carried", "kept", "compacted and carried", "compacted and kept"],
 )
 @pytest.mark.parametrize("stream", [True, False])
 async def test_the_provider_gets_its_blocks_back(

@@ -9,7 +9,7 @@ import pytest
 
 from tests.asgi.killed_servers import STORES, run_cases, summary
 
-CASES: Final = 20
+CASES: Final = 24
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 from typing import Any, Final
@@ -10,6 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.asgi.examples import example, plays
+from tests.dialect_checks import violations_of
 
 MESSAGES: Final = "/v1/messages"
 BODY: Final[dict[str, Any]] = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 9}
@@ -22,6 +24,7 @@ ANSWERS: Final = {
     "openai_chat": example("chat-completions-text", "openai_chat"),
     "openai_responses": example("chat-text-citations"),
 }
+PING: Final = b'event: ping\ndata: {"type":"ping"}\n\n'
 KEY: Final = "sk-caller-0123456789"
 
 
@@ -103,6 +106,64 @@ async def test_a_history_goes_back_as_the_upstream_takes_it(site_of: Any, upstre
     await (await site_of("anthropic_messages").ask(MESSAGES, {**BODY, "messages": TURNS})).rest()
     peer = await provider.peers.get()
     assert peer.body["messages"][1]["content"] == [ASSISTANT[2], {"type": "text", "text": "It rains."}, ASSISTANT[4]]
+
+
+async def test_a_message_of_which_nothing_goes_back_is_left_out(site_of: Any, upstream: Any) -> None:
+    provider = await upstream(plays(*ANSWERS["anthropic_messages"]))
+    turns = [TURNS[0], {"role": "assistant", "content": ASSISTANT[:2]}, TURNS[0]]
+    await (await site_of("anthropic_messages").ask(MESSAGES, {**BODY, "messages": turns})).rest()
+    assert (await provider.peers.get()).body["messages"] == [TURNS[0], TURNS[0]]
+
+
+@pytest.mark.parametrize(("betas", "is_shown"), [("one", True), ("one,dev-full-thinking-2025-05-14", False)])
+async def test_betas_of_the_caller_decide_what_thinking_is(
+    site_of: Any, upstream: Any, betas: str, *, is_shown: bool
+) -> None:
+    await upstream(plays(*example("messages-thinking", "anthropic_messages_input")))
+    answer = await site_of("anthropic_messages").ask(MESSAGES, {**BODY, "stream": True}, anthropic_beta=betas)
+    assert ("The user wants a number" in (await answer.rest()).decode()) == is_shown
+
+
+async def test_a_silence_has_pings_after_the_first_event(site_of: Any, upstream: Any) -> None:
+    heard = [asyncio.Event(), asyncio.Event()]
+
+    async def script(peer: Any) -> None:
+        await peer.start()
+        await heard[0].wait()
+        [events] = ANSWERS["anthropic_messages"]
+        for event in events[:4]:
+            await peer.chunk(b"data: " + event + b"\n\n")
+        await heard[1].wait()
+        for event in events[4:]:
+            await peer.chunk(b"data: " + event + b"\n\n")
+        await peer.end()
+
+    await upstream(script)
+    answer = await site_of("anthropic_messages", heartbeat_s=0.1).ask(MESSAGES, {**BODY, "stream": True})
+    first = await answer.chunk()
+    heard[0].set()
+    said = b""
+    while PING not in said:
+        said += await answer.chunk()
+    heard[1].set()
+    said += await answer.rest()
+    assert first.startswith(b": heartbeat")
+    assert PING not in said.partition(b"event: message_start")[0]
+    lines = [line.removeprefix(b"data: ") for line in said.splitlines() if line.startswith(b"data: ")]
+    assert violations_of("anthropic_messages", lines) == []
+
+
+async def test_a_stream_is_read_again_after_each_event(site_of: Any, upstream: Any) -> None:
+    await upstream(plays(*ANSWERS["anthropic_messages"]))
+    site = site_of("anthropic_messages")
+    answer = await site.ask(MESSAGES, {**BODY, "stream": True})
+    whole = [event + b"\n\n" for event in (await answer.rest()).split(b"\n\n") if event]
+    address = f"{answer.headers['location']}/events"
+    for count in range(len(whole)):
+        later = await site.get(address, last_event_id=str(count))
+        assert (later.status, await later.rest()) == (200, b"".join(whole[count:])), count
+    assert (await site.get(address, last_event_id=str(len(whole)))).status == 204
+    assert (await site.get(address, last_event_id=str(len(whole) + 1))).status == 400
 
 
 async def test_tools_and_history_in_another_api(site_of: Any, upstream: Any) -> None:

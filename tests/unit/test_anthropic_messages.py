@@ -23,6 +23,7 @@ from projector.conversation.entries import (
     Text,
     ToolCall,
     ToolOutput,
+    object_of,
 )
 from projector.conversation.model_request import ModelRequest, UnsupportedRequestError
 from projector.core.pipeline import build_pipeline
@@ -31,9 +32,17 @@ from projector.providers import PROVIDERS, profile_of
 from projector.providers.anthropic_messages.api import AwsFrames
 from projector.providers.anthropic_messages.stage import AnthropicMessagesStage
 from projector.providers.descriptor import FramingError
+from projector.server.tools.turns import Turn, TurnReader
 
 ROW: Final = PROVIDERS["anthropic_messages"]
 GOLDENS: Final = sorted((Path(__file__).parents[2] / "examples_ndjson" / "anthropic_messages_input").glob("*.ndjson"))
+
+WHOLE: Final = [
+    path
+    for path in GOLDENS
+    if path.read_bytes().endswith(b'{"type":"message_stop"}\n')
+    and path.stem not in {"messages-no-start", "messages-refusal", "messages-spliced"}
+]
 
 
 def written(profile: Mapping[str, object] | None = None, **members: Any) -> dict[str, Any]:
@@ -340,6 +349,148 @@ def test_what_the_provider_wants_back() -> None:
         "c2lnMg==",
         None,
     ]
+
+
+REFUSED: Final = ("message_delta", {"delta": {"stop_reason": "refusal"}})
+LATE: Final[dict[str, tuple[list[tuple[str, dict[str, Any]]], dict[str, Any]]]] = {
+    "a refusal without an explanation": (
+        [REFUSED],
+        {"content": [{"type": "refusal", "refusal": "The model refused to answer."}]},
+    ),
+    "a refusal after blank text": (
+        [
+            ("content_block_start", {"content_block": {"type": "text", "text": " "}}),
+            ("content_block_stop", {}),
+            REFUSED,
+        ],
+        {"status": "completed"},
+    ),
+    "the text of a delta in a block that nobody sees": (
+        [
+            ("content_block_start", {"content_block": {"type": "redacted_thinking", "data": "d"}}),
+            ("content_block_delta", {"delta": {"type": "text_delta", "text": "hidden"}}),
+        ],
+        {"type": "reasoning", "opaque": {"data": "d"}},
+    ),
+}
+
+
+def read_events(
+    given: list[tuple[str, dict[str, Any]]], profile: Mapping[str, object] | None = None, model: str = "claude-opus-5"
+) -> list[dict[str, Any]]:
+    stage = AnthropicMessagesStage(profile_of("anthropic_messages", profile or {}))
+    whole = [("message_start", {"message": {"id": "m", "model": model}}), *given, ("message_stop", {})]
+    found = [
+        event
+        for name, members in whole
+        for event in stage.feed(SseMessage(json.dumps({"type": name, "index": 0, **members}).encode()))
+    ]
+    return [event for event in found if isinstance(event, dict)]
+
+
+@pytest.mark.parametrize("name", LATE)
+def test_what_an_item_is(name: str) -> None:
+    given, expected = LATE[name]
+    found = [event["item"] for event in read_events(given) if event["type"].endswith("item.done")]
+    assert len(found) == 1
+    assert {member: found[0].get(member) for member in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("profile", "model", "kind"),
+    [
+        ({}, "claude-opus-5", "summary"),
+        ({}, "eu.anthropic.claude-sonnet-4-6-v1:0", "summary"),
+        ({}, "claude-3-7-sonnet", "text"),
+        ({}, "glm-5", "text"),
+        ({"thinking": "summary"}, "glm-5", "summary"),
+        ({"thinking": "text"}, "claude-opus-5", "text"),
+        ({"betas": ["dev-full-thinking-2025-05-14"]}, "claude-opus-5", "text"),
+    ],
+)
+def test_what_thinking_is(profile: dict[str, Any], model: str, kind: str) -> None:
+    thinking = [
+        ("content_block_start", {"content_block": {"type": "thinking", "thinking": ""}}),
+        ("content_block_delta", {"delta": {"type": "thinking_delta", "thinking": "T", "estimated_tokens": 3}}),
+        ("content_block_stop", {}),
+    ]
+    deltas = [event["type"] for event in read_events(thinking, profile, model) if "delta" in event["type"]]
+    assert deltas == [f"response.reasoning_{'summary_text' if kind == 'summary' else 'text'}.delta"]
+
+
+@pytest.mark.parametrize(
+    ("ends", "expected"),
+    [
+        ([{"output_tokens": 5}], (21, 5)),
+        ([{"input_tokens": 400, "output_tokens": 5}, {"output_tokens": 9}], (418, 9)),
+        ([{"output_tokens": 5}, {"input_tokens": 0, "output_tokens": 0}], (21, 5)),
+        ([{"input_tokens": None, "cache_read_input_tokens": 10, "output_tokens": 5}], (15, 5)),
+        ([{"output_tokens": 5, "iterations": [{"type": "compaction", "input_tokens": 900}]}], (21, 5)),
+    ],
+)
+def test_usage_is_cumulative(ends: list[dict[str, Any]], expected: tuple[int, int]) -> None:
+    begun = {"input_tokens": 3, "cache_creation_input_tokens": 2, "cache_read_input_tokens": 16, "output_tokens": 1}
+    stage = AnthropicMessagesStage()
+    events = [
+        {"type": "message_start", "message": {"id": "m", "usage": begun}},
+        *({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": usage} for usage in ends),
+        {"type": "message_stop"},
+    ]
+    *_, last = [event for one in events for event in stage.feed(SseMessage(json.dumps(one).encode()))]
+    assert isinstance(last, Mapping)
+    usage: Any = last["response"]
+    assert (usage["usage"]["input_tokens"], usage["usage"]["output_tokens"]) == expected
+
+
+def assembled(events: list[dict[str, Any]]) -> list[Any]:
+    """Return the blocks of a message by a plain reading, without citations."""
+    blocks: dict[int, dict[str, Any]] = {}
+    inputs: dict[int, str] = {}
+    for event in events:
+        at, delta = event.get("index", 0), event.get("delta", {})
+        if event["type"] == "message_start":
+            blocks = blocks or dict(enumerate(event["message"]["content"]))
+        elif event["type"] == "content_block_start":
+            blocks[at] = {name: value for name, value in event["content_block"].items() if name != "citations"}
+        elif delta.get("type") == "input_json_delta":
+            inputs[at] = inputs.get(at, "") + delta["partial_json"]
+        elif delta.get("type") == "compaction_delta":
+            blocks[at] |= {name: value for name, value in delta.items() if name != "type"}
+        for name in ("text", "thinking", "signature"):
+            if delta.get("type", "").startswith(f"{name}_") and blocks[at]["type"] in {"text", "thinking"}:
+                blocks[at][name] = blocks[at].get(name, "") + delta[name]
+    for at, text in inputs.items():
+        blocks[at] |= {"input": object_of(text)} if text else {}
+    return [*blocks.values()]
+
+
+def came(events: list[dict[str, Any]]) -> list[Any]:
+    """Return what goes back of the blocks of a message: all of them as they came, but for citations and empty texts."""
+    found: list[Any] = []
+    for block in assembled(events):
+        if block.get("caller") == {"type": "direct"} and block["type"] == "tool_use":
+            del block["caller"]
+        if block["type"] == "text" and found and found[-1]["type"] == "text":
+            found[-1]["text"] += block["text"]
+        elif block["type"] != "hologram" and not (block["type"] == "thinking" and not block.get("signature")):
+            found.append(block)
+    return [block for block in found if block["type"] != "text" or block["text"].strip()]
+
+
+def went_back(events: list[dict[str, Any]]) -> list[Any]:
+    """Return the blocks that the next request has of a response."""
+    profile = profile_of("anthropic_messages", {})
+    reader = TurnReader(ROW, profile)
+    reader.feed(b"".join(encode_sse(json.dumps(event).encode()) for event in events))
+    reader.close()
+    messages = Turn(2, reader.items, [], None, "anthropic_messages", profile).messages
+    return [block for message in messages for block in message["content"]]
+
+
+@pytest.mark.parametrize("path", WHOLE, ids=lambda path: path.stem)
+def test_blocks_go_back_as_they_came(path: Path) -> None:
+    events = [json.loads(line) for line in path.read_bytes().splitlines()]
+    assert went_back(events) == came(events)
 
 
 @pytest.mark.parametrize("path", GOLDENS, ids=lambda path: path.stem)

@@ -16,7 +16,7 @@ from projector.redaction import compose
 from projector.redaction.clean import Cleaned, CleanJson, CleanText
 
 _CALL: Final = ("caller", "created_by")
-_FUNCTION: Final = ("namespace", "caller", "async")
+_FUNCTION: Final = ("namespace", "caller", "async", "toolset_name")
 
 MEMBERS: Final[Mapping[str, tuple[str, ...]]] = {
     "function_call": _FUNCTION,

@@ -57,6 +57,10 @@ ITEMS_ONLY: Final[Mapping[str, str]] = {
     "agent_message": "a message between agents of the provider, of its beta API",
     "multi_agent_call": "no public tool type; of the beta API of the provider",
     "multi_agent_call_output": "no public tool type; of the beta API of the provider",
+    **dict.fromkeys(
+        ("advisor_call", "container_upload", "fallback", "mcp_tool_listing", "server_tool_call"),
+        "no public tool type; of the Messages API of Anthropic",
+    ),
 }
 """Item types of which only `output_item.*` is emitted, and why (D22); `item_members` has what clients of APIs get."""
 

@@ -15,8 +15,10 @@ from projector.dialects.descriptor import Assembler, Dialect, tables_of
 DIALECT: Final = Dialect(
     writer=lambda _policy, options: resolve("projector.dialects.anthropic_messages.writer:AnthropicMessages")(options),
     tables=tables_of("projector.dialects.anthropic_messages.writer"),
+    heartbeat=b'event: ping\ndata: {"type":"ping"}\n\n',
     has_event_names=True,
     carries=frozenset({"reasoning", "tools"}),
+    names_requests=True,
     assembler=Assembler(
         start=lazy("projector.dialects.anthropic_messages.message_assembly:MessageAssembly"),
         body="MessageAnswer",
@@ -24,5 +26,6 @@ DIALECT: Final = Dialect(
         error_statuses=tuple(sorted(TYPE_STATUSES.values())),
         schema="message.schema.json",
         has_should_retry=True,
+        refusal=lazy("projector.dialects.anthropic_messages.errors:refusal"),
     ),
 )

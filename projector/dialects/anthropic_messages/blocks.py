@@ -35,16 +35,6 @@ class Piece(NamedTuple):
     value: object
 
 
-class _Waiting:
-    """Deltas of an item that cannot be written yet."""
-
-    __slots__ = ("is_done", "pieces")
-
-    def __init__(self) -> None:
-        self.pieces: list[Piece] = []
-        self.is_done = False
-
-
 class ContentBlocks:
     """Writer of the blocks of one message. The blocks of one item are written at a time.
 
@@ -52,7 +42,7 @@ class ContentBlocks:
     method returns the events to write now.
     """
 
-    __slots__ = ("_block", "_current", "_waiting", "count")
+    __slots__ = ("_block", "_current", "_done", "_waiting", "count")
 
     def __init__(self) -> None:
         self.count = 0
@@ -61,16 +51,15 @@ class ContentBlocks:
         """The item whose turn it is."""
         self._block: Block | None = None
         """The open block."""
-        self._waiting: dict[str, _Waiting] = {}
+        self._waiting: dict[str, list[Piece]] = {}
+        """Item -> its deltas, which cannot be written yet."""
+        self._done: set[str] = set()
+        """Items that have ended while they waited."""
 
     @property
     def index(self) -> int:
         """Index of the last block."""
         return self.count - 1
-
-    def has(self, item_id: str) -> bool:
-        """Return whether an item has a block that is open, or waits."""
-        return item_id == self._current or item_id in self._waiting
 
     def is_open(self, item_id: str, part: int | str) -> bool:
         """Return whether deltas of a block are written at once, without a start."""
@@ -81,22 +70,20 @@ class ContentBlocks:
         if self._current is None or self._current == block.item_id:
             self._current = block.item_id
             return self._write(Piece(block, kind, value))
-        self._waiting.setdefault(block.item_id, _Waiting()).pieces.append(Piece(block, kind, value))
+        self._waiting.setdefault(block.item_id, []).append(Piece(block, kind, value))
         return []
 
     def close(self, item_id: str) -> list[Event]:
         """End an item. If it is the current one, the next waiting item is written."""
         if item_id != self._current:
-            if item_id in self._waiting:
-                self._waiting[item_id].is_done = True
+            self._done |= {item_id} & self._waiting.keys()
             return []
         events = self._stop()
         self._current = None
         while self._waiting:
             self._current = next(iter(self._waiting))
-            waiting = self._waiting.pop(self._current)
-            events += [event for piece in waiting.pieces for event in self._write(piece)]
-            if not waiting.is_done:
+            events += [event for piece in self._waiting.pop(self._current) for event in self._write(piece)]
+            if self._current not in self._done:
                 break
             events += self._stop()
             self._current = None
@@ -104,12 +91,8 @@ class ContentBlocks:
 
     def finish(self) -> list[Event]:
         """End every item."""
-        events: list[Event] = []
-        for waiting in self._waiting.values():
-            waiting.is_done = True
-        if self._current is not None:
-            events = self.close(self._current)
-        return events
+        self._done |= self._waiting.keys()
+        return [] if self._current is None else self.close(self._current)
 
     def _write(self, piece: Piece) -> list[Event]:
         block = piece.block

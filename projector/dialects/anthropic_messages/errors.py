@@ -55,6 +55,13 @@ def stream_error(
     return error_event(error_type, message, request_id)
 
 
+def refusal(status: int, error: Mapping[str, Any], request_id: str, is_reported: bool) -> tuple[int, dict[str, Any]]:  # noqa: FBT001 - called by position
+    """Return status and body of an error response, from an error in the form of OpenAI; the API has 529 for 503."""
+    kind = error["type"] if is_reported and error["type"] in TYPE_STATUSES else type_of(status)
+    body = error_event(kind, str(error["message"]), request_id, error["param"])
+    return TYPE_STATUSES[kind] if kind == OVERLOADED else status, body
+
+
 def error_event(error_type: str, message: str, request_id: str = "", param: str | None = None) -> dict[str, Any]:
     """Return an error as an event, which is also the body of an error response; `param` is the invalid member."""
     error: dict[str, Any] = {"type": error_type, "message": message}

@@ -66,6 +66,8 @@ class MessageStream:
         self.blocks = ContentBlocks()
         self.calls: dict[str, _Call] = {}
         """Item -> its call, without those that the host executed."""
+        self.members: dict[str, Mapping[str, Any]] = {}
+        """Item -> further members of its call, which come before its name."""
         self.reasoning_kinds: dict[str, tuple[str, int]] = {}
         """Reasoning item -> the kind of frame that its text is read from, and the last part."""
         self.provider_error: Frame = {}
@@ -119,7 +121,8 @@ class MessageStream:
         """Start the block of a call, and write what was held of its input."""
         if call.block is not None:
             return
-        start = {"type": "tool_use", "id": call.call_id, "name": call.name, "input": {}}
+        members = self.members.pop(item_id, {})
+        start = {"type": "tool_use", "id": call.call_id, "name": call.name, "input": {}, **members}
         call.block = Block(item_id, 0, start)
         self.has_calls = True
         self.write(call.block, "tool_use", '{"input":"' if call.is_custom else "")
@@ -175,11 +178,6 @@ def usage_of(usage: Mapping[str, int], estimate: int) -> dict[str, Any]:
 Writer: TypeAlias = Callable[[MessageStream, Frame], None]
 
 
-def on_meta(stream: MessageStream, frame: Frame) -> None:
-    """Keep the model for the first event."""
-    stream.identify(frame)
-
-
 def on_lifecycle(stream: MessageStream, frame: Frame) -> None:
     """Keep the reason of an end."""
     stream.has_ended = stream.has_ended or frame["status"] not in {"queued", "in_progress"}
@@ -210,6 +208,12 @@ def on_item_done(stream: MessageStream, frame: Frame) -> None:
         stream.end_call(item_id, call)
     stream.events += stream.blocks.close(item_id)
     stream.reasoning_kinds.pop(item_id, None)
+
+
+def on_members(stream: MessageStream, frame: Frame) -> None:
+    """Keep the toolset of a call, by which clients find their function."""
+    if "toolset_name" in frame["details"]:
+        stream.members[frame["item_id"]] = {"toolset_name": frame["details"]["toolset_name"]}
 
 
 def on_text(member: str, stream: MessageStream, frame: Frame) -> None:
@@ -325,10 +329,11 @@ def on_provider_error(stream: MessageStream, frame: Frame) -> None:
 
 
 HANDLED: Final[Mapping[str, Writer]] = {
-    PrivateKind.RESPONSE_META: on_meta,
+    PrivateKind.RESPONSE_META: MessageStream.identify,
     Kind.LIFECYCLE: on_lifecycle,
     Kind.OUTPUT_ITEM_ADDED: on_item_added,
     Kind.OUTPUT_ITEM_DONE: on_item_done,
+    PrivateKind.ITEM_MEMBERS: on_members,
     Kind.MESSAGE_DELTA: partial(on_text, _RESPONSE_TEXT),
     Kind.MESSAGE_CITATION: on_citation,
     Kind.REFUSAL_DELTA: partial(on_text, _REFUSAL_TEXT),
@@ -349,7 +354,6 @@ DROPPED: Final[Mapping[str, str]] = {
     PrivateKind.RESPONSE_USAGE: "the message has the sum over all responses",
     PrivateKind.CALL_SEALED: "a call has no member for it",
     PrivateKind.ITEM_DETAILS: "the API has no phases of messages",
-    PrivateKind.ITEM_MEMBERS: "the API has no such items",
     PrivateKind.FILE_PATH: "the API has no such citation",
     PrivateKind.REASONING_DONE: "the deltas contain the whole text",
     Kind.REFUSAL_DONE: "the deltas contain the whole text",

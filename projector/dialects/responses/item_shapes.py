@@ -213,6 +213,10 @@ DROPPED_ITEMS: Final[Mapping[str, str]] = {
     "apply_patch_call_output": CLIENT,
     "additional_tools": "tools are configuration",
     **dict.fromkeys(("agent_message", "multi_agent_call", "multi_agent_call_output"), BETA),
+    **dict.fromkeys(
+        ("advisor_call", "container_upload", "fallback", "mcp_tool_listing", "server_tool_call"),
+        "the API of OpenAI has no such items",
+    ),
 }
 """Item types that are not written, and why. Indexes have no gaps for them."""
 

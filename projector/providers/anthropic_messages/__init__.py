@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from projector._registry import lazy
-from projector.providers.descriptor import ModelLists, PassthroughRoute, Provider, TokenCounting
+from projector.providers.descriptor import ClientApi, ModelLists, PassthroughRoute, Provider, TokenCounting
 
 PROVIDER: Final = Provider(
     title="Anthropic Messages",
@@ -22,7 +22,7 @@ PROVIDER: Final = Provider(
     headers=lazy("projector.providers.anthropic_messages.api:headers"),
     request_path="/messages",
     outgoing=lazy("projector.providers.anthropic_messages.api:outgoing"),
-    header_members=lazy("projector.providers.anthropic_messages.api:header_members"),
+    caller_profile=lazy("projector.providers.anthropic_messages.api:caller_profile"),
     body_readers={"application/vnd.amazon.eventstream": lazy("projector.providers.anthropic_messages.api:AwsFrames")},
     models=ModelLists("/models", {"limit": "1000"}, lazy("projector.providers.anthropic_messages.api:listed_models")),
     counting=TokenCounting(
@@ -41,5 +41,11 @@ PROVIDER: Final = Provider(
         lazy("projector.providers.anthropic_messages.request:with_state"),
         lazy("projector.providers.anthropic_messages.request:carried_state"),
         headers=("anthropic-beta", "anthropic-version"),
+        client=ClientApi(
+            "anthropic-version",
+            "x-api-key",
+            lazy("projector.providers.anthropic_messages.api:model_entry"),
+            lazy("projector.providers.anthropic_messages.api:model_page"),
+        ),
     ),
 )

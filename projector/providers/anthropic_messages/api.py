@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 from urllib.parse import quote
 from zlib import crc32
 
@@ -18,9 +19,10 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from projector.contracts import codec
 from projector.contracts.limits import EVENT_MAX_BYTES
+from projector.conversation.model_request import UnsupportedRequestError
 from projector.core import canonical as read
 from projector.core.sse import encode_sse
-from projector.providers.descriptor import FramingError, Outgoing, named_key
+from projector.providers.descriptor import MODEL_PAGE_MAX, FramingError, Outgoing, named_key
 
 NonEmpty = Annotated[str, StringConstraints(min_length=1)]
 
@@ -71,7 +73,7 @@ def outgoing(body: Mapping[str, object], profile: MessagesProfile) -> Outgoing:
     """Return what is sent for a body."""
     if profile.platform == "direct":
         return Outgoing("/messages", {**body, "stream": True})
-    rest = {name: value for name, value in body.items() if name not in {"model", "stream"}}
+    rest = {name: value for name, value in body.items() if name not in {"model", "stream", "anthropic_beta"}}
     model = quote(str(body.get("model", "")), safe="@")
     if profile.platform == "vertex":
         path = f"/publishers/anthropic/models/{model}:streamRawPredict"
@@ -81,11 +83,10 @@ def outgoing(body: Mapping[str, object], profile: MessagesProfile) -> Outgoing:
     return Outgoing(f"/{model}/invoke-with-response-stream", sent)
 
 
-def header_members(headers: Mapping[str, str], profile: MessagesProfile) -> Mapping[str, object]:
-    """Return the betas of the caller as Bedrock reads them: in the body."""
-    named = headers.get("anthropic-beta", "")
-    betas = [beta for one in named.split(",") if (beta := one.strip())]
-    return {"anthropic_beta": betas} if betas and profile.platform == "bedrock" else {}
+def caller_profile(headers: Mapping[str, str], profile: MessagesProfile) -> MessagesProfile:
+    """Return the profile with the betas of the caller, if there are any."""
+    betas = tuple(beta for one in headers.get("anthropic-beta", "").split(",") if (beta := one.strip()))
+    return profile.model_copy(update={"betas": betas}) if betas else profile
 
 
 def counting(body: Mapping[str, object], profile: MessagesProfile) -> Outgoing | None:
@@ -111,6 +112,44 @@ def _seconds(value: object) -> int:
         return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
     except (ValueError, OverflowError):
         return 0
+
+
+PAGE: Final = 20
+"""Models of a page by default."""
+_LAST_SECOND: Final = int(datetime(9999, 12, 31, tzinfo=UTC).timestamp())
+
+
+def model_entry(model: Any) -> dict[str, object]:
+    """Return a model as clients of this API read it."""
+    created = datetime.fromtimestamp(min(model.created, _LAST_SECOND), UTC)
+    return {
+        "type": "model",
+        "id": model.id,
+        "display_name": model.title or model.id,
+        "created_at": created.isoformat().replace("+00:00", "Z"),  # 1970 is the API's own value for an unknown date
+        "lifecycle": "active",
+    }
+
+
+def model_page(models: Sequence[Any], query: Mapping[str, str]) -> dict[str, object]:
+    """Return a page of models; raise `UnsupportedRequestError` if its parameters are invalid."""
+    limit = query.get("limit", str(PAGE))
+    if not re.fullmatch("[0-9]{1,4}", limit, re.ASCII) or not 1 <= int(limit) <= MODEL_PAGE_MAX:
+        raise UnsupportedRequestError(f"`limit` must be a number from 1 to {MODEL_PAGE_MAX}.", "limit")
+    places = {model.id: place for place, model in enumerate(models)}
+    for name in ("after_id", "before_id"):
+        if name in query and query[name] not in places:
+            raise UnsupportedRequestError(f"`{name}` must be the `id` of a model of the list.", name)
+    size, is_backwards = int(limit), "before_id" in query
+    found = models[: places[query["before_id"]]] if is_backwards else models
+    found = found[places[query["after_id"]] + 1 :] if "after_id" in query else found
+    page = found[-size:] if is_backwards else found[:size]
+    return {
+        "data": [model_entry(model) for model in page],
+        "has_more": len(found) > size,
+        "first_id": page[0].id if page else None,
+        "last_id": page[-1].id if page else None,
+    }
 
 
 # the event stream of Bedrock

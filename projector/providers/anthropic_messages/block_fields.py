@@ -8,12 +8,15 @@ from typing import Any, Final, NamedTuple
 from projector.contracts import codec
 from projector.core import canonical as read
 from projector.providers.descriptor import InputTables
+from projector.providers.drops import Counts, usage_of
 
 WEB: Final = "web_search_call"
 CODE: Final = "code_interpreter_call"
 MCP: Final = "mcp_call"
 CALLER: Final = "caller"
 """Member of a call that code on the server made, and of its opaque value."""
+TOOLSET: Final = "toolset_name"
+"""Member of a call that its client needs, beside name and input; also of its opaque value."""
 
 ENDS: Final[Mapping[str, tuple[str, str | None]]] = {
     "end_turn": ("completed", None),
@@ -54,10 +57,14 @@ RESULTS: Final[Mapping[str, str]] = {
 
 UNSHOWN: Final[Mapping[str, str]] = {
     "compaction": "its content is the whole conversation",
+    "fallback": "only the name of the other model is public",
     "container_upload": "the file has no public type",
     "mcp_tool_listing": "the tool list of a server is configuration",
 }
 """Block that becomes an item of its type without content -> why."""
+
+GROWING: Final = frozenset({"text", "thinking", "tool_use", "server_tool_use", "mcp_tool_use"})
+"""Blocks with deltas of text or input. In any other one these are hidden, as its content is."""
 
 READ: Final[Mapping[str, Mapping[str, str]]] = {
     "event": {
@@ -76,14 +83,14 @@ READ: Final[Mapping[str, Mapping[str, str]]] = {
         "tool_use": "a function call",
         "server_tool_use": "a call of a hosted tool",
         "mcp_tool_use": "a call of an MCP tool",
-        "fallback": "the model of the response",
         **dict.fromkeys(RESULTS, "the result of its call"),
         **dict.fromkeys(UNSHOWN, "an item without content"),
+        "fallback": "an item without content, and the model of the response",
     },
 }
 DROPPED: Final[Mapping[str, Mapping[str, str]]] = {
     "event": {"ping": "only keeps the connection open"},
-    "delta": {"compaction_delta": "its content is the whole conversation"},
+    "delta": {"compaction_delta": "its content is the whole conversation: only the provider gets it back"},
     "citation": {
         "cited_text": "text of a source",
         "encrypted_index": "opaque to everyone but the provider",
@@ -129,30 +136,24 @@ def citation_of(raw: Mapping[str, object], start: int, end: int) -> dict[str, ob
 # usage
 
 
+_INPUT: Final = "input_tokens + cache_creation_input_tokens + cache_read_input_tokens"
+COUNTS: Final[Counts] = {
+    "input_tokens": (_INPUT,),
+    "output_tokens": ("output_tokens",),
+    "total_tokens": (f"{_INPUT} + output_tokens",),
+    "input_tokens_details.cached_tokens": ("cache_read_input_tokens",),
+    "output_tokens_details.reasoning_tokens": ("output_tokens_details.thinking_tokens",),
+}
+
+
 def responses_usage(usage: Mapping[str, object]) -> dict[str, object]:
     """Return counts in the shape of a Responses `usage`: its input includes what caches had."""
-    cached = read.count_or_none(usage, "cache_read_input_tokens")
-    inputs = [
-        read.count_or_none(usage, "input_tokens"),
-        read.count_or_none(usage, "cache_creation_input_tokens"),
-        cached,
-    ]
-    output = read.count_or_none(usage, "output_tokens")
-    thinking = read.count_or_none(read.mapping_or_empty(usage, "output_tokens_details"), "thinking_tokens")
-    known: dict[str, object] = {}
-    total = 0
-    if inputs[0] is not None:
-        known["input_tokens"] = total = sum(count or 0 for count in inputs)
-    if output is not None:
-        known["output_tokens"] = output
-        total += output
-    if len(known) > 1:
-        known["total_tokens"] = total
-    if cached is not None and known:
-        known["input_tokens_details"] = {"cached_tokens": cached}
-    if thinking is not None and known:
-        known["output_tokens_details"] = {"reasoning_tokens": thinking}
-    return known
+    known = usage_of(usage, COUNTS)
+    if read.count_or_none(usage, "input_tokens") is None:
+        known.pop("input_tokens", None)
+    if not {"input_tokens", "output_tokens"} <= known.keys():
+        known.pop("total_tokens", None)
+    return known if known.keys() & {"input_tokens", "output_tokens"} else {}
 
 
 # hosted tools
@@ -168,11 +169,8 @@ class Outcome(NamedTuple):
 
 def outcome_of(block: Mapping[str, object], item_type: str) -> Outcome:
     """Return the outcome in a result block."""
-    return OUTCOMES.get(item_type, _no_outcome)(block)
-
-
-def _no_outcome(block: Mapping[str, object]) -> Outcome:
-    return Outcome({}, _is_error(block))
+    reader = OUTCOMES.get(item_type)
+    return Outcome({}, _is_error(block)) if reader is None else reader(block)
 
 
 def _is_error(block: Mapping[str, object]) -> bool:

@@ -56,8 +56,8 @@ class Output(ItemIds):
         self.container_id: str | None = None
         self.is_summary = True
         """Whether thinking is a summary."""
-        self.has_text = False
-        """Whether text of a message was visible."""
+        self.is_visible = False
+        """Whether there was a call, or text of a message."""
         self._note = note
         self._message: Message | None = None
         self._chars = 0
@@ -73,19 +73,18 @@ class Output(ItemIds):
     def start(self, kind: str, given: Mapping[str, object]) -> tuple[Block | None, list[Event]]:
         """Begin a block; None if its type is unknown."""
         begin = STARTS.get(kind)
+        if begin is None and read.text_or_none(given, "tool_use_id") in self._hosted:
+            begin = Output.result  # of a tool that is new
         if begin is None:
             self._note(f"block.{kind}")
             return None, []
         block = Block(kind, given)
         if kind == "text":
             block.text_start = self._chars if self._message is not None else 0
-            return block, self.text(block, read.text_or_none(given, "text") or "") + self._start_citations(block)
+            block.citations += read.mappings(given, "citations")
+            return block, self.text(block, read.text_or_none(given, "text") or "")
         events = self.end_message("completed")
         return block, events + begin(self, block)
-
-    def _start_citations(self, block: Block) -> list[Event]:
-        block.citations += read.mappings(block.given, "citations")
-        return []
 
     def text(self, block: Block, delta: str) -> list[Event]:
         """Add text, whatever the type of its block."""
@@ -98,7 +97,7 @@ class Output(ItemIds):
             self._chars = block.text_start = 0
             events.append(message.added())
         self._chars += len(delta)
-        self.has_text = self.has_text or bool(delta.strip())
+        self.is_visible = self.is_visible or bool(delta.strip())
         return [*events, message.text(delta)]
 
     def is_in_text(self, block: Block) -> bool:
@@ -108,7 +107,7 @@ class Output(ItemIds):
     def skip(self, texts: Sequence[str]) -> None:
         """Add text whose events are not needed; only while `is_in_text`."""
         self._chars += sum(map(len, texts))
-        self.has_text = self.has_text or any(text.strip() for text in texts)
+        self.is_visible = self.is_visible or any(text.strip() for text in texts)
         if self._message is not None:
             self._message.skip(texts)
 
@@ -144,9 +143,12 @@ class Output(ItemIds):
         events = self._end_reasoning(block)
         if block.call is not None:
             return events + self._end_call(block, block.call)
-        if block.hosted is not None:
+        if block.hosted is None:
+            return events + self._cite(block)
+        if block.kind not in fields.UNSHOWN:
             return events + self._end_input(block, block.hosted)
-        return events + self._cite(block)
+        self._remember(block.given)
+        return [*events, self._end_hosted(block.hosted, "completed")]
 
     def refuse(self, explanation: str | None) -> list[Event]:
         """Add a message with a refusal."""
@@ -166,9 +168,10 @@ class Output(ItemIds):
             else:
                 events += self.stop(block)
         for call, is_whole in self._unfinished:
-            if call.opaque and self.container_id is not None:
+            if fields.CALLER in call.opaque and self.container_id is not None:
                 call.opaque["container"] = self.container_id
             events += call.done("incomplete" if is_cut and not is_whole else "completed")
+        events += self._cite_files()  # the container is often named only now
         events += self.end_message("completed" if status == "completed" else "incomplete")
         events += [self._end_hosted(call, "incomplete") for call in self._hosted.values()]
         for _ in self._files:
@@ -205,9 +208,12 @@ class Output(ItemIds):
         item_id, index = self.next_id("fc")
         block.call = Call(read.text_or_none(block.given, "id") or item_id, CALL_SHAPES["function"])
         block.call.name = read.text_or_none(block.given, "name") or ""
+        toolset = read.text_or_none(block.given, fields.TOOLSET)
+        block.call.members = block.call.opaque = {} if toolset is None else {fields.TOOLSET: toolset}
+        self.is_visible = True
         caller = read.mapping_or_empty(block.given, "caller")
         if caller.get("type") not in {None, "direct"}:
-            block.call.opaque = {fields.CALLER: dict(caller), "blocks": self._unsaid}
+            block.call.opaque = {**block.call.opaque, fields.CALLER: dict(caller), "blocks": self._unsaid}
             self._unsaid = []
         return block.call.added(item_id, index)
 
@@ -225,8 +231,8 @@ class Output(ItemIds):
     def result(self, block: Block) -> list[Event]:
         """Add the result of a call, which may be one of an earlier message."""
         call_id = read.text_or_none(block.given, "tool_use_id") or ""
-        item_type = fields.RESULTS[block.kind]
         call = self._hosted.pop(call_id, None)
+        item_type = fields.RESULTS.get(block.kind) or (call.item_type if call is not None else "")
         events: list[Event] = []
         if call is None:
             item_id, index = self.next_id("ht")
@@ -243,14 +249,10 @@ class Output(ItemIds):
         return [*events, self._end_hosted(call, "failed" if has_failed else "completed")]
 
     def unshown(self, block: Block) -> list[Event]:
-        """Add an item without content."""
+        """Begin an item without content."""
         item_id, index = self.next_id("it")
-        call = HostedCall(item_id, block.kind, "", index)
-        return [call.event("added", "in_progress"), call.event("done", "completed")]
-
-    def fallback(self, _block: Block) -> list[Event]:
-        """Add nothing: another model goes on."""
-        return []
+        block.hosted = HostedCall(item_id, block.kind, "", index)
+        return [block.hosted.event("added", "in_progress")]
 
     # parts
 
@@ -295,7 +297,7 @@ class Output(ItemIds):
         text = block.input()
         events = [] if block.inputs else call.input(text)
         is_whole = _is_object(text)
-        if is_whole and not call.opaque:
+        if is_whole and fields.CALLER not in call.opaque:
             return events + call.done("completed")
         self._unfinished.append((call, is_whole))
         return events + call.flush()
@@ -334,12 +336,17 @@ class Output(ItemIds):
                 self._note(f"citation.{raw.get('type')}")
             else:
                 annotations.append(annotation)
-        if self.container_id is not None:
-            place = {"start_index": self._chars, "end_index": self._chars}
-            about = {"type": "container_file_citation", "container_id": self.container_id, "filename": ""}
-            annotations += [{**about, "file_id": file_id, **place} for file_id in self._files]
-            self._files.clear()
-        return [message.annotation(one) for one in annotations]
+        return [message.annotation(one) for one in annotations] + self._cite_files()
+
+    def _cite_files(self) -> list[Event]:
+        """Return citations of the files that were made, once their container is known."""
+        message = self._message
+        if self.container_id is None or message is None or not message.has_text:
+            return []
+        files, self._files = self._files, []
+        place = {"start_index": self._chars, "end_index": self._chars}
+        about = {"type": "container_file_citation", "container_id": self.container_id, "filename": ""}
+        return [message.annotation({**about, "file_id": file_id, **place}) for file_id in files]
 
 
 def _is_object(text: str) -> bool:
@@ -356,7 +363,6 @@ STARTS: Final[Mapping[str, Callable[[Output, Block], list[Event]]]] = {
     "tool_use": Output.tool_use,
     "server_tool_use": Output.server_tool_use,
     "mcp_tool_use": Output.mcp_tool_use,
-    "fallback": Output.fallback,
     **dict.fromkeys(fields.RESULTS, Output.result),
     **dict.fromkeys(fields.UNSHOWN, Output.unshown),
 }

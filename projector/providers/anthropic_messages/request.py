@@ -46,7 +46,7 @@ from projector.conversation.written import (
     written_parts,
 )
 from projector.providers.anthropic_messages.api import MessagesProfile
-from projector.providers.anthropic_messages.block_fields import CALLER
+from projector.providers.anthropic_messages.block_fields import CALLER, TOOLSET
 
 PROVIDER: Final = "anthropic_messages"
 """Row of `PROVIDERS`."""
@@ -190,10 +190,10 @@ def kept_blocks(value: object) -> list[Body]:
 
 
 def called_block(block: Body, state: object) -> list[Body]:
-    """Return the block of a call, after those of the code on the server that made it."""
-    if not isinstance(state, Mapping) or CALLER not in state:
+    """Return the block of a call with its opaque value, after those of the code on the server that made it."""
+    if not isinstance(state, Mapping):
         return [block]
-    return [*kept_blocks(state), {**block, CALLER: state[CALLER]}]
+    return [*kept_blocks(state), block | {name: state[name] for name in (CALLER, TOOLSET) if name in state}]
 
 
 def with_container(body: Body, states: Iterable[object]) -> Body:
@@ -236,14 +236,8 @@ THREAD: Final = "thread"
 """Member of a request that continues, or begins, a conversation that the provider holds."""
 
 ROLES: Final[Mapping[str, Role]] = {"user": USER, "assistant": ASSISTANT, "system": "system"}
-EFFORTS_OF: Final[Mapping[str, str]] = {
-    "low": "low",
-    "medium": "medium",
-    "high": "high",
-    "xhigh": "xhigh",
-    "max": "xhigh",
-}
-CHOICES_OF: Final[Mapping[str, str]] = {"auto": "auto", "any": "required", "none": "none"}
+EFFORTS_OF: Final = {**{one: one for one in ("low", "medium", "high", "xhigh")}, "max": "xhigh"}
+CHOICES_OF: Final = {own: neutral for neutral, own in CHOICES.items()}
 OWN_TOOL: Final = "custom"
 """Type of the tools that a client runs; it may be absent."""
 PARAMETERS: Final[Mapping[str, str]] = {
@@ -264,7 +258,8 @@ def forwarded_body(body: Mapping[str, Any], _profile: object) -> Body:
     messages = body.get("messages")
     if not isinstance(messages, list):
         return dict(body)
-    return {**body, "messages": [_forwarded(message) for message in messages]}
+    forwarded = [(message, _forwarded(message)) for message in messages]
+    return {**body, "messages": [kept for message, kept in forwarded if kept is message or kept["content"]]}
 
 
 def _refuse_thread(given: Given) -> None:
@@ -272,14 +267,11 @@ def _refuse_thread(given: Given) -> None:
         given.refuse(THREAD, NOT_SUPPORTED)
 
 
-def _forwarded(message: object) -> object:
-    if (
-        not isinstance(message, dict)
-        or message.get("role") != ASSISTANT
-        or not isinstance(message.get("content"), list)
-    ):
-        return message
-    return {**message, "content": [_without_citations(block) for block in message["content"] if not is_ours(block)]}
+def _forwarded(message: Any) -> Any:
+    """Return a message as the provider takes it: without content it would refuse it."""
+    blocks = _blocks_of(message, ASSISTANT)
+    kept = [_without_citations(block) for block in blocks if not is_ours(block)]
+    return {**message, "content": kept} if blocks else message
 
 
 def is_ours(block: object) -> bool:
@@ -392,15 +384,11 @@ def _thinking(block: Given) -> Iterator[Entry]:
         yield Reasoning("", (), signature.removeprefix(SIGNATURE))
 
 
-def _nothing(_block: Given) -> Iterator[Entry]:
-    return iter(())
-
-
 ENTRIES: Final[Mapping[str, Callable[[Given], Iterator[Entry]]]] = {
     "tool_use": _read_call,
     "tool_result": _read_result,
     "thinking": _thinking,
-    "redacted_thinking": _nothing,
+    "redacted_thinking": lambda _block: iter(()),
 }
 """Type of a block that is no part of a message -> what reads it."""
 

@@ -78,14 +78,6 @@ class AnthropicMessagesStage(JsonStage):
         self._output.skip(texts)
         self._pass_over(numbers)
 
-    def on_start(self, event: Mapping[str, Any]) -> list[CanonicalEvent | Fault]:
-        """Begin the response; a repeated start is ignored, and one of another response is a fault."""
-        return self._begin(read.mapping_or_empty(event, "message"))
-
-    def on_message(self, event: Mapping[str, Any]) -> list[CanonicalEvent | Fault]:
-        """Read a whole response."""
-        return self._begin(event)
-
     def on_block_start(self, event: Mapping[str, Any]) -> list[CanonicalEvent | Fault]:
         """Begin a block. Some servers leave out the start of the message."""
         events = [] if self._response else self._identify({})
@@ -104,7 +96,9 @@ class AnthropicMessagesStage(JsonStage):
                 "delta of an unknown block" if index in self._blocks else "delta of a closed block"
             )
         add = DELTAS.get(kind)
-        return self._dropped.drop(f"delta.{kind}") if add is None else self._numbered(add(self._output, block, delta))
+        if add is None or (block.kind in fields.GROWING) == (add is _compaction):
+            return self._dropped.drop(f"delta.{kind}")
+        return self._numbered(add(self._output, block, delta))
 
     def on_block_stop(self, event: Mapping[str, Any]) -> list[CanonicalEvent | Fault]:
         """End a block."""
@@ -133,11 +127,8 @@ class AnthropicMessagesStage(JsonStage):
         error = members_of(event)
         return self._stop([error._replace(code=error.code or error.type).event()])
 
-    def on_ping(self, _event: Mapping[str, Any]) -> list[CanonicalEvent | Fault]:
-        """Ignore a ping."""
-        return []
-
-    def _begin(self, message: Mapping[str, Any]) -> list[CanonicalEvent | Fault]:
+    def on_message(self, message: Mapping[str, Any]) -> list[CanonicalEvent | Fault]:
+        """Begin the response, or read a whole one; a repeated start is ignored, and one of another is a fault."""
         known, response_id = self._response.get("id"), read.text_or_none(message, "id")
         if self._response:
             if known is None or response_id in {None, known}:
@@ -173,6 +164,7 @@ class AnthropicMessagesStage(JsonStage):
         if kind == "fallback":
             model = read.text_or_none(read.mapping_or_empty(given, "to"), "model")
             self._response |= {"model": model} if model else {}
+            self._output.is_summary = self._thinks_in_summaries(model or "")
         self._blocks[index], started = self._output.start(kind, given)
         return events + started
 
@@ -193,10 +185,10 @@ class AnthropicMessagesStage(JsonStage):
             self._dropped.note(f"stop_reason.{stop}")
         status, reason = fields.ENDS.get(stop, ("completed", None))
         events: list[Event] = []
-        if stop == "refusal" and self._output.has_text:
-            status, reason = "incomplete", "content_filter"
         open_blocks = [block for block in self._blocks.values() if block is not None]
-        if stop == "refusal" and not self._output.has_text:
+        if stop == "refusal" and self._output.is_visible:
+            status, reason = "incomplete", "content_filter"
+        elif stop == "refusal":
             for block in open_blocks:
                 events += self._output.stop(block)
             open_blocks = []
@@ -204,35 +196,19 @@ class AnthropicMessagesStage(JsonStage):
         events += self._output.end(status, open_blocks, is_cut=stop == "max_tokens")
         return self._finish(events, status, reason=reason, usage=fields.responses_usage(self._usage))
 
-    def _stop(self, events: list[Any]) -> list[CanonicalEvent | Fault]:
-        self._blocks.clear()
-        return super()._stop(events)
-
 
 EVENTS: Final[Mapping[str, Callable[[AnthropicMessagesStage, Mapping[str, Any]], list[CanonicalEvent | Fault]]]] = {
-    "message_start": AnthropicMessagesStage.on_start,
+    "message_start": lambda stage, event: stage.on_message(read.mapping_or_empty(event, "message")),
     "message": AnthropicMessagesStage.on_message,
     "content_block_start": AnthropicMessagesStage.on_block_start,
     DELTA: AnthropicMessagesStage.on_delta,
     "content_block_stop": AnthropicMessagesStage.on_block_stop,
     "message_delta": AnthropicMessagesStage.on_message_delta,
     "message_stop": AnthropicMessagesStage.on_message_stop,
-    "ping": AnthropicMessagesStage.on_ping,
+    "ping": lambda _stage, _event: [],
     "error": AnthropicMessagesStage.on_error,
 }
 """Type of an event -> what reads it."""
-
-
-def _text(output: Output, block: Block, delta: Mapping[str, object]) -> list[Event]:
-    return output.text(block, read.text_or_none(delta, "text") or "")
-
-
-def _thinking(output: Output, block: Block, delta: Mapping[str, object]) -> list[Event]:
-    return output.thinking(block, read.text_or_none(delta, "thinking") or "")
-
-
-def _input(output: Output, block: Block, delta: Mapping[str, object]) -> list[Event]:
-    return output.input(block, read.text_or_none(delta, "partial_json") or "")
 
 
 def _signature(_output: Output, block: Block, delta: Mapping[str, object]) -> list[Event]:
@@ -245,11 +221,19 @@ def _citation(_output: Output, block: Block, delta: Mapping[str, object]) -> lis
     return []
 
 
+def _compaction(_output: Output, block: Block, delta: Mapping[str, object]) -> list[Event]:
+    block.given = {**block.given, **delta, "type": block.kind}
+    return []
+
+
 DELTAS: Final[Mapping[str, Callable[[Output, Block, Mapping[str, object]], list[Event]]]] = {
-    TEXT_DELTA: _text,
-    "thinking_delta": _thinking,
-    "input_json_delta": _input,
+    TEXT_DELTA: lambda output, block, delta: output.text(block, read.text_or_none(delta, "text") or ""),
+    "thinking_delta": lambda output, block, delta: output.thinking(block, read.text_or_none(delta, "thinking") or ""),
+    "input_json_delta": lambda output, block, delta: output.input(
+        block, read.text_or_none(delta, "partial_json") or ""
+    ),
     "signature_delta": _signature,
     "citations_delta": _citation,
+    "compaction_delta": _compaction,
 }
 """Type of a delta -> what adds it."""

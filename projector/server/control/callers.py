@@ -19,7 +19,7 @@ from starlette.types import Scope
 from projector.server.config.auth_settings import Auth
 from projector.server.config.caller_settings import ALL, EVERY_CALLER, CallerSettings, RateLimits
 from projector.server.http.problems import problem
-from projector.server.telemetry.request_facts import facts_of, is_anthropic
+from projector.server.telemetry.request_facts import client_api, facts_of
 
 if TYPE_CHECKING:
     from projector.server.http.token_verifier import TokenVerifier
@@ -126,7 +126,8 @@ class Authenticator:
             client = scope.get("client")
             return f"address:{client[0]}" if client else "address:"
         headers = Headers(scope=scope)
-        own = f"bearer {headers.get('x-api-key', '')}" if is_anthropic(scope) else ""
+        api = client_api(scope)
+        own = "" if api is None else f"bearer {headers.get(api.key_header, '')}"
         kind, _, credential = headers.get("authorization", own).partition(" ")
         if kind.lower() != "bearer" or not credential:
             raise problem("unauthenticated")

@@ -1,4 +1,4 @@
-"""Error responses: OpenAI's error object on `/v1/...` (CONTRACT D38), Anthropic's for its clients, else a problem.
+"""Error responses: the error of the client's API on `/v1/...`, mostly OpenAI's (CONTRACT D38), else a problem.
 
 On `/v1/...` a provider's failure keeps its status. The SDKs of OpenAI and Anthropic heed `x-should-retry`: without it
 they would repeat what this server has already repeated.
@@ -15,10 +15,11 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from projector.contracts import codec
-from projector.dialects.anthropic_messages import errors as anthropic_errors
+from projector.dialects import DIALECTS
+from projector.dialects.descriptor import Dialect
 from projector.dialects.openai_errors import status_of, type_of
 from projector.server.http.problems import ErrorResponse, Problem, problem_of, problem_response, request_id
-from projector.server.telemetry.request_facts import facts_of, is_anthropic, is_openai
+from projector.server.telemetry.request_facts import client_route, facts_of, is_openai
 from projector.server.upstream.protocol import ProviderFailure
 
 STATUSES: Final[Mapping[str, int]] = {"invalid_request": 400, "unknown_dialect": 400}
@@ -44,15 +45,14 @@ async def respond(request: Request, error: Exception) -> Response:
     form: ErrorForm | None = scope.get(ERROR_FORM)
     if form is not None:
         return form(found, scope)
-    if is_anthropic(scope):
-        return anthropic_response(found, scope)
-    return (openai_response if is_openai(scope) else problem_response)(found, scope)
+    return (api_response if is_openai(scope) else problem_response)(found, scope)
 
 
 def answer_headers(scope: Scope) -> dict[str, str]:
-    """Return the headers of a JSON answer; clients of Anthropic read the ID of the request in a header of theirs."""
-    own = request_id(scope)
-    return {"cache-control": "no-store", "x-request-id": own, **({"request-id": own} if is_anthropic(scope) else {})}
+    """Return the headers of a JSON answer; some clients read the ID of the request in a header of their API."""
+    own, dialect = request_id(scope), _dialect_of(scope)
+    named = {"request-id": own} if dialect is not None and dialect.names_requests else {}
+    return {"cache-control": "no-store", "x-request-id": own, **named}
 
 
 def json_answer(value: object, scope: Scope) -> Response:
@@ -67,49 +67,40 @@ def no_content(scope: Scope) -> Response:
 
 def response_status(problem: Problem, scope: Scope) -> int:
     """Return the status of the response to a problem."""
-    if is_anthropic(scope):
-        return _anthropic_error(problem)[0]
-    return _error(problem)[0] if is_openai(scope) else problem.status.value
+    return _written(problem, scope)[0] if is_openai(scope) else problem.status.value
 
 
-def openai_response(problem: Problem, scope: Scope) -> Response:
-    """Return a problem as an error response of the OpenAI API."""
+def api_response(problem: Problem, scope: Scope) -> Response:
+    """Return a problem as an error response of the API of the client."""
+    status, body = _written(problem, scope)
+    headers = answer_headers(scope) | problem.headers
+    if problem.has_default_wait:
+        headers.pop("retry-after", None)  # some clients retry only because of it
+    dialect, should_retry = _dialect_of(scope), problem.should_retry
+    if should_retry is None and dialect is not None and dialect.assembler is not None:
+        should_retry = problem.is_retryable if dialect.assembler.has_should_retry else None
+    if should_retry is not None:
+        headers["x-should-retry"] = str(should_retry).lower()
+    return ErrorResponse(codec.dumps(body), status_code=status, headers=headers, media_type="application/json")
+
+
+def _dialect_of(scope: Scope) -> Dialect | None:
+    """Return the dialect of the API of a client, if it has forms of its own."""
+    route = client_route(scope)
+    return None if route is None else DIALECTS[route.dialect]
+
+
+def _written(problem: Problem, scope: Scope) -> tuple[int, Mapping[str, object]]:
+    """Return status and body of an error response."""
     status, error = _error(problem)
-    return _response(problem, scope, status, {"error": error})
-
-
-def anthropic_response(problem: Problem, scope: Scope) -> Response:
-    """Return a problem as an error response of the Anthropic API, which always says whether to repeat the request."""
-    status, kind, message = _anthropic_error(problem)
-    event = anthropic_errors.error_event(kind, message, request_id(scope), problem.param)
-    response = _response(problem, scope, status, event)
-    should_retry = problem.is_retryable if problem.should_retry is None else problem.should_retry
-    response.headers["x-should-retry"] = str(should_retry).lower()
-    return response
-
-
-def _anthropic_error(problem: Problem) -> tuple[int, str, str]:
-    """Return status, type and message of an error of the Anthropic API, which has 529 in place of 503."""
-    status, error = _error(problem)
-    kind = str(error["type"])
-    if kind not in anthropic_errors.TYPE_STATUSES or problem.failure is None:
-        kind = anthropic_errors.type_of(status)
-    if kind == anthropic_errors.OVERLOADED:
-        status = anthropic_errors.TYPE_STATUSES[kind]
-    return status, kind, str(error["message"])
+    dialect = _dialect_of(scope)
+    if dialect is None or dialect.assembler is None or dialect.assembler.refusal is None:
+        return status, {"error": error}
+    return dialect.assembler.refusal(status, error, request_id(scope), problem.failure is not None)
 
 
 def _error(problem: Problem) -> tuple[int, dict[str, object]]:
     return _own_error(problem) if problem.failure is None else _provider_error(problem, problem.failure)
-
-
-def _response(problem: Problem, scope: Scope, status: int, body: Mapping[str, object]) -> Response:
-    headers = answer_headers(scope) | problem.headers
-    if problem.has_default_wait:
-        headers.pop("retry-after", None)  # some clients retry only because of it
-    if problem.should_retry is not None:
-        headers["x-should-retry"] = str(problem.should_retry).lower()
-    return ErrorResponse(codec.dumps(body), status_code=status, headers=headers, media_type="application/json")
 
 
 def _own_error(problem: Problem) -> tuple[int, dict[str, object]]:

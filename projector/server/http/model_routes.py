@@ -1,35 +1,34 @@
-"""`/v1/models`, in the form of OpenAI or of Anthropic, and the answer to what is not served below `/v1/`.
+"""`/v1/models`, in the form of the API of the client, and the answer to what is not served below `/v1/`.
 
 The lists of upstreams (`GET <base URL>/models`) are kept for a while.
 """
 
 from __future__ import annotations
 
-import re
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from typing import Any, Final
 
 import anyio
-from starlette.datastructures import Headers, QueryParams
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Match, Route
 from starlette.types import Receive, Scope, Send
 
+from projector.conversation.model_request import UnsupportedRequestError
 from projector.core.faults import FAULTS
 from projector.providers import PROVIDERS
+from projector.providers.descriptor import MODEL_PAGE_MAX
 from projector.redaction.redactor import Redactor
 from projector.server.catalog import AgentBinding, Catalog, unknown_model
 from projector.server.config.agent_settings import PASSTHROUGH_APIS
 from projector.server.http.error_responses import json_answer
 from projector.server.http.problems import problem
 from projector.server.http.site import Site
-from projector.server.streaming.response_writer import ANTHROPIC
 from projector.server.telemetry.logs import log
-from projector.server.telemetry.request_facts import is_anthropic
+from projector.server.telemetry.request_facts import client_api
 from projector.server.upstream.protocol import Model, Upstream, UpstreamError
 
 LIST_S: Final = 300.0
@@ -76,14 +75,10 @@ async def _ask(name: str, upstream: Upstream) -> Sequence[Model] | None:
     return None
 
 
+PAGE_MAX: Final = MODEL_PAGE_MAX
 UNNAMED: Final = "system"
 """Owner of a model whose owner is withheld."""
 
-PAGE: Final = 20
-PAGE_MAX: Final = 1000
-"""Models of a page of the Anthropic API: by default, and at most."""
-
-_LAST_SECOND: Final = int(datetime(9999, 12, 31, tzinfo=UTC).timestamp())
 _PATH_MAX_CHARS: Final = 200
 
 
@@ -103,8 +98,11 @@ class ModelRoutes:
 
     async def _list(self, request: Request) -> Response:
         models = await self._models(request)
-        if is_anthropic(request.scope):
-            return json_answer(_page([*models.values()], request.query_params), request.scope)
+        if (api := client_api(request.scope)) is not None:
+            try:
+                return json_answer(api.model_page([*models.values()], request.query_params), request.scope)
+            except UnsupportedRequestError as error:
+                raise problem("invalid_request", str(error), param=error.param) from None
         return json_answer({"object": "list", "data": [_entry(model) for model in models.values()]}, request.scope)
 
     async def _retrieve(self, request: Request) -> Response:
@@ -112,17 +110,19 @@ class ModelRoutes:
         model = (await self._models(request)).get(model_id)
         if model is None:
             raise unknown_model(model_id)
-        return json_answer((_anthropic_entry if is_anthropic(request.scope) else _entry)(model), request.scope)
+        api = client_api(request.scope)
+        return json_answer((_entry if api is None else api.model)(model), request.scope)
 
     async def _models(self, request: Request) -> dict[str, Model]:
         """Return the models of every upstream that a passthrough route may choose, by ID; the first upstream counts.
 
-        A client of Anthropic gets those of the route of its API.
+        A client that is known by its API gets those of the route of this API.
         """
         _, grant = await self._site.grant(request.scope)
         served = self._catalog.passthrough
-        if is_anthropic(request.scope):
-            served = {name: route for name, route in served.items() if route.api == ANTHROPIC}
+        if (api := client_api(request.scope)) is not None:
+            rows = {name: PROVIDERS[route.api].passthrough for name, route in served.items()}
+            served = {name: served[name] for name, row in rows.items() if row is not None and row.client is api}
             if not served:
                 return {}
         routes = [route for name, route in served.items() if grant.allows_route(name)]
@@ -168,38 +168,6 @@ def _is_public(owner: str, redactor: Redactor) -> bool:
 
 def _entry(model: Model) -> dict[str, Any]:
     return {"id": model.id, "object": "model", "created": model.created, "owned_by": model.owned_by}
-
-
-def _anthropic_entry(model: Model) -> dict[str, Any]:
-    created = datetime.fromtimestamp(min(model.created, _LAST_SECOND), UTC)
-    return {
-        "type": "model",
-        "id": model.id,
-        "display_name": model.title or model.id,
-        "created_at": created.isoformat().replace("+00:00", "Z"),  # 1970 is the API's own value for an unknown date
-        "lifecycle": "active",
-    }
-
-
-def _page(models: list[Model], query: QueryParams) -> dict[str, Any]:
-    """Return a page of the Anthropic API; raise `Problem` if its parameters are invalid."""
-    limit = query.get("limit", str(PAGE))
-    if not re.fullmatch("[0-9]{1,4}", limit, re.ASCII) or not 1 <= int(limit) <= PAGE_MAX:
-        raise problem("invalid_request", f"`limit` must be a number from 1 to {PAGE_MAX}.", param="limit")
-    places = {model.id: place for place, model in enumerate(models)}
-    for name in ("after_id", "before_id"):
-        if name in query and query[name] not in places:
-            raise problem("invalid_request", f"`{name}` must be the `id` of a model of the list.", param=name)
-    size, is_backwards = int(limit), "before_id" in query
-    found = models[: places[query["before_id"]]] if is_backwards else models
-    found = found[places[query["after_id"]] + 1 :] if "after_id" in query else found
-    page = found[-size:] if is_backwards else found[:size]
-    return {
-        "data": [_anthropic_entry(model) for model in page],
-        "has_more": len(found) > size,
-        "first_id": page[0].id if page else None,
-        "last_id": page[-1].id if page else None,
-    }
 
 
 _SETTINGS: Final = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -19,7 +20,7 @@ from projector.core.intake import MakeStage
 from projector.dialects.ag_ui import conversation as ag_ui
 from projector.dialects.ai_sdk import conversation as ai_sdk
 from projector.dialects.descriptor import DialectOptions
-from projector.providers import PROVIDERS
+from projector.providers import PROVIDERS, profile_of
 from projector.providers.descriptor import PassthroughRoute
 from projector.server.catalog import AgentBinding, Catalog, PassthroughBinding, WorkflowBinding, chosen_dialect
 from projector.server.config.caller_settings import AG_UI, AI_SDK, CHAT, WORKFLOWS
@@ -56,7 +57,6 @@ from projector.server.http.stream_route import (
 from projector.server.streaming.log_session import Keeping, StoredStream
 from projector.server.streaming.session import StreamSession
 from projector.server.streaming.workflow_source import workflow_source
-from projector.server.telemetry.request_facts import is_anthropic
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.targets import Target
 
@@ -277,7 +277,7 @@ class StreamRoutes:
         options = DialectOptions(
             include_usage=_includes_usage(received.body),
             input_tokens=input_tokens(received.body),
-            request_id=request_id(received.scope) if is_anthropic(received.scope) else "",
+            request_id=request_id(received.scope),
         )
 
         def body_of(target: Target) -> Mapping[str, object]:
@@ -285,6 +285,8 @@ class StreamRoutes:
             shows = binding.redactor.policy.encrypted_reasoning
             return target_body(sent, route, target, passthrough.api, received.kept, encrypted_reasoning=shows)
 
+        given = Headers(scope=received.scope)
+        sent = {name: ", ".join(given.getlist(name)) for name in route.headers if name in given}
         call = ProviderCall(
             binding,
             body_of,
@@ -292,34 +294,35 @@ class StreamRoutes:
             is_stream=is_stream,
             options=options,
             entries=partial(read_entries, received.body, route),
-            stage_of=_stage_of(binding, passthrough.api, route, received.body),
+            stage_of=_stage_of(binding, passthrough.api, route, received.body, sent),
         )
         session = provider_session(self._site, received, call)
-        given = Headers(scope=received.scope)
-        sent = {name: given[name] for name in route.headers if name in given}
         session.stats.caller_headers = {passthrough.api: sent}
         return session
 
 
 def _stage_of(
-    binding: AgentBinding, api: str, route: PassthroughRoute, body: Mapping[str, Any]
+    binding: AgentBinding, api: str, route: PassthroughRoute, body: Mapping[str, Any], headers: Mapping[str, str]
 ) -> Callable[[Target], MakeStage] | None:
-    """Return what returns the stage of a target, where one with another API than the route's restores the calls.
+    """Return what returns the stage of a target: headers of the caller change it, or it restores calls of another API.
 
     None if each has its own. The body is read now: nothing keeps it while the stream runs.
     """
-    if route.call_restorer is None or all(one.provider.api == api for one in binding.targets.targets):
-        return None
-    try:
-        restore = route.call_restorer(body)
-    except UnsupportedRequestError:
-        return None  # nothing is sent to the others: `target_body` raises it, too
-    if restore is None:
+    row, restore = PROVIDERS[api], None
+    if route.call_restorer is not None and any(one.provider.api != api for one in binding.targets.targets):
+        with suppress(UnsupportedRequestError):  # nothing is sent to the others: `target_body` raises it, too
+            restore = route.call_restorer(body)
+    caller_profile = row.caller_profile if headers else None
+    if restore is None and caller_profile is None:
         return None
 
     def stage_of(target: Target) -> MakeStage:
-        make_stage = target.make_stage
-        return make_stage if target.provider.api == api else lambda: restore(make_stage())
+        make_stage, provider = target.make_stage, target.provider
+        if provider.api != api:
+            return make_stage if restore is None else lambda: restore(make_stage())
+        if caller_profile is None:
+            return make_stage
+        return partial(row.stage, caller_profile(headers, profile_of(api, provider.profile)))
 
     return stage_of
 

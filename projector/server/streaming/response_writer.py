@@ -131,8 +131,6 @@ _JSON_HEADERS: Final[Headers] = (
     (b"x-content-type-options", b"nosniff"),
 )
 
-ANTHROPIC: Final = "anthropic_messages"
-"""Dialect whose clients read the ID of a request from another header."""
 SHOULD_RETRY: Final = b"x-should-retry"
 """Header of a failed answer: whether the client should send the request again."""
 _OK: Final = 200
@@ -192,6 +190,9 @@ class ResponseWriter:
         self._send = send
         self._send_body = send_body or send
         self._headers = [*self._prepare(dialect), *headers]
+        self._heartbeat = dialect.heartbeat
+        self._has_begun = False
+        """Whether an event was sent."""
         self._status = _OK
         self._account = account
         self._state = state
@@ -216,7 +217,7 @@ class ResponseWriter:
         if self._is_sending or self._state.phase is not Phase.COMMITTED or len(data) > WHOLE_MAX_BYTES:
             await self._write(Signal.SEND, data)
         elif data:
-            self._is_sending = True
+            self._is_sending = self._has_begun = True
             try:
                 message = {"type": "http.response.body", "body": data, "more_body": True}
                 await self._transmit(message, self._send_body)
@@ -226,8 +227,13 @@ class ResponseWriter:
                     self._end_turn()
 
     async def beat(self, comment: bytes) -> bool:
-        """Send a comment, unless other output is being sent; return whether it was sent."""
-        return not self._is_sending and await self._write(Signal.BEAT, comment)
+        """Send a comment, or the heartbeat of the dialect, unless other output is being sent.
+
+        Returns:
+            Whether it was sent.
+        """
+        beat = (self._has_begun and self._heartbeat) or comment
+        return not self._is_sending and await self._write(Signal.BEAT, beat)
 
     async def end(self, data: bytes) -> None:
         """Send the last bytes, and end the response. Idempotent."""
@@ -243,6 +249,7 @@ class ResponseWriter:
             is_head_sent = self._state.is_committed
             if not self._state.apply(signal):
                 return False
+            self._has_begun = self._has_begun or (signal is Signal.SEND and bool(data))
             if not is_head_sent:
                 head = {"type": "http.response.start", "status": self._status, "headers": self._headers}
                 await self._transmit(head, self._send)
@@ -404,7 +411,7 @@ class ResponseSession:
     def _response_headers(self, scope: Scope) -> Headers:
         stream_id, request_id = self.stats.stream_id.encode(), self.stats.request_id.encode()
         headers = [*self._headers, (b"x-stream-id", stream_id), (b"x-request-id", request_id)]
-        if self.stats.dialect == ANTHROPIC:
+        if DIALECTS[self.stats.dialect].names_requests:
             headers.append((b"request-id", request_id))
         if scope["http_version"] == "1.1":
             headers.append((b"connection", b"keep-alive"))

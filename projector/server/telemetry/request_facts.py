@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Final
 
 from starlette.datastructures import Headers
 from starlette.types import Scope, Send
 
+from projector.providers import PROVIDERS
+from projector.providers.descriptor import ClientApi, PassthroughRoute
+
 OPENAI_PREFIX: Final = "/v1/"
-"""Start of the paths of the providers' own APIs; their clients are those of OpenAI unless they are Anthropic's."""
-MESSAGES_PATH: Final = "/v1/messages"
-"""Path of the Messages API of Anthropic, and parent of its other paths."""
+"""Start of the paths of the providers' own APIs; their clients are as those of OpenAI unless the API says otherwise."""
 MODELS_PATH: Final = "/v1/models"
-"""Path that both APIs have."""
-VERSION_HEADER: Final = "anthropic-version"
-"""Header of every request of a client of Anthropic."""
+"""Path that all APIs have."""
 
 
 def path_of(scope: Scope) -> str:
@@ -29,12 +30,29 @@ def is_openai(scope: Scope) -> bool:
     return path_of(scope).startswith(OPENAI_PREFIX)
 
 
-def is_anthropic(scope: Scope) -> bool:
-    """Return whether a request is one of the Anthropic API: by its path, on a shared path by the version it sends."""
+def client_api(scope: Scope) -> ClientApi | None:
+    """Return what the client of a request expects: known by the path, on a shared path by the version that it sends."""
+    route = client_route(scope)
+    return None if route is None else route.client
+
+
+def client_route(scope: Scope) -> PassthroughRoute | None:
+    """Return the route of the API of a client; None if the API has the forms of OpenAI's."""
     path = f"{path_of(scope)}/"
-    if path.startswith(f"{MESSAGES_PATH}/"):
-        return True
-    return path.startswith(f"{MODELS_PATH}/") and VERSION_HEADER in Headers(scope=scope)
+    if not path.startswith(OPENAI_PREFIX):
+        return None
+    is_shared = path.startswith(f"{MODELS_PATH}/")
+    for route, client in _own_routes():
+        if path.startswith(f"{route.path}/") or (is_shared and client.version_header in Headers(scope=scope)):
+            return route
+    return None
+
+
+@cache
+def _own_routes() -> Sequence[tuple[PassthroughRoute, ClientApi]]:
+    """Return the routes of APIs with forms of their own."""
+    routes = [row.passthrough for row in PROVIDERS.values() if row.passthrough is not None]
+    return [(route, route.client) for route in routes if route.client is not None]
 
 
 _KEY: Final = "request_facts"

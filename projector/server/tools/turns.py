@@ -7,7 +7,7 @@ import contextlib
 import dataclasses
 import inspect
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
@@ -17,6 +17,7 @@ from anyio import CapacityLimiter, to_thread
 
 from projector._errors import UsageError
 from projector.contracts import codec
+from projector.contracts.kinds import TOOL_TYPES
 from projector.contracts.limits import EVENT_MAX_BYTES
 from projector.conversation.call_pairs import OUTPUT_TYPES
 from projector.conversation.entries import Entry, Message, Opaque, Reasoning, ToolCall
@@ -155,6 +156,11 @@ INPUT_MEMBERS: Final[Mapping[str, str]] = {"function_call": "arguments", "custom
 
 APPROVAL_REQUEST: Final = "mcp_approval_request"
 
+RETURNED: Final = frozenset({"message", "reasoning", *INPUT_MEMBERS})
+"""Types of items that go back as what they are."""
+HOSTED: Final = TOOL_TYPES.keys() - RETURNED - {"mcp_call", APPROVAL_REQUEST}
+"""Types of items of which other APIs than Responses have nothing but an opaque value."""
+
 
 @dataclass(frozen=True, slots=True)
 class Turn:
@@ -182,12 +188,25 @@ class Turn:
         Raises:
             UnsupportedRequestError: the API cannot express the conversation.
         """
-        entries = [_with_opaque(entry, item, self.provider) for entry, item in self._entries()]
-        request = ModelRequest(model=model, input=entries, **members)
+        request = ModelRequest(model=model, input=[*self._entries()], **members)
         return PROVIDERS[self.provider].request_writer(request, self.profile)
 
-    def _entries(self) -> Iterable[tuple[Entry, Item]]:
-        return zip(read_input(Given({"input": list(self.items)})), self.items, strict=True)
+    def _entries(self) -> Iterator[Entry]:
+        """Yield the conversation with what the provider wants back, which is all that it reads of its own tools."""
+        read_items = [item for item in self.items if not self._is_hosted(item)]
+        entries = iter(read_input(Given({"input": read_items})))
+        for item in self.items:
+            opaque = Opaque(self.provider, item["opaque"]) if "opaque" in item else None
+            if not self._is_hosted(item):
+                entry = next(entries)
+                yield replace(entry, opaque=opaque) if isinstance(entry, Message | Reasoning | ToolCall) else entry
+            elif opaque is not None:
+                yield Reasoning("", opaque=opaque)
+
+    def _is_hosted(self, item: Item) -> bool:
+        """Return whether an item is a call of a tool of the provider, or another part that only it reads."""
+        kind = item.get("type")
+        return (kind in HOSTED and self.provider != DEFAULT_PROVIDER) or ("opaque" in item and kind not in RETURNED)
 
     @property
     def messages(self) -> list[dict[str, Any]]:
@@ -196,13 +215,6 @@ class Turn:
         if messages is None:
             raise UsageError(f"the API `{self.provider}` has no `messages`; use `items`")
         return messages
-
-
-def _with_opaque(entry: Entry, item: Item, provider: str) -> Entry:
-    """Return an entry with what the provider wants back with its item."""
-    if "opaque" not in item or not isinstance(entry, Message | Reasoning | ToolCall):
-        return entry
-    return replace(entry, opaque=Opaque(provider, item["opaque"]))
 
 
 class TurnReader:

@@ -67,6 +67,8 @@ class AnthropicMessagesChecker:
             return ["no error after a stop reason"] if self._finish is not None else []
         if kind != "message_start" and not self._has_begun:
             return ["`message_start` before anything else"]
+        if kind == "ping":
+            return []
         if kind != "message_stop" and self._finish is not None:
             return ["only the end after the stop reason"]
         found: list[str] = getattr(self, f"_on_{kind}")(event)

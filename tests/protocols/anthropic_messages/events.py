@@ -62,6 +62,7 @@ class ToolUseStart(Model):
     id: str = Field(min_length=1)
     name: str = Field(min_length=1)
     input: NoInput
+    toolset_name: Maybe[str] = None
 
 
 class TextDelta(Model):
@@ -195,6 +196,12 @@ class MessageStop(Model):
     type: Literal["message_stop"]
 
 
+class Ping(Model):
+    """A heartbeat, which is no event of the message."""
+
+    type: Literal["ping"]
+
+
 class ErrorPayload(Model):
     """What went wrong."""
 
@@ -234,6 +241,7 @@ class ToolUse(Model):
     id: str
     name: str
     input: dict[str, Any]
+    toolset_name: Maybe[str] = None
 
 
 class MessageAnswer(Model):
@@ -251,7 +259,14 @@ class MessageAnswer(Model):
 
 
 MessagesEvent: TypeAlias = Annotated[
-    MessageStart | ContentBlockStart | ContentBlockDelta | ContentBlockStop | MessageDelta | MessageStop | ErrorEvent,
+    MessageStart
+    | ContentBlockStart
+    | ContentBlockDelta
+    | ContentBlockStop
+    | MessageDelta
+    | MessageStop
+    | Ping
+    | ErrorEvent,
     Field(discriminator="type"),
 ]
 
