@@ -220,10 +220,10 @@ def test_the_policy_of_a_configuration_is_applied(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ([], "`--policy`: expected `passthrough` or `agents.support` or `agents.sales`"),
+        ([], "`--policy`: expected `agents.support` or `agents.sales` or `passthrough`"),
         (
             ["--policy", "agents.other"],
-            "`--policy`: expected `passthrough` or `agents.support` or `agents.sales`",
+            "`--policy`: expected `agents.support` or `agents.sales` or `passthrough`",
         ),
     ],
 )
