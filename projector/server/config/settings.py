@@ -283,7 +283,7 @@ class Settings(Table):
     """Models of the passthrough routes that have several targets, by the name that requests use. A model turns on the
     route of its API."""
     passthrough: Passthrough | None = None
-    """By default both routes use the shorthand upstream on a loopback address, otherwise they are off. The same holds
+    """By default these routes use the shorthand upstream on a loopback address, otherwise they are off. The same holds
     for a table that names no upstream."""
     workflows: dict[Name, WorkflowSettings] = {}
     openwop: SerializeAsAny[ExtensionSettings] | None = None
