@@ -41,7 +41,7 @@ class Provider:
 
     Args:
         breaks: how many events each connection has seen at its end, of all.
-        ending: how a connection breaks: `reset` within the next event, or an `end` as if all was sent.
+        ending: how a connection breaks: `reset` within the next event, an `end` as if all was sent, or `close` at once.
         is_named: whether events have IDs.
         repeats: how many events before the place a continued stream has again.
     """
@@ -68,6 +68,9 @@ class Provider:
             await peer.event({**event, **({"event_id": f"e{at}"} if self.is_named else {})})
         if end == LAST:
             await peer.chunk(b"data: [DONE]\n\n")
+        elif self.ending == "close":
+            peer.writer.close()
+            return
         elif self.ending == "reset":
             await peer.chunk(b'data: {"event_type":"step.del')
             peer.writer.close()
@@ -114,3 +117,15 @@ async def test_a_broken_interaction(
     assert (end["final"]["status"] if end["kind"] == "final" else end["error"]["code"]) == status
     assert "".join(event["delta"] for event in events if event["kind"] == "message.delta") == "".join(text)
     assert provider.requests == requests
+
+
+async def test_an_interaction_without_any_byte_is_asked_for_again(
+    serve: Any, upstream: Any, upstream_port: int
+) -> None:
+    provider = Provider([0, LAST], "close")
+    await upstream(provider)
+    given = settings(upstream_port) | {"retries": {"max": 1, "initial_backoff_s": 0.01}}
+    answer = await serve(**given).ask("/api/v1/chat/stream", {"message": "Tides?"})
+    events = events_of((await answer.rest()).decode())
+    assert events[-1]["final"]["status"] == "completed"
+    assert provider.requests == [POST, POST]

@@ -10,11 +10,12 @@ import pytest
 from openai.lib.streaming.chat import ChatCompletionStreamState
 from openai.types.chat import ChatCompletionChunk
 
-from projector.conversation.opaque import SEALED, OpaqueCollector
+from projector.conversation.opaque import SEALED, KeptCall, OpaqueCollector, Place
 from projector.core.pipeline import build_pipeline
 from projector.dialects import DIALECTS
 from projector.dialects.chat_completions.writer import CompletionAssembly
 from projector.providers import PROVIDERS, profile_of
+from projector.server.http.stream_route import _with_stored
 from tests.dialect_checks import violations_of
 
 SIGNED: Final = {"functionCall": {"name": "look", "args": {"at": 1}, "id": "c1"}, "thoughtSignature": "c2lnbmF0dXJl"}
@@ -105,3 +106,30 @@ def test_no_upstream_gets_a_sealed_value(value: object, carried: list[str]) -> N
     assert [(one.param, one.call_id) for one in row.passthrough.carried(body)] == [(path, "c1") for path in carried]
     [message] = row.passthrough.body_writer(body, profile_of("openai_chat", {}))["messages"]
     assert ("extra_content" in message["tool_calls"][0]) is (not carried)
+
+
+@pytest.mark.parametrize("dialect", ["chat_completions", "ag_ui", "ai_sdk"])
+def test_a_call_of_which_the_provider_wants_nothing_back_carries_nothing(dialect: str) -> None:
+    """A sealed value ties a conversation to its target."""
+    assert SEALED not in json.dumps(played(dialect, [{"functionCall": {"name": "look", "args": {"at": 1}}}]))
+
+
+@pytest.mark.parametrize("dialect", ["chat_completions", "ag_ui", "ai_sdk"])
+def test_a_search_for_tools_is_no_call_that_could_carry_a_value(dialect: str) -> None:
+    pipeline = build_pipeline(provider="openai_responses", dialect=dialect)
+    pipeline.keep_opaque(OpaqueCollector(None, lambda *_: f"{SEALED}x", DIALECTS[dialect].carries).add)
+    search = {"type": "tool_search_call", "id": "ts_1", "call_id": "c1", "execution": "client", "opaque": {"a": 1}}
+    said = [
+        {"type": "response.created", "response": {"id": "resp_1", "status": "in_progress"}},
+        *({"type": f"response.output_item.{one}", "output_index": 0, "item": search} for one in ("added", "done")),
+        {"type": "response.completed", "response": {"id": "resp_1", "status": "completed", "output": []}},
+    ]
+    text = b"".join(pipeline.feed(b"data: " + json.dumps(one).encode() + b"\n\n") for one in said) + pipeline.close()
+    assert b"internal_error" not in text
+    assert SEALED.encode() not in text
+
+
+def test_what_came_after_a_value_was_sealed_is_added_from_the_store() -> None:
+    place = Place("openai_chat", "u", "m")
+    carried, stored = KeptCall(place, 1, {"a": 1}), KeptCall(place, 0, {"a": 0, "b": 2}, ("before",))
+    assert _with_stored(carried, stored) == KeptCall(place, 1, {"a": 1, "b": 2}, ("before",))

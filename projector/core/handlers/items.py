@@ -125,6 +125,13 @@ def _answered_id(item: Item, raw: Mapping[str, object]) -> str | None:
     return item.call.call_id if item.call is not None and item.type in tool_calls.CLIENT_CALLS else None
 
 
+def _call_sealed(item: Item, sealed: str | None) -> list[Frame]:
+    """Emit what a client carries for a call. One that is no public call has no member for it."""
+    if sealed is None or item.call is None:
+        return []
+    return [frames.call_sealed(item.slot, item.item_id, compose.own_words(sealed))]
+
+
 def finish(state: StreamState, item: Item, raw: Mapping[str, object]) -> list[Frame]:
     """Emit content that only the finished item contains, and close it with its status."""
     finisher = FINISHERS.get(item.type)
@@ -133,7 +140,7 @@ def finish(state: StreamState, item: Item, raw: Mapping[str, object]) -> list[Fr
         sealed = state.run.keep_opaque(item.type, call_id, _opaque(item.type, raw), is_done=True)
     output = item_members.emit(state, item, raw)
     if sealed is not None and call_id is not None:
-        output.append(frames.call_sealed(item.slot, item.item_id, compose.own_words(sealed)))
+        output += _call_sealed(item, sealed)
         sealed = None
     if item.phase is None and (phase := phase_of(raw)) is not None:
         output += _emit_phase(item, phase)
@@ -223,9 +230,8 @@ def _open(state: StreamState, described: ItemDescription) -> tuple[Item, list[Fr
     begun = tool_calls.begin(state, item, described.raw)
     call_id = _answered_id(item, described.raw)
     if state.run.keep_opaque is not None and "opaque" in described.raw and call_id is not None:
-        sealed = state.run.keep_opaque(item.type, call_id, described.raw["opaque"], is_done=False)
-        if sealed is not None:
-            output.append(frames.call_sealed(item.slot, item.item_id, compose.own_words(sealed)))
+        sealed = state.run.keep_opaque(item.type, call_id, described.raw["opaque"] or None, is_done=False)
+        output += _call_sealed(item, sealed)
     return item, output + begun
 
 

@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 
 from projector import Pipeline, StreamContext
 from projector.conversation.entries import Entry
-from projector.conversation.opaque import NOTHING_KEPT, Carried, KeptCalls, OpaqueCollector, Place
+from projector.conversation.opaque import NOTHING_KEPT, Carried, KeptCall, KeptCalls, OpaqueCollector, Place
 from projector.core.intake import MakeStage
 from projector.dialects import DIALECTS
 from projector.dialects.descriptor import DialectOptions
@@ -76,9 +76,16 @@ def with_carried_state(received: Received, carried: Iterable[Carried], sealer: S
     kept = dict(received.kept)
     for name, call in sealer.opened(received.caller, carried).items():
         stored = kept.get(name)
-        is_less = stored is not None and stored.place == call.place and not call.before
-        kept[name] = call._replace(before=stored.before) if stored is not None and is_less else call
+        is_same = stored is not None and stored.place == call.place  # then more may have come after it was sealed
+        kept[name] = _with_stored(call, stored) if stored is not None and is_same else call
     return received._replace(kept=kept)
+
+
+def _with_stored(call: KeptCall, stored: KeptCall) -> KeptCall:
+    """Return what a client carries of a call, and what only the server has."""
+    is_object = isinstance(stored.own, dict) and isinstance(call.own, dict)
+    own = {**stored.own, **call.own} if is_object else call.own
+    return call._replace(before=call.before or stored.before, own=own)
 
 
 NameOf: TypeAlias = Callable[[StoredStream], StreamName]

@@ -178,7 +178,8 @@ class HTTPUpstream:
                             chunks = await stack.enter_async_context(again)
                             log.warning("upstream_continued", stream_id=request.stream_id, path=path)
                             continue
-                    yield cursor.rest()
+                    if rest := cursor.rest():  # a response without any byte may be asked for again
+                        yield rest
                     if broken is not None:
                         raise broken
                     return
