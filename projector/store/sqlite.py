@@ -279,7 +279,7 @@ class SqliteStore:
         try:
             return work()
         except (sqlite3.Error, OSError, ValueError) as error:
-            self._close_file()  # what a transaction has changed is undone
+            self._roll_back()
             raise unavailable(self._path, error) from error
 
     def _transaction(self, run: Callable[[tables.Writing], T]) -> T:
@@ -326,6 +326,18 @@ class SqliteStore:
         except BaseException:
             connection.close()
             raise
+
+    def _roll_back(self) -> None:
+        """Undo a transaction. The file stays open: on a full disk it may not be possible to open it again."""
+        if self._writing is None:
+            return
+        connection = self._writing.connection
+        try:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            self._writing = tables.Writing(connection, self._limits, self._clock)
+        except sqlite3.Error:
+            self._close_file()
 
     def _close_file(self) -> None:
         if self._writing is not None:

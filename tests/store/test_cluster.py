@@ -19,6 +19,7 @@ from bench.redis_server import RedisServer, free_port
 from projector.cli import main
 from projector.server.streaming.stream_logs import StreamLogs
 from projector.store.budgets import Limit
+from projector.store.encryption import EncryptedStore
 from projector.store.protocol import INTERRUPTED, StoreUnavailableError
 from projector.store.redis_logs import tag_of
 from projector.store.redis_store import RedisStore
@@ -191,6 +192,16 @@ async def test_new_streams_of_a_process_are_at_one_place_of_its_own(redis_cluste
         assert len({store.place_of(logs.new_id()) for _ in range(50)}) > 1, "new streams do not wait for what is away"
         await logs.aclose()
     assert len(set(homes)) == 3
+
+
+async def test_a_home_is_found_whatever_the_key_of_the_store(redis_cluster: RedisCluster) -> None:
+    for keys in ([b"a" * 32], [b"b" * 32], []):
+        inner = RedisStore(redis_cluster.url, "one", SMALL, prefix="keys:")
+        logs = StreamLogs(EncryptedStore(inner, keys) if keys else inner, unread_s=60)
+        logs.check_store()
+        await eventually(lambda logs=logs: has_home(logs))
+        assert logs.is_sound
+        await logs.aclose()
 
 
 async def has_home(logs: Any) -> None:

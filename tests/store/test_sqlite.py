@@ -188,18 +188,24 @@ async def test_a_full_disk(path: Path) -> None:
     await store.aclose()
 
 
-async def test_a_disk_stays_full_until_something_is_written(path: Path) -> None:
+def _no_room(*_: object, **__: object) -> sqlite3.Connection:
+    raise sqlite3.OperationalError("unable to open database file")
+
+
+async def test_a_disk_stays_full_until_something_is_written(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = SqliteStore(path, StoreLimits(total_bytes=1_000_000, values=10**9))
     assert await store.open(head())
     await store.append([batch(1, 3)])
     for size in (2**20, 2**14, 2**10):
         while not await _result(store.put("k", {os.urandom(8).hex(): bytes(size)}, 60)):
             pass
+    monkeypatch.setattr(sqlite3, "connect", _no_room)
     for _ in range(2):
         assert (await store.renew(["s"]))["s"].lost is None, "nothing was written"
         assert (await store.read("s", 0, 10**6)).frames == frames(1, 3)
         for use in (store.ping(), store.read("s", 3, 10**6)):
             assert "the disk is full" in await _result(use)
+    monkeypatch.undo()
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("DELETE FROM stored")
     connection.close()

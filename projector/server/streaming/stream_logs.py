@@ -9,6 +9,8 @@ streams have no log from the start. The store in memory needs none of this (`loc
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import secrets
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from enum import Enum
@@ -308,14 +310,15 @@ class StreamLogs:
         """Use the store once, and choose a home: the processes that have started last are spread evenly."""
         await self._ping()
         if places := self.store.places():
-            count = 0
+            count = secrets.randbelow(len(places))  # if the stored value is encrypted with another key
 
             def counted(stored: Sequence[bytes | None]) -> Sequence[bytes]:
                 nonlocal count
                 count = int(stored[0] or 0)
                 return [b"%d" % (count + 1)]
 
-            await self.store.update("places", ["count"], counted, _COUNT_S)
+            with contextlib.suppress(StoreUnavailableError, ValueError):
+                await self.store.update("places", ["count"], counted, _COUNT_S)
             self._home = places[int(len(places) * (count * _GOLDEN % 1))]
 
     async def _write(self) -> None:
