@@ -40,7 +40,6 @@ const answer = (on = page) => on.getByRole("region", { name: "Answer" }).last();
 const shows = (text, on = page) => answer(on).getByText(text).first().waitFor();
 const told = (text, on = page) => on.getByRole("status").filter({ hasText: text }).waitFor({ state: "attached" });
 const complete = (on = page) => told("The answer is complete.", on);
-const picture = (name) => page.screenshot({ path: join(pictures, `nextjs-${name}.png`) });
 const readable = (name) => assertReadable(page, join(pictures, `nextjs-${name}`));
 
 /** Sends a question, and returns the provider's call. */
@@ -89,7 +88,7 @@ test("a tool's arguments are shown while they are written, and then its output",
   await card.getByText('{"city": "Northquay"').waitFor();
   piece('3, "detail": true}');
   await card.getByText('"days": 3').waitFor();
-  await picture("tool");
+  await readable("tool");
   call.end();
   await complete();
 });
@@ -167,7 +166,7 @@ for (const how of ["button", "Escape"]) {
     await shows("As I was saying");
     await (how === "button" ? button("Stop").click() : page.keyboard.press("Escape"));
     await told("Stopped.");
-    await picture("stopped");
+    await readable("stopped");
     await until(() => call.isGone, "the provider's connection is closed");
     assert.match(await answer().innerText(), /As I was saying/);
     await button("Send").waitFor();
@@ -229,7 +228,7 @@ test("the server is killed: the page says so, and tries again", async () => {
   await shows("one,");
   await projector.kill();
   await told("The connection was lost.");
-  await picture("lost");
+  await readable("lost");
   await projector.start();
   await answer().getByText("The connection was lost before the answer was complete.").waitFor();
   assert.match(await answer().innerText(), /one,/);
@@ -304,7 +303,7 @@ test("a key that the projector refuses is a line in the log, and nobody is signe
         await field().press("Enter");
         await told("The server does not accept this page.");
         await until(() => site.log().includes(line), "the log has the reason");
-        await picture("refused");
+        await readable("refused");
       } finally {
         site.close();
       }
@@ -326,7 +325,7 @@ test("no projector: the page has no connection yet, and the log has the reason",
       await field().press("Enter");
       await told("No connection yet. Trying again…");
       await until(() => site.log().includes(line), "the log has the reason");
-      await picture("no-connection");
+      await readable("no-connection");
     } finally {
       site.close();
     }
