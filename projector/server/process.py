@@ -57,10 +57,7 @@ CLOSE_S: Final = 2
 
 
 def demo_flags(port: int | None, environ: Mapping[str, str] = os.environ) -> Mapping[str, object]:
-    """Return the settings of a demo server, which take precedence over the environment.
-
-    An agent for each API is named by it.
-    """
+    """Return the settings of a demo server, with an agent for each API. They take precedence over the environment."""
     off = {name for name in EXTENSIONS if not any(one.startswith(f"{PREFIX}{name.upper()}__") for one in environ)}
     agent = {
         "upstream": DEFAULT,

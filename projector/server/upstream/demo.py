@@ -56,11 +56,9 @@ SCENARIOS: Final = (
 """The first row with a word of the message and an example in the API counts."""
 
 ANSWERS: Final = {
-    "function_call_output": TOOL,
-    "custom_tool_call_output": TOOL,
-    "tool": TOOL,
-    "tool_result": TOOL,
-    "functionResponse": TOOL,
+    **dict.fromkeys(
+        ("function_call_output", "custom_tool_call_output", "tool", "tool_result", "functionResponse"), TOOL
+    ),
     "mcp_approval_response": APPROVAL,
 }
 """Role or type of what a client sends after it has run its functions, or a person has decided -> what it answers.
