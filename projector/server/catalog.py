@@ -306,6 +306,9 @@ class Catalog:
 
     def _agent(self, name: str, agent: AgentSettings) -> AgentBinding:
         providers = {one.upstream: self._upstreams[one.upstream] for one in agent.all_targets}
+        for key, one in providers.items():  # recordings have several APIs: that of an agent is its name
+            if one.upstream.is_recording and name in one.upstream.providers:
+                providers[key] = _of_api(one, name)
         providers = self._recorded(name, agent.record, agent.policy, providers)
         targets = [self._target(providers[one.upstream], one.model, one.weight) for one in agent.all_targets]
         return AgentBinding(name, TargetList(targets, agent.balance), agent, self.redactor(agent.policy))

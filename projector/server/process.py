@@ -34,7 +34,7 @@ from projector.server.interpreter import Collector, settle_interpreter
 from projector.server.listening import limit_stalls, listen, listen_admin, raise_file_limit, url_of
 from projector.server.telemetry.logs import configure_logs, log
 from projector.server.telemetry.metrics import Metrics
-from projector.server.upstream.demo import SCENARIOS, DemoUpstream
+from projector.server.upstream.demo import APIS, SCENARIOS, DemoUpstream
 from projector.server.workers import RELOAD, WorkerPlace, take_place
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ CLOSE_S: Final = 2
 
 
 def demo_flags(port: int | None, environ: Mapping[str, str] = os.environ) -> Mapping[str, object]:
-    """Return the settings of a demo server, which take precedence over the environment."""
+    """Return the settings of a demo server, with an agent for each API. They take precedence over the environment."""
     off = {name for name in EXTENSIONS if not any(one.startswith(f"{PREFIX}{name.upper()}__") for one in environ)}
     agent = {
         "upstream": DEFAULT,
@@ -66,7 +66,7 @@ def demo_flags(port: int | None, environ: Mapping[str, str] = os.environ) -> Map
         "client_tools": [_PAGE_TOOL],
         "on_disconnect": "continue",
     }
-    return {"port": port, "demo_page": True, "api_key": _SECRET, "agents": {DEFAULT: agent}}
+    return {"port": port, "demo_page": True, "api_key": _SECRET, "agents": dict.fromkeys((DEFAULT, *APIS), agent)}
 
 
 def run(settings: Settings, read: ReadSettings | None = None, *, demo: bool = False) -> int:

@@ -11,6 +11,7 @@ import pytest
 
 from projector import build_pipeline
 from projector.providers import PROVIDERS
+from projector.server.process import demo_flags
 from projector.server.upstream.demo import APIS, SCENARIOS, DemoUpstream
 from projector.server.upstream.protocol import ProviderRequest
 
@@ -32,6 +33,32 @@ async def test_a_message_chooses_the_scenario(serve: Any, message: str, status: 
     assert len(frames) > 3
     assert frames[-1].get("final", {}).get("status") == status
     assert frames[-1]["kind"] == ("error" if status is None else "final")
+
+
+# API, and what the example of secrets must not show
+@pytest.mark.parametrize(
+    ("api", "secret"),
+    [
+        ("default", "harbour-master-7781"),
+        ("openai_responses", "harbour-master-7781"),
+        ("openai_chat", "not-for-pages"),
+        ("anthropic_messages", "ODNN7EXAMPLE"),
+        ("gemini", "QYLPMN5HNXKZ7TEW"),
+    ],
+)
+async def test_the_agent_of_an_api_plays_each_of_its_topics(serve: Any, api: str, secret: str) -> None:
+    site = serve(demo=True, **demo_flags(0), demo_pace_s=0)
+    provider = PROVIDERS[api if api in APIS else "openai_responses"]
+    for row in SCENARIOS:
+        if row.topic not in provider.demo:
+            continue
+        frames = await (await site.ask(body={"message": row.words[0] or "hello", "agent": api})).frames()
+        ends = [one["kind"] for one in frames if one["kind"] in {"final", "error"}]
+        assert ends == [frames[-1]["kind"]] == ["error" if row.topic == "failure" else "final"], row.topic
+        if row.topic == "secret":
+            said = "".join(one.get("delta", "") for one in frames)
+            assert "<redacted>" in said
+            assert secret not in said + json.dumps(frames)
 
 
 async def test_approve_plays_a_call_that_waits_for_approval_each_time_another_one(serve: Any) -> None:
@@ -92,6 +119,10 @@ TOOL = {"role": "user", "content": "Call a tool"}
         ("openai_responses", {"input": [{"type": "function_call_output"}], "tools": FUNCTIONS}, "text"),
         ("openai_chat", {"messages": [TOOL], "tools": CHAT_FUNCTIONS}, "call"),
         ("openai_chat", {"messages": [{"role": "tool", "content": "4"}], "tools": CHAT_FUNCTIONS}, "text"),
+        ("anthropic_messages", {"messages": [TOOL]}, "call"),
+        ("anthropic_messages", {"messages": [{"role": "user", "content": [{"type": "tool_result"}]}]}, "text"),
+        ("gemini", {"contents": [{"role": "user", "parts": [{"text": "Call a tool"}]}]}, "call"),
+        ("gemini", {"contents": [{"role": "user", "parts": [{"functionResponse": {}}]}]}, "text"),
     ],
 )
 async def test_a_client_that_runs_its_functions_gets_one_response_at_a_time(
@@ -99,7 +130,10 @@ async def test_a_client_that_runs_its_functions_gets_one_response_at_a_time(
 ) -> None:
     async with DemoUpstream(pace_s=0).open(ProviderRequest(api, body)) as chunks:
         played = b"".join([chunk async for chunk in chunks])
-    signs = {"call": (b'"type":"function_call"', b'"tool_calls":['), "text": (b"boats leave", b" at 13:05")}
+    signs = {
+        "call": (b'"type":"function_call"', b'"tool_calls":[', b'"type":"tool_use"', b'"functionCall":'),
+        "text": (b"boats leave", b" at 13:05", b" no ship sails", b"The harbour "),
+    }
     assert " and ".join(name for name, of in signs.items() if any(sign in played for sign in of)) == plays
 
 

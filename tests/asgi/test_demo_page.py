@@ -62,7 +62,7 @@ def test_it_is_off_by_default() -> None:
     assert "GET /openapi.json" in refused.json()["detail"]
     shown = client(settings.model_copy(update={"demo_page": True}), is_demo=False)
     assert shown.get("/").status_code == 200
-    assert shown.get("/demo/about").json() == {"has_provider": False, "needs_key": False}
+    assert shown.get("/demo/about").json() == {"has_provider": False, "needs_key": False, "topics": {}}
     assert shown.get("/demo/provider/stream_1").status_code == 404, "a real provider's stream is for nobody"
 
 
@@ -138,6 +138,19 @@ def test_the_providers_side_of_no_stream(path: str, status: int, code: str) -> N
     stream_id, _ = asked(site, "hello")
     answer = site.get(f"/demo/provider/{path.format(stream_id)}")
     assert (answer.status_code, answer.json()["code"]) == (status, code)
+
+
+def test_the_page_knows_the_topics_of_each_agent() -> None:
+    topics = client().get("/demo/about").json()["topics"]
+    assert "approval" in topics["default"]
+    assert "approval" not in topics["gemini"]
+
+
+def test_the_route_of_messages_plays_recordings_of_its_api() -> None:
+    body = {"model": "any", "max_tokens": 9, "stream": True, "messages": [{"role": "user", "content": "Call a tool"}]}
+    answer = client().post("/v1/messages", json=body)
+    assert '"name":"get_tide"' in answer.text
+    assert answer.text.count("event: message_stop") == 1
 
 
 def test_the_secret_of_the_demo_is_withheld() -> None:

@@ -28,7 +28,7 @@ def test_the_sources_compile(typescript_client: Path) -> None:
 def test_a_person_can_use_it(typescript_client: Path, program: Callable[[str], str], tmp_path: Path) -> None:
     with running([sys.executable, "-m", "projector", "demo", "--port", "0"]) as url:
         command = ["node", "page.test.mjs", f"{url}/", program("chromium"), str(pictures(tmp_path))]
-        assert passed(ran(command, typescript_client / "demo", limit_s=580)) == 16
+        assert passed(ran(command, typescript_client / "demo", limit_s=580)) == 17
 
 
 @pytest.mark.timeout(600)

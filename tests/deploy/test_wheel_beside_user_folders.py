@@ -15,6 +15,7 @@ from typing import Final
 import pytest
 
 from projector.dialects import DIALECTS
+from projector.recording.replay import inputs_of
 
 ROOT: Final = Path(__file__).parents[2]
 OWN: Final = 'NAME = "the user\'s own"\n'
@@ -121,7 +122,8 @@ def test_the_library_works_beside_them(project: Path, installed: Path) -> None:
     assert used["last"] == {"status": "completed", "response_text": "Bye"}
     assert used["strict"] == "off"
     for api, examples in used["examples"].items():
-        assert examples == sorted(path.stem for path in (ROOT / "examples_ndjson" / api).glob("*.ndjson")), api
+        folder = ROOT / "examples_ndjson" / inputs_of(api)
+        assert examples == sorted(path.stem for path in folder.glob("*.ndjson")), api
     page = ROOT / "projector" / "server" / "demo_page"
     assert used["page"] == {path.name: path.read_text(encoding="utf-8") for path in page.iterdir()}
     for name, held in used["resources"].items():

@@ -9,17 +9,18 @@ import { spoken } from "./spoken.js";
 import { keep, kept, type Turn, type Visit } from "./turns.js";
 import { describePublic, parsed, ProviderSide, Wire } from "./wires.js";
 
-const KINDS: readonly [string, string][] = [
-  ["Text", "Hello! When do you open?"],
-  ["Search with citations", "Search the news for me"],
-  ["Code", "Calculate the mean fare"],
-  ["Image", "Draw a bell"],
-  ["Tools", "Call a tool: when do the boats leave?"],
-  ["Approval", "Book two seats, but let me approve it"],
-  ["Reasoning", "Think about it step by step"],
-  ["Refusal", "Refuse this, please"],
-  ["Failure", "Let it fail"],
-  ["Secrets", "Tell me a secret"],
+/** Label, message, and topic of the demo server. */
+const KINDS: readonly [string, string, string][] = [
+  ["Text", "Hello! When do you open?", "text"],
+  ["Search with citations", "Search the news for me", "search"],
+  ["Code", "Calculate the mean fare", "code"],
+  ["Image", "Draw a bell", "image"],
+  ["Tools", "Call a tool: when do the boats leave?", "tool"],
+  ["Approval", "Book two seats, but let me approve it", "approval"],
+  ["Reasoning", "Think about it step by step", "reasoning"],
+  ["Refusal", "Refuse this, please", "refusal"],
+  ["Failure", "Let it fail", "failure"],
+  ["Secrets", "Tell me a secret", "secret"],
 ];
 const FIRST = "Tell me a secret"; // what a page without questions plays
 const PUBLIC = "public_sse_v1";
@@ -31,11 +32,20 @@ const DIALECTS: Record<string, string> = {
   chat_completions: "OpenAI clients of Chat Completions",
   openresponses: "Open Responses clients",
 };
+const DEFAULT_AGENT = "default";
+/** Agent of the demo -> the API whose recordings it plays. */
+const AGENTS: Record<string, string> = {
+  [DEFAULT_AGENT]: "Responses",
+  openai_chat: "Chat Completions",
+  anthropic_messages: "Claude",
+  gemini: "Gemini",
+};
 const ask = byId<HTMLFormElement>("ask");
 const message = byId<HTMLInputElement>("message");
 const stop = byId<HTMLButtonElement>("stop");
 const drop = byId<HTMLButtonElement>("drop");
 const dialect = byId<HTMLSelectElement>("dialect");
+const agent = byId<HTMLSelectElement>("agent");
 const key = byId<HTMLInputElement>("key");
 const turns = byId("turns");
 const said = byId("said");
@@ -55,9 +65,11 @@ interface About {
   /** Whether the provider is the built-in one; the stream of a real one may be seen by nobody. */
   has_provider: boolean;
   needs_key: boolean;
+  /** Agent of the built-in provider -> the topics of which it has an example. */
+  topics: Record<string, readonly string[]>;
 }
 
-const NOTHING: About = { has_provider: false, needs_key: false };
+const NOTHING: About = { has_provider: false, needs_key: false, topics: {} };
 const about: Promise<About> = fetch("demo/about").then(
   async (response) => (response.ok ? ((await response.json()) as About) : NOTHING),
   () => NOTHING,
@@ -72,6 +84,9 @@ const problemOf = (error: unknown): string => (error instanceof StreamError ? er
 /** Announces something to a person who does not see the page. */
 const say = (text: string): void => void (said.textContent = text);
 
+/** Returns a request to the agent of the chosen provider; the default one needs no name. */
+const toAgent = (body: Turn["body"]): Turn["body"] => (agent.value === DEFAULT_AGENT ? body : { ...body, agent: agent.value });
+
 /** Asks a question, or the last one again. */
 function begin(body: Turn["body"], question?: string, isFirst = false): void {
   if (!isFirst) turns.querySelector(".hint")?.remove();
@@ -83,9 +98,11 @@ function begin(body: Turn["body"], question?: string, isFirst = false): void {
 /** Adds a question and the place of its answer to the conversation. */
 function drawn(turn: Turn, canAct = true): Answer {
   for (const one of byId("kinds").children) one.setAttribute("aria-pressed", String(one.getAttribute("title") === titleOf(turn.question ?? "")));
-  const label = turn.dialect === PUBLIC ? [] : [" ", h("small", {}, `in ${turn.dialect}`)];
+  const { agent: from = DEFAULT_AGENT } = turn.body;
+  const about = [from !== DEFAULT_AGENT && `from ${AGENTS[from] ?? from}`, turn.dialect !== PUBLIC && `in ${turn.dialect}`].filter((text) => text !== false);
+  const label = about.length === 0 ? [] : [" ", h("small", {}, about.join(" "))];
   if (turn.question !== undefined) turns.append(h("div", { class: "question" }, turn.question, ...label));
-  const answer = new Answer(canAct ? { approve, run: runFunction, retry: () => retry(turn) } : undefined);
+  const answer = new Answer(canAct ? { approve: (item) => approve(turn, item), run: (item) => runFunction(turn, item), retry: () => retry(turn) } : undefined);
   turns.append(answer.element);
   return answer;
 }
@@ -265,6 +282,7 @@ function failed(turn: Turn, answer: Answer, error: unknown): void {
 async function restore(before: Visit | undefined): Promise<boolean> {
   if (before === undefined) return false;
   if (before.dialect in DIALECTS) dialect.value = visit.dialect = before.dialect;
+  if (before.agent !== undefined && before.agent in AGENTS) agent.value = visit.agent = before.agent;
   const areKept = await Promise.all(before.turns.map(isKept));
   const found = before.turns.filter((_, n) => areKept[n]);
   if (run !== undefined || found.length === 0) return run !== undefined;
@@ -304,28 +322,31 @@ function refused(error: unknown): void {
   key.focus();
 }
 
-function approve(item: ToolItem): void {
-  follow(item, { type: "mcp_approval_response", approval_request_id: item.id, approve: true }, "Approved");
+function approve(turn: Turn, item: ToolItem): void {
+  follow(turn, item, { type: "mcp_approval_response", approval_request_id: item.id, approve: true }, "Approved");
 }
 
 /** Sends the result of a function; a real page would compute it from `item.argumentsJson`. */
-function runFunction(item: ToolItem): void {
+function runFunction(turn: Turn, item: ToolItem): void {
   const output = JSON.stringify({ departures: ["14:10", "14:35"] });
-  follow(item, { type: "function_call_output", call_id: item.toolCallId, output }, `Result of ${item.name}`);
+  follow(turn, item, { type: "function_call_output", call_id: item.toolCallId, output }, `Result of ${item.name}`);
 }
 
-/** Sends what an answer waits for. */
-function follow(item: ToolItem, input: object, question: string): void {
-  begin({ input: [input], ...(item.responseId !== undefined && { previous_response_id: item.responseId }) }, question);
+/** Sends what an answer waits for. Only the Responses API remembers its responses: others get the conversation again. */
+function follow({ body, question: asked = "" }: Turn, item: ToolItem, input: object, question: string): void {
+  const call = { type: "function_call", call_id: item.toolCallId, name: item.name, arguments: item.argumentsText || "{}" };
+  if (body.agent !== undefined) begin({ agent: body.agent, input: [{ role: "user", content: asked }, call, input] }, question);
+  else begin({ input: [input], ...(item.responseId !== undefined && { previous_response_id: item.responseId }) }, question);
 }
 
 // the controls
 
-for (const [label, text] of KINDS) {
+const kinds = KINDS.map(([label, text, topic]) => {
   const button = h("button", { type: "button", "aria-pressed": "false", title: titleOf(text) }, label);
-  button.addEventListener("click", () => begin({ message: text }, text));
+  button.addEventListener("click", () => begin(toAgent({ message: text }), text));
   byId("kinds").append(button);
-}
+  return { button, topic };
+});
 for (const name of Object.keys(DIALECTS)) dialect.append(h("option", { value: name }, name));
 dialect.addEventListener("change", () => {
   visit.dialect = dialect.value;
@@ -337,8 +358,21 @@ ask.addEventListener("submit", (event) => {
   const text = message.value.trim();
   if (text === "") return;
   message.value = "";
-  begin({ message: text }, text);
+  begin(toAgent({ message: text }), text);
 });
+for (const [name, api] of Object.entries(AGENTS)) agent.append(h("option", { value: name }, api));
+agent.addEventListener("change", () => {
+  visit.agent = agent.value;
+  keep(visit);
+  void offer();
+});
+
+/** Offers the kinds of answers of which the chosen provider has an example. */
+async function offer(): Promise<void> {
+  const { [agent.value]: topics } = (await about).topics;
+  for (const { button, topic } of kinds) button.disabled = topics?.includes(topic) === false;
+}
+
 stop.addEventListener("click", () => {
   const stopped = run;
   if (stopped === undefined) return;
@@ -365,7 +399,9 @@ new Wire(byId("page-events"), byId("page-count"), "Here is what the projector le
 /** Shows what was there before a reload; the first visit plays an answer by itself, so that no one sees an empty page. */
 async function start(): Promise<void> {
   const [isRestored, { has_provider: hasProvider, needs_key: needsKey }] = await Promise.all([restore(kept()), about]);
-  byId("provider").hidden = !hasProvider;
+  byId("provider").hidden = byId("agent-choice").hidden = !hasProvider;
+  if (!hasProvider) agent.value = DEFAULT_AGENT;
+  await offer();
   document.querySelector("main")?.classList.toggle("no-provider", !hasProvider);
   const isStill = matchMedia("(prefers-reduced-motion: reduce)").matches;
   if (!isRestored && run === undefined && hasProvider && !needsKey && !isStill) begin({ message: FIRST }, FIRST, true);

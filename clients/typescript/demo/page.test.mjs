@@ -275,6 +275,40 @@ test("each dialect shows its own events; what was withheld, and the answer, are 
   assert.deepEqual(complaints, []);
 });
 
+// provider, the type of an event with a secret, what is withheld of it, and a kind of answer of which there is no example
+const PROVIDERS = [
+  ["openai_chat", "delta.tool_calls", ["not-for-", "pages"], "Code"],
+  ["anthropic_messages", "text_delta", ["AKIAIOSF", "ODNN7EXAMPLE", "hun", "ter-22"], "Image"],
+  ["gemini", "functionCall", ["AKIA", "QYLPMN5HNXKZ7TEW", "hunter2-hunter2"], "Approval"],
+];
+
+test("each provider shows its own events, and what was withheld of them; a reload brings back the choice", async () => {
+  await open();
+  for (const [provider, type, withheld, missing] of PROVIDERS) {
+    await page.locator("#agent").selectOption(provider);
+    await until(() => button(missing).isDisabled(), `${missing} is not offered`);
+    await choose("Secrets");
+    await page.locator("#provider li.held b").getByText(type, { exact: true }).first().waitFor();
+    const marks = await page.locator("#provider summary mark").allInnerTexts();
+    assert.deepEqual([...new Set(marks)], withheld);
+    for (const side of ["page-events", "turns"]) {
+      await page.locator(`#${side} mark`).first().waitFor();
+      const shown = await page.locator(`#${side}`).innerText();
+      for (const piece of withheld.filter((text) => text.length > 4)) assert.ok(!shown.includes(piece), `${piece} in ${side}`);
+    }
+    await assertReadable(page, join(folder, `demo-provider-${provider}`));
+    await page.reload();
+    await ended();
+    await until(async () => (await page.locator("#provider summary mark").count()) === marks.length, "the marks again");
+    assert.equal(await page.locator("#agent").inputValue(), provider);
+  }
+  await choose("Tools");
+  await button("Run it here").first().click();
+  await answer().getByText("The harbour opens at six.").waitFor();
+  assert.match(await page.locator(".question").last().innerText(), /from Gemini$/);
+  assert.deepEqual(complaints, []);
+});
+
 test("a dropped connection and a reload cost nothing in another dialect", async () => {
   await open();
   await page.locator("#dialect").selectOption("ai_sdk");

@@ -6,7 +6,7 @@ import { isRecord, parsed } from "./wires.js";
 const STORED = "projector-demo";
 const TURNS_MAX = 10;
 
-export type Body = { message: string } | { input: unknown[]; previous_response_id?: string };
+export type Body = ({ message: string } | { input: unknown[]; previous_response_id?: string }) & { agent?: string };
 
 /** A question, and where its answer is. */
 export interface Turn {
@@ -22,13 +22,15 @@ export interface Turn {
 
 export interface Visit {
   dialect: string;
+  /** The agent of the chosen provider. */
+  agent?: string;
   turns: Turn[];
 }
 
 /** Keeps the last answers that can be read again. */
-export function keep({ dialect, turns }: Visit): void {
+export function keep({ turns, ...chosen }: Visit): void {
   const kept = turns.filter((turn) => turn.location !== undefined).slice(-TURNS_MAX);
-  remember(STORED, JSON.stringify({ dialect, turns: kept }));
+  remember(STORED, JSON.stringify({ ...chosen, turns: kept }));
 }
 
 /** Returns what was kept, if it can be read. */

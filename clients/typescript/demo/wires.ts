@@ -1,5 +1,6 @@
 /** Both sides of a stream: what the provider sends, what the page gets, and what was withheld between them. */
 
+import { type Described, EventReader, ORDERED, orderedFamily, type Piece } from "./apis.js";
 import { h, MARK, marked, withRanges } from "./dom.js";
 import { atFrame } from "./frames.js";
 
@@ -170,9 +171,9 @@ interface ProviderRow {
   text: string;
   /** Response and number of the event, as the public event has them. */
   key: string;
-  /** The text that a delta continues, and where it begins in it. */
-  family: string | undefined;
-  start: number;
+  /** The texts that it continues, and where it begins in them. */
+  pieces: readonly (Piece & { start: number })[];
+  isDropped: boolean;
 }
 
 /** The provider's side, matched with the events of the page. */
@@ -186,6 +187,9 @@ export class ProviderSide {
   private readonly held = new Set<string>();
   /** Instructions as their JSON shows them. */
   private readonly instructions = new Set<string>();
+  private readonly reader = new EventReader();
+  /** Calls of the page's events, in their order. */
+  private readonly calls: unknown[] = [];
   private response = "";
   private requests = 0;
   /** Whether the last response has not ended. */
@@ -200,20 +204,24 @@ export class ProviderSide {
   /** Adds an event of the provider. */
   add(data: string): void {
     const event = parsed(data);
-    if (!isRecord(event)) return void this.wire.add("", data, { preview: () => [document.createTextNode(shortened(data))] });
-    if (isRecord(event.response) && typeof event.response.id === "string") this.response = event.response.id;
-    if (event.type === "response.created") this.wire.remark(`Request ${(this.requests += 1)}`, "gap plain");
-    this.isOpen = !ENDS.test(String(event.type)) && (this.isOpen || event.type === "response.created");
-    const text = previewOf(event) || (this.isRecording ? publicPreview(event) : "");
+    if (!isRecord(event)) {
+      this.isOpen &&= data.trim() !== "[DONE]";
+      return void this.wire.add("", data, { preview: () => [document.createTextNode(shortened(data))] });
+    }
+    const read = this.reader.read(event) ?? ofResponses(event);
+    const begins = event.type === "response.created" || (typeof read.response === "string" && read.response !== this.response);
+    if (typeof read.response === "string") this.response = read.response;
+    if (begins) this.wire.remark(`Request ${(this.requests += 1)}`, "gap plain");
+    this.isOpen = read.isEnd !== true && (this.isOpen || begins);
+    const text = read.text || (this.isRecording ? publicPreview(event) : "");
     const isHost = String(event.type).startsWith(HOST);
-    const family = typeof event.delta === "string" ? `${event.item_id}/${familyOf(event.type)}` : undefined;
-    const start = family === undefined ? 0 : (this.raw.get(family)?.length ?? 0);
-    if (family !== undefined) this.raw.set(family, (this.raw.get(family) ?? "") + text);
+    const pieces = read.pieces.map((piece) => ({ ...piece, start: this.raw.get(piece.family)?.length ?? 0 }));
+    for (const { family, text: more } of pieces) this.raw.set(family, (this.raw.get(family) ?? "") + more);
     const isHeld = this.isRecording ? data.includes(MARK) : text.startsWith(INSTRUCTIONS);
     if (isHeld && !this.isRecording) this.instructions.add(JSON.stringify(shortened(text.slice(INSTRUCTIONS.length))).slice(1, -1));
     const preview = (): Node[] => (this.isRecording ? marked(shortened(text)) : withRanges(shortened(text), isHeld ? [[0, shortened(text).length]] : []));
-    const row = this.wire.add(String(event.type ?? "event").replace(/^response\./, ""), data, { preview, isHeld, ...(isHost && { tag: "from the server's tool" }) });
-    this.rows.push({ row, text, key: `${this.response}/${event.sequence_number}`, family, start });
+    const row = this.wire.add(read.type, data, { preview, isHeld, ...(isHost && { tag: "from the server's tool" }) });
+    this.rows.push({ row, text, key: `${this.response}/${event.sequence_number}`, pieces, isDropped: read.isDropped === true });
   }
 
   /** Notes that nothing more is sent. */
@@ -226,9 +234,13 @@ export class ProviderSide {
     const key = `${event.response_id}/${event.provider_sequence_number}`;
     this.texts.set(key, [...(this.texts.get(key) ?? []), ...textsOf(event)]);
     if (Array.isArray(event.notices)) this.held.add(key);
+    const isCall = String(event.kind).startsWith("tool.");
+    if (isCall && !this.calls.includes(event.item_id)) this.calls.push(event.item_id);
     if (typeof event.delta !== "string") return;
-    const family = `${event.item_id}/${familyOf(event.kind)}`;
-    this.clean.set(family, (this.clean.get(family) ?? "") + event.delta);
+    const kind = familyOf(event.kind);
+    for (const family of [`${event.item_id}/${kind}`, orderedFamily(kind, this.calls.indexOf(event.item_id) + 1)]) {
+      this.clean.set(family, (this.clean.get(family) ?? "") + event.delta);
+    }
   }
 
   /** Marks what was withheld and what was not forwarded, once both sides are complete. */
@@ -238,9 +250,9 @@ export class ProviderSide {
     for (const one of this.rows) {
       const { row, text } = one;
       row.mark(within);
-      const ranges = one.family === undefined || this.isRecording ? rangesOf(text, secrets) : this.deltaRanges(one);
+      const ranges = one.pieces.length === 0 || this.isRecording ? rangesOf(text, secrets) : one.pieces.flatMap((piece) => this.pieceRanges(piece, secrets));
       const isHeld = ranges.length > 0 || this.held.has(one.key) || row.isHeld;
-      const isForwarded = this.texts.has(one.key) || isHeld || one.key.endsWith(UNNUMBERED);
+      const isForwarded = this.texts.has(one.key) || isHeld || (one.key.endsWith(UNNUMBERED) && !one.isDropped);
       if (!isHeld && isForwarded) continue;
       const shown = clipped(ranges, Math.min(text.length, PREVIEW_CHARS));
       const preview = ranges.length > 0 && { preview: () => withRanges(shortened(text), shown) };
@@ -252,20 +264,27 @@ export class ProviderSide {
   /** Returns the values that the page did not get. */
   private secrets(): Set<string> {
     const found = new Set<string>();
-    const add = (raw: string, clean: string): void => {
-      for (const [start, end] of withheldRanges(raw, clean)) if (end - start >= SECRET_CHARS) found.add(raw.slice(start, end));
+    const add = (raw: string, ranges: readonly Range[]): void => {
+      for (const [start, end] of ranges) if (end - start >= SECRET_CHARS) found.add(raw.slice(start, end));
     };
-    for (const [family, raw] of this.raw) add(raw, this.clean.get(family) ?? raw);
+    for (const [family, raw] of this.raw) add(raw, this.familyRanges(family));
     for (const one of this.rows) {
-      if (one.family === undefined) for (const text of this.texts.get(one.key) ?? []) add(one.text, text);
+      if (one.pieces.length === 0) for (const text of this.texts.get(one.key) ?? []) add(one.text, withheldRanges(one.text, text));
     }
     return found;
   }
 
-  private deltaRanges({ family, text, start }: ProviderRow): Range[] {
-    const [raw, clean] = [this.raw.get(family ?? ""), this.clean.get(family ?? "")];
-    if (raw === undefined || clean === undefined) return [];
-    return clipped(withheldRanges(raw, clean).map(([from, to]): Range => [from - start, to - start]), text.length);
+  /** Returns what was withheld of a text. Texts that are found by their order may be others: then they do not fit. */
+  private familyRanges(family: string): Range[] {
+    const [raw, clean] = [this.raw.get(family), this.clean.get(family)];
+    return raw === undefined || clean === undefined ? [] : withheldRanges(raw, clean, family.startsWith(ORDERED));
+  }
+
+  /** Returns what was withheld of a piece, as ranges of the text of its event. */
+  private pieceRanges({ family, text, start, at }: Piece & { start: number }, secrets: ReadonlySet<string>): Range[] {
+    const found = this.familyRanges(family);
+    const ranges = found.length === 0 && family.startsWith(ORDERED) ? rangesOf(this.raw.get(family) ?? "", secrets) : found;
+    return clipped(ranges.map(([from, to]): Range => [from - start, to - start]), text.length).map(([from, to]): Range => [from + at, to + at]);
   }
 }
 
@@ -304,23 +323,33 @@ function familyOf(type: unknown): string {
   return ["arguments", "code", "refusal", "summary"].find((family) => name.includes(family)) ?? "text";
 }
 
-/** Returns the ranges of a text that are not in its clean version. */
-export function withheldRanges(raw: string, clean: string): Range[] {
+/** Returns the ranges of a text that are not in its clean version; `isStrict`: none if the two are different otherwise. */
+export function withheldRanges(raw: string, clean: string, isStrict = false): Range[] {
   const ranges: Range[] = [];
   const pieces = clean.split(/"?<redacted>"?/);
   let at = 0;
+  let fits = true;
   pieces.forEach((piece, n) => {
     const isLast = n === pieces.length - 1;
     const found = isLast && piece === "" ? raw.length : raw.indexOf(piece, at);
+    fits &&= found >= 0 && (n > 0 || found === 0);
     if (found < 0) return;
     if (n > 0 && found > at) ranges.push(unquoted(raw, at, found));
     at = found + piece.length;
   });
-  return ranges;
+  return fits || !isStrict ? ranges : [];
 }
 
 function unquoted(raw: string, start: number, end: number): Range {
   return [raw[start] === '"' ? start + 1 : start, raw[end - 1] === '"' ? end - 1 : end];
+}
+
+/** Returns what is worth seeing of an event of the Responses API, or of another one that is not known. */
+function ofResponses(event: Json): Described {
+  const text = previewOf(event);
+  const pieces = typeof event.delta === "string" ? [{ family: `${event.item_id}/${familyOf(event.type)}`, text, at: 0 }] : [];
+  const response = isRecord(event.response) ? event.response.id : undefined;
+  return { type: String(event.type ?? "event").replace(/^response\./, ""), text, pieces, response, isEnd: ENDS.test(String(event.type)) };
 }
 
 /** Returns what is worth seeing of an event without opening it. */

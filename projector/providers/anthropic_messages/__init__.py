@@ -48,4 +48,15 @@ PROVIDER: Final = Provider(
             lazy("projector.providers.anthropic_messages.api:model_page"),
         ),
     ),
+    demo={
+        "search": "messages-web-search",
+        "code": "messages-code-execution",
+        "mcp": "messages-mcp",
+        "secret": "messages-split-secret",
+        "tool": "messages-parallel-tools",
+        "refusal": "messages-refusal",
+        "reasoning": "messages-thinking",
+        "failure": "messages-error",
+        "text": "messages-citations",
+    },
 )

@@ -34,4 +34,16 @@ PROVIDER: Final = Provider(
     models=ModelLists("/models", {"pageSize": "1000"}, lazy("projector.providers.gemini.api:listed_models")),
     errors=lazy("projector.providers.gemini.gemini_fields:error_members"),
     has_bare_json=True,
+    demo={
+        "search": "gemini-search",
+        "file": "gemini-file-search",
+        "code": "gemini-code-execution",
+        "image": "gemini-image",
+        "secret": "gemini-split-secret",
+        "tool": "gemini-parallel-tools",
+        "refusal": "gemini-safety",
+        "reasoning": "gemini-thinking",
+        "failure": "gemini-error",
+        "text": "gemini-text",
+    },
 )

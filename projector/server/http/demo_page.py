@@ -5,7 +5,7 @@ The files are built from `clients/typescript/demo`. The page loads nothing else,
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -16,6 +16,7 @@ from starlette.responses import FileResponse, JSONResponse, Response, StreamingR
 from starlette.routing import Route
 
 from projector.core.sse import encode_sse
+from projector.providers import PROVIDERS
 from projector.server.catalog import Catalog
 from projector.server.http.problems import problem
 from projector.server.http.stored_streams import find, position
@@ -54,18 +55,21 @@ def demo_routes(catalog: Catalog) -> list[Route]:
     upstreams = (agent.targets.targets[0].provider.upstream for agent in catalog.agents.values())
     built_in = next((one for one in upstreams if isinstance(one, DemoUpstream)), None)
     side = None if built_in is None else ProviderSide(built_in)
+    agents = {} if side is None else catalog.agents
+    topics = {name: [*PROVIDERS[agent.provider.api].demo] for name, agent in agents.items()}
     return [
         Route("/", _index, include_in_schema=False),
-        Route("/demo/about", partial(_about, has_provider=side is not None), include_in_schema=False),
+        Route("/demo/about", partial(_about, topics=topics), include_in_schema=False),
         *([] if side is None else [Route("/demo/provider/{stream_id}", side.read, include_in_schema=False)]),
         file_route(),
     ]
 
 
-async def _about(request: Request, *, has_provider: bool) -> Response:
-    """Respond with whether the provider's side can be shown, and whether a caller needs a key."""
+async def _about(request: Request, *, topics: Mapping[str, Sequence[str]]) -> Response:
+    """Respond with the topics of the built-in provider, if it is there, and whether a caller needs a key."""
     site: Site = request.app.state.site
-    return JSONResponse({"has_provider": has_provider, "needs_key": site.settings.auth.is_on}, headers=HEADERS)
+    about = {"has_provider": bool(topics), "needs_key": site.settings.auth.is_on, "topics": topics}
+    return JSONResponse(about, headers=HEADERS)
 
 
 class ProviderSide:

@@ -14,6 +14,7 @@ from projector._resources import resource
 from projector.contracts import codec
 from projector.core.sse import encode_sse
 from projector.providers import PROVIDERS
+from projector.recording.replay import inputs_of
 from projector.server.upstream.protocol import Model, ProviderRequest
 
 PACE_S: Final = 0.03
@@ -26,8 +27,7 @@ _REQUEST_ID: Final = re.compile(rb"\bmcpr_[0-9a-f]{8}")
 
 
 APIS: Final = tuple(name for name, row in PROVIDERS.items() if row.demo)
-"""The APIs, which are folders of `examples_ndjson`. Their descriptors name the example of each topic, if they have one.
-"""
+"""The APIs with examples. Their descriptors name the example of each topic, if they have one."""
 
 
 class Scenario(NamedTuple):
@@ -55,8 +55,13 @@ SCENARIOS: Final = (
 )
 """The first row with a word of the message and an example in the API counts."""
 
-ANSWERS: Final = {"function_call_output": TOOL, "custom_tool_call_output": TOOL, "mcp_approval_response": APPROVAL}
-"""Type of an item that a client sends after it has run its functions, or a person has decided -> what it answers.
+ANSWERS: Final = {
+    **dict.fromkeys(
+        ("function_call_output", "custom_tool_call_output", "tool", "tool_result", "functionResponse"), TOOL
+    ),
+    "mcp_approval_response": APPROVAL,
+}
+"""Role or type of what a client sends after it has run its functions, or a person has decided -> what it answers.
 The call is played also if it was declined."""
 
 HOST_EVENT: Final = b'{"type":"projector.'
@@ -83,7 +88,7 @@ class DemoUpstream:
         self.examples = {
             api: {
                 path.stem: [line for line in path.read_bytes().splitlines() if line.strip()]
-                for path in sorted(resource(f"examples_ndjson/{api}").glob("*.ndjson"))
+                for path in sorted(resource(f"examples_ndjson/{inputs_of(api)}").glob("*.ndjson"))
             }
             for api in APIS
         }
@@ -123,7 +128,8 @@ class DemoUpstream:
         last = _last_message(body)
         answered, named = _answered(last), PROVIDERS[api].demo
         if answered is not None and answered.topic in named:
-            return _responses_of(self.examples[api][named[answered.topic]])[-1]
+            _, *others = _responses_of(self.examples[api][named[answered.topic]])
+            return others[-1] if others else self.examples[api][named["text"]]
         name = _scenario(named, last)
         is_approval = name == named.get(APPROVAL.topic)
         waits, events = _has_functions(body) or is_approval, self.examples[api][name]
@@ -134,7 +140,7 @@ class DemoUpstream:
 
 
 def _last_message(body: Mapping[str, Any]) -> object:
-    sent = body.get("messages") or body.get("input")
+    sent = body.get("messages") or body.get("input") or body.get("contents")
     return sent[-1] if isinstance(sent, list) and sent else sent
 
 
@@ -142,7 +148,10 @@ def _answered(message: object) -> Scenario | None:
     """Return the scenario that a message continues with its last response."""
     if not isinstance(message, dict):
         return None
-    return TOOL if message.get("role") == "tool" else ANSWERS.get(str(message.get("type")))
+    parts = message.get("content") or message.get("parts")
+    parts = [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
+    names = [message.get("role"), message.get("type"), *(name for one in parts for name in (one.get("type"), *one))]
+    return next((ANSWERS[name] for name in map(str, names) if name in ANSWERS), None)
 
 
 def _has_functions(body: Mapping[str, Any]) -> bool:
