@@ -16,7 +16,7 @@ from projector.contracts.kinds import Kind, PrivateKind
 from projector.contracts.stream_rules.table import check_lines
 from projector.core.context import StreamContext
 from projector.core.faults import FAULTS, http_status_fault
-from projector.core.handlers import items
+from projector.core.handlers import item_members, items
 from projector.core.pipeline import Pipeline, build_pipeline
 from projector.dialects.descriptor import DialectOptions
 from projector.dialects.responses.item_shapes import CITATIONS, DROPPED_ITEMS, ITEMS
@@ -241,6 +241,17 @@ def test_indexes_have_no_gap_for_an_item_that_is_not_written() -> None:
 
 
 # items
+
+
+@pytest.mark.parametrize(
+    ("item_type", "name"),
+    [(one, name) for one, members in item_members.MEMBERS.items() for name in members if name in item_members.TYPES],
+)
+def test_a_member_of_another_type_is_left_out(item_type: str, name: str) -> None:
+    """Clients check the types of members."""
+    for wrong in (True, 7):
+        for item in output_of(done(0, item_type, **{"call_id": "c", name: wrong})):
+            assert item.get(name) is not wrong
 
 
 def test_the_phase_of_a_message_is_in_its_announcement() -> None:

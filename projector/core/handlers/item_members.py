@@ -34,13 +34,26 @@ MEMBERS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Item type -> its members."""
 
+_KINDS: Final[Mapping[type, tuple[str, ...]]] = {
+    str: ("call_id", "code", "created_by", "encrypted_content", "execution", "fingerprint", "namespace", "result"),
+    dict: ("action", "caller", "environment", "operation"),
+    list: ("actions", "output", "pending_safety_checks", "tools"),
+}
+TYPES: Final = {name: kind for kind, names in _KINDS.items() for name in names}
+"""Member -> its type; one of another type is left out, like any field that is none (`core.canonical`)."""
+
 OPAQUE: Final = frozenset({"encrypted_content", "fingerprint"})
 """Members that only the provider reads. They are searched for registered values only, and never cut."""
 
 
 def emit(state: StreamState, item: Item, raw: Mapping[str, object]) -> list[Frame]:
     """Emit the members that an item has."""
-    found = {name: raw[name] for name in MEMBERS.get(item.type, ()) if raw.get(name) is not None}
+    members = {name: raw.get(name) for name in MEMBERS.get(item.type, ())}
+    found = {
+        name: value
+        for name, value in members.items()
+        if value is not None and isinstance(value, TYPES.get(name, object))
+    }
     if not found:
         return []
     clean = compose.record({name: _clean(state, item, name, value) for name, value in found.items()})
