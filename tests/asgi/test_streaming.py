@@ -240,8 +240,8 @@ async def test_heartbeats_while_output_is_held(serve: Any, upstream: Any, text_e
         await peer.start()
         for byte in held % b"a":
             await peer.chunk(bytes([byte]))
-            await asyncio.sleep(0.005)
-        for _ in range(8):
+            await asyncio.sleep(0.01)
+        for _ in range(20):
             await peer.chunk(held % b"quay")  # each is held until more follows
             await asyncio.sleep(0.05)
         await peer.event(text_events[-1])

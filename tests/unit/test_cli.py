@@ -241,7 +241,7 @@ def test_a_reader_that_leaves_early_is_no_failure(arguments: tuple[str, ...], gi
     command = [*START, *arguments]
     with os.fdopen(writer, "wb") as out:
         done = subprocess.run(
-            command, input=given, stdout=out, stderr=subprocess.PIPE, env=ENVIRONMENT, timeout=60, check=False
+            command, input=given, stdout=out, stderr=subprocess.PIPE, env=ENVIRONMENT, timeout=240, check=False
         )
     assert (done.returncode, done.stderr) == (0, b"")
 
