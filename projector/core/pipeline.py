@@ -23,7 +23,7 @@ from projector.core.faults import FAULTS, Fault, check_fault
 from projector.core.input_formats import InputFormat, MakeDecoder, decoder_for
 from projector.core.intake import MakeStage, PipelineBranch, RecordedBranches, as_bytes, recorded_context
 from projector.core.projector import PublicStreamProjector
-from projector.core.reported_errors import ProviderError, clean_error
+from projector.core.reported_errors import ProviderError
 from projector.core.sse import encode_events, encode_numbered_events, encode_rows
 from projector.core.transcript import KeepOpaque
 from projector.dialects import DIALECTS
@@ -108,17 +108,13 @@ class Pipeline:
         return self._projector.ended
 
     @property
-    def shows_provider_messages(self) -> bool:
-        """Whether errors have the provider's message (CONTRACT D41)."""
-        return self._redactor.policy.shows_provider_messages
+    def redactor(self) -> Redactor:
+        """What cleans an error response of the provider, which is no part of a stream."""
+        return self._redactor
 
-    def report_error(
-        self, *, status: int, message: str | None, code: str | None, type_: str | None, param: str | None
-    ) -> ProviderError:
-        """Record an HTTP error response of the provider; return it clean, with the message that may be shown."""
-        error = clean_error(self._redactor, message=message, code=code, type_=type_, param=param, status=status)
+    def add_error(self, error: ProviderError) -> None:
+        """Record an error response of the provider."""
         self._projector.main.run.add_error(error)
-        return error._replace(message=error.shown(self._redactor))
 
     @property
     def provider_errors(self) -> list[ProviderError]:

@@ -67,16 +67,16 @@ def no_content(scope: Scope) -> Response:
 
 def response_status(problem: Problem, scope: Scope) -> int:
     """Return the status of the response to a problem."""
-    return _written(problem, scope)[0] if is_openai(scope) else problem.status.value
+    return _written(problem, scope, _dialect_of(scope))[0] if is_openai(scope) else problem.status.value
 
 
 def api_response(problem: Problem, scope: Scope) -> Response:
     """Return a problem as an error response of the API of the client."""
-    status, body = _written(problem, scope)
+    dialect, should_retry = _dialect_of(scope), problem.should_retry
+    status, body = _written(problem, scope, dialect)
     headers = answer_headers(scope) | problem.headers
     if problem.has_default_wait:
         headers.pop("retry-after", None)  # some clients retry only because of it
-    dialect, should_retry = _dialect_of(scope), problem.should_retry
     if should_retry is None and dialect is not None and dialect.assembler is not None:
         should_retry = problem.is_retryable if dialect.assembler.has_should_retry else None
     if should_retry is not None:
@@ -90,10 +90,9 @@ def _dialect_of(scope: Scope) -> Dialect | None:
     return None if route is None else DIALECTS[route.dialect]
 
 
-def _written(problem: Problem, scope: Scope) -> tuple[int, Mapping[str, object]]:
+def _written(problem: Problem, scope: Scope, dialect: Dialect | None) -> tuple[int, Mapping[str, object]]:
     """Return status and body of an error response."""
     status, error = _error(problem)
-    dialect = _dialect_of(scope)
     if dialect is None or dialect.assembler is None or dialect.assembler.refusal is None:
         return status, {"error": error}
     return dialect.assembler.refusal(status, error, request_id(scope), problem.failure is not None)

@@ -20,7 +20,6 @@ from starlette.types import Receive, Scope, Send
 from projector.conversation.model_request import UnsupportedRequestError
 from projector.core.faults import FAULTS
 from projector.providers import PROVIDERS
-from projector.providers.descriptor import MODEL_PAGE_MAX
 from projector.redaction.redactor import Redactor
 from projector.server.catalog import AgentBinding, Catalog, unknown_model
 from projector.server.config.agent_settings import PASSTHROUGH_APIS
@@ -75,7 +74,6 @@ async def _ask(name: str, upstream: Upstream) -> Sequence[Model] | None:
     return None
 
 
-PAGE_MAX: Final = MODEL_PAGE_MAX
 UNNAMED: Final = "system"
 """Owner of a model whose owner is withheld."""
 

@@ -389,21 +389,12 @@ class ErrorReports:
     """Error responses of a provider to a request that has no pipeline, and needs none if it is refused."""
 
     def __init__(self, redactor: Redactor) -> None:
-        self._redactor = redactor
+        self.redactor = redactor
         self.provider_errors: list[ProviderError] = []
 
-    @property
-    def shows_provider_messages(self) -> bool:
-        """Whether the policy shows the messages of providers."""
-        return self._redactor.policy.shows_provider_messages
-
-    def report_error(
-        self, *, status: int, message: str | None, code: str | None, type_: str | None, param: str | None
-    ) -> ProviderError:
-        """Do what the method of a pipeline does."""
-        error = clean_error(self._redactor, message=message, code=code, type_=type_, param=param, status=status)
+    def add_error(self, error: ProviderError) -> None:
+        """Record an error response."""
         self.provider_errors.append(error)
-        return error._replace(message=error.shown(self._redactor))
 
 
 def report_failure(reports: Pipeline | ErrorReports, error: UpstreamError) -> tuple[Fault, ProviderFailure | None]:
@@ -414,14 +405,15 @@ def report_failure(reports: Pipeline | ErrorReports, error: UpstreamError) -> tu
     failure = error.failure
     if failure is None:
         return error.fault, None
-    clean = reports.report_error(
-        status=failure.status, message=failure.message, code=failure.code, type_=failure.type, param=failure.param
+    redactor, status = reports.redactor, failure.status
+    clean = clean_error(
+        redactor, status=status, message=failure.message, code=failure.code, type_=failure.type, param=failure.param
     )
+    reports.add_error(clean)
     if failure.message is None and failure.type is None and failure.code is None:
         return error.fault, None
-    shown = None if clean.message is None else clean.message.value
-    fault = error.fault
-    if shown is not None and reports.shows_provider_messages:
+    shown, fault = clean.shown(redactor).value, error.fault
+    if redactor.policy.shows_provider_messages:
         fault = fault._replace(message=shown)
     return fault, ProviderFailure(failure.status, shown, clean.type, clean.code, clean.param)
 
