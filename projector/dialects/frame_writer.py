@@ -26,6 +26,14 @@ in JSON; clients of AG-UI give up at 10 MiB (CONTRACT D37)."""
 LARGE: Final = frozenset({Kind.TOOL_STATUS, Kind.TOOL_OUTPUT, Kind.FINAL})
 """Kinds of frames that may contain JSON trees."""
 
+ENVELOPE: Final = frozenset(
+    {
+        *("schema", "event_id", "stream_id", "server_timestamp", "conversation_id", "response_id", "agent", "workflow"),
+        "provider_sequence_number",
+    }
+)
+"""Members of the public envelope, without notices. Events of our own do not repeat them."""
+
 ENCRYPTED_MAX_CHARS: Final = 4_194_304
 """Limit of encrypted reasoning. A longer value is dropped with a notice, because a part of it is useless."""
 
