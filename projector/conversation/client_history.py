@@ -1,15 +1,23 @@
-"""What routes of chat clients share: settings for conversations that a client holds, and what is sent of them.
+"""What routes of chat clients share: the base of their models, settings, and what is sent of a conversation.
 
-It is the client's version of the conversation (docs/decisions/0008).
+The models are an allow-list: unknown members are ignored, and null means absent. Messages with instructions are
+rejected, because only the server writes instructions. A conversation is the client's version of it, and what it presents
+as the model's is history and nothing more (docs/decisions/0008). Providers reject a call without its result, a result
+without its call, and reasoning without what followed it; all of these are dropped.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
+
+from projector._validation import sentences
 from projector.contracts.kinds import REDACTED
+from projector.contracts.limits import ID_MAX_CHARS, NAME_MAX_CHARS, REQUEST_TEXT_MAX_CHARS
 from projector.conversation.entries import (
     ASSISTANT,
     USER,
@@ -63,6 +71,54 @@ class ClientPart(NamedTuple):
     """In the shape of the Responses API."""
 
 
+# models
+
+
+TOOLS_MAX: Final = 128
+"""Limit of the providers."""
+
+Id: TypeAlias = Annotated[str, Field(min_length=1, max_length=ID_MAX_CHARS)]
+Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=NAME_MAX_CHARS)]
+Text: TypeAlias = Annotated[str, Field(max_length=REQUEST_TEXT_MAX_CHARS)]
+Metadata: TypeAlias = dict[str, Any] | None
+
+
+class InputModel(BaseModel):
+    """Base of all models: camel case on the wire, exact types, unknown members ignored."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel, strict=True, extra="ignore", frozen=True, hide_input_in_errors=True
+    )
+
+
+class TextPart(InputModel):
+    """A text."""
+
+    type: Literal["text"]
+    text: Text
+
+
+_Model = TypeVar("_Model", bound=InputModel)
+
+
+def parsed(body: Mapping[str, Any], model: type[_Model]) -> _Model:
+    """Parse the JSON object of a request, or raise an `InputRefusedError` that names the first invalid member."""
+    try:
+        return model.model_validate(body)
+    except ValidationError as error:
+        message = sentences(error, body, model)[0]
+    raise InputRefusedError(f"{message}.")
+
+
+def text_in(members: Mapping[str, Any] | None, name: str) -> str | None:
+    """Return a text from the metadata that a dialect wrote."""
+    value = (members or {}).get(name)
+    return value if isinstance(value, str) and value else None
+
+
+# conversations
+
+
 def client_tool(name: str, description: str, parameters: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return a tool that the client runs."""
     function = {"name": name, "description": description, "parameters": parameters or NO_PARAMETERS}
@@ -93,6 +149,23 @@ def without_lost_reasoning(entries: Conversation) -> list[Entry]:
         if not (isinstance(entry, Reasoning) and is_lost):
             kept.append(entry)
     return [entry for entry in reversed(kept) if not isinstance(entry, DroppedCalls)]
+
+
+def sent_entries(entries: Conversation, previous_response_id: str | None) -> list[Entry]:
+    """Return what is sent of a conversation.
+
+    Args:
+        entries: the whole conversation.
+        previous_response_id: the response that asked for the approvals that are answered. The provider stores it and
+            everything before it, so only later entries are returned.
+    """
+    return without_lost_reasoning(entries) if previous_response_id is None else after_approval_request(entries)
+
+
+def approval_entries(request: ApprovalRequest, answer: Approval, settings: ConversationSettings) -> list[Entry]:
+    """Return the answer to a request, after the request if that is trusted and nothing in it was redacted."""
+    is_sent = settings.trust_client_approvals and request.server and not is_withheld(request.input)
+    return [request, answer] if is_sent else [answer]
 
 
 def after_approval_request(entries: Conversation) -> list[Entry]:
