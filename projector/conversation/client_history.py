@@ -1,7 +1,7 @@
 """What routes of chat clients share: the base of their models, settings, and what is sent of a conversation.
 
 The models are an allow-list: unknown members are ignored, and null means absent. Messages with instructions are
-rejected, because only the server writes instructions. A conversation is the client's version of it, and what it presents
+rejected, because only the server writes instructions. A conversation is the client's version of it: what is presented
 as the model's is history and nothing more (docs/decisions/0008). Providers reject a call without its result, a result
 without its call, and reasoning without what followed it; all of these are dropped.
 """

@@ -21,8 +21,8 @@ from projector.contracts.kinds import TOOL_TYPES
 from projector.contracts.limits import EVENT_MAX_BYTES
 from projector.conversation.call_pairs import OUTPUT_TYPES
 from projector.conversation.entries import Entry, Message, Opaque, Reasoning, ToolCall
-from projector.conversation.given_members import Given
 from projector.conversation.model_request import ModelRequest
+from projector.conversation.request_members import Given
 from projector.core import canonical as read
 from projector.core.canonical import CanonicalEvent
 from projector.core.faults import Fault
