@@ -22,7 +22,7 @@ from projector.contracts.kinds import VENDOR
 from projector.contracts.limits import REQUEST_ITEMS_MAX
 from projector.conversation import client_history as client
 from projector.conversation import entries as neutral
-from projector.conversation.call_pairs import Step, pair_calls
+from projector.conversation.client_history import Step, pair_calls
 from projector.conversation.opaque import is_sealed
 from projector.dialects.ag_ui.tool_writer import INTERRUPT_PREFIX
 from projector.dialects.descriptor import DialectOptions

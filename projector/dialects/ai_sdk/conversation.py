@@ -27,7 +27,7 @@ from projector.contracts.kinds import VENDOR
 from projector.contracts.limits import NAME_MAX_CHARS, REQUEST_ITEMS_MAX
 from projector.conversation import client_history as client
 from projector.conversation import entries as neutral
-from projector.conversation.call_pairs import pair_calls, step_of
+from projector.conversation.client_history import pair_calls, step_of
 from projector.conversation.opaque import is_sealed
 from projector.dialects.descriptor import DialectOptions
 

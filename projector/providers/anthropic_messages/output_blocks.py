@@ -9,7 +9,7 @@ from typing import Any, Final
 from projector.contracts import codec
 from projector.core import canonical as read
 from projector.providers.anthropic_messages import block_fields as fields
-from projector.providers.canonical_items import (
+from projector.providers.stage_parts import (
     CALL_SHAPES,
     Annotation,
     Call,

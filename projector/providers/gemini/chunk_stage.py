@@ -14,12 +14,11 @@ from projector.core import canonical as read
 from projector.core.canonical import CanonicalEvent
 from projector.core.faults import Fault
 from projector.core.sse import SseMessage
-from projector.providers.canonical_items import Event
-from projector.providers.drops import JsonStage, usage_of
 from projector.providers.error_shapes import error_of
 from projector.providers.gemini import gemini_fields as fields
 from projector.providers.gemini.gemini_output import Output, action_of
 from projector.providers.gemini.partial_arguments import PartialArguments
+from projector.providers.stage_parts import Event, JsonStage, usage_of
 
 TOOLS: Final[Mapping[str, str]] = {
     "GOOGLE_SEARCH_WEB": fields.WEB,

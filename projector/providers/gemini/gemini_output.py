@@ -10,10 +10,13 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from projector.core import canonical as read
-from projector.providers.canonical_items import (
+from projector.providers.gemini.gemini_fields import CODE, FILES, IMAGE, WEB
+from projector.providers.gemini.grounding import Citations, Passage
+from projector.providers.stage_parts import (
     CALL_SHAPES,
     Annotation,
     Call,
+    Drops,
     Event,
     HostedCall,
     ItemIds,
@@ -21,9 +24,6 @@ from projector.providers.canonical_items import (
     Reasoning,
     image_events,
 )
-from projector.providers.drops import Drops
-from projector.providers.gemini.gemini_fields import CODE, FILES, IMAGE, WEB
-from projector.providers.gemini.grounding import Citations, Passage
 
 IMAGE_PREFIX: Final = "image/"
 

@@ -20,8 +20,8 @@ from projector.conversation import entries as neutral
 from projector.conversation.model_request import Body, UnsupportedRequestError
 from projector.conversation.opaque import Carried, KeptCalls, SealedIn, carried_of, is_sealed
 from projector.conversation.request_members import Given, Turns, content_of
-from projector.providers.canonical_items import CALL_SHAPES
 from projector.providers.openai_chat.chunk_fields import EXTRA, GOOGLE, RETURNED, SHOWN, SIGNATURE, ChatProfile
+from projector.providers.stage_parts import CALL_SHAPES
 
 # what goes back with calls
 

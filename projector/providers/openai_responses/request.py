@@ -22,8 +22,8 @@ from projector.conversation.request_members import (
     same_names,
     write_parameters,
 )
-from projector.providers.canonical_items import CALL_SHAPES
 from projector.providers.openai_responses.client_tools import CLIENT, SEARCH, flat_name, found_tools, read_tools
+from projector.providers.stage_parts import CALL_SHAPES
 
 # parameters
 
