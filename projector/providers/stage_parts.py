@@ -10,7 +10,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from projector.contracts import codec
@@ -72,14 +71,18 @@ def _joined(pieces: Gathered[str]) -> str:
 
 
 class _Item:
+    """What all items have: their place, and how their events are built."""
+
     def __init__(self, item_id: str, output_index: int) -> None:
         self.item_id = item_id
         self.output_index = output_index
 
-    def _event(self, event_type: str, **members: object) -> Event:
+    def progress(self, event_type: str, **members: object) -> Event:
+        """Return an event within the item."""
         return {"type": event_type, "item_id": self.item_id, "output_index": self.output_index, **members}
 
-    def _item_event(self, change: str, item: Event) -> Event:
+    def item_event(self, change: str, item: Event) -> Event:
+        """Return the event that announces or ends the item."""
         return {"type": f"response.output_item.{change}", "output_index": self.output_index, "item": item}
 
 
@@ -97,7 +100,7 @@ class Message(_Item):
 
     def added(self) -> Event:
         """Return the event that announces the message."""
-        return self._item_event("added", self._item("in_progress", []))
+        return self.item_event("added", self._item("in_progress", []))
 
     def text(self, delta: str) -> Event:
         """Return a delta of the text."""
@@ -118,12 +121,12 @@ class Message(_Item):
     def refusal(self, delta: str) -> Event:
         """Return a delta of the refusal."""
         self._refusals.add(delta)
-        return self._event("response.refusal.delta", content_index=self._index_of("refusal"), delta=delta)
+        return self.progress("response.refusal.delta", content_index=self._index_of("refusal"), delta=delta)
 
     def annotation(self, annotation: Annotation) -> Event:
         """Return the event of a citation in the text."""
         self._annotations.append(annotation)
-        return self._event(
+        return self.progress(
             "response.output_text.annotation.added",
             content_index=self._index_of("output_text"),
             annotation_index=len(self._annotations) - 1,
@@ -137,11 +140,11 @@ class Message(_Item):
         for kind, index in self._indexes.items():
             if kind == "refusal":
                 refusal = _joined(self._refusals)
-                events.append(self._event("response.refusal.done", content_index=index, refusal=refusal))
+                events.append(self.progress("response.refusal.done", content_index=index, refusal=refusal))
                 content.append({"type": kind, "refusal": refusal})
             else:
                 content.append({"type": kind, "text": _joined(self._texts), "annotations": self._annotations})
-        return [*events, self._item_event("done", self._item(status, content))]
+        return [*events, self.item_event("done", self._item(status, content))]
 
     def _item(self, status: str, content: list[Event]) -> Event:
         return {"type": "message", "id": self.item_id, "role": "assistant", "status": status, "content": content}
@@ -163,19 +166,19 @@ class Reasoning(_Item):
 
     def added(self) -> Event:
         """Return the event that announces the reasoning."""
-        return self._item_event(
+        return self.item_event(
             "added", {"type": "reasoning", "id": self.item_id, "status": "in_progress", "summary": []}
         )
 
     def text(self, delta: str) -> Event:
         """Return a delta of the full text."""
         self._texts.add(delta)
-        return self._event("response.reasoning_text.delta", content_index=0, delta=delta)
+        return self.progress("response.reasoning_text.delta", content_index=0, delta=delta)
 
     def summary(self, delta: str) -> Event:
         """Return a delta of the summary."""
         self._summaries.add(delta)
-        return self._event("response.reasoning_summary_text.delta", summary_index=0, delta=delta)
+        return self.progress("response.reasoning_summary_text.delta", summary_index=0, delta=delta)
 
     def done(self, status: str) -> list[Event]:
         """Return the end of summary and text, and of the item."""
@@ -183,17 +186,17 @@ class Reasoning(_Item):
         item: Event = {"type": "reasoning", "id": self.item_id, "status": status, "summary": []}
         if self._summaries:
             text = _joined(self._summaries)
-            events.append(self._event("response.reasoning_summary_text.done", summary_index=0, text=text))
+            events.append(self.progress("response.reasoning_summary_text.done", summary_index=0, text=text))
             item["summary"] = [{"type": "summary_text", "text": text}]
         if self._texts:
             text = _joined(self._texts)
-            events.append(self._event("response.reasoning_text.done", content_index=0, text=text))
+            events.append(self.progress("response.reasoning_text.done", content_index=0, text=text))
             item["content"] = [{"type": "reasoning_text", "text": text}]
         if self.encrypted is not None:
             item["encrypted_content"] = self.encrypted
         if self.opaque is not None:
             item["opaque"] = self.opaque
-        return [*events, self._item_event("done", item)]
+        return [*events, self.item_event("done", item)]
 
 
 class CallShape(NamedTuple):
@@ -257,7 +260,7 @@ class Call(_Item):
         item = self._item("in_progress", "")
         if self.is_signed:
             item["opaque"] = dict(self.opaque)
-        return [self._item_event("added", item), *self._delta(collected)]
+        return [self.item_event("added", item), *self._delta(collected)]
 
     def input(self, delta: str) -> list[Event]:
         """Return the delta of the input that some input causes, if it causes one."""
@@ -271,11 +274,11 @@ class Call(_Item):
         """Return the complete input, and the end of the call."""
         flushed = self.flush()
         text = _joined(self._inputs)
-        done = self._event(f"{self._shape.events}.done", **{self._shape.member: text})
+        done = self.progress(f"{self._shape.events}.done", **{self._shape.member: text})
         item = self._item(status, text)
         if self.opaque:
             item["opaque"] = self.opaque
-        return [*flushed, done, self._item_event("done", item)]
+        return [*flushed, done, self.item_event("done", item)]
 
     def _passed(self, delta: str) -> str:
         return delta if self._objects is None else self._objects.feed(delta)
@@ -284,7 +287,7 @@ class Call(_Item):
         if not text:
             return []
         self._inputs.add(text)
-        return [self._event(f"{self._shape.events}.delta", delta=text)]
+        return [self.progress(f"{self._shape.events}.delta", delta=text)]
 
     def _item(self, status: str, text: str) -> Event:
         return {
@@ -298,24 +301,23 @@ class Call(_Item):
         }
 
 
-@dataclass(slots=True, eq=False)
-class HostedCall:
+class HostedCall(_Item):
     """A call of a tool of the provider, until its result is known."""
 
-    id: str
-    item_type: str
-    name: str
-    output_index: int
-    members: dict[str, Any] = field(default_factory=dict)
+    def __init__(self, item_id: str, item_type: str, name: str, output_index: int, members: dict[str, Any]) -> None:
+        super().__init__(item_id, output_index)
+        self.item_type = item_type
+        self.name = name
+        self.members = members
 
     def event(self, change: str, status: str) -> Event:
-        """Return the event that announces or ends the item."""
-        item = {"type": self.item_type, "id": self.id, "status": status, **self.members}
-        return {"type": f"response.output_item.{change}", "output_index": self.output_index, "item": item}
+        """Return the event that announces the call, or ends it."""
+        return self.item_event(change, {"type": self.item_type, "id": self.item_id, "status": status, **self.members})
 
-    def progress(self, event_type: str, **members: object) -> Event:
-        """Return an event of the call."""
-        return {"type": event_type, "item_id": self.id, "output_index": self.output_index, **members}
+    def call_code(self, code: str) -> list[Event]:
+        """Return the code that runs in a container, and that it runs."""
+        done = self.progress("response.code_interpreter_call_code.done", code=code)
+        return [done, self.progress("response.code_interpreter_call.interpreting")]
 
 
 def image_events(item_id: str, output_index: int, image_format: str, data: str) -> list[Event]:

@@ -179,8 +179,6 @@ class _StreamRedaction:
         self._finder = finder
         self._shape = shape.channels()
         self._counts = shape.counts
-        self._ids = IDS | shape.ids
-        self._positions = POSITIONS | shape.positions
         self._leaves: list[_Leaf] = []
         self._channels: defaultdict[Hashable, list[int]] = defaultdict(list)
         self._alone: list[int] = []
@@ -259,7 +257,7 @@ class _StreamRedaction:
         holder[name] = text
         if not text:
             return
-        is_id = name in self._ids
+        is_id = name in IDS
         at = len(self._leaves)
         self._leaves.append(_Leaf(holder, name, text, is_id))
         for channel in (ALONE,) if is_id else self._shape.channels(path):
@@ -267,7 +265,7 @@ class _StreamRedaction:
 
     def _number(self, name: Any, value: Any) -> Any:
         """Return a number, or the mark of a registered one."""
-        if type(value) not in {int, float} or name in self._positions:
+        if type(value) not in {int, float} or name in POSITIONS:
             return value
         mark = self._finder.mark_of(value)
         self.changed += mark is not None

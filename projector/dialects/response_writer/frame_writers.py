@@ -151,16 +151,6 @@ def on_part_done(kind: PartKind, stream: ResponseStream, frame: Frame) -> None:
         stream.emit_notices(frame)
 
 
-def on_reasoning_delta(stream: ResponseStream, frame: Frame) -> None:
-    """Write a delta of full reasoning."""
-    on_delta(stream.protocol.reasoning, stream, frame)
-
-
-def on_reasoning_done(stream: ResponseStream, frame: Frame) -> None:
-    """Close a part of full reasoning."""
-    on_part_done(stream.protocol.reasoning, stream, frame)
-
-
 def on_citation(stream: ResponseStream, frame: Frame) -> None:
     """Write a citation as an annotation of a part."""
     item, index = stream.items[frame["item_id"]], frame["content_index"]
@@ -264,8 +254,8 @@ COMMON: Final[Mapping[str, Writer]] = {
     Kind.MESSAGE_DELTA: partial(on_delta, TEXT),
     Kind.MESSAGE_CITATION: on_citation,
     Kind.REASONING_SUMMARY_DELTA: partial(on_delta, SUMMARY),
-    PrivateKind.REASONING_DELTA: on_reasoning_delta,
-    PrivateKind.REASONING_DONE: on_reasoning_done,
+    PrivateKind.REASONING_DELTA: lambda stream, frame: on_delta(stream.protocol.reasoning, stream, frame),
+    PrivateKind.REASONING_DONE: lambda stream, frame: on_part_done(stream.protocol.reasoning, stream, frame),
     PrivateKind.REASONING_ENCRYPTED: on_encrypted,
     Kind.REFUSAL_DELTA: partial(on_delta, REFUSAL),
     Kind.REFUSAL_DONE: partial(on_part_done, REFUSAL),

@@ -332,7 +332,6 @@ def text_members(text_format: Mapping[str, str]) -> dict[str, object]:
 PROTOCOL: Final = WireProtocol(
     items=ITEMS,
     dropped_items=DROPPED_ITEMS,
-    has_own_items=False,
     roles=frozenset({"assistant"}),
     citations=CITATIONS,
     reasoning=PartKind("reasoning_text", "response.reasoning_text"),
