@@ -1,15 +1,127 @@
-"""Parameters of a request in neutral terms, and where each API has them: one table for each API, read both ways.
+"""Members of requests: those of callers, the table of parameters of each API, and what the writers of all APIs need.
 
-Values have the shape of the Responses API, unless a row of another API says how they are read and written there.
+A caller's members are read by name and type; errors name a member by its path, and contain no value. One table for each
+API says where it has the parameters, and is read both ways: values have the shape of the Responses API, unless a row of
+another API says how they are read and written there. A conversation is written as turns, its parts by their type.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from typing import Any, Final, NamedTuple, TypeAlias
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, NoReturn, Self, TypeAlias, assert_never
 
-from projector.conversation.given_members import NOT_SUPPORTED, Given
+from projector.contracts.limits import ID_MAX_CHARS
+from projector.conversation import entries as neutral
+from projector.conversation.client_history import NO_PARAMETERS
+from projector.conversation.entries import Content, Part
 from projector.conversation.model_request import Body, UnsupportedRequestError
+
+NOT_SUPPORTED: Final = "is not supported by the model that serves this request."
+
+
+class Given:
+    """An object of a request. Null means absent, as in the OpenAI APIs."""
+
+    def __init__(self, value: object, path: str = "") -> None:
+        if not isinstance(value, Mapping):
+            raise UnsupportedRequestError(f"`{path}` must be an object.", path)
+        self.members: dict[str, object] = {name: member for name, member in value.items() if member is not None}
+        self.path = path
+
+    def path_of(self, name: str) -> str:
+        """Return the path of a member."""
+        return f"{self.path}.{name}" if self.path else name
+
+    def refuse(self, name: str, why: str) -> NoReturn:
+        """Raise the error about a member."""
+        path = self.path_of(name[:ID_MAX_CHARS])
+        raise UnsupportedRequestError(f"`{path}` {why}", path)
+
+    def only(self, *names: str) -> dict[str, object]:
+        """Return the members; raise the error about one that is not in `names`."""
+        for name in self.members:
+            if name not in names:
+                self.refuse(name, NOT_SUPPORTED)
+        return self.members
+
+    def text(self, name: str) -> str:
+        """Return a text."""
+        value = self.text_or_none(name)
+        return self.refuse(name, "is missing.") if value is None else value
+
+    def text_or_none(self, name: str) -> str | None:
+        """Return a text, None if it is absent."""
+        value = self.members.get(name)
+        return value if isinstance(value, str) or value is None else self.refuse(name, "must be a string.")
+
+    def child(self, name: str) -> Given:
+        """Return an object, which is empty if it is absent."""
+        return Given(self.members.get(name, {}), self.path_of(name))
+
+    def values(self, name: str) -> list[object]:
+        """Return a list, which is empty if it is absent."""
+        value = self.members.get(name, [])
+        return value if isinstance(value, list) else self.refuse(name, "must be a list.")
+
+    def objects(self, name: str) -> list[Given]:
+        """Return a list of objects."""
+        return [Given(value, f"{self.path_of(name)}[{at}]") for at, value in enumerate(self.values(name))]
+
+    def unsupported(self, name: str) -> NoReturn:
+        """Raise the error about the value of a member that has none in the other API."""
+        self.refuse(name, f"has a value that {NOT_SUPPORTED}")
+
+
+TOOL_TYPES: Final = frozenset(
+    {
+        *("apply_patch", "code_interpreter", "computer", "computer_use_preview", "custom", "file_search", "function"),
+        *("image_generation", "local_shell", "mcp", "namespace", "programmatic_tool_calling", "shell", "tool_search"),
+        *("web_search", "web_search_preview"),
+        # of the Messages API
+        *("advisor", "bash", "browser_toolset", "code_execution", "computer_toolset", "mcp_toolset", "memory"),
+        *("text_editor", "tool_search_tool_bm25", "tool_search_tool_regex", "web_fetch"),
+    }
+)
+"""Types of tools that an error repeats, without a date at their end; any other is a value of the caller."""
+DATE: Final = re.compile(r"_20\d{6}\Z", re.ASCII)
+
+
+def tools_of(tools: Sequence[object], supported: Collection[str], *, default: str | None = None) -> list[Given]:
+    """Return the tools of a request; raise the error that names each tool whose type is not supported.
+
+    `default` is the type of tools without one, in an API that has such tools.
+    """
+    found = [Given(tool, f"tools[{at}]") for at, tool in enumerate(tools)]
+    types = [default if default and "type" not in tool.members else tool.text("type") for tool in found]
+    refused = [(tool, kind) for tool, kind in zip(found, types, strict=True) if kind not in supported]
+    if refused:
+        path = refused[0][0].path_of("type")
+        named = [f"`{tool.path}.type`{_known_type(kind)}" for tool, kind in refused]
+        has = "has" if len(refused) == 1 else "each have"
+        raise UnsupportedRequestError(f"{', '.join(named)} {has} a value that {NOT_SUPPORTED}", path)
+    return found
+
+
+def _known_type(kind: str) -> str:
+    return f" (`{kind}`)" if DATE.sub("", kind) in TOOL_TYPES else ""
+
+
+def content_of(given: Given, name: str, readers: Mapping[str, Callable[[Given], Part]]) -> Content:
+    """Return a member that is a text, or a list of parts; the readers of these are by their type."""
+    if isinstance(given.members.get(name), str):
+        return given.text(name)
+    return tuple(part_of(part, readers) for part in given.objects(name))
+
+
+def part_of(part: Given, readers: Mapping[str, Callable[[Given], Part]]) -> Part:
+    """Return a part; raise the error about its type if it has no reader."""
+    read = readers.get(part.text("type"))
+    return part.unsupported("type") if read is None else read(part)
+
+
+# the table of parameters
 
 
 def _same(given: Given, name: str) -> object:
@@ -105,3 +217,117 @@ def write_parameters(body: Body, parameters: Mapping[str, object], members: Memb
             node[key] = dict(node.get(key) or {})  # the configuration must not change
             node = node[key]
         node[last] = members[name].write(value)
+
+
+# what writers need
+
+
+TEXT_INPUT: Final[Mapping[str, object]] = {
+    "type": "object",
+    "properties": {"input": {"type": "string"}},
+    "required": ["input"],
+}
+"""Parameters of a custom tool, which has one text as its input, as those of a function."""
+
+
+class Turns(ABC):
+    """The turns of a conversation in one API, to which entries are added in their order."""
+
+    def add(self, entries: Iterable[neutral.Entry]) -> Self:
+        """Add entries; raise `UnsupportedRequestError` for one that no API but Responses can express."""
+        for entry in entries:
+            match entry:
+                case neutral.Message():
+                    self.message(entry)
+                case neutral.ToolCall():
+                    self.call(entry)
+                case neutral.ToolOutput():
+                    self.output(entry)
+                case neutral.ServerCall():
+                    self.call(neutral.ToolCall(entry.id, entry.name, entry.input))
+                    self.output(neutral.ToolOutput(entry.id, entry.output))
+                case neutral.Reasoning():
+                    self.reasoning(entry)
+                case neutral.Approval():
+                    raise UnsupportedRequestError(_NO_ITEMS.format("mcp_approval_response"))
+                case neutral.ApprovalRequest():
+                    raise UnsupportedRequestError(_NO_ITEMS.format("mcp_approval_request"))
+                case neutral.DroppedCalls():
+                    pass
+                case _:
+                    assert_never(entry)
+        return self
+
+    @abstractmethod
+    def message(self, entry: neutral.Message) -> None:
+        """Add a message."""
+
+    @abstractmethod
+    def call(self, entry: neutral.ToolCall) -> None:
+        """Add a call."""
+
+    @abstractmethod
+    def output(self, entry: neutral.ToolOutput) -> None:
+        """Add the output of a call."""
+
+    def reasoning(self, entry: neutral.Reasoning) -> None:  # noqa: B027 - only the provider that encrypted it can read it
+        """Add reasoning, if it is of this provider."""
+
+
+_NO_ITEMS: Final = "This agent does not support items of type `{}`."
+
+PartWriters: TypeAlias = Mapping[type, Callable[[Any], Body | None]]
+"""Type of a part of a message -> what writes it; None for an empty one, which many APIs refuse."""
+
+
+def written_parts(content: Content, writers: PartWriters) -> list[Body]:
+    """Return the parts of content; a text is one part."""
+    parts = (neutral.Text(content),) if isinstance(content, str) else content
+    return [written for part in parts if (written := writers[type(part)](part)) is not None]
+
+
+def typed_text(part: Part) -> Body | None:
+    """Return a text or refusal as an object of the type `text`; None for an empty one."""
+    text = part.text if isinstance(part, neutral.Text | neutral.Refusal) else ""
+    return {"type": "text", "text": text} if text else None
+
+
+def data_of(url: str) -> tuple[str, str] | None:
+    """Return media type and base64 of a data URL; None for another URL."""
+    if not url.startswith("data:"):
+        return None
+    head, _, data = url.removeprefix("data:").partition(",")
+    media_type, _, coding = head.partition(";")
+    if coding.rpartition(";")[2] != "base64":
+        raise UnsupportedRequestError("A data URL must be in base64.")
+    return media_type, data
+
+
+class ClientFunction(NamedTuple):
+    """A tool of the client as a function."""
+
+    name: str
+    about: Body
+    """The description, if there is one."""
+    schema: Any
+    """JSON Schema of the arguments."""
+
+
+CLIENT_TOOLS: Final = frozenset({"function", "custom"})
+"""Types of the tools that a client runs; `tools_of` refuses others."""
+
+WEB_SEARCHES: Final = frozenset({"web_search", "web_search_2025_08_26", "web_search_preview"})
+"""Types of the tool with which a provider searches the web."""
+
+
+def function_of(tool: Given) -> ClientFunction:
+    """Return a tool of the client, whose type is one of `CLIENT_TOOLS`, as a function."""
+    description = tool.text_or_none("description")
+    about: Body = {"description": description} if description else {}
+    schema = TEXT_INPUT if tool.text("type") == "custom" else tool.members.get("parameters") or NO_PARAMETERS
+    return ClientFunction(tool.text("name"), about, schema)
+
+
+def listed(value: object) -> object:
+    """Return a text as a list of one."""
+    return [value] if isinstance(value, str) else value

@@ -14,7 +14,7 @@ from projector import __version__
 from projector.contracts.kinds import SCHEMA, Kind
 from projector.contracts.public_sse_v1 import EVENT_ADAPTER, PublicEvent
 from projector.contracts.schema_export import PlainSchema
-from projector.generate.samples import sample
+from projector.generate.pages import sample
 
 _CHANNELS: Final = {
     "chat": ("/api/v1/chat/stream", "POST", "Answer of an agent.", {}),

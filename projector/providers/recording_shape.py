@@ -115,13 +115,9 @@ class RecordingShape:
         name_event: adds the name of an SSE message to its payload, if it has a meaning; lines have no names.
         has_text_errors: whether an SSE message `error` may hold plain text.
         counts: keys of the objects in which a key with `token` in it is a count; only texts are withheld in them.
-        ids: members that correlate events, in addition to `projector.recording.withholding.IDS`.
-        positions: numbers that are never secret, in addition to `projector.recording.withholding.POSITIONS`.
     """
 
     channels: Callable[[], TextChannels] = GenericChannels
     name_event: Callable[[Event, str], Event] = lambda event, _name: event
     has_text_errors: bool = False
     counts: Collection[tuple[str, ...]] = frozenset({("usage",)})
-    ids: frozenset[str] = frozenset()
-    positions: frozenset[str] = frozenset()

@@ -1,7 +1,6 @@
 """A provider's stream as a case for `projector replay`, redacted (ADR 12).
 
-    lines          bytes -> the data of each message, as one JSON value
-    withholding    values -> values without secrets
+    withholding    bytes -> the data of each message, as one JSON value without secrets
     cases          values -> files of a case
     drift          two recordings -> what changed between them
     replay         cases -> output, compared with goldens

@@ -15,9 +15,8 @@ from projector._errors import UsageError
 from projector.contracts import codec
 from projector.core.faults import Fault
 from projector.core.input_formats import InputFormat
-from projector.recording.lines import encode_line, read_lines
 from projector.recording.replay import CASES_FILE, CaseSettings, inputs_of, load_settings, project, sources
-from projector.recording.withholding import Withheld, withhold
+from projector.recording.withholding import Withheld, encode_line, read_lines, withhold
 from projector.redaction.spans import Finder
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")

@@ -1,20 +1,110 @@
-"""Redaction of a recording's values: secrets in strings are replaced, and the shape of each value stays (ADR 12).
+"""The lines of a recording, redacted: secrets in strings are replaced, and the shape of each value stays (ADR 12).
 
-Every event is copied, and its strings are collected by channel (`projector.providers.recording_shape`). At the end of
-the stream each channel is searched as one text, and the secrets are replaced in the strings.
+A line is the data of a message of a provider's stream, as one JSON value or a fixed text. It has no SSE event name: if
+the name matters, it becomes a member of the value (`RecordingShape.name_event`). Every event is copied, and its strings
+are collected by channel (`projector.providers.recording_shape`). At the end of the stream each channel is searched as
+one text, and the secrets are replaced in the strings.
 """
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from projector.contracts import codec, limits
 from projector.contracts.kinds import REDACTED
+from projector.core.faults import FAULTS, Fault
+from projector.core.input_formats import InputFormat, decoder_for
+from projector.core.sse import DONE, SseMessage, is_comment
+from projector.providers import PROVIDERS
 from projector.providers.recording_shape import ALONE, Path, RecordingShape, keys_of
-from projector.recording.lines import FixedLine, shape_of
 from projector.redaction.spans import Finder, Span, without
+
+ERROR: Final = "error"
+NO_JSON: Final = b"(no JSON: withheld)"
+"""Replaces a payload that cannot be searched. It ends a stream as the payload does."""
+_READ_BYTES: Final = 65_536
+_TOO_DEEP: Final = "(too deep: withheld)"
+_LONG_DIGITS: Final = re.compile(rb"\d{19}")
+
+
+class FixedLine(NamedTuple):
+    """Fixed text in place of a line that is not JSON."""
+
+    text: bytes
+
+
+class StreamLines(NamedTuple):
+    """The values of a stream's lines, and the fault at its end, if a line cannot express it."""
+
+    values: list[Any]
+    fault: Fault | None = None
+
+
+def read_lines(
+    provider: str, data: bytes, input_format: InputFormat = "sse", pause: Callable[[], None] = lambda: None
+) -> StreamLines:
+    """Decode a stream, message by message. Comments and blank messages are skipped. `pause`: see `spans.Finder`."""
+    shape = shape_of(provider)
+    row = PROVIDERS.get(provider)
+    fields, is_bare = (row.message_fields, row.has_bare_json) if row is not None else ((), False)
+    decoder = decoder_for(input_format, limits.EVENT_MAX_BYTES, fields, has_bare_json=is_bare)
+    values: list[Any] = []
+    messages: list[SseMessage | Fault] = []
+    for at in range(0, len(data), _READ_BYTES):
+        pause()
+        messages += decoder.feed(data[at : at + _READ_BYTES])
+    for item in [*messages, *decoder.close()]:
+        pause()
+        if not isinstance(item, Fault):
+            values += _values(shape, item)
+        elif item is FAULTS["upstream_malformed"]:
+            values.append(FixedLine(NO_JSON))
+        else:
+            return StreamLines(values, item)
+    return StreamLines(values)
+
+
+def shape_of(provider: str) -> RecordingShape:
+    """Return how a provider's streams are recorded; the generic shape for an unknown provider."""
+    return PROVIDERS[provider].recording() if provider in PROVIDERS else RecordingShape()
+
+
+def encode_line(value: Any) -> bytes:
+    """Return the line of a value, without its newline."""
+    return value.text if isinstance(value, FixedLine) else codec.dumps_exact(value)
+
+
+def _values(shape: RecordingShape, message: SseMessage) -> list[Any]:
+    text = message.data.strip()
+    if is_comment(text):
+        return []
+    if text == DONE:
+        return [FixedLine(DONE)]
+    try:
+        value = _loads(message.data)
+    except codec.TooDeepError:
+        return [_TOO_DEEP]
+    except codec.CodecError:
+        is_error = shape.has_text_errors and message.event == ERROR
+        return [{ERROR: text.decode("utf-8", "replace")}] if is_error else [FixedLine(NO_JSON)]
+    return [shape.name_event(value, message.event) if isinstance(value, dict) else value]
+
+
+def _loads(data: bytes) -> Any:
+    """Parse JSON without rounding large integers, as most parsers do."""
+    if _LONG_DIGITS.search(data):
+        with suppress(codec.CodecError):
+            return codec.loads_exact(data.decode("utf-8", "replace"))
+    return codec.loads(data)
+
+
+# redaction
+
 
 PLACEHOLDER_PREFIX: Final = "redacted_"
 
@@ -89,8 +179,6 @@ class _StreamRedaction:
         self._finder = finder
         self._shape = shape.channels()
         self._counts = shape.counts
-        self._ids = IDS | shape.ids
-        self._positions = POSITIONS | shape.positions
         self._leaves: list[_Leaf] = []
         self._channels: defaultdict[Hashable, list[int]] = defaultdict(list)
         self._alone: list[int] = []
@@ -169,7 +257,7 @@ class _StreamRedaction:
         holder[name] = text
         if not text:
             return
-        is_id = name in self._ids
+        is_id = name in IDS
         at = len(self._leaves)
         self._leaves.append(_Leaf(holder, name, text, is_id))
         for channel in (ALONE,) if is_id else self._shape.channels(path):
@@ -177,7 +265,7 @@ class _StreamRedaction:
 
     def _number(self, name: Any, value: Any) -> Any:
         """Return a number, or the mark of a registered one."""
-        if type(value) not in {int, float} or name in self._positions:
+        if type(value) not in {int, float} or name in POSITIONS:
             return value
         mark = self._finder.mark_of(value)
         self.changed += mark is not None

@@ -22,7 +22,7 @@ HANDLERS: Final = dict(_ROW.findall(REDUCER.partition("Object.entries({")[2].par
 
 def sample(*kinds: str) -> str:
     """Return the JSON of an event of each kind, one a line."""
-    from projector.generate.samples import sample_block  # noqa: PLC0415 - a script has the repository on its path first
+    from projector.generate.pages import sample_block  # noqa: PLC0415 - a script has the repository on its path first
 
     return "\n".join(["```json", *(sample_block(kind)[1] for kind in kinds), "```"])
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from projector.contracts.kinds import Kind
-from projector.generate.samples import SAMPLES, golden, sample
+from projector.generate.pages import SAMPLES, golden, sample
 from tests.clients.test_client_package import OPTIONS
 from tests.clients.typescript_client import InstalledClient, ran
 

@@ -18,7 +18,7 @@ from pydantic import BaseModel
 
 from projector import build_pipeline
 from projector.core.handlers import DROPPED as DROPPED_EVENTS
-from projector.dialects.responses.item_shapes import DROPPED_ITEMS
+from projector.dialects.responses.writer import DROPPED_ITEMS
 from projector.redaction.policy import Policy
 
 VARIANTS: Final = 12

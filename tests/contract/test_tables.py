@@ -49,7 +49,7 @@ from projector.core.lifecycle import (
 from projector.core.projector import BEGINNINGS, TERMINALS
 from projector.core.transcript import CALL_TYPES, NAME_FIELDS
 from projector.dialects import DIALECTS
-from projector.dialects.responses.item_shapes import DROPPED_ITEMS
+from projector.dialects.responses.writer import DROPPED_ITEMS
 from projector.recording import replay
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor

@@ -60,7 +60,7 @@ from collections import Counter
 from pydantic import BaseModel
 
 from projector.contracts import codec
-from projector.providers.canonical_items import Message
+from projector.providers.stage_parts import Message
 
 
 class ToyProfile(BaseModel):

@@ -19,9 +19,7 @@ from projector.contracts.stream_rules.values import PAYLOADS, TEXTS, URLS
 from projector.core.faults import FAULTS
 from projector.dialects import DIALECTS
 from projector.generate.member_tables import ENVELOPE_MEMBERS
-from projector.generate.pages import WRITERS, page, pages
-from projector.generate.rule_tables import LIMITS, SPLIT_LIMITS
-from projector.generate.samples import SAMPLES, sample
+from projector.generate.pages import LIMITS, SAMPLES, SPLIT_LIMITS, WRITERS, page, pages, sample
 from projector.providers.agents_sdk.failures import RUN_FAULTS
 from projector.server.streaming.response_writer import HEADERS as SENT
 

@@ -14,7 +14,8 @@ from projector.dialects.ag_ui import writer
 from projector.dialects.ag_ui.ag_ui_run import CITATIONS_MAX_BYTES
 from projector.dialects.ag_ui.writer import AgUi
 from projector.dialects.descriptor import DialectOptions
-from projector.dialects.frame_writer import ENCRYPTED_MAX_CHARS, FRAME_MAX_BYTES
+from projector.dialects.frame_writer import FRAME_MAX_BYTES
+from projector.dialects.page_run import ENCRYPTED_MAX_CHARS
 from tests.protocols.ag_ui.events import parse_event
 from tests.unit.response_events import Event, added, delta, done
 

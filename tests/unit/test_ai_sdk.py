@@ -12,7 +12,7 @@ from projector.contracts.kinds import TOOL_TYPES
 from projector.dialects.ai_sdk import ui_message, writer
 from projector.dialects.ai_sdk.writer import ITEMS, AiSdk
 from projector.dialects.descriptor import DialectOptions
-from projector.dialects.frame_writer import ENCRYPTED_MAX_CHARS
+from projector.dialects.page_run import ENCRYPTED_MAX_CHARS
 from tests.protocols.ai_sdk.events import parse_chunk
 from tests.unit.response_events import Event, added, delta, done
 

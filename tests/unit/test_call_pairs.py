@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from projector.conversation.call_pairs import Step, Unpaired, check_calls, pair_calls
+from projector.conversation.client_history import Step, Unpaired, check_calls, pair_calls
 from projector.conversation.entries import Approval, CallKind, Entry, Message, ToolCall, ToolOutput, user_text
 
 USER: Final = user_text("Hi")

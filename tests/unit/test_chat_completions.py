@@ -16,8 +16,9 @@ from projector.core.faults import FAULTS, http_status_fault
 from projector.core.pipeline import Pipeline, build_pipeline
 from projector.dialects.chat_completions import DIALECT
 from projector.dialects.chat_completions.chunk_stream import ANNOTATIONS_MAX_ITEMS
-from projector.dialects.chat_completions.writer import ENVELOPE, EXTENSIONS, CompletionAssembly
+from projector.dialects.chat_completions.writer import EXTENSIONS, CompletionAssembly
 from projector.dialects.descriptor import DialectOptions
+from projector.dialects.frame_writer import ENVELOPE
 from projector.dialects.openai_errors import CODE_STATUSES, status_of
 from projector.redaction.policy import Policy
 from tests.chat_sdk import accumulate, assemble, check_answer, message_of

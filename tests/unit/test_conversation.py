@@ -7,8 +7,8 @@ from typing import Any, Final, get_args
 import pytest
 
 from projector.conversation.entries import Approval, DroppedCalls, Entry, Message, Part, user_text
-from projector.conversation.given_members import Given
 from projector.conversation.model_request import UnsupportedRequestError
+from projector.conversation.request_members import Given
 from projector.providers.anthropic_messages import request as messages_request
 from projector.providers.gemini import request as gemini_request
 from projector.providers.openai_chat import messages as chat_messages

@@ -29,10 +29,10 @@ from projector.core.input_formats import BareJsonDecoder
 from projector.core.pipeline import build_pipeline
 from projector.core.sse import SseMessage
 from projector.providers import PROVIDERS, profile_of
-from projector.providers.canonical_items import ID_KEPT_CHARS
 from projector.providers.gemini.api import HELD_MAX_BYTES, InteractionCursor
 from projector.providers.gemini.grounding import Passage
 from projector.providers.gemini.partial_arguments import PartialArguments, steps_of
+from projector.providers.stage_parts import ID_KEPT_CHARS
 from projector.recording import record
 from projector.redaction.policy import Policy
 from projector.redaction.spans import Finder

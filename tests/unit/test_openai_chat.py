@@ -9,9 +9,9 @@ import pytest
 from pydantic import ValidationError
 
 from projector.core.sse import SseMessage
-from projector.providers.drops import usage_of
 from projector.providers.openai_chat.chunk_fields import COUNTS, ChatProfile
 from projector.providers.openai_chat.stage import OpenAIChatStage
+from projector.providers.stage_parts import usage_of
 from tests.unit.chat_notes import DONE, ID, Cases, call, chunk, feed, note, says, usage_chunk
 
 HI = "0 + message | 0 text Hi | 0 - message completed"

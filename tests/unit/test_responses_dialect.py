@@ -19,12 +19,14 @@ from projector.core.faults import FAULTS, http_status_fault
 from projector.core.handlers import item_members, items
 from projector.core.pipeline import Pipeline, build_pipeline
 from projector.dialects.descriptor import DialectOptions
-from projector.dialects.responses.item_shapes import CITATIONS, DROPPED_ITEMS, ITEMS
 from projector.dialects.responses.writer import (
+    CITATIONS,
     CODES,
     DROPPED,
+    DROPPED_ITEMS,
     HANDLED,
     INCOMPLETE_REASONS,
+    ITEMS,
     REQUEST_MEMBERS,
     STATUS_CODES,
     STATUS_EVENTS,

@@ -4,38 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from projector.contracts import codec
 from projector.contracts.kinds import VENDOR
-from projector.contracts.limits import DELTA_MAX_CHARS, NOTICES_MAX_ITEMS
+from projector.contracts.limits import NOTICES_MAX_ITEMS
 from projector.core.canonical import Frame
 from projector.dialects.descriptor import DialectOptions
-from projector.dialects.frame_writer import (
+from projector.dialects.frame_writer import NUMBER_PLACE, TEXT_PLACE, IdAllocator, pattern_of
+from projector.dialects.page_run import (
     ENCRYPTED_MAX_CHARS,
-    FINAL_TEXTS,
-    NUMBER_PLACE,
+    PART_INDEXES,
     REFUSAL,
+    SUMMARY,
     TEXT,
-    TEXT_PLACE,
-    BranchState,
-    IdAllocator,
-    has_sent,
+    Event,
+    PageCall,
+    PageRun,
     left_out,
-    pattern_of,
+    present,
+    unless_completed,
 )
-
-Event: TypeAlias = dict[str, Any]
-"""One event of AG-UI."""
 
 PROTOCOL_VERSION: Final = "1.0"
 
 SAFE_INTEGER_MAX: Final = 2**53 - 1
 """Larger numbers are not exact in a browser, and the protocol rejects them."""
-
-COMPLETED: Final = "completed"
-
-_EMPTY: Final[tuple[object, ...]] = (None, [], "")
 
 
 @dataclass(slots=True)
@@ -80,28 +74,12 @@ class Reasoning:
 
 
 @dataclass(slots=True, eq=False)
-class Call:
+class Call(PageCall):
     """One call of a function or of an MCP tool."""
 
-    item_id: str
-    item_type: str
-    branch: int
-    response: int
-    """Number of the response that made the call."""
-    id: str = ""
-    name: str = ""
-    server_label: str | None = None
-    held: list[str] = field(default_factory=list)
-    """Arguments received before the name of the call."""
-    sealed: str | None = None
-    """What the client carries with the call, until it has started."""
-    has_started: bool = False
     has_arguments: bool = False
     has_ended: bool = False
-    is_awaiting: bool = False
-    """Whether it waits for an approval."""
     is_cut_off: bool = False
-    is_answered: bool = False
     output: Frame | None = None
     """Output, kept until the status of the call is known."""
     notices: Notices = field(default_factory=Notices)
@@ -117,41 +95,28 @@ class Activity:
     """Members as last sent. For a growing list, only that it exists."""
 
 
-class AgUiRun:
+class AgUiRun(PageRun[Call]):
     """State of one run."""
 
     def __init__(self, options: DialectOptions) -> None:
-        self.options = options
+        super().__init__(options, Call)
         self.message_ids = IdAllocator(options.taken_ids)
-        self.call_ids = IdAllocator(options.taken_ids)
         self.at = 0
         """Time of the current frame, in milliseconds since 1970-01-01 UTC."""
         self.thread_id = ""
         self.run_id = ""
-        self.branch = 0
-        """Number of the current branch, 0 in a run without branches."""
-        self.branch_state = BranchState()
-        self.branch_states = {0: self.branch_state}
-        self.reason: str | None = None
-        """Reason for the end of the last response."""
-        self.models: set[str] = set()
         self.parent_id: str | None = None
         """The assistant message that a call belongs to; None unless such a message is the last in the transcript."""
         self.messages: dict[str, Message] = {}
         self.silent: list[Message] = []
         """Messages that ended without a text."""
         self.reasonings: dict[str, Reasoning] = {}
-        self.calls: dict[str, Call] = {}
         self.activities: dict[str, Activity] = {}
 
     def enter(self, branch: int) -> None:
         """Switch to another branch. Its calls do not belong to a message of the one before."""
-        self.branch, self.parent_id = branch, None
-        self.branch_state = self.branch_states.setdefault(branch, BranchState())
-
-    def has_sent(self, kind: str, text: str) -> bool:
-        """Return whether a text of `final` was sent: by one branch, or by the last ones together."""
-        return has_sent([self.branch_states[branch] for branch in sorted(self.branch_states)], kind, text)
+        super().enter(branch)
+        self.parent_id = None
 
     def event(self, event_type: str, /, **fields: object) -> Event:
         """Return an event, without the fields that are None."""
@@ -162,20 +127,11 @@ class AgUiRun:
 
 def metadata(**members: object) -> dict[str, object] | None:
     """Return metadata under the vendor prefix, without empty members; None if all are empty."""
-    return {f"{VENDOR}.{name}": value for name, value in members.items() if value not in _EMPTY} or None
-
-
-def unless_completed(status: str) -> str | None:
-    """Return a status other than `completed`."""
-    return status if status != COMPLETED else None
+    return {f"{VENDOR}.{name}": value for name, value in present(members).items()} or None
 
 
 CITATIONS_MAX_BYTES: Final = 262_144
 """JSON size for one message. More would make its last event too large for a client's buffer."""
-
-SUMMARY: Final = "summary"
-FULL: Final = "full"
-PART_INDEXES: Final[Mapping[str, str]] = {SUMMARY: "summary_index", FULL: "content_index"}
 
 
 def on_message_added(run: AgUiRun, frame: Frame) -> list[Event]:
@@ -236,13 +192,10 @@ def on_message_done(run: AgUiRun, frame: Frame) -> list[Event]:
 
 def write_missing_texts(run: AgUiRun, final: Mapping[str, str]) -> list[Event]:
     """Write the texts of `final` that no delta contained, as the last message without a text (D13)."""
-    texts = {kind: text for kind, name in FINAL_TEXTS.items() if (text := final.get(name))}
     events: list[Event] = []
     for message in run.silent[-1:]:
-        for kind, text in texts.items():
-            if not run.has_sent(kind, text):
-                deltas = [text[at : at + DELTA_MAX_CHARS] for at in range(0, len(text), DELTA_MAX_CHARS)]
-                events += [*_start_message(run, message, kind, None), *(_content(run, message, one) for one in deltas)]
+        for kind, deltas in run.missing_texts(final).items():
+            events += [*_start_message(run, message, kind, None), *(_content(run, message, one) for one in deltas)]
         events += _end_message(run, message, None)
     return events
 

@@ -6,13 +6,7 @@
     body = PROVIDERS[provider].request_writer(request, profile_of(provider, {}))
     pipeline = build_pipeline(provider=provider, dialect="ag_ui", options=dialect_options(run_input))
 
-The models (protocol 1.0, and clients before it) are an allow-list: other members are ignored, as the protocol demands
-of unknown ones. Messages with instructions (`system`, `developer`) are rejected, because only the server writes
-instructions. Null means absent: clients before 1.0 send it.
-
-Clients send the whole conversation with each request. It is not trusted: messages that a client presents as the
-model's are history and nothing more. Providers reject a call without its result, a result without its call, and
-reasoning without what followed it; all of these are dropped.
+The models are those of protocol 1.0, and of clients before it, which send null for absent members.
 """
 
 from __future__ import annotations
@@ -22,30 +16,16 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError
-from pydantic.alias_generators import to_camel
+from pydantic import Discriminator, Field, Tag
 
-from projector._validation import sentences
 from projector.contracts.kinds import VENDOR
-from projector.contracts.limits import ID_MAX_CHARS, NAME_MAX_CHARS, REQUEST_ITEMS_MAX, REQUEST_TEXT_MAX_CHARS
+from projector.contracts.limits import REQUEST_ITEMS_MAX
+from projector.conversation import client_history as client
 from projector.conversation import entries as neutral
-from projector.conversation.call_pairs import Step, pair_calls
-from projector.conversation.client_history import (
-    DEFAULTS,
-    ClientPart,
-    ConversationSettings,
-    InputRefusedError,
-    after_approval_request,
-    client_tool,
-    is_withheld,
-    without_lost_reasoning,
-)
+from projector.conversation.client_history import Step, pair_calls
 from projector.conversation.opaque import is_sealed
 from projector.dialects.ag_ui.tool_writer import INTERRUPT_PREFIX
 from projector.dialects.descriptor import DialectOptions
-
-TOOLS_MAX: Final = 128
-"""Limit of the providers."""
 
 UNREAD: Final = {
     "state": "the server shares no state with clients",
@@ -55,28 +35,8 @@ UNREAD: Final = {
 }
 """Members of a `RunAgentInput` that are ignored, and why."""
 
-Id: TypeAlias = Annotated[str, Field(min_length=1, max_length=ID_MAX_CHARS)]
-Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=NAME_MAX_CHARS)]
-Text: TypeAlias = Annotated[str, Field(max_length=REQUEST_TEXT_MAX_CHARS)]
-Metadata: TypeAlias = dict[str, Any] | None
 
-
-class InputModel(BaseModel):
-    """Base of all models: camel case on the wire, exact types, unknown members ignored."""
-
-    model_config = ConfigDict(
-        alias_generator=to_camel, strict=True, extra="ignore", frozen=True, hide_input_in_errors=True
-    )
-
-
-class TextPart(InputModel):
-    """A text."""
-
-    type: Literal["text"]
-    text: Text
-
-
-class DataSource(InputModel):
+class DataSource(client.InputModel):
     """An image in the request, as base64."""
 
     type: Literal["data"]
@@ -84,14 +44,14 @@ class DataSource(InputModel):
     mime_type: Annotated[str, Field(pattern=r"^image/[a-z+.-]+$")]
 
 
-class UrlSource(InputModel):
+class UrlSource(client.InputModel):
     """An image over HTTPS."""
 
     type: Literal["url"]
     value: Annotated[str, Field(pattern=r"^https://")]
 
 
-class ImagePart(InputModel):
+class ImagePart(client.InputModel):
     """An image."""
 
     type: Literal["image"]
@@ -102,76 +62,76 @@ def _content_tag(content: object) -> str:
     return "parts" if isinstance(content, list) else "text"
 
 
-TextParts: TypeAlias = Annotated[list[TextPart], Field(max_length=REQUEST_ITEMS_MAX)]
+TextParts: TypeAlias = Annotated[list[client.TextPart], Field(max_length=REQUEST_ITEMS_MAX)]
 AnyParts: TypeAlias = Annotated[
-    list[Annotated[TextPart | ImagePart, Field(discriminator="type")]], Field(max_length=REQUEST_ITEMS_MAX)
+    list[Annotated[client.TextPart | ImagePart, Field(discriminator="type")]], Field(max_length=REQUEST_ITEMS_MAX)
 ]
 TextContent: TypeAlias = Annotated[
-    Annotated[Text, Tag("text")] | Annotated[TextParts, Tag("parts")], Discriminator(_content_tag)
+    Annotated[client.Text, Tag("text")] | Annotated[TextParts, Tag("parts")], Discriminator(_content_tag)
 ]
 AnyContent: TypeAlias = Annotated[
-    Annotated[Text, Tag("text")] | Annotated[AnyParts, Tag("parts")], Discriminator(_content_tag)
+    Annotated[client.Text, Tag("text")] | Annotated[AnyParts, Tag("parts")], Discriminator(_content_tag)
 ]
 
 
-class UserMessage(InputModel):
+class UserMessage(client.InputModel):
     """A message of the user."""
 
     role: Literal["user"]
-    id: Id
+    id: client.Id
     content: AnyContent
 
 
-class FunctionCall(InputModel):
+class FunctionCall(client.InputModel):
     """Function and arguments of a call."""
 
-    name: Name
-    arguments: Text
+    name: client.Name
+    arguments: client.Text
 
 
-class ToolCall(InputModel):
+class ToolCall(client.InputModel):
     """A tool call of the model."""
 
-    id: Id
+    id: client.Id
     function: FunctionCall
     encrypted_value: str | None = None
-    metadata: Metadata = None
+    metadata: client.Metadata = None
 
 
-class AssistantMessage(InputModel):
+class AssistantMessage(client.InputModel):
     """An assistant message with its tool calls."""
 
     role: Literal["assistant"]
-    id: Id
-    content: Text | None = None
+    id: client.Id
+    content: client.Text | None = None
     tool_calls: Annotated[list[ToolCall], Field(max_length=REQUEST_ITEMS_MAX)] | None = None
 
 
-class ToolMessage(InputModel):
+class ToolMessage(client.InputModel):
     """The result of a call."""
 
     role: Literal["tool"]
-    id: Id
-    tool_call_id: Id
+    id: client.Id
+    tool_call_id: client.Id
     content: TextContent
-    error: Text | None = None
+    error: client.Text | None = None
 
 
-class ReasoningMessage(InputModel):
+class ReasoningMessage(client.InputModel):
     """A part of the model's reasoning, as the client received it, perhaps with encrypted reasoning."""
 
     role: Literal["reasoning"]
-    id: Id
-    content: Text
+    id: client.Id
+    content: client.Text
     encrypted_value: str | None = None
-    metadata: Metadata = None
+    metadata: client.Metadata = None
 
 
-class ActivityMessage(InputModel):
+class ActivityMessage(client.InputModel):
     """An activity of a provider tool. It is not sent back to the provider."""
 
     role: Literal["activity"]
-    id: Id
+    id: client.Id
 
 
 Message: TypeAlias = Annotated[
@@ -179,47 +139,47 @@ Message: TypeAlias = Annotated[
 ]
 
 
-class Tool(InputModel):
+class Tool(client.InputModel):
     """A tool that the client runs."""
 
-    name: Name
-    description: Text = ""
+    name: client.Name
+    description: client.Text = ""
     parameters: dict[str, Any] | None = None
 
 
-class Approval(InputModel):
+class Approval(client.InputModel):
     """The answer to an interrupt, as its `responseSchema` defines it."""
 
     approved: bool
-    reason: Text | None = None
+    reason: client.Text | None = None
 
 
-class Resolved(InputModel):
+class Resolved(client.InputModel):
     """An interrupt that was answered."""
 
     status: Literal["resolved"]
-    interrupt_id: Id
+    interrupt_id: client.Id
     payload: Approval
 
 
-class Abandoned(InputModel):
+class Abandoned(client.InputModel):
     """An abandoned interrupt, which counts as not approved."""
 
     status: Literal["cancelled"]
-    interrupt_id: Id
+    interrupt_id: client.Id
 
 
 ResumeEntry: TypeAlias = Annotated[Resolved | Abandoned, Field(discriminator="status")]
 
 
-class RunAgentInput(InputModel):
+class RunAgentInput(client.InputModel):
     """A request to run an agent."""
 
-    thread_id: Id
-    run_id: Id
-    protocol_version: Id | None = None
+    thread_id: client.Id
+    run_id: client.Id
+    protocol_version: client.Id | None = None
     messages: Annotated[list[Message], Field(max_length=REQUEST_ITEMS_MAX)]
-    tools: Annotated[list[Tool], Field(max_length=TOOLS_MAX)] | None = None
+    tools: Annotated[list[Tool], Field(max_length=client.TOOLS_MAX)] | None = None
     resume: Annotated[list[ResumeEntry], Field(max_length=REQUEST_ITEMS_MAX)] | None = None
 
 
@@ -229,11 +189,7 @@ _BEFORE_1_0: Final = re.compile(r"0\.\d+")
 
 def read_run_input(body: Mapping[str, Any]) -> RunAgentInput:
     """Parse the JSON object of a request, or raise an `InputRefusedError` that names the first invalid member."""
-    try:
-        return RunAgentInput.model_validate(body)
-    except ValidationError as error:
-        message = sentences(error, body, RunAgentInput)[0]
-    raise InputRefusedError(f"{message}.")
+    return client.parsed(body, RunAgentInput)
 
 
 def dialect_options(run_input: RunAgentInput) -> DialectOptions:
@@ -260,26 +216,25 @@ def conversation(
     run_input: RunAgentInput,
     *,
     client_tools: Collection[str] = (),
-    settings: ConversationSettings = DEFAULTS,
+    settings: client.ConversationSettings = client.DEFAULTS,
     previous_response_id: str | None = None,
-) -> ClientPart:
+) -> client.ClientPart:
     """Return the client's part of a request to a model. The agent's part is not in it.
 
     Args:
         run_input: the request.
         client_tools: names of the tools that a client may bring; others are dropped.
         settings: the agent's settings for conversations that clients hold.
-        previous_response_id: the response that asked for the approvals that are answered. The provider stores it and
-            everything before it, so only later items are returned.
+        previous_response_id: see `sent_entries`.
 
     Raises:
-        InputRefusedError: there is nothing to answer, or `resume` names an unknown interrupt.
+        client.InputRefusedError: there is nothing to answer, or `resume` names an unknown interrupt.
     """
-    entries = _Reader(run_input, settings).read()
-    sent = without_lost_reasoning(entries) if previous_response_id is None else after_approval_request(entries)
+    sent = client.sent_entries(_Reader(run_input, settings).read(), previous_response_id)
     if not sent:
-        raise InputRefusedError("`messages` contains nothing to answer.")
-    return ClientPart(sent, _tools(run_input, client_tools))
+        raise client.InputRefusedError("`messages` contains nothing to answer.")
+    tools = [tool for tool in run_input.tools or () if tool.name in client_tools]
+    return client.ClientPart(sent, [client.client_tool(tool.name, tool.description, tool.parameters) for tool in tools])
 
 
 def approvals(run_input: RunAgentInput) -> dict[str, Approval]:
@@ -287,14 +242,14 @@ def approvals(run_input: RunAgentInput) -> dict[str, Approval]:
     answers: dict[str, Approval] = {}
     for at, entry in enumerate(run_input.resume or ()):
         if not entry.interrupt_id.startswith(INTERRUPT_PREFIX):
-            raise InputRefusedError(f"`resume[{at}].interruptId` is not an interrupt of this server.")
+            raise client.InputRefusedError(f"`resume[{at}].interruptId` is not an interrupt of this server.")
         answer = entry.payload if isinstance(entry, Resolved) else NOT_APPROVED
         answers[entry.interrupt_id.removeprefix(INTERRUPT_PREFIX)] = answer
     return answers
 
 
 class _Reader:
-    def __init__(self, run_input: RunAgentInput, settings: ConversationSettings) -> None:
+    def __init__(self, run_input: RunAgentInput, settings: client.ConversationSettings) -> None:
         self._settings = settings
         self._answers = approvals(run_input)
         self._messages = run_input.messages
@@ -376,11 +331,9 @@ class _Reader:
             entries[-1] = replace(last, summary=(*last.summary, message.content))
 
     def _approval(self, call: ToolCall) -> list[neutral.Entry]:
-        """Return the answer, after its request if that is trusted and nothing in it was redacted."""
-        label, answer, function = _metadata(call, "server_label"), self._answer(call.id), call.function
-        if not (self._settings.trust_client_approvals and label) or is_withheld(function.arguments):
-            return [answer]
-        return [neutral.ApprovalRequest(call.id, label, function.name, function.arguments), answer]
+        label, function = _metadata(call, "server_label") or "", call.function
+        request = neutral.ApprovalRequest(call.id, label, function.name, function.arguments)
+        return client.approval_entries(request, self._answer(call.id), self._settings)
 
     def _answer(self, request_id: str) -> neutral.Approval:
         answer = self._answers[request_id]
@@ -412,8 +365,7 @@ def _answered_calls(messages: list[Message]) -> dict[int, ToolCall]:
 
 def _metadata(part: ToolCall | ReasoningMessage, name: str) -> str | None:
     """Return a text from the metadata that this dialect wrote."""
-    value = (part.metadata or {}).get(f"{VENDOR}.{name}")
-    return value if isinstance(value, str) and value else None
+    return client.text_in(part.metadata, f"{VENDOR}.{name}")
 
 
 def _server(call: ToolCall) -> str | None:
@@ -426,15 +378,10 @@ def _kind(call: ToolCall) -> neutral.CallKind:
     return "custom" if _metadata(call, "item_type") == CUSTOM_CALL else "function"
 
 
-def _part(part: TextPart | ImagePart) -> neutral.Part:
-    if isinstance(part, TextPart):
+def _part(part: client.TextPart | ImagePart) -> neutral.Part:
+    if isinstance(part, client.TextPart):
         return neutral.Text(part.text)
     source = part.source
     return neutral.Image(
         source.value if isinstance(source, UrlSource) else f"data:{source.mime_type};base64,{source.value}"
     )
-
-
-def _tools(run_input: RunAgentInput, names: Collection[str]) -> list[dict[str, Any]]:
-    tools = [tool for tool in run_input.tools or () if tool.name in names]
-    return [client_tool(tool.name, tool.description, tool.parameters) for tool in tools]

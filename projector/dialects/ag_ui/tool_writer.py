@@ -8,13 +8,10 @@ from typing import Any, Final
 from projector.contracts import codec
 from projector.contracts.kinds import ENDED_STATUSES
 from projector.core.canonical import Frame
-from projector.dialects.ag_ui.ag_ui_run import COMPLETED, Activity, AgUiRun, Call, Event, metadata, unless_completed
+from projector.dialects.ag_ui.ag_ui_run import Activity, AgUiRun, Call, metadata
+from projector.dialects.page_run import CALLED, COMPLETED, NAMELESS, UNKNOWN, Event, unless_completed
 
 FUNCTION_CALL: Final = "function_call"
-
-UNKNOWN: Final = "unknown"
-NAMELESS: Final = frozenset({UNKNOWN, ""})
-"""Names of a call that the provider has not named (CONTRACT D7). No client could run such a call."""
 
 ANSWERED: Final = "answered"
 CUT_OFF: Final = "incomplete"
@@ -41,9 +38,6 @@ NOT_CONTENT: Final = frozenset({"tool_type", "tool_call_id"})
 
 CODE: Final = "code"
 
-CALLED: Final = frozenset({"function", "mcp"})
-"""Tool types written as calls; all others are activities."""
-
 
 def on_status(run: AgUiRun, frame: Frame) -> list[Event]:
     """Write the status of a tool."""
@@ -62,9 +56,7 @@ def on_output(run: AgUiRun, frame: Frame) -> list[Event]:
 
 def on_call_added(run: AgUiRun, frame: Frame) -> list[Event]:
     """Add a call. Its first status has its name and ID."""
-    call = Call(frame["item_id"], frame["item_type"], run.branch, run.branch_state.response)
-    call.notices.add(frame)
-    run.calls[frame["item_id"]] = call
+    run.add_call(frame).notices.add(frame)
     return []
 
 
@@ -137,7 +129,7 @@ def interrupts(run: AgUiRun) -> list[dict[str, object]]:
 
 def _is_waiting(run: AgUiRun, call: Call) -> bool:
     """Return whether a call waits for an approval. If a later response followed, the run has had the answer."""
-    return call.is_awaiting and not call.is_cut_off and call.response == run.branch_states[call.branch].response - 1
+    return call.is_awaiting and not call.is_cut_off and run.is_last(call)
 
 
 def _is_pending(call: Call) -> bool:

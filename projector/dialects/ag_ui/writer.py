@@ -14,19 +14,20 @@ from projector.contracts.kinds import VENDOR, Kind, PrivateKind
 from projector.core.canonical import Frame
 from projector.core.delta_frames import DeltaFrames
 from projector.dialects.ag_ui import ag_ui_run, tool_writer
-from projector.dialects.ag_ui.ag_ui_run import (
-    PROTOCOL_VERSION,
-    SAFE_INTEGER_MAX,
-    AgUiRun,
+from projector.dialects.ag_ui.ag_ui_run import PROTOCOL_VERSION, SAFE_INTEGER_MAX, AgUiRun, metadata
+from projector.dialects.descriptor import DialectOptions, RepeatWriter
+from projector.dialects.page_run import (
+    FULL,
+    REFUSAL,
+    RUNNING,
+    SUMMARY,
+    TEXT,
     Event,
-    metadata,
+    PageWriter,
+    StepChange,
+    nothing,
     unless_completed,
 )
-from projector.dialects.descriptor import DialectOptions, RepeatWriter
-from projector.dialects.frame_writer import LARGE, REFUSAL, TEXT, FrameWriter, StepChange, WorkflowSteps, within_limit
-
-OPEN_STATUSES: Final = frozenset({"queued", "in_progress"})
-"""Statuses of a response that has not ended."""
 
 LIFECYCLE_MEMBERS: Final = ("status", "reason", "response_id")
 CHUNK_MEMBERS: Final = ("target", "encoding", "chunk_index", "data")
@@ -42,38 +43,12 @@ TOKENS: Final[Mapping[str, str]] = {
 """Member of `final.usage` -> member of `TokenUsage`."""
 
 
-def start_run(run: AgUiRun, frame: Frame) -> list[Event]:
-    """Start the run, with the IDs of the options or else of the stream."""
-    run.thread_id = run.options.thread_id or frame.get("conversation_id") or frame["stream_id"]
-    run.run_id = run.options.run_id or frame["stream_id"]
-    ids = {"threadId": run.thread_id, "runId": run.run_id, "protocolVersion": PROTOCOL_VERSION}
-    return [run.event("RUN_STARTED", **ids, metadata=metadata(stream_id=frame["stream_id"]))]
-
-
-def write_steps(run: AgUiRun, changes: Iterable[StepChange]) -> list[Event]:
-    """Write the start or end of steps of a workflow."""
-    return [
-        run.event("STEP_STARTED", stepName=name, metadata=metadata(workflow=workflow))
-        if is_start
-        else run.event("STEP_FINISHED", stepName=name)
-        for name, workflow, is_start in changes
-    ]
-
-
 def on_lifecycle(run: AgUiRun, frame: Frame) -> list[Event]:
     """Write the status of a response."""
-    if frame["status"] not in OPEN_STATUSES:
-        run.branch_state.end_response()
-        run.reason = frame.get("reason", run.reason)
+    if frame["status"] not in RUNNING:
+        run.end_response(frame)
         run.parent_id = None
     return [_custom(run, frame, LIFECYCLE_MEMBERS)]
-
-
-def on_meta(run: AgUiRun, frame: Frame) -> list[Event]:
-    """Keep the model for the usage."""
-    if "model" in frame:
-        run.models.add(frame["model"])
-    return []
 
 
 def on_chunk(run: AgUiRun, frame: Frame) -> list[Event]:
@@ -152,10 +127,6 @@ def _custom(run: AgUiRun, frame: Frame, names: Iterable[str], **value: object) -
 Writer: TypeAlias = Callable[[AgUiRun, Frame], list[Event]]
 
 
-def _nothing(_run: AgUiRun, _frame: Frame) -> list[Event]:
-    return []
-
-
 CALL: Final = (tool_writer.on_call_added, tool_writer.on_call_done)
 ACTIVITY: Final = (tool_writer.on_activity_added, tool_writer.on_activity_done)
 ITEMS: Final[Mapping[str, tuple[Writer, Writer]]] = {
@@ -165,8 +136,8 @@ ITEMS: Final[Mapping[str, tuple[Writer, Writer]]] = {
     "custom_tool_call": CALL,
     "mcp_call": CALL,
     "mcp_approval_request": CALL,
-    "function_call_output": (_nothing, _nothing),
-    "custom_tool_call_output": (_nothing, _nothing),
+    "function_call_output": (nothing, nothing),
+    "custom_tool_call_output": (nothing, nothing),
 }
 """Item type -> writers of its start and end. Other items are activities. An output becomes the result of its call."""
 
@@ -187,7 +158,7 @@ HANDLED: Final[Mapping[str, Writer]] = {
     Kind.OUTPUT_ITEM_DONE: on_done,
     Kind.MESSAGE_DELTA: partial(ag_ui_run.on_message_delta, TEXT),
     Kind.MESSAGE_CITATION: ag_ui_run.on_citation,
-    Kind.REASONING_SUMMARY_DELTA: partial(ag_ui_run.on_reasoning_delta, ag_ui_run.SUMMARY),
+    Kind.REASONING_SUMMARY_DELTA: partial(ag_ui_run.on_reasoning_delta, SUMMARY),
     Kind.REFUSAL_DELTA: partial(ag_ui_run.on_message_delta, REFUSAL),
     Kind.TOOL_STATUS: tool_writer.on_status,
     Kind.TOOL_ARGUMENTS_DELTA: tool_writer.on_arguments_delta,
@@ -199,9 +170,9 @@ HANDLED: Final[Mapping[str, Writer]] = {
     Kind.CHUNK_DONE: on_chunk,
     Kind.ERROR: on_error,
     Kind.FINAL: on_final,
-    PrivateKind.BRANCH: _nothing,  # its steps are written
-    PrivateKind.RESPONSE_META: on_meta,
-    PrivateKind.REASONING_DELTA: partial(ag_ui_run.on_reasoning_delta, ag_ui_run.FULL),
+    PrivateKind.BRANCH: nothing,  # its steps are written
+    PrivateKind.RESPONSE_META: AgUiRun.on_meta,
+    PrivateKind.REASONING_DELTA: partial(ag_ui_run.on_reasoning_delta, FULL),
     PrivateKind.REASONING_ENCRYPTED: ag_ui_run.on_encrypted,
     PrivateKind.CALL_SEALED: tool_writer.on_sealed,
 }
@@ -216,33 +187,17 @@ DROPPED: Final[Mapping[str, str]] = {
     PrivateKind.REASONING_DONE: "the deltas contained the text, and the message ends with the next part or the item",
 }
 
-SPECIAL: Final = frozenset({Kind.FINAL, Kind.ERROR, PrivateKind.BRANCH})
-"""Kinds that end steps, or enter a branch with its steps; `ERROR` ends everything that is open."""
 
-
-class AgUi(FrameWriter[Writer]):
-    """The writer of one stream, as one run. The projector closes every item that it announces (CONTRACT D7)."""
+class AgUi(PageWriter[AgUiRun]):
+    """The writer of one stream."""
 
     def __init__(self, options: DialectOptions) -> None:
-        super().__init__(HANDLED)
-        self._run = AgUiRun(options)
-        self._steps = WorkflowSteps()
-        self._has_started = False
+        super().__init__(HANDLED, AgUiRun(options))
         self._timestamp = ""
 
     def _write(self, writer: Writer, frame: Frame) -> list[Event]:
-        kind, run = frame["kind"], self._run
         self._set_time(frame["server_timestamp"])
-        events = [] if self._has_started else start_run(run, frame)
-        self._has_started = True
-        if kind not in SPECIAL:
-            if frame.get("workflow") is not self._steps.workflow:  # seldom: the context of a stream is one object
-                events += self._follow(frame)
-        elif kind == Kind.FINAL:
-            events += self._finish(frame)
-        elif kind == PrivateKind.BRANCH:
-            events += self._enter(frame)
-        return events + writer(run, within_limit(frame) if kind in LARGE else frame)
+        return super()._write(writer, frame)
 
     def _repeat(self, frame: Frame) -> RepeatWriter:
         run = self._run
@@ -260,19 +215,27 @@ class AgUi(FrameWriter[Writer]):
             self._timestamp = timestamp
             self._run.at = round(datetime.fromisoformat(timestamp).timestamp() * 1000)
 
-    def _enter(self, frame: Frame) -> list[Event]:
-        """Switch to a branch and follow it, or write the end of its step if the branch is over."""
-        if frame["is_over"]:
-            return write_steps(self._run, self._steps.end_branch(frame["branch"]))
-        self._run.enter(frame["branch"])
-        return self._follow(frame)
+    def _start(self, frame: Frame) -> list[Event]:
+        """Start the run, with the IDs of the options or else of the stream."""
+        run = self._run
+        run.thread_id = run.options.thread_id or frame.get("conversation_id") or frame["stream_id"]
+        run.run_id = run.options.run_id or frame["stream_id"]
+        ids = {"threadId": run.thread_id, "runId": run.run_id, "protocolVersion": PROTOCOL_VERSION}
+        return [run.event("RUN_STARTED", **ids, metadata=metadata(stream_id=frame["stream_id"]))]
 
-    def _follow(self, frame: Frame) -> list[Event]:
-        changes = self._steps.follow(self._run.branch, frame.get("workflow"))
-        return write_steps(self._run, changes) if changes else []
+    def _changed(self, changes: Iterable[StepChange]) -> list[Event]:
+        run = self._run
+        return [
+            run.event("STEP_STARTED", stepName=name, metadata=metadata(workflow=workflow))
+            if is_start
+            else run.event("STEP_FINISHED", stepName=name)
+            for name, workflow, is_start in changes
+        ]
 
     def _finish(self, frame: Frame) -> list[Event]:
+        """Return what must come before the end of a run; an error ends everything that is open."""
+        if frame["kind"] == Kind.ERROR:
+            return []
         run = self._run
         texts = ag_ui_run.write_missing_texts(run, frame["final"])
-        steps = write_steps(run, self._steps.close())
-        return [*texts, *tool_writer.write_missing_results(run), *steps]
+        return [*texts, *tool_writer.write_missing_results(run), *self._changed(self._steps.close())]

@@ -5,17 +5,14 @@
     request = ModelRequest(model=..., input=sent.entries, client_tools=sent.tools)
     pipeline = build_pipeline(provider=provider, dialect="ai_sdk", options=dialect_options(chat))
 
-The models are an allow-list: unknown members and parts are ignored, as applications add their own. Messages of the
-role `system` are rejected, because only the server writes instructions. Null means absent.
+Unknown parts are ignored, too, as applications add their own.
 
 assistant-ui's data stream runtime reads the same stream as `useChat`, but sends what the AI SDK gives to a model: model
 messages (`content`) instead of UI messages (`parts`). Results of tools are messages of their own, messages have no IDs,
 and the chat is `threadId`. They are translated before they are validated, so any member may have any type then; what is
 no such message stays as it is, and `ChatInput` rejects it.
 
-Clients send the whole chat with each request. It is not trusted: messages that a client presents as the model's are
-history and nothing more. Calls without a result are dropped, and so is reasoning that nothing follows. An approval is
-answered by a part of the last step of the last message; earlier answers are history.
+An approval is answered by a part of the last step of the last message; earlier answers are history.
 """
 
 from __future__ import annotations
@@ -23,93 +20,59 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError
-from pydantic.alias_generators import to_camel
+from pydantic import Discriminator, Field, Tag
 
-from projector._validation import sentences
 from projector.contracts import codec
 from projector.contracts.kinds import VENDOR
-from projector.contracts.limits import ID_MAX_CHARS, NAME_MAX_CHARS, REQUEST_ITEMS_MAX, REQUEST_TEXT_MAX_CHARS
+from projector.contracts.limits import NAME_MAX_CHARS, REQUEST_ITEMS_MAX
+from projector.conversation import client_history as client
 from projector.conversation import entries as neutral
-from projector.conversation.call_pairs import pair_calls, step_of
-from projector.conversation.client_history import (
-    DEFAULTS,
-    ClientPart,
-    ConversationSettings,
-    InputRefusedError,
-    after_approval_request,
-    client_tool,
-    is_withheld,
-    without_lost_reasoning,
-)
+from projector.conversation.client_history import pair_calls, step_of
 from projector.conversation.opaque import is_sealed
 from projector.dialects.descriptor import DialectOptions
-
-TOOLS_MAX: Final = 128
-"""Limit of the providers."""
-
-Id: TypeAlias = Annotated[str, Field(min_length=1, max_length=ID_MAX_CHARS)]
-Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=NAME_MAX_CHARS)]
-Text: TypeAlias = Annotated[str, Field(max_length=REQUEST_TEXT_MAX_CHARS)]
-Metadata: TypeAlias = dict[str, Any] | None
 
 TOOL_PREFIX: Final = "tool-"
 DYNAMIC_TOOL: Final = "dynamic-tool"
 
 
-class InputModel(BaseModel):
-    """Base of all models: camel case on the wire, exact types, unknown members ignored."""
-
-    model_config = ConfigDict(
-        alias_generator=to_camel, strict=True, extra="ignore", frozen=True, hide_input_in_errors=True
-    )
-
-
-class TextPart(InputModel):
-    """A text."""
-
-    type: Literal["text"]
-    text: Text
-
-
-class FilePart(InputModel):
+class FilePart(client.InputModel):
     """An image or another file: an https URL or a data URL."""
 
     type: Literal["file"]
-    media_type: Name
+    media_type: client.Name
     url: Annotated[str, Field(pattern=r"^(https://|data:[a-z0-9.+-]+/[a-z0-9.+-]+;base64,)")]
-    filename: Name | None = None
+    filename: client.Name | None = None
 
 
-class ReasoningPart(InputModel):
+class ReasoningPart(client.InputModel):
     """A part of the model's reasoning, as the client received it, perhaps with encrypted reasoning."""
 
     type: Literal["reasoning"]
-    text: Text
-    provider_metadata: Metadata = None
+    text: client.Text
+    provider_metadata: client.Metadata = None
 
 
-class ApprovalAnswer(InputModel):
+class ApprovalAnswer(client.InputModel):
     """An approval of a call: a request, until it has an answer."""
 
-    id: Id
+    id: client.Id
     approved: bool | None = None
-    reason: Text | None = None
+    reason: client.Text | None = None
 
 
-class ToolPart(InputModel):
+class ToolPart(client.InputModel):
     """A call of a tool, in its last state."""
 
     type: Annotated[str, Field(max_length=NAME_MAX_CHARS + len(TOOL_PREFIX))]
-    tool_call_id: Id
-    state: Id
-    tool_name: Name | None = None
+    tool_call_id: client.Id
+    state: client.Id
+    tool_name: client.Name | None = None
     input: Any = None
     output: Any = None
-    error_text: Text | None = None
+    error_text: client.Text | None = None
     provider_executed: bool | None = None
     approval: ApprovalAnswer | None = None
-    call_provider_metadata: Metadata = None
+    call_provider_metadata: client.Metadata = None
 
     @property
     def name(self) -> str:
@@ -117,16 +80,16 @@ class ToolPart(InputModel):
         return self.tool_name or "" if self.type == DYNAMIC_TOOL else self.type.removeprefix(TOOL_PREFIX)
 
 
-class StepStart(InputModel):
+class StepStart(client.InputModel):
     """The start of the parts of another response."""
 
     type: Literal["step-start"]
 
 
-class UnreadPart(InputModel):
+class UnreadPart(client.InputModel):
     """A part that is not sent to the provider: sources, data, files of the model."""
 
-    type: Name
+    type: client.Name
 
 
 def _type_of(part: object) -> str:
@@ -149,11 +112,11 @@ def _user_part_tag(part: object) -> str:
 
 
 UserPart: TypeAlias = Annotated[
-    Annotated[TextPart, Tag("text")] | Annotated[FilePart, Tag("file")] | Annotated[UnreadPart, Tag("unread")],
+    Annotated[client.TextPart, Tag("text")] | Annotated[FilePart, Tag("file")] | Annotated[UnreadPart, Tag("unread")],
     Discriminator(_user_part_tag),
 ]
 AssistantPart: TypeAlias = Annotated[
-    Annotated[TextPart, Tag("text")]
+    Annotated[client.TextPart, Tag("text")]
     | Annotated[ReasoningPart, Tag("reasoning")]
     | Annotated[StepStart, Tag("step-start")]
     | Annotated[ToolPart, Tag("tool")]
@@ -162,51 +125,46 @@ AssistantPart: TypeAlias = Annotated[
 ]
 
 
-class UserMessage(InputModel):
+class UserMessage(client.InputModel):
     """A message of the user."""
 
     role: Literal["user"]
-    id: Id
+    id: client.Id
     parts: Annotated[list[UserPart], Field(max_length=REQUEST_ITEMS_MAX, fail_fast=True)]
 
 
-class AssistantMessage(InputModel):
+class AssistantMessage(client.InputModel):
     """A message of the model with its calls, as the client presents it."""
 
     role: Literal["assistant"]
-    id: Id
+    id: client.Id
     parts: Annotated[list[AssistantPart], Field(max_length=REQUEST_ITEMS_MAX, fail_fast=True)]
 
 
 Message: TypeAlias = Annotated[UserMessage | AssistantMessage, Field(discriminator="role")]
 
 
-class Tool(InputModel):
+class Tool(client.InputModel):
     """A tool that the client runs."""
 
-    description: Text = ""
+    description: client.Text = ""
     parameters: dict[str, Any] | None = None
 
 
-class ChatInput(InputModel):
+class ChatInput(client.InputModel):
     """A request for the next message of a chat."""
 
-    id: Id
+    id: client.Id
     messages: Annotated[list[Message], Field(min_length=1, max_length=REQUEST_ITEMS_MAX, fail_fast=True)]
     trigger: Literal["submit-message", "regenerate-message"] | None = None
-    message_id: Id | None = None
-    tools: Annotated[dict[Name, Tool], Field(max_length=TOOLS_MAX)] | None = None
+    message_id: client.Id | None = None
+    tools: Annotated[dict[client.Name, Tool], Field(max_length=client.TOOLS_MAX)] | None = None
     """Tools that the client runs, by name, as assistant-ui sends them."""
 
 
 def read_chat_input(body: Mapping[str, Any]) -> ChatInput:
     """Parse the JSON object of a request, or raise a `InputRefusedError` that names the first invalid member."""
-    sent = with_ui_messages(body)
-    try:
-        return ChatInput.model_validate(sent)
-    except ValidationError as error:
-        message = sentences(error, sent, ChatInput)[0]
-    raise InputRefusedError(f"{message}.")
+    return client.parsed(with_ui_messages(body), ChatInput)
 
 
 def dialect_options(chat: ChatInput) -> DialectOptions:
@@ -288,30 +246,30 @@ def conversation(
     chat: ChatInput,
     *,
     client_tools: Collection[str] = (),
-    settings: ConversationSettings = DEFAULTS,
+    settings: client.ConversationSettings = client.DEFAULTS,
     previous_response_id: str | None = None,
-) -> ClientPart:
+) -> client.ClientPart:
     """Return the client's part of a request to a model. The agent's part is not in it.
 
     Args:
         chat: the request.
         client_tools: names of the tools that a client may bring; others are dropped.
         settings: the agent's settings for conversations that clients hold.
-        previous_response_id: the response that asked for the approvals that are answered. The provider stores it and
-            everything before it, so only later entries are returned.
+        previous_response_id: see `sent_entries`.
 
     Raises:
-        InputRefusedError: there is nothing to answer.
+        client.InputRefusedError: there is nothing to answer.
     """
     answers = {id(part) for part in _answers(chat)}
     entries = _paired([entry for message in chat.messages for entry in _entries(message, answers, settings)])
-    sent = without_lost_reasoning(entries) if previous_response_id is None else after_approval_request(entries)
+    sent = client.sent_entries(entries, previous_response_id)
     last = sent[-1] if sent else None
     if last is None or (isinstance(last, neutral.Message) and last.role == neutral.ASSISTANT):
-        raise InputRefusedError("`messages` must end with a message of the user, or with results or approvals.")
+        raise client.InputRefusedError("`messages` must end with a message of the user, or with results or approvals.")
     tools = (chat.tools or {}).items()
-    return ClientPart(
-        sent, [client_tool(name, tool.description, tool.parameters) for name, tool in tools if name in client_tools]
+    return client.ClientPart(
+        sent,
+        [client.client_tool(name, tool.description, tool.parameters) for name, tool in tools if name in client_tools],
     )
 
 
@@ -334,7 +292,7 @@ def _answers(chat: ChatInput) -> list[ToolPart]:
     return step
 
 
-def _entries(message: Message, answers: set[int], settings: ConversationSettings) -> Iterator[neutral.Entry]:
+def _entries(message: Message, answers: set[int], settings: client.ConversationSettings) -> Iterator[neutral.Entry]:
     if isinstance(message, UserMessage):
         parts = [part for part in message.parts if not isinstance(part, UnreadPart)]
         if parts:
@@ -350,19 +308,22 @@ def _entries(message: Message, answers: set[int], settings: ConversationSettings
         yield from _step(step, answers, settings)
 
 
-def _step(parts: list[AssistantPart], answers: set[int], settings: ConversationSettings) -> Iterator[neutral.Entry]:
+def _step(
+    parts: list[AssistantPart], answers: set[int], settings: client.ConversationSettings
+) -> Iterator[neutral.Entry]:
     """Yield the entries of one response of the model, then the results and answers that the client added."""
     added: list[neutral.Entry] = []
     summaries: dict[str, list[str]] = {}
     for part in parts:
-        if isinstance(part, TextPart) and part.text:
+        if isinstance(part, client.TextPart) and part.text:
             yield neutral.Message(neutral.ASSISTANT, part.text)
         elif isinstance(part, ReasoningPart):
             yield from _reasoning(part, summaries, settings)
         elif isinstance(part, ToolPart):
             if id(part) in answers:
-                yield from _approval_request(part, settings)
-                added.append(_approval(part))
+                *requests, answer = client.approval_entries(_approval_request(part), _approval(part), settings)
+                yield from requests
+                added.append(answer)
             else:
                 said, result = _call(part)
                 yield said
@@ -390,11 +351,9 @@ def _call(part: ToolPart) -> tuple[neutral.Entry, neutral.Entry | None]:
     )
 
 
-def _approval_request(part: ToolPart, settings: ConversationSettings) -> Iterator[neutral.Entry]:
-    """Yield the request if it is trusted and nothing in it was redacted."""
-    server, arguments = _metadata(part.call_provider_metadata, "server_label"), _text(part.input)
-    if settings.trust_client_approvals and server and part.approval is not None and not is_withheld(arguments):
-        yield neutral.ApprovalRequest(part.approval.id, server, part.name, arguments)
+def _approval_request(part: ToolPart) -> neutral.ApprovalRequest:
+    server, approval = _metadata(part.call_provider_metadata, "server_label") or "", part.approval
+    return neutral.ApprovalRequest(approval.id if approval else "", server, part.name, _text(part.input))
 
 
 def _approval(part: ToolPart) -> neutral.Approval:
@@ -403,7 +362,7 @@ def _approval(part: ToolPart) -> neutral.Approval:
 
 
 def _reasoning(
-    part: ReasoningPart, summaries: dict[str, list[str]], settings: ConversationSettings
+    part: ReasoningPart, summaries: dict[str, list[str]], settings: client.ConversationSettings
 ) -> Iterator[neutral.Entry]:
     """Yield encrypted reasoning with the summaries of the same item: the last part of an item has it."""
     item_id = _metadata(part.provider_metadata, "item_id")
@@ -427,24 +386,23 @@ def _paired(entries: list[neutral.Entry]) -> list[neutral.Entry]:
     ]
 
 
-def _content(parts: list[TextPart | FilePart]) -> str | tuple[neutral.Part, ...]:
+def _content(parts: list[client.TextPart | FilePart]) -> str | tuple[neutral.Part, ...]:
     """Return the content of a message: one text, if it has no files."""
-    if all(isinstance(part, TextPart) for part in parts):
-        return "\n\n".join(part.text for part in parts if isinstance(part, TextPart))
+    if all(isinstance(part, client.TextPart) for part in parts):
+        return "\n\n".join(part.text for part in parts if isinstance(part, client.TextPart))
     return tuple(map(_part, parts))
 
 
-def _part(part: TextPart | FilePart) -> neutral.Part:
-    if isinstance(part, TextPart):
+def _part(part: client.TextPart | FilePart) -> neutral.Part:
+    if isinstance(part, client.TextPart):
         return neutral.Text(part.text)
     return neutral.Image(part.url) if part.media_type.startswith("image/") else neutral.File(part.url, part.filename)
 
 
-def _metadata(members: Metadata, name: str) -> str | None:
+def _metadata(members: client.Metadata, name: str) -> str | None:
     """Return a text from the metadata that this dialect wrote."""
     own = (members or {}).get(VENDOR)
-    value = own.get(name) if isinstance(own, dict) else None
-    return value if isinstance(value, str) and value else None
+    return client.text_in(own if isinstance(own, dict) else None, name)
 
 
 def _text(value: object) -> str:

@@ -13,16 +13,8 @@ from typing import Any, Final
 from projector.contracts import codec
 from projector.contracts.kinds import ENDED_STATUSES
 from projector.core.canonical import Frame
-from projector.dialects.ai_sdk.ui_message import COMPLETED, Call, Chunk, UiMessage, data_part, source_url, with_metadata
-
-UNKNOWN: Final = "unknown"
-NAMELESS: Final = frozenset({UNKNOWN, ""})
-"""Names of a call that the provider has not named (CONTRACT D7)."""
-
-CUSTOM_CALL: Final = "custom_tool_call"
-CALLED: Final = frozenset({"function", "mcp"})
-"""Tool types with a name and arguments; all others are the provider's own tools."""
-MCP_ITEMS: Final = frozenset({"mcp_call", "mcp_approval_request"})
+from projector.dialects.ai_sdk.ui_message import Call, Chunk, UiMessage, data_part, source_url, with_metadata
+from projector.dialects.page_run import CALLED, COMPLETED, CUSTOM_CALL, NAMELESS, UNKNOWN
 
 INPUTS: Final[Mapping[str, tuple[str, ...]]] = {"web_search": ("query",), "file_search": ("queries",)}
 """Tool type -> members of `tool` that are its input."""
@@ -41,7 +33,7 @@ APPROVALS_LEVEL: Final = 6
 
 def on_call_added(ui: UiMessage, frame: Frame) -> list[Chunk]:
     """Add a call. Its first status has its name and ID."""
-    ui.calls[frame["item_id"]] = Call(frame["item_id"], frame["item_type"], ui.branch, ui.branch_state.response)
+    ui.add_call(frame)
     return []
 
 
@@ -121,7 +113,7 @@ def write_missing_results(ui: UiMessage) -> list[Chunk]:
     return [
         chunk
         for call in ui.calls.values()
-        if call.has_input and not call.is_answered and not _is_last(ui, call)
+        if call.has_input and not call.is_answered and not ui.is_last(call)
         for chunk in _answer(call, ANSWERED)
     ]
 
@@ -129,11 +121,6 @@ def write_missing_results(ui: UiMessage) -> list[Chunk]:
 def has_pending_calls(ui: UiMessage) -> bool:
     """Return whether calls wait for the client: for an output or for an approval."""
     return any(call.has_input and not call.is_answered for call in ui.calls.values())
-
-
-def _is_last(ui: UiMessage, call: Call) -> bool:
-    """Return whether a call is of the last response of its branch."""
-    return call.response == ui.branch_states[call.branch].response - 1
 
 
 # calls of functions and MCP tools

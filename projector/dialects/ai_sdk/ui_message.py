@@ -4,29 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from projector.contracts.kinds import VENDOR
-from projector.contracts.limits import DELTA_MAX_CHARS
 from projector.core.canonical import Frame
 from projector.dialects.descriptor import DialectOptions
-from projector.dialects.frame_writer import (
+from projector.dialects.page_run import (
+    COMPLETED,
     ENCRYPTED_MAX_CHARS,
-    FINAL_TEXTS,
+    FULL,
+    PART_INDEXES,
     REFUSAL,
+    SUMMARY,
     TEXT,
-    BranchState,
-    IdAllocator,
-    has_sent,
+    Event,
+    PageCall,
+    PageRun,
     left_out,
+    present,
+    unless_completed,
 )
 
-Chunk: TypeAlias = dict[str, Any]
+Chunk: TypeAlias = Event
 """One chunk of the stream."""
-
-COMPLETED: Final = "completed"
-
-_EMPTY: Final[tuple[object, ...]] = (None, [], "")
 
 
 @dataclass(slots=True, eq=False)
@@ -45,30 +45,13 @@ class TextItem:
 
 
 @dataclass(slots=True, eq=False)
-class Call:
+class Call(PageCall):
     """One call of a tool."""
 
-    item_id: str
-    item_type: str
-    branch: int
-    response: int
-    """Number of the response that made the call."""
-    id: str = ""
-    name: str = ""
-    server_label: str | None = None
-    held: list[str] = field(default_factory=list)
-    """Deltas of the input that came before the name of the call."""
-    sealed: str | None = None
-    """What the client carries with the call, which its complete input contains."""
     is_open: bool = False
     """Whether the input has begun as a JSON string or object around a text, and needs its end."""
-    has_started: bool = False
     has_input: bool = False
     """Whether the complete input, or its error, was written."""
-    is_awaiting: bool = False
-    """Whether the call waits for an approval."""
-    is_answered: bool = False
-    is_failed: bool = False
     result: dict[str, object] = field(default_factory=dict)
     """Members of the result of a provider tool."""
     outputs: list[object] = field(default_factory=list)
@@ -85,40 +68,22 @@ class Image:
     chars: int = 0
 
 
-class UiMessage:
+class UiMessage(PageRun[Call]):
     """State of one UI message."""
 
     def __init__(self, options: DialectOptions) -> None:
+        super().__init__(options, Call)
         self.level = options.level
         """Major version of the AI SDK that reads the stream."""
-        self.message_id = options.message_id
-        self.call_ids = IdAllocator(options.taken_ids)
-        self.branch = 0
-        """Number of the current branch, 0 in a run without branches."""
-        self.branch_states = {0: BranchState()}
         self.responding: set[int] = set()
         """Branches with a response that has not ended."""
         self.is_in_step = False
-        self.reason: str | None = None
-        """Reason for the end of the last response."""
-        self.models: set[str] = set()
         self.texts: dict[str, TextItem] = {}
         self.text_delta: Chunk = {}
         """The chunk of the last delta of a text or refusal."""
         self.silent: str | None = None
         """The last message that ended without a text."""
-        self.calls: dict[str, Call] = {}
         self.images: dict[str, Image] = {}
-
-    @property
-    def branch_state(self) -> BranchState:
-        """State of the current branch."""
-        return self.branch_states[self.branch]
-
-    def enter(self, branch: int) -> None:
-        """Switch to another branch."""
-        self.branch = branch
-        self.branch_states.setdefault(branch, BranchState())
 
 
 def data_part(name: str, data: dict[str, object], part_id: str | None = None, *, is_transient: bool = False) -> Chunk:
@@ -134,9 +99,8 @@ def data_part(name: str, data: dict[str, object], part_id: str | None = None, *,
 
 def with_metadata(chunk: Chunk, **members: object) -> Chunk:
     """Return a chunk with metadata under the vendor prefix, without empty members."""
-    present = {name: value for name, value in members.items() if value not in _EMPTY}
-    if present:
-        chunk["providerMetadata"] = {VENDOR: present}
+    if about := present(members):
+        chunk["providerMetadata"] = {VENDOR: about}
     return chunk
 
 
@@ -146,9 +110,6 @@ def members_of(frame: Frame, *names: str) -> dict[str, object]:
 
 
 REASONING: Final = "reasoning"
-SUMMARY: Final = "summary"
-FULL: Final = "full"
-PART_INDEXES: Final[Mapping[str, str]] = {SUMMARY: "summary_index", FULL: "content_index"}
 
 CITATIONS_MAX_ITEMS: Final = 1_000
 """Citations of one message. A page keeps each as two parts of its message."""
@@ -212,16 +173,10 @@ def write_missing_texts(ui: UiMessage, final: Mapping[str, str]) -> list[Chunk]:
         return []
     item = TextItem(ui.silent)
     chunks: list[Chunk] = []
-    states = [ui.branch_states[branch] for branch in sorted(ui.branch_states)]
-    for kind, name in FINAL_TEXTS.items():
-        text = final.get(name)
-        if text and not has_sent(states, kind, text):
-            part_id = f"{item.item_id}:{kind}"
-            chunks.append(_start_text(item, kind, part_id, None))
-            chunks += [
-                {"type": "text-delta", "id": part_id, "delta": text[at : at + DELTA_MAX_CHARS]}
-                for at in range(0, len(text), DELTA_MAX_CHARS)
-            ]
+    for kind, deltas in ui.missing_texts(final).items():
+        part_id = f"{item.item_id}:{kind}"
+        chunks.append(_start_text(item, kind, part_id, None))
+        chunks += [{"type": "text-delta", "id": part_id, "delta": delta} for delta in deltas]
     return chunks + _end_parts(item, COMPLETED)
 
 
@@ -275,7 +230,7 @@ def _end_parts(item: TextItem, status: str) -> list[Chunk]:
     chunks: list[Chunk] = [{"type": f"{kind}-end", "id": part_id} for part_id, kind in item.open.items()]
     item.open = {}
     if chunks:
-        about = {"status": status if status != COMPLETED else None, "encrypted_content": item.encrypted}
+        about = {"status": unless_completed(status), "encrypted_content": item.encrypted}
         if item.encrypted is not None:
             about["item_id"] = item.item_id  # clients replace the metadata of the start
         with_metadata(chunks[-1], **about)

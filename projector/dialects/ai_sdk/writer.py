@@ -24,20 +24,8 @@ from projector.dialects.ai_sdk.ui_message import (
     with_metadata,
 )
 from projector.dialects.descriptor import DialectOptions, RepeatWriter
-from projector.dialects.frame_writer import (
-    LARGE,
-    REFUSAL,
-    TEXT,
-    TEXT_PLACE,
-    FrameWriter,
-    StepChange,
-    WorkflowSteps,
-    pattern_of,
-    within_limit,
-)
-
-RUNNING: Final = frozenset({"queued", "in_progress"})
-"""Statuses of a response that has not ended."""
+from projector.dialects.frame_writer import TEXT_PLACE, pattern_of
+from projector.dialects.page_run import FULL, REFUSAL, RUNNING, SUMMARY, TEXT, PageWriter, StepChange, nothing
 
 FINISHES: Final[Mapping[str, str]] = {"completed": "stop", "incomplete": "other", "refused": "content-filter"}
 """Status of `final` -> finish reason."""
@@ -57,12 +45,6 @@ FAILED: Final = "The response failed."
 IMAGE_MAX_CHARS: Final = 8 * 1024 * 1024
 """Longest image in base64 that is written as a data URL. A page receives it as one event."""
 _WHOLE_IMAGE: Final = "image_b64"
-
-
-def start(ui: UiMessage, frame: Frame) -> list[Chunk]:
-    """Start the message, or continue the client's. Its ID is that of the stream, so that a replay replaces it."""
-    about = members_of(frame, "stream_id", "conversation_id")
-    return [{"type": "start", "messageId": ui.message_id or frame["stream_id"], "messageMetadata": about}]
 
 
 # steps
@@ -90,25 +72,9 @@ def on_lifecycle(ui: UiMessage, frame: Frame) -> list[Chunk]:
     status = data_part("lifecycle", members_of(frame, "status", "reason", "response_id"), is_transient=True)
     if frame["status"] in RUNNING:
         return [*begin_step(ui), status]
-    ui.branch_state.end_response()
-    ui.reason = frame.get("reason", ui.reason)
+    ui.end_response(frame)
     ui.responding.discard(ui.branch)
     return [status, *(end_step(ui) if not ui.responding else [])]
-
-
-def on_meta(ui: UiMessage, frame: Frame) -> list[Chunk]:
-    """Keep the model for the metadata of the message."""
-    if "model" in frame:
-        ui.models.add(frame["model"])
-    return []
-
-
-def write_steps(changes: Iterable[StepChange]) -> list[Chunk]:
-    """Write the start or end of steps of a workflow; the end replaces the start."""
-    return [
-        data_part("workflow", {"name": name, "status": "started" if is_start else "finished", **workflow}, name)
-        for name, workflow, is_start in changes
-    ]
 
 
 # data of our own
@@ -117,12 +83,6 @@ def write_steps(changes: Iterable[StepChange]) -> list[Chunk]:
 def on_other_item(_ui: UiMessage, frame: Frame) -> list[Chunk]:
     """Write an item that is neither a message nor a tool: that it exists, and its status."""
     return [data_part("item", members_of(frame, "item_id", "item_type", "status"), frame["item_id"])]
-
-
-def write_notices(frame: Frame) -> list[Chunk]:
-    """Write the notices of a frame: what was withheld or truncated in it."""
-    data = members_of(frame, "kind", "item_id", "notices")
-    return [data_part("notice", data, f"notice:{frame['stream_id']}:{frame['event_id']}")]
 
 
 def on_chunk(ui: UiMessage, frame: Frame) -> list[Chunk]:
@@ -228,10 +188,6 @@ def _attachment(attachment: Mapping[str, str]) -> list[Chunk]:
 Writer: TypeAlias = Callable[[UiMessage, Frame], list[Chunk]]
 
 
-def _nothing(_ui: UiMessage, _frame: Frame) -> list[Chunk]:
-    return []
-
-
 CALL: Final = (tool_parts.on_call_added, tool_parts.on_call_done)
 PROVIDER_TOOL: Final = (tool_parts.on_call_added, tool_parts.on_provider_tool_done)
 OTHER: Final = (on_other_item, on_other_item)
@@ -243,8 +199,8 @@ ITEMS: Final[Mapping[str, tuple[Writer, Writer]]] = {
     "custom_tool_call": CALL,
     "mcp_call": CALL,
     "mcp_approval_request": CALL,
-    "function_call_output": (_nothing, _nothing),
-    "custom_tool_call_output": (_nothing, _nothing),
+    "function_call_output": (nothing, nothing),
+    "custom_tool_call_output": (nothing, nothing),
 }
 """Item type -> writers of its start and end; other items are data. An output becomes the output of its call."""
 
@@ -265,7 +221,7 @@ HANDLED: Final[Mapping[str, Writer]] = {
     Kind.OUTPUT_ITEM_DONE: on_done,
     Kind.MESSAGE_DELTA: partial(ui_message.on_message_delta, TEXT),
     Kind.MESSAGE_CITATION: ui_message.on_citation,
-    Kind.REASONING_SUMMARY_DELTA: partial(ui_message.on_reasoning_delta, ui_message.SUMMARY),
+    Kind.REASONING_SUMMARY_DELTA: partial(ui_message.on_reasoning_delta, SUMMARY),
     Kind.REFUSAL_DELTA: partial(ui_message.on_message_delta, REFUSAL),
     Kind.REFUSAL_DONE: ui_message.on_refusal_done,
     Kind.TOOL_STATUS: tool_parts.on_status,
@@ -278,9 +234,9 @@ HANDLED: Final[Mapping[str, Writer]] = {
     Kind.CHUNK_DONE: on_chunk_done,
     Kind.ERROR: on_error,
     Kind.FINAL: on_final,
-    PrivateKind.BRANCH: _nothing,  # its steps are written
-    PrivateKind.RESPONSE_META: on_meta,
-    PrivateKind.REASONING_DELTA: partial(ui_message.on_reasoning_delta, ui_message.FULL),
+    PrivateKind.BRANCH: nothing,  # its steps are written
+    PrivateKind.RESPONSE_META: UiMessage.on_meta,
+    PrivateKind.REASONING_DELTA: partial(ui_message.on_reasoning_delta, FULL),
     PrivateKind.REASONING_ENCRYPTED: ui_message.on_encrypted,
     PrivateKind.CALL_SEALED: tool_parts.on_sealed,
 }
@@ -294,35 +250,15 @@ DROPPED: Final[Mapping[str, str]] = {
     PrivateKind.REASONING_DONE: "the deltas contained the text, and the part ends with the next one or the item",
 }
 
-TERMINALS: Final = frozenset({Kind.FINAL, Kind.ERROR})
-BRANCH: Final = PrivateKind.BRANCH  # looked up once here, not once per token in its class
 
-
-class AiSdk(FrameWriter[Writer]):
-    """The writer of one stream, as one message. The projector closes every item that it announces (CONTRACT D7)."""
+class AiSdk(PageWriter[UiMessage]):
+    """The writer of one stream, as one message."""
 
     def __init__(self, options: DialectOptions) -> None:
-        super().__init__(HANDLED)
-        self._ui = UiMessage(options)
-        self._steps = WorkflowSteps()
-        self._has_started = False
-
-    def _write(self, writer: Writer, frame: Frame) -> list[Chunk]:
-        kind, ui = frame["kind"], self._ui
-        chunks = [] if self._has_started else start(ui, frame)
-        self._has_started = True
-        if kind == BRANCH:
-            return chunks + self._enter(frame)
-        if kind in TERMINALS:
-            chunks += self._finish(frame)
-        elif frame.get("workflow") is not self._steps.workflow:  # seldom: the context of a stream is one object
-            chunks += self._follow(frame)
-        if "notices" in frame:
-            chunks += write_notices(frame)
-        return chunks + writer(ui, within_limit(frame) if kind in LARGE else frame)
+        super().__init__(HANDLED, UiMessage(options))
 
     def _repeat(self, frame: Frame) -> RepeatWriter:
-        ui = self._ui
+        ui = self._run
         pattern = pattern_of(ui.text_delta, {"delta": TEXT_PLACE})
 
         def write(deltas: DeltaFrames) -> list[bytes]:
@@ -331,21 +267,31 @@ class AiSdk(FrameWriter[Writer]):
 
         return RepeatWriter(None, write)
 
-    def _enter(self, frame: Frame) -> list[Chunk]:
-        """Switch to a branch and follow it, or write the end of its step if the branch is over."""
-        if frame["is_over"]:
-            self._ui.responding.discard(frame["branch"])
-            return write_steps(self._steps.end_branch(frame["branch"]))
-        self._ui.enter(frame["branch"])
-        return self._follow(frame)
+    def _start(self, frame: Frame) -> list[Chunk]:
+        """Start the message, or continue the client's. Its ID is that of the stream, so that a replay replaces it."""
+        message_id = self._run.options.message_id or frame["stream_id"]
+        about = members_of(frame, "stream_id", "conversation_id")
+        return [{"type": "start", "messageId": message_id, "messageMetadata": about}]
 
-    def _follow(self, frame: Frame) -> list[Chunk]:
-        changes = self._steps.follow(self._ui.branch, frame.get("workflow"))
-        return write_steps(changes) if changes else []
+    def _changed(self, changes: Iterable[StepChange]) -> list[Chunk]:
+        """Return the start or end of steps of a workflow; the end replaces the start."""
+        return [
+            data_part("workflow", {"name": name, "status": "started" if is_start else "finished", **workflow}, name)
+            for name, workflow, is_start in changes
+        ]
+
+    def _notices(self, frame: Frame) -> list[Chunk]:
+        """Return what was withheld or truncated in a frame."""
+        data = members_of(frame, "kind", "item_id", "notices")
+        return [data_part("notice", data, f"notice:{frame['stream_id']}:{frame['event_id']}")]
+
+    def _enter(self, frame: Frame) -> list[Chunk]:
+        if frame["is_over"]:
+            self._run.responding.discard(frame["branch"])
+        return super()._enter(frame)
 
     def _finish(self, frame: Frame) -> list[Chunk]:
-        """Write what must come before the end: missing texts and results, the ends of steps."""
-        ui = self._ui
+        ui = self._run
         texts = ui_message.write_missing_texts(ui, frame.get("final", {}))
         results = tool_parts.write_missing_results(ui) if frame["kind"] == Kind.FINAL else []
-        return [*texts, *results, *end_step(ui), *write_steps(self._steps.close())]
+        return [*texts, *results, *end_step(ui), *self._changed(self._steps.close())]

@@ -1,7 +1,6 @@
 """Anthropic Messages: the whole stream is one message, written from clean frames only.
 
-`blocks` puts the content blocks in order, `writer` has a function for each kind of frame, `errors` the API's errors,
-and `message_assembly` the JSON answer.
+`writer` has the content blocks, a function for each kind of frame and the JSON answer, `errors` the API's errors.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ DIALECT: Final = Dialect(
     carries=frozenset({"reasoning", "tools"}),
     names_requests=True,
     assembler=Assembler(
-        start=lazy("projector.dialects.anthropic_messages.message_assembly:MessageAssembly"),
+        start=lazy("projector.dialects.anthropic_messages.writer:MessageAssembly"),
         body="MessageAnswer",
         error="ErrorPayload",
         error_statuses=tuple(sorted(TYPE_STATUSES.values())),

@@ -2,29 +2,110 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from projector.contracts import codec
 from projector.contracts.kinds import VENDOR, Kind, PrivateKind
 from projector.core.canonical import Frame, WireEvent
 from projector.core.delta_frames import DeltaFrames
-from projector.core.faults import FAULTS
-from projector.dialects.anthropic_messages.blocks import Block, ContentBlocks, Event, delta_event
-from projector.dialects.anthropic_messages.errors import stream_error
-from projector.dialects.descriptor import DialectOptions, RepeatWriter
+from projector.dialects.answer_stream import BEFORE_WORK, AnswerStream, ClientCall, InTurn, error_of, failure_of
+from projector.dialects.anthropic_messages.errors import TYPE_STATUSES, stream_error
+from projector.dialects.descriptor import DialectOptions, JsonAnswer, RepeatWriter
 from projector.dialects.frame_writer import TEXT_PLACE, literal, pattern_of
 
-UNKNOWN: Final = "unknown"
-"""Model of a response whose provider did not name it, and name of a call whose name has not arrived."""
+# blocks
+
+Event: TypeAlias = dict[str, Any]
+
+DELTAS: Final[Mapping[str, tuple[str, str]]] = {
+    "text": ("text_delta", "text"),
+    "thinking": ("thinking_delta", "thinking"),
+    "signature": ("signature_delta", "signature"),
+    "tool_use": ("input_json_delta", "partial_json"),
+    "citations": ("citations_delta", "citation"),
+}
+"""What a delta continues -> its type, and its member."""
+
+
+class Block(NamedTuple):
+    """A block of an item, before it has a number."""
+
+    item_id: str
+    part: int | str
+    """What distinguishes it from other blocks of its item."""
+    start: Mapping[str, Any]
+    """`content_block` of its start."""
+
+
+class ContentBlocks:
+    """Writer of the blocks of one message. The blocks of one item are written at a time.
+
+    Each method returns the events to write now.
+    """
+
+    __slots__ = ("_block", "_items", "count")
+
+    def __init__(self) -> None:
+        self.count = 0
+        """Number of blocks that have started."""
+        self._block: Block | None = None
+        """The open block."""
+        self._items: InTurn[tuple[Block, str, object]] = InTurn()
+
+    @property
+    def index(self) -> int:
+        """Index of the last block."""
+        return self.count - 1
+
+    def is_open(self, item_id: str, part: int | str) -> bool:
+        """Return whether deltas of a block are written at once, without a start."""
+        return self._block is not None and self._block[:2] == (item_id, part)
+
+    def feed(self, block: Block, kind: str, value: object) -> list[Event]:
+        """Add a delta of a block. An empty one starts the block without a delta."""
+        pieces = self._items.feed(block.item_id, (block, kind, value))
+        return [event for piece in pieces for event in self._write(*piece)]
+
+    def close(self, item_id: str) -> list[Event]:
+        """End an item, and its block if it is the current one."""
+        events = [event for piece in self._items.close(item_id) for event in self._write(*piece)]
+        return events if self._items.current is not None else events + self._stop()
+
+    def finish(self) -> list[Event]:
+        """End every item."""
+        return [event for item_id in self._items.all() for event in self.close(item_id)]
+
+    def _write(self, block: Block, kind: str, value: object) -> list[Event]:
+        events: list[Event] = []
+        if not self.is_open(block.item_id, block.part):
+            events = self._stop()
+            events.append({"type": "content_block_start", "index": self.count, "content_block": dict(block.start)})
+            self._block = block
+            self.count += 1
+        if value:
+            events.append(delta_event(self.index, kind, value))
+        return events
+
+    def _stop(self) -> list[Event]:
+        if self._block is None:
+            return []
+        self._block = None
+        return [{"type": "content_block_stop", "index": self.index}]
+
+
+def delta_event(index: int, kind: str, value: object) -> Event:
+    """Return the event of a delta."""
+    delta_type, member = DELTAS[kind]
+    return {"type": "content_block_delta", "index": index, "delta": {"type": delta_type, member: value}}
+
+
+# frames
 
 SIGNATURE: Final = f"{VENDOR}."
 """Start of our signatures, so that encrypted reasoning comes back as what it is."""
-
-CUSTOM: Final = "custom_tool_call"
-CALLS: Final = frozenset({"function_call", CUSTOM})
-"""Types of items that are calls for the client."""
 
 TEXT: Final[Mapping[str, Any]] = {"type": "text", "text": ""}
 THINKING: Final[Mapping[str, Any]] = {"type": "thinking", "thinking": "", "signature": ""}
@@ -42,70 +123,38 @@ INCOMPLETE_FINISHES: Final[Mapping[str, str]] = {
 """Reason of an incomplete response -> stop reason; for any other it is `max_tokens`."""
 
 
-class _Call:
-    """A call for the client, as read so far."""
-
-    __slots__ = ("block", "call_id", "has_input", "held", "is_custom", "name")
-
-    def __init__(self, item_type: str) -> None:
-        self.is_custom = item_type == CUSTOM
-        self.call_id = ""
-        self.name = UNKNOWN
-        self.block: Block | None = None
-        """Its block; None until it is written."""
-        self.held: list[str] = []
-        """Fragments of the input that cannot be written yet."""
-        self.has_input = False
-
-
-class MessageStream:
+class MessageStream(AnswerStream):
     """One message. The events of the current frame are collected in `events`."""
 
     def __init__(self, options: DialectOptions) -> None:
+        super().__init__(options)
         self.events: list[Event] = []
         self.blocks = ContentBlocks()
-        self.calls: dict[str, _Call] = {}
-        """Item -> its call, without those that the host executed."""
         self.members: dict[str, Mapping[str, Any]] = {}
         """Item -> further members of its call, which come before its name."""
-        self.reasoning_kinds: dict[str, tuple[str, int]] = {}
-        """Reasoning item -> the kind of frame that its text is read from, and the last part."""
-        self.provider_error: Frame = {}
-        """The error that the provider reported last."""
-        self.reasons: dict[str, str] = {}
-        """Status of a response -> the last reason of it."""
         self.texts: set[str] = set()
         """Members of `final` of which some text was written."""
         self.has_calls = False
-        self.is_run = options.is_run
-        self.has_ended = False
-        """Whether the last response has ended."""
-        self._input_tokens = options.input_tokens
-        self._request_id = options.request_id
-        self._model = UNKNOWN
-        self._has_begun = False
 
-    def identify(self, meta: Frame) -> None:
-        """Read the model from `response.meta`. That of the first response is kept."""
-        if self._model == UNKNOWN:
-            self._model = meta.get("model", UNKNOWN)
-
-    def fail(self, code: str, message: str, reported: str | None, *, is_retryable: bool = False) -> None:
+    def fail(self, error: Mapping[str, Any]) -> None:
         """Write the error that ends the stream."""
-        found = stream_error(code, message, reported, is_retryable=is_retryable, request_id=self._request_id)
-        self.events.append(found)
+        is_retryable, request_id = error.get("is_retryable", False), self.options.request_id
+        reported = error.get("type")
+        self.events.append(
+            stream_error(error["code"], error["message"], reported, is_retryable=is_retryable, request_id=request_id)
+        )
 
     def begin(self, frame: Frame) -> None:
         """Write the first event, once."""
-        if self._has_begun:
+        if self.has_begun:
             return
-        self._has_begun = True
-        usage = {"input_tokens": self._input_tokens, **_CACHE, "output_tokens": 1}
+        self.has_begun = True
+        usage = {"input_tokens": self.options.input_tokens, **_CACHE, "output_tokens": 1}
         message = {
             "id": frame.get("response_id") or frame["stream_id"],
             "type": "message",
             "role": "assistant",
-            "model": self._model,
+            "model": self.model,
             "content": [],
             "stop_reason": None,
             "stop_sequence": None,
@@ -117,37 +166,26 @@ class MessageStream:
         """Write a delta of a block."""
         self.events += self.blocks.feed(block, kind, value)
 
-    def announce(self, item_id: str, call: _Call) -> None:
-        """Start the block of a call, and write what was held of its input."""
-        if call.block is not None:
-            return
-        members = self.members.pop(item_id, {})
+    def announce(self, call: ClientCall) -> None:
+        """Start the block of a call."""
+        members = self.members.pop(call.item_id, {})
         start = {"type": "tool_use", "id": call.call_id, "name": call.name, "input": {}, **members}
-        call.block = Block(item_id, 0, start)
+        call.place = Block(call.item_id, 0, start)
         self.has_calls = True
-        self.write(call.block, "tool_use", '{"input":"' if call.is_custom else "")
-        held, call.held = call.held, []
-        for fragment in held:
-            self.add_input(call, fragment)
+        self.write(call.place, "tool_use", '{"input":"' if call.is_custom else "")
 
-    def add_input(self, call: _Call, fragment: str) -> None:
+    def write_input(self, call: ClientCall, fragment: str) -> None:
         """Write a fragment of the input of a call. That of a custom tool is a text, and becomes a member."""
-        call.has_input = call.has_input or bool(fragment)
-        if call.block is None:
-            call.held.append(fragment)
-        elif fragment:
-            text = codec.dumps(fragment)[1:-1].decode() if call.is_custom else fragment
-            self.write(call.block, "tool_use", text)
+        text = codec.dumps(fragment)[1:-1].decode() if call.is_custom else fragment
+        self.write(call.place, "tool_use", text)
 
-    def end_call(self, item_id: str, call: _Call) -> None:
+    def end_call(self, call: ClientCall) -> None:
         """Write the rest of a call: an input is always an object."""
-        self.announce(item_id, call)
-        if call.block is None:
-            return
+        self.release(call)
         if call.is_custom:
-            self.write(call.block, "tool_use", '"}')
+            self.write(call.place, "tool_use", '"}')
         elif not call.has_input:
-            self.write(call.block, "tool_use", "{}")
+            self.write(call.place, "tool_use", "{}")
 
     def end(self, stop_reason: str, details: Mapping[str, Any] | None, usage: Mapping[str, int]) -> None:
         """Write stop reason, usage, and the end."""
@@ -156,7 +194,7 @@ class MessageStream:
         if details is not None:
             delta["stop_details"] = details
         self.events += [
-            {"type": "message_delta", "delta": delta, "usage": usage_of(usage, self._input_tokens)},
+            {"type": "message_delta", "delta": delta, "usage": usage_of(usage, self.options.input_tokens)},
             {"type": "message_stop"},
         ]
 
@@ -178,22 +216,6 @@ def usage_of(usage: Mapping[str, int], estimate: int) -> dict[str, Any]:
 Writer: TypeAlias = Callable[[MessageStream, Frame], None]
 
 
-def on_lifecycle(stream: MessageStream, frame: Frame) -> None:
-    """Keep the reason of an end."""
-    stream.has_ended = stream.has_ended or frame["status"] not in {"queued", "in_progress"}
-    if "reason" in frame:
-        stream.reasons[frame["status"]] = frame["reason"]
-
-
-def on_item_added(stream: MessageStream, frame: Frame) -> None:
-    """Prepare a call. Another response shows that the calls before it were executed."""
-    if stream.has_ended:
-        stream.has_ended = False
-        stream.calls.clear()
-    if frame["item_type"] in CALLS and not (stream.is_run and "workflow" in frame):
-        stream.calls[frame["item_id"]] = _Call(frame["item_type"])
-
-
 def on_item_done(stream: MessageStream, frame: Frame) -> None:
     """Stop the block of an item, and write what waited for it.
 
@@ -205,9 +227,9 @@ def on_item_done(stream: MessageStream, frame: Frame) -> None:
     if call is not None and frame["status"] == "incomplete":
         return
     if call is not None and not stream.is_run:
-        stream.end_call(item_id, call)
+        stream.end_call(call)
     stream.events += stream.blocks.close(item_id)
-    stream.reasoning_kinds.pop(item_id, None)
+    stream.reasoning.pop(item_id, None)
 
 
 def on_members(stream: MessageStream, frame: Frame) -> None:
@@ -235,17 +257,11 @@ def on_citation(stream: MessageStream, frame: Frame) -> None:
 
 
 def on_reasoning(index: str, stream: MessageStream, frame: Frame) -> None:
-    """Write a delta of reasoning: of each item its summary or its full text, whichever comes first.
-
-    All parts of an item are one block, because it has one signature.
-    """
-    item_id, part = frame["item_id"], frame[index]
-    kind, last = stream.reasoning_kinds.get(item_id, (frame["kind"], part))
-    if kind != frame["kind"] or not frame["delta"]:
-        return
-    stream.reasoning_kinds[item_id] = (kind, part)
-    separator = "" if part == last else "\n\n"
-    stream.write(Block(item_id, 0, THINKING), "thinking", separator + frame["delta"])
+    """Write a delta of reasoning. All parts of an item are one block, because it has one signature."""
+    last = stream.reasoning_part(frame, index) if frame["delta"] else None
+    if last is not None:
+        separator = "" if frame[index] == last else "\n\n"
+        stream.write(Block(frame["item_id"], 0, THINKING), "thinking", separator + frame["delta"])
 
 
 def on_encrypted(stream: MessageStream, frame: Frame) -> None:
@@ -253,54 +269,19 @@ def on_encrypted(stream: MessageStream, frame: Frame) -> None:
     stream.write(Block(frame["item_id"], 0, THINKING), "signature", SIGNATURE + frame["encrypted_content"])
 
 
-def on_tool_status(stream: MessageStream, frame: Frame) -> None:
-    """Write the start of a call that the client executes."""
-    call, tool = stream.calls.get(frame["item_id"]), frame["tool"]
-    if call is None or call.call_id:
-        return
-    call.call_id, call.name = tool["tool_call_id"], tool["name"]
-    if not stream.is_run and call.name != UNKNOWN:
-        stream.announce(frame["item_id"], call)
-
-
-def on_arguments_delta(stream: MessageStream, frame: Frame) -> None:
-    """Write a delta of the arguments."""
-    call = stream.calls.get(frame["item_id"])
-    if call is not None:
-        stream.add_input(call, frame["delta"])
-
-
-def on_arguments_done(stream: MessageStream, frame: Frame) -> None:
-    """Write arguments that came without deltas."""
-    call = stream.calls.get(frame["item_id"])
-    if call is None:
-        return
-    if call.block is None:
-        call.name = frame["tool_name"]
-    if not call.has_input:
-        stream.add_input(call, frame["arguments_text"])
-
-
-def on_output(stream: MessageStream, frame: Frame) -> None:
-    """Record that a call needs no execution by the client."""
-    stream.calls.pop(frame["item_id"], None)
-
-
 def on_final(stream: MessageStream, frame: Frame) -> None:
     """Write what was held back, then the end."""
     final = frame["final"]
     status, reason = final["status"], stream.reasons.get(final["status"], "")
     if status == "failed":
-        fault, reported = FAULTS["provider_error"], stream.provider_error
-        code, message = reported.get("code") or reason or fault.code, reported.get("message", fault.message)
-        stream.fail(code, message, reported.get("type"))
+        stream.fail(failure_of(reason, stream.reported))
         return
     for member in (_RESPONSE_TEXT, _REFUSAL_TEXT):
         if member not in stream.texts and final.get(member):
             stream.write(Block(f"final.{member}", 0, TEXT), "text", final[member])
             stream.events += stream.blocks.close(f"final.{member}")
     for item_id, call in stream.calls.items() if stream.is_run else ():
-        stream.end_call(item_id, call)
+        stream.end_call(call)
         stream.events += stream.blocks.close(item_id)
     stop = FINISHES.get(status) or INCOMPLETE_FINISHES.get(reason, "max_tokens")
     if status == "completed" and stream.has_calls:
@@ -317,21 +298,13 @@ _REFUSAL_TEXT: Final = "refusal_text"
 
 def on_error(stream: MessageStream, frame: Frame) -> None:
     """Write the error, which ends the stream: nothing of the end of a message precedes it."""
-    error = frame["error"]
-    is_reported = error["source"] == "provider" and error["code"] not in FAULTS
-    reported = stream.provider_error.get("type") if is_reported else None
-    stream.fail(error["code"], error["message"], reported, is_retryable=error["is_retryable"])
-
-
-def on_provider_error(stream: MessageStream, frame: Frame) -> None:
-    """Keep the error that the provider reported, for the end of the stream."""
-    stream.provider_error = frame
+    stream.fail(error_of(frame["error"], stream.reported))
 
 
 HANDLED: Final[Mapping[str, Writer]] = {
-    PrivateKind.RESPONSE_META: MessageStream.identify,
-    Kind.LIFECYCLE: on_lifecycle,
-    Kind.OUTPUT_ITEM_ADDED: on_item_added,
+    PrivateKind.RESPONSE_META: MessageStream.on_meta,
+    Kind.LIFECYCLE: MessageStream.on_lifecycle,
+    Kind.OUTPUT_ITEM_ADDED: MessageStream.on_item_added,
     Kind.OUTPUT_ITEM_DONE: on_item_done,
     PrivateKind.ITEM_MEMBERS: on_members,
     Kind.MESSAGE_DELTA: partial(on_text, _RESPONSE_TEXT),
@@ -340,13 +313,13 @@ HANDLED: Final[Mapping[str, Writer]] = {
     Kind.REASONING_SUMMARY_DELTA: partial(on_reasoning, "summary_index"),
     PrivateKind.REASONING_DELTA: partial(on_reasoning, "content_index"),
     PrivateKind.REASONING_ENCRYPTED: on_encrypted,
-    Kind.TOOL_STATUS: on_tool_status,
-    Kind.TOOL_ARGUMENTS_DELTA: on_arguments_delta,
-    Kind.TOOL_ARGUMENTS_DONE: on_arguments_done,
-    Kind.TOOL_OUTPUT: on_output,
+    Kind.TOOL_STATUS: MessageStream.on_tool_status,
+    Kind.TOOL_ARGUMENTS_DELTA: MessageStream.on_arguments_delta,
+    Kind.TOOL_ARGUMENTS_DONE: MessageStream.on_arguments_done,
+    Kind.TOOL_OUTPUT: MessageStream.on_output,
     Kind.FINAL: on_final,
     Kind.ERROR: on_error,
-    PrivateKind.RESPONSE_ERROR: on_provider_error,
+    PrivateKind.RESPONSE_ERROR: MessageStream.on_provider_error,
 }
 
 DROPPED: Final[Mapping[str, str]] = {
@@ -364,39 +337,26 @@ DROPPED: Final[Mapping[str, str]] = {
 }
 """Frame kind -> why no event is written."""
 
-BEFORE_WORK: Final = frozenset(
-    {
-        *(PrivateKind.BRANCH, PrivateKind.RESPONSE_META, PrivateKind.RESPONSE_USAGE, PrivateKind.ITEM_DETAILS),
-        *(PrivateKind.ITEM_MEMBERS, PrivateKind.RESPONSE_ERROR),
-        *(Kind.LIFECYCLE, Kind.ERROR),
-    }
-)
-"""Kinds without a first event: ID and model may still be unknown, and an error may be the whole stream."""
 
-
-class AnthropicMessages:
+class AnthropicMessages(MessageStream):
     """The writer of one stream: one message, even for a run of several responses."""
-
-    def __init__(self, options: DialectOptions) -> None:
-        self._stream = MessageStream(options)
 
     def feed(self, frame: Frame, /) -> list[WireEvent]:
         """Return the events of a frame."""
-        stream, kind = self._stream, frame["kind"]
-        stream.events = []
+        kind = frame["kind"]
+        self.events = []
         if kind not in BEFORE_WORK and not (kind == Kind.FINAL and frame["final"]["status"] == "failed"):
-            stream.begin(frame)
+            self.begin(frame)
         writer = HANDLED.get(kind)
         if writer is not None:
-            writer(stream, frame)
-        return [(event["type"], codec.dumps(event)) for event in stream.events]
+            writer(self, frame)
+        return [(event["type"], codec.dumps(event)) for event in self.events]
 
     def repeat(self, frame: Frame, /) -> RepeatWriter | None:
         """Return a writer of the further deltas of a text; None if it waits for another item."""
-        blocks = self._stream.blocks
-        if not blocks.is_open(frame["item_id"], f"{_RESPONSE_TEXT}.{frame['content_index']}"):
+        if not self.blocks.is_open(frame["item_id"], f"{_RESPONSE_TEXT}.{frame['content_index']}"):
             return None
-        event = delta_event(blocks.index, "text", "")
+        event = delta_event(self.blocks.index, "text", "")
         delta = pattern_of(event["delta"], {"text": TEXT_PLACE})
         pattern = literal(codec.dumps({**event, "delta": None})[: -len(b"null}")]) + delta + b"}"
 
@@ -404,3 +364,113 @@ class AnthropicMessages:
             return [pattern % text for text in deltas.encoded]
 
         return RepeatWriter(event["type"], write)
+
+
+# the JSON answer
+
+ANSWER_MAX_BYTES: Final = 16 * 1024 * 1024
+"""Limit of the content of a JSON answer (CONTRACT D37)."""
+
+INVALID: Final = "INVALID_JSON"
+"""Member of the input of a call whose arguments are no JSON object: the API documents this name for sending one."""
+
+_MEMBERS: Final[Mapping[str, str]] = dict(DELTAS.values())
+"""Type of a delta -> its member."""
+
+
+class MessageAssembly:
+    """Builder of the message, from the events of a stream."""
+
+    def __init__(self, max_bytes: int = ANSWER_MAX_BYTES) -> None:
+        self._message: dict[str, Any] = {}
+        self._error: Mapping[str, Any] | None = None
+        self._is_over = False
+        self._texts: dict[str, io.StringIO] = {}
+        """Member of the open block -> what its deltas join to."""
+        self._max_bytes = max_bytes
+        self._held = 0
+        self._is_truncated = False
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes kept for the answer so far."""
+        return self._held
+
+    def feed(self, event: bytes, /) -> None:
+        """Add the data of an event."""
+        self._is_truncated = self._is_truncated or self._held + len(event) > self._max_bytes
+        read = codec.loads(event)
+        if read["type"] in _BEYOND_LIMIT or not self._is_truncated:
+            self._held += len(event)
+            _READERS[read["type"]](self, read)
+
+    def close(self) -> JsonAnswer:
+        """Return the message or the error, or raise `ValueError` if the stream did not end."""
+        if self._error is not None:
+            return JsonAnswer(TYPE_STATUSES[self._error["error"]["type"]], self._error)
+        if not self._is_over:
+            raise ValueError("expected a complete Messages stream, but it has no `message_stop`")
+        return JsonAnswer(200, self._message)
+
+    def on_start(self, event: Mapping[str, Any]) -> None:
+        """Read the message without content."""
+        self._message = event["message"]
+
+    def on_block(self, event: Mapping[str, Any]) -> None:
+        """Start a block."""
+        self._message["content"].append(event["content_block"])
+
+    def on_delta(self, event: Mapping[str, Any]) -> None:
+        """Continue the last block."""
+        delta = event["delta"]
+        member = _MEMBERS[delta["type"]]
+        if member == "citation":
+            self._message["content"][-1].setdefault("citations", []).append(delta[member])
+        else:
+            self._texts.setdefault(member, io.StringIO()).write(delta[member])
+
+    def on_stop(self, _event: Mapping[str, Any]) -> None:
+        """Complete the last block."""
+        for member, text in self._texts.items():
+            value = text.getvalue()
+            change = {"input": _input_of(value)} if member == "partial_json" else {member: value}
+            self._message["content"][-1].update(change)
+        self._texts = {}
+
+    def on_end(self, event: Mapping[str, Any]) -> None:
+        """Read stop reason and usage."""
+        self._message.update(event["delta"])
+        self._message["usage"].update(event["usage"])
+        if self._is_truncated:
+            self.on_stop(event)
+            self._message["stop_reason"] = "max_tokens"
+
+    def on_over(self, _event: Mapping[str, Any]) -> None:
+        """Record the end."""
+        self._is_over = True
+
+    def on_error(self, event: Mapping[str, Any]) -> None:
+        """Keep the error."""
+        self._error = event
+
+
+def _input_of(text: str) -> dict[str, Any]:
+    """Return the input of a call, which is always an object."""
+    try:
+        value = codec.loads(text.encode())
+    except codec.CodecError:
+        value = None
+    return value if isinstance(value, dict) else {INVALID: text}
+
+
+_READERS: Final = {
+    "message_start": MessageAssembly.on_start,
+    "content_block_start": MessageAssembly.on_block,
+    "content_block_delta": MessageAssembly.on_delta,
+    "content_block_stop": MessageAssembly.on_stop,
+    "message_delta": MessageAssembly.on_end,
+    "message_stop": MessageAssembly.on_over,
+    "error": MessageAssembly.on_error,
+}
+_BEYOND_LIMIT: Final = frozenset({"message_start", "message_delta", "message_stop", "error"})
+"""Events that are read when the answer is full."""

@@ -14,19 +14,12 @@ from projector.contracts import codec
 from projector.contracts.kinds import Kind, PrivateKind
 from projector.core.canonical import Frame, WireEvent
 from projector.core.delta_frames import DeltaFrames
-from projector.core.faults import FAULTS
+from projector.dialects.answer_stream import BEFORE_WORK, error_of, failure_of
 from projector.dialects.chat_completions.chunk_stream import ANNOTATIONS_MAX_ITEMS, ChunkStream
 from projector.dialects.descriptor import DialectOptions, JsonAnswer, RepeatWriter
-from projector.dialects.openai_errors import error_object, status_of
+from projector.dialects.frame_writer import ENVELOPE
+from projector.dialects.openai_errors import status_of
 from projector.redaction.policy import Policy
-
-ENVELOPE: Final = frozenset(
-    {
-        *("schema", "event_id", "stream_id", "server_timestamp", "conversation_id", "response_id", "agent", "workflow"),
-        "provider_sequence_number",
-    }
-)
-"""Members of the public envelope, without notices. `public_sse` does not repeat them."""
 
 POSITION: Final = ("kind", "output_index", "item_id", "content_index", "summary_index", "tool_call_id")
 """Members of a public event that accompany its notices."""
@@ -116,14 +109,6 @@ def usage_of(usage: Mapping[str, int]) -> dict[str, Any]:
     if "reasoning_output_tokens" in usage:
         counts["completion_tokens_details"] = {"reasoning_tokens": usage["reasoning_output_tokens"]}
     return counts
-
-
-def failure(reason: str | None, reported: Frame) -> dict[str, Any]:
-    """Return the `error` of a response that the provider ended as failed, as the provider reported it."""
-    fault = FAULTS["provider_error"]
-    code = reported.get("code") or reason or fault.code
-    message = reported.get("message", fault.message)
-    return error_object(code, message, reported.get("param"), reported.get("type"))
 
 
 class CompletionAssembly:
@@ -252,33 +237,14 @@ FINAL_TEXTS: Final[Mapping[str, str]] = {
 COMMENTARY: Final = "commentary"
 """Phase of a message that announces what the model does next."""
 
-RUNNING: Final = frozenset({"queued", "in_progress"})
-
-
-def on_meta(stream: ChunkStream, frame: Frame) -> None:
-    """Keep model and creation time for the chunks."""
-    stream.identify(frame)
-
-
-def on_lifecycle(stream: ChunkStream, frame: Frame) -> None:
-    """Keep the reason of an end."""
-    if frame["status"] not in RUNNING:
-        stream.calls.end_response()
-    if "reason" in frame:
-        stream.reasons[frame["status"]] = frame["reason"]
-
-
-def on_item_added(stream: ChunkStream, frame: Frame) -> None:
-    """Prepare a call."""
-    stream.calls.add(frame)
-
 
 def on_item_done(stream: ChunkStream, frame: Frame) -> None:
     """Write what waited for the end of the item."""
     for member, joined in stream.texts.items():
         stream.add_texts(member, joined.close(frame["item_id"]))
-    stream.reasoning_kinds.pop(frame["item_id"], None)
-    stream.add_calls(stream.calls.close(frame))
+    stream.reasoning.pop(frame["item_id"], None)
+    if (call := stream.calls.get(frame["item_id"])) is not None and not stream.is_run:
+        stream.release(call)
 
 
 def on_details(stream: ChunkStream, frame: Frame) -> None:
@@ -299,8 +265,8 @@ def on_text(member: str, index: str, stream: ChunkStream, frame: Frame) -> None:
 
 
 def on_reasoning(index: str, stream: ChunkStream, frame: Frame) -> None:
-    """Write a delta of reasoning: of each item its summary or its full text, whichever comes first."""
-    if stream.reasoning_kinds.setdefault(frame["item_id"], frame["kind"]) == frame["kind"]:
+    """Write a delta of reasoning."""
+    if stream.reasoning_part(frame, index) is not None:
         on_text("reasoning_content", index, stream, frame)
 
 
@@ -311,67 +277,35 @@ def on_citation(stream: ChunkStream, frame: Frame) -> None:
         stream.citations.append(frame)
 
 
-def on_tool_status(stream: ChunkStream, frame: Frame) -> None:
-    """Write the start of a call that the client executes."""
-    stream.add_calls(stream.calls.begin(frame))
-
-
-def on_sealed(stream: ChunkStream, frame: Frame) -> None:
-    """Write what the client carries with a call."""
-    stream.add_calls(stream.calls.seal(frame))
-
-
-def on_arguments_delta(stream: ChunkStream, frame: Frame) -> None:
-    """Write a delta of the arguments."""
-    stream.add_calls(stream.calls.feed(frame))
-
-
-def on_arguments_done(stream: ChunkStream, frame: Frame) -> None:
-    """Write arguments that came without deltas."""
-    stream.add_calls(stream.calls.complete(frame))
-
-
-def on_output(stream: ChunkStream, frame: Frame) -> None:
-    """Record that a call needs no execution by the client."""
-    stream.calls.answer(frame)
-
-
 def on_final(stream: ChunkStream, frame: Frame) -> None:
     """Write what was held back, then the end."""
     final = frame["final"]
     status = final["status"]
     if status == "failed":
-        stream.fail(failure(stream.reasons.get(status), stream.provider_error))
+        stream.fail(failure_of(stream.reasons.get(status), stream.reported))
         return
     for member, name in FINAL_TEXTS.items():
         stream.add_missing(member, final.get(name, ""))
     stream.add_annotations()
-    stream.add_calls(stream.calls.finish())
+    for call in stream.calls.values():
+        stream.release(call)
     finish = FINISHES[status]
     if status == "incomplete":
         finish = INCOMPLETE_FINISHES.get(stream.reasons.get(status, ""), finish)
-    elif status == "completed" and stream.calls.are_waiting:
+    elif status == "completed" and stream.calls:
         finish = "tool_calls"
     stream.end(finish, usage_of(final["usage"]) if "usage" in final else None)
 
 
 def on_error(stream: ChunkStream, frame: Frame) -> None:
     """Write the error, with the members that the provider reported."""
-    error, reported = frame["error"], stream.provider_error
-    if error["source"] != "provider" or error["code"] in FAULTS:
-        reported = {}
-    stream.fail(error_object(error["code"], error["message"], reported.get("param"), reported.get("type")))
-
-
-def on_provider_error(stream: ChunkStream, frame: Frame) -> None:
-    """Keep the error that the provider reported, for the end of the stream."""
-    stream.provider_error = frame
+    stream.fail(error_of(frame["error"], stream.reported))
 
 
 HANDLED: Final[Mapping[str, Writer]] = {
-    PrivateKind.RESPONSE_META: on_meta,
-    Kind.LIFECYCLE: on_lifecycle,
-    Kind.OUTPUT_ITEM_ADDED: on_item_added,
+    PrivateKind.RESPONSE_META: ChunkStream.on_meta,
+    Kind.LIFECYCLE: ChunkStream.on_lifecycle,
+    Kind.OUTPUT_ITEM_ADDED: ChunkStream.on_item_added,
     Kind.OUTPUT_ITEM_DONE: on_item_done,
     PrivateKind.ITEM_DETAILS: on_details,
     Kind.MESSAGE_DELTA: on_content,
@@ -379,14 +313,14 @@ HANDLED: Final[Mapping[str, Writer]] = {
     Kind.REFUSAL_DELTA: partial(on_text, "refusal", "content_index"),
     Kind.REASONING_SUMMARY_DELTA: partial(on_reasoning, "summary_index"),
     PrivateKind.REASONING_DELTA: partial(on_reasoning, "content_index"),
-    Kind.TOOL_STATUS: on_tool_status,
-    Kind.TOOL_ARGUMENTS_DELTA: on_arguments_delta,
-    Kind.TOOL_ARGUMENTS_DONE: on_arguments_done,
-    PrivateKind.CALL_SEALED: on_sealed,
-    Kind.TOOL_OUTPUT: on_output,
+    Kind.TOOL_STATUS: ChunkStream.on_tool_status,
+    Kind.TOOL_ARGUMENTS_DELTA: ChunkStream.on_arguments_delta,
+    Kind.TOOL_ARGUMENTS_DONE: ChunkStream.on_arguments_done,
+    PrivateKind.CALL_SEALED: ChunkStream.on_sealed,
+    Kind.TOOL_OUTPUT: ChunkStream.on_output,
     Kind.FINAL: on_final,
     Kind.ERROR: on_error,
-    PrivateKind.RESPONSE_ERROR: on_provider_error,
+    PrivateKind.RESPONSE_ERROR: ChunkStream.on_provider_error,
 }
 
 DROPPED: Final[Mapping[str, str]] = {
@@ -404,43 +338,32 @@ DROPPED: Final[Mapping[str, str]] = {
 }
 """Frame kind -> why no chunk of the API is written."""
 
-BEFORE_WORK: Final = frozenset(
-    {
-        *(PrivateKind.BRANCH, PrivateKind.RESPONSE_META, PrivateKind.RESPONSE_USAGE, PrivateKind.ITEM_DETAILS),
-        *(PrivateKind.ITEM_MEMBERS, PrivateKind.RESPONSE_ERROR),
-        *(Kind.LIFECYCLE, Kind.ERROR),
-    }
-)
-"""Kinds without a first chunk: ID and model may still be unknown, and an error may be the whole stream."""
 
-
-class ChatCompletions:
+class ChatCompletions(ChunkStream):
     """The writer of one stream: one completion, even for a run of several responses."""
 
     def __init__(self, policy: Policy, options: DialectOptions) -> None:
-        self._stream = ChunkStream(options, policy.limits.frame_max_bytes)
-        self._has_extensions = options.extensions
+        super().__init__(options, policy.limits.frame_max_bytes)
 
     def feed(self, frame: Frame, /) -> list[WireEvent]:
         """Return the chunks of a frame. What only some clients accept comes first."""
-        stream, kind = self._stream, frame["kind"]
-        stream.events = []
+        kind = frame["kind"]
+        self.events = []
         if kind not in BEFORE_WORK:
-            stream.begin(frame)
-            if self._has_extensions:
+            self.begin(frame)
+            if self.options.extensions:
                 self._add_extension(frame)
         writer = HANDLED.get(kind)
         if writer is not None:
-            writer(stream, frame)
-        return stream.events
+            writer(self, frame)
+        return self.events
 
     def repeat(self, frame: Frame, /) -> RepeatWriter | None:
         """Return a writer of the further deltas of a text; None if it is commentary, or waits for another item."""
-        stream = self._stream
-        joined = stream.texts["content"]
+        joined = self.texts["content"]
         if not joined.is_current(frame["item_id"]):
             return None
-        pattern = stream.pattern("content")
+        pattern = self.pattern("content")
 
         def write(deltas: DeltaFrames) -> list[bytes]:
             joined.length += sum(map(len, deltas.texts))
@@ -449,7 +372,7 @@ class ChatCompletions:
         return RepeatWriter(None, write)
 
     def _add_extension(self, frame: Frame) -> None:
-        is_commentary = frame["kind"] == Kind.MESSAGE_DELTA and frame["item_id"] in self._stream.commentary
+        is_commentary = frame["kind"] == Kind.MESSAGE_DELTA and frame["item_id"] in self.commentary
         members = extension_of(frame, has_chunk=not is_commentary)
         if members is not None:
-            self._stream.add_extension(members)
+            self.add_extension(members)

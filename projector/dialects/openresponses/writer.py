@@ -147,7 +147,6 @@ def status_of(error: Mapping[str, Any]) -> int:
 PROTOCOL: Final = WireProtocol(
     items=ITEMS,
     dropped_items=DROPPED_ITEMS,
-    has_own_items=True,
     roles=frozenset({"user", "assistant", "system", "developer"}),
     citations=CITATIONS,
     reasoning=PartKind("reasoning_text", "response.reasoning"),

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 from projector.contracts.kinds import TOOL_TYPES, VENDOR, Kind, PrivateKind
 from projector.core.canonical import Frame, WireEvent
 from projector.core.delta_frames import DeltaFrames
-from projector.core.faults import FAULTS
+from projector.dialects.answer_stream import error_of, failure_of
 from projector.dialects.descriptor import RepeatWriter
 from projector.dialects.response_writer.output_items import REFUSAL, SUMMARY, TEXT, CallText, Item, Part, PartKind
 from projector.dialects.response_writer.response_stream import UNKNOWN, ResponseStream, seconds
@@ -54,9 +54,7 @@ def on_final(stream: ResponseStream, frame: Frame) -> None:
     if status == "completed":
         members["completed_at"] = max(seconds(frame), stream.response.created_at)  # the later of two clocks
     elif status == "failed":
-        fault = FAULTS["provider_error"]
-        error = {"code": reason or fault.code, "message": fault.message, "source": "provider"}
-        error |= reported_members(stream, "code", "message", "type", "param")
+        error = failure_of(reason, stream.response.reported)
         members["error"] = protocol.response_error(error["code"], error["message"])
         if protocol.announces_failure:
             stream.emit("error", protocol.error_members(error))
@@ -70,9 +68,7 @@ def on_error(stream: ResponseStream, frame: Frame) -> None:
     """Write the error, then the failed response."""
     error = frame["error"]
     stream.emit_notices(frame)
-    is_reported = error["source"] == "provider" and error["code"] not in FAULTS
-    reported = reported_members(stream, "type", "param") if is_reported else {}
-    stream.emit("error", stream.protocol.error_members({**error, **reported}))
+    stream.emit("error", stream.protocol.error_members(error_of(error, stream.response.reported)))
     in_response = stream.protocol.response_error(error.get("code") or UNKNOWN, error["message"])
     stream.end("response.failed", "failed", error=in_response)
 
@@ -80,12 +76,6 @@ def on_error(stream: ResponseStream, frame: Frame) -> None:
 def on_provider_error(stream: ResponseStream, frame: Frame) -> None:
     """Keep the error that the provider reported, for the end that it causes."""
     stream.response.reported = frame
-
-
-def reported_members(stream: ResponseStream, *names: str) -> dict[str, Any]:
-    """Return members of the error that the provider reported last."""
-    reported = stream.response.reported
-    return {name: reported[name] for name in names if name in reported}
 
 
 def on_item_added(stream: ResponseStream, frame: Frame) -> None:
@@ -159,16 +149,6 @@ def on_part_done(kind: PartKind, stream: ResponseStream, frame: Frame) -> None:
     if part is not None and part.is_open:
         close_part(stream, part)
         stream.emit_notices(frame)
-
-
-def on_reasoning_delta(stream: ResponseStream, frame: Frame) -> None:
-    """Write a delta of full reasoning."""
-    on_delta(stream.protocol.reasoning, stream, frame)
-
-
-def on_reasoning_done(stream: ResponseStream, frame: Frame) -> None:
-    """Close a part of full reasoning."""
-    on_part_done(stream.protocol.reasoning, stream, frame)
 
 
 def on_citation(stream: ResponseStream, frame: Frame) -> None:
@@ -274,8 +254,8 @@ COMMON: Final[Mapping[str, Writer]] = {
     Kind.MESSAGE_DELTA: partial(on_delta, TEXT),
     Kind.MESSAGE_CITATION: on_citation,
     Kind.REASONING_SUMMARY_DELTA: partial(on_delta, SUMMARY),
-    PrivateKind.REASONING_DELTA: on_reasoning_delta,
-    PrivateKind.REASONING_DONE: on_reasoning_done,
+    PrivateKind.REASONING_DELTA: lambda stream, frame: on_delta(stream.protocol.reasoning, stream, frame),
+    PrivateKind.REASONING_DONE: lambda stream, frame: on_part_done(stream.protocol.reasoning, stream, frame),
     PrivateKind.REASONING_ENCRYPTED: on_encrypted,
     Kind.REFUSAL_DELTA: partial(on_delta, REFUSAL),
     Kind.REFUSAL_DONE: partial(on_part_done, REFUSAL),

@@ -200,9 +200,7 @@ class WireProtocol:
 
     Args:
         items: item types of the protocol.
-        dropped_items: item types that are not written, and why.
-        has_own_items: whether all other items are written under our own name; otherwise `items` and `dropped_items`
-            list every type.
+        dropped_items: item types that are not written, and why. All others are written under our own name.
         roles: roles of messages; any other role becomes the assistant's.
         citations: type of a citation -> its required members, with defaults.
         reasoning: part of full reasoning.
@@ -222,7 +220,6 @@ class WireProtocol:
 
     items: Mapping[str, ItemShape]
     dropped_items: Mapping[str, str]
-    has_own_items: bool
     roles: frozenset[str]
     citations: Mapping[str, Mapping[str, object]]
     reasoning: PartKind

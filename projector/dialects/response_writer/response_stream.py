@@ -14,7 +14,14 @@ from projector.contracts.kinds import VENDOR
 from projector.core.canonical import Frame, WireEvent
 from projector.core.context import parse_time
 from projector.dialects.descriptor import JsonAnswer
-from projector.dialects.frame_writer import NUMBER_PLACE, TEXT_PLACE, VALUES_MAX_BYTES, IdAllocator, pattern_of
+from projector.dialects.frame_writer import (
+    ENVELOPE,
+    NUMBER_PLACE,
+    TEXT_PLACE,
+    VALUES_MAX_BYTES,
+    IdAllocator,
+    pattern_of,
+)
 from projector.dialects.response_writer.output_items import Item, WireProtocol
 from projector.redaction import compose
 from projector.redaction.clean import Notice, bounded, notice, render
@@ -168,14 +175,6 @@ def _texts(value: object, path: Path) -> Iterator[tuple[Any, Path]]:
         else:
             yield from _texts(member, (*path, step))
 
-
-ENVELOPE: Final = frozenset(
-    {
-        *("schema", "event_id", "stream_id", "server_timestamp", "conversation_id", "response_id", "agent", "workflow"),
-        "provider_sequence_number",
-    }
-)
-"""Members of the public envelope, without notices. Events of this dialect do not repeat them."""
 
 TRANSLATED: Final = ENVELOPE | {"kind", "item_id", "output_index"}
 """Members of a frame that an event of our own does not copy."""

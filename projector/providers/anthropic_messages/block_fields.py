@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from projector.contracts import codec
 from projector.core import canonical as read
 from projector.providers.descriptor import InputTables
-from projector.providers.drops import Counts, usage_of
+from projector.providers.stage_parts import Counts, usage_of
 
 WEB: Final = "web_search_call"
 CODE: Final = "code_interpreter_call"

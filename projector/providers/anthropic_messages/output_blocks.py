@@ -9,7 +9,7 @@ from typing import Any, Final
 from projector.contracts import codec
 from projector.core import canonical as read
 from projector.providers.anthropic_messages import block_fields as fields
-from projector.providers.canonical_items import (
+from projector.providers.stage_parts import (
     CALL_SHAPES,
     Annotation,
     Call,
@@ -236,7 +236,7 @@ class Output(ItemIds):
         events: list[Event] = []
         if call is None:
             item_id, index = self.next_id("ht")
-            call = HostedCall(call_id or item_id, item_type, "", index)
+            call = HostedCall(call_id or item_id, item_type, "", index, {})
             if item_type == fields.MCP:
                 call.members |= {"server_label": "", "name": "", "arguments": ""}
             events.append(call.event("added", "in_progress"))
@@ -251,7 +251,7 @@ class Output(ItemIds):
     def unshown(self, block: Block) -> list[Event]:
         """Begin an item without content."""
         item_id, index = self.next_id("it")
-        block.hosted = HostedCall(item_id, block.kind, "", index)
+        block.hosted = HostedCall(item_id, block.kind, "", index, {})
         return [block.hosted.event("added", "in_progress")]
 
     # parts
@@ -316,10 +316,7 @@ class Output(ItemIds):
             code = hosted.members["code"] = fields.code_of(given)
             if self.container_id is not None:
                 hosted.members["container_id"] = self.container_id
-            return [
-                hosted.progress("response.code_interpreter_call_code.done", code=code),
-                hosted.progress("response.code_interpreter_call.interpreting"),
-            ]
+            return hosted.call_code(code)
         return []
 
     def _cite(self, block: Block) -> list[Event]:

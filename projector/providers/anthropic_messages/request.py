@@ -14,37 +14,10 @@ from typing import Any, Final
 
 from projector.contracts import codec
 from projector.contracts.kinds import VENDOR
-from projector.conversation.entries import (
-    ASSISTANT,
-    USER,
-    Entry,
-    File,
-    Image,
-    Message,
-    Part,
-    Reasoning,
-    Refusal,
-    Role,
-    Text,
-    ToolCall,
-    ToolOutput,
-    object_of,
-    own_value,
-)
-from projector.conversation.given_members import NOT_SUPPORTED, Given, content_of, part_of, tools_of
+from projector.conversation import entries as neutral
+from projector.conversation import request_members as common
 from projector.conversation.model_request import Body, Item, ModelRequest, UnsupportedRequestError
 from projector.conversation.opaque import Carried, KeptCalls, SealedIn, carried_of, is_sealed
-from projector.conversation.request_members import HINTS, Member, Members, write_parameters
-from projector.conversation.written import (
-    CLIENT_TOOLS,
-    PartWriters,
-    Turns,
-    data_of,
-    function_of,
-    listed,
-    typed_text,
-    written_parts,
-)
 from projector.providers.anthropic_messages.api import MessagesProfile
 from projector.providers.anthropic_messages.block_fields import CALLER, TOOLSET
 
@@ -55,13 +28,13 @@ BUDGETS: Final = {"minimal": 1024, "low": 1024, "medium": 4096, "high": 16384, "
 """Effort -> tokens of thinking, for models without `output_config.effort`."""
 EFFORTS: Final = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "xhigh": "max"}
 CHOICES: Final = {"auto": "auto", "required": "any", "none": "none"}
-IGNORED: Final = HINTS | {"store", "reasoning_summary"}
+IGNORED: Final = common.HINTS | {"store", "reasoning_summary"}
 
 
 def _choice(value: object) -> object:
     if isinstance(value, str) and value in CHOICES:
         return {"type": CHOICES[value]}
-    given = Given(value if isinstance(value, Mapping) else {}, "tool_choice")
+    given = common.Given(value if isinstance(value, Mapping) else {}, "tool_choice")
     if given.members.get("type") not in {"function", "custom"}:
         given.unsupported("type")
     return {"type": "tool", "name": given.text("name")}
@@ -69,31 +42,31 @@ def _choice(value: object) -> object:
 
 def _format(value: Mapping[str, Any]) -> object:
     if value.get("type") != "json_schema":
-        raise UnsupportedRequestError(f"`text.format` {NOT_SUPPORTED}", "text.format")
+        raise UnsupportedRequestError(f"`text.format` {common.NOT_SUPPORTED}", "text.format")
     return {"type": "json_schema", "schema": value.get("schema")}
 
 
-MEMBERS: Final[Members] = {
-    "temperature": Member("temperature"),
-    "top_p": Member("top_p"),
-    "max_output_tokens": Member("max_tokens"),
-    "tool_choice": Member("tool_choice", write=_choice),
-    "stop": Member("stop_sequences", write=listed),
-    "format": Member("output_config.format", write=_format),
+MEMBERS: Final[common.Members] = {
+    "temperature": common.Member("temperature"),
+    "top_p": common.Member("top_p"),
+    "max_output_tokens": common.Member("max_tokens"),
+    "tool_choice": common.Member("tool_choice", write=_choice),
+    "stop": common.Member("stop_sequences", write=common.listed),
+    "format": common.Member("output_config.format", write=_format),
 }
 
 
 def write_request(request: ModelRequest, profile: MessagesProfile) -> Body:
     """Return the body of a request, or raise `UnsupportedRequestError` if the API cannot express it."""
     request.refuse_previous_response()
-    tools = [function_of(tool) for tool in tools_of(request.client_tools, CLIENT_TOOLS)]
+    tools = [common.function_of(tool) for tool in common.tools_of(request.client_tools, common.CLIENT_TOOLS)]
     body = request.start([{"name": tool.name, **tool.about, "input_schema": tool.schema} for tool in tools])
     body.setdefault("max_tokens", profile.max_tokens)
     parameters = {name: value for name, value in request.parameters.items() if name not in IGNORED}
     if (parameters.get("format") or {}) == {"type": "text"}:
         del parameters["format"]
     effort, parallel = parameters.pop("reasoning_effort", None), parameters.pop("parallel_tool_calls", True)
-    write_parameters(body, parameters, MEMBERS, request.parameter_paths)
+    common.write_parameters(body, parameters, MEMBERS, request.parameter_paths)
     if effort is not None:
         _write_effort(body, effort, profile, request.parameter_paths.get("reasoning_effort", "reasoning_effort"))
     if parallel is False and "tools" in body:
@@ -113,7 +86,7 @@ def _write_effort(body: Body, effort: object, profile: MessagesProfile, path: st
         body["thinking"] = {"type": "disabled"}
         return
     if not isinstance(effort, str) or effort not in EFFORTS:
-        raise UnsupportedRequestError(f"`{path}` has a value that {NOT_SUPPORTED}", path)
+        raise UnsupportedRequestError(f"`{path}` has a value that {common.NOT_SUPPORTED}", path)
     if profile.effort == "effort":
         body["output_config"] = {**body.get("output_config", {}), "effort": EFFORTS[effort]}
         return
@@ -124,7 +97,7 @@ def _write_effort(body: Body, effort: object, profile: MessagesProfile, path: st
 # the conversation
 
 
-class MessageTurns(Turns):
+class MessageTurns(common.Turns):
     """The turns of a conversation, as `system` and `messages`."""
 
     def __init__(self) -> None:
@@ -133,38 +106,38 @@ class MessageTurns(Turns):
         self.states: dict[str, object] = {}
         """ID of a call -> its opaque value."""
 
-    def message(self, entry: Message) -> None:
+    def message(self, entry: neutral.Message) -> None:
         """Add a message; those of the system and the developer before the first turn are the system prompt."""
-        blocks = written_parts(entry.content, PARTS)
-        if entry.role in {ASSISTANT, USER}:
+        blocks = common.written_parts(entry.content, PARTS)
+        if entry.role in {neutral.ASSISTANT, neutral.USER}:
             self._extend(entry.role, blocks)
         elif self.messages:
-            self._extend(USER, blocks)
+            self._extend(neutral.USER, blocks)
         else:
             self.system += blocks
 
-    def call(self, entry: ToolCall) -> None:
+    def call(self, entry: neutral.ToolCall) -> None:
         """Add a call."""
         given = entry.input if entry.kind == "custom" else None
-        value = {"input": given} if given is not None else object_of(entry.input)
-        state = own_value(entry.opaque, PROVIDER)
+        value = {"input": given} if given is not None else neutral.object_of(entry.input)
+        state = neutral.own_value(entry.opaque, PROVIDER)
         self.states[entry.id] = state
         block = {"type": "tool_use", "id": entry.id, "name": entry.name, "input": value}
-        self._extend(ASSISTANT, called_block(block, state))
+        self._extend(neutral.ASSISTANT, called_block(block, state))
 
-    def output(self, entry: ToolOutput) -> None:
+    def output(self, entry: neutral.ToolOutput) -> None:
         """Add the result of a call, before anything else that the user says in this turn."""
-        content: Any = entry.output if isinstance(entry.output, str) else written_parts(entry.output, PARTS)
+        content: Any = entry.output if isinstance(entry.output, str) else common.written_parts(entry.output, PARTS)
         block = {"type": "tool_result", "tool_use_id": entry.call_id, **({"content": content} if content else {})}
-        self._extend(USER, [])
+        self._extend(neutral.USER, [])
         blocks = self.messages[-1]["content"]
         at = sum(one["type"] == "tool_result" for one in blocks)
         blocks.insert(at, block)
 
-    def reasoning(self, entry: Reasoning) -> None:
+    def reasoning(self, entry: neutral.Reasoning) -> None:
         """Add thinking as it came; without its signature it cannot go back, and the API goes on without it."""
-        if blocks := kept_blocks(own_value(entry.opaque, PROVIDER)):
-            self._extend(ASSISTANT, blocks)
+        if blocks := kept_blocks(neutral.own_value(entry.opaque, PROVIDER)):
+            self._extend(neutral.ASSISTANT, blocks)
 
     def done(self) -> list[Body]:
         """Return the messages; those without content are left out."""
@@ -204,25 +177,30 @@ def with_container(body: Body, states: Iterable[object]) -> Body:
 
 def _source(url: str) -> Body:
     """Return the source of an image or document: base64 or an address."""
-    data = data_of(url)
+    data = common.data_of(url)
     return {"type": "url", "url": url} if data is None else {"type": "base64", "media_type": data[0], "data": data[1]}
 
 
-def _text(part: Part) -> Body | None:
-    block = typed_text(part)
+def _text(part: neutral.Part) -> Body | None:
+    block = common.typed_text(part)
     return None if block is None or not block["text"].strip() else block
 
 
-def _image(image: Image) -> Body:
+def _image(image: neutral.Image) -> Body:
     return {"type": "image", "source": _source(image.url)}
 
 
-def _file(file: File) -> Body:
+def _file(file: neutral.File) -> Body:
     source = {"type": "file", "file_id": file.file_id} if file.file_id else _source(file.url or "")
     return {"type": "document", "source": source, **({"title": file.name} if file.name else {})}
 
 
-PARTS: Final[PartWriters] = {Text: _text, Refusal: _text, Image: _image, File: _file}
+PARTS: Final[common.PartWriters] = {
+    neutral.Text: _text,
+    neutral.Refusal: _text,
+    neutral.Image: _image,
+    neutral.File: _file,
+}
 """Part of a message -> its block."""
 
 
@@ -235,7 +213,7 @@ SIGNATURE: Final = f"{VENDOR}."
 THREAD: Final = "thread"
 """Member of a request that continues, or begins, a conversation that the provider holds."""
 
-ROLES: Final[Mapping[str, Role]] = {"user": USER, "assistant": ASSISTANT, "system": "system"}
+ROLES: Final[Mapping[str, neutral.Role]] = {"user": neutral.USER, "assistant": neutral.ASSISTANT, "system": "system"}
 EFFORTS_OF: Final = {**{one: one for one in ("low", "medium", "high", "xhigh")}, "max": "xhigh"}
 CHOICES_OF: Final = {own: neutral for neutral, own in CHOICES.items()}
 OWN_TOOL: Final = "custom"
@@ -254,7 +232,7 @@ def forwarded_body(body: Mapping[str, Any], _profile: object) -> Body:
 
     A conversation that the provider holds is refused: any caller of this key could continue it.
     """
-    _refuse_thread(Given(body))
+    _refuse_thread(common.Given(body))
     messages = body.get("messages")
     if not isinstance(messages, list):
         return dict(body)
@@ -262,14 +240,14 @@ def forwarded_body(body: Mapping[str, Any], _profile: object) -> Body:
     return {**body, "messages": [kept for message, kept in forwarded if kept is message or kept["content"]]}
 
 
-def _refuse_thread(given: Given) -> None:
+def _refuse_thread(given: common.Given) -> None:
     if THREAD in given.members:
-        given.refuse(THREAD, NOT_SUPPORTED)
+        given.refuse(THREAD, common.NOT_SUPPORTED)
 
 
 def _forwarded(message: Any) -> Any:
     """Return a message as the provider takes it: without content it would refuse it."""
-    blocks = _blocks_of(message, ASSISTANT)
+    blocks = _blocks_of(message, neutral.ASSISTANT)
     kept = [_without_citations(block) for block in blocks if not is_ours(block)]
     return {**message, "content": kept} if blocks else message
 
@@ -296,7 +274,7 @@ def read_request(body: Mapping[str, Any]) -> ModelRequest:
 
     Clients of this API send many members that are hints; what would change the answer is translated or refused.
     """
-    given = Given(body)
+    given = common.Given(body)
     _refuse_thread(given)
     parameters = {name: given.members[member] for member, name in PARAMETERS.items() if member in given.members}
     paths = {name: member for member, name in PARAMETERS.items()}
@@ -310,8 +288,8 @@ def read_request(body: Mapping[str, Any]) -> ModelRequest:
         parameters["format"] = {"type": "json_schema", "name": "answer", "schema": schema}
         paths["format"] = "output_config.format"
     if given.values("mcp_servers"):
-        given.refuse("mcp_servers", NOT_SUPPORTED)
-    tools = [_read_tool(tool) for tool in tools_of(given.values("tools"), {OWN_TOOL}, default=OWN_TOOL)]
+        given.refuse("mcp_servers", common.NOT_SUPPORTED)
+    tools = [_read_tool(tool) for tool in common.tools_of(given.values("tools"), {OWN_TOOL}, default=OWN_TOOL)]
     if tools and "tool_choice" in given.members:
         choice = given.child("tool_choice")
         parameters["tool_choice"] = _read_choice(choice)
@@ -326,65 +304,65 @@ def read_request(body: Mapping[str, Any]) -> ModelRequest:
     )
 
 
-def _system(given: Given) -> Iterator[Entry]:
-    content = content_of(given, "system", PART_READERS) if "system" in given.members else ""
+def _system(given: common.Given) -> Iterator[neutral.Entry]:
+    content = common.content_of(given, "system", PART_READERS) if "system" in given.members else ""
     if content:
-        yield Message("system", content)
+        yield neutral.Message("system", content)
 
 
-def _read_tool(tool: Given) -> Item:
+def _read_tool(tool: common.Given) -> Item:
     description = tool.text_or_none("description")
     about = {"description": description} if description else {}
     return {"type": "function", "name": tool.text("name"), **about, "parameters": tool.child("input_schema").members}
 
 
-def _read_choice(choice: Given) -> object:
+def _read_choice(choice: common.Given) -> object:
     kind = choice.text("type")
     if kind == "tool":
         return {"type": "function", "name": choice.text("name")}
     return CHOICES_OF[kind] if kind in CHOICES_OF else choice.unsupported("type")
 
 
-def _entries(message: Given) -> Iterator[Entry]:
+def _entries(message: common.Given) -> Iterator[neutral.Entry]:
     """Yield the entries of a message: results of tools, calls and thinking are entries beside its text."""
     role = ROLES.get(message.text("role"))
     if role is None:
         message.unsupported("role")
     if isinstance(message.members.get("content"), str):
-        yield Message(role, message.text("content"))
+        yield neutral.Message(role, message.text("content"))
         return
-    parts: list[Part] = []
+    parts: list[neutral.Part] = []
     for block in message.objects("content"):
         read = ENTRIES.get(block.text("type"))
         if read is None:
-            parts.append(part_of(block, PART_READERS))
+            parts.append(common.part_of(block, PART_READERS))
             continue
         if parts:
-            yield Message(role, tuple(parts))
+            yield neutral.Message(role, tuple(parts))
             parts = []
         yield from read(block)
     if parts:
-        yield Message(role, tuple(parts))
+        yield neutral.Message(role, tuple(parts))
 
 
-def _read_call(block: Given) -> Iterator[Entry]:
+def _read_call(block: common.Given) -> Iterator[neutral.Entry]:
     arguments = codec.dumps(block.child("input").members).decode()
-    yield ToolCall(block.text("id"), block.text("name"), arguments)
+    yield neutral.ToolCall(block.text("id"), block.text("name"), arguments)
 
 
-def _read_result(block: Given) -> Iterator[Entry]:
-    content = content_of(block, "content", PART_READERS) if "content" in block.members else ""
-    yield ToolOutput(block.text("tool_use_id"), content)
+def _read_result(block: common.Given) -> Iterator[neutral.Entry]:
+    content = common.content_of(block, "content", PART_READERS) if "content" in block.members else ""
+    yield neutral.ToolOutput(block.text("tool_use_id"), content)
 
 
-def _thinking(block: Given) -> Iterator[Entry]:
+def _thinking(block: common.Given) -> Iterator[neutral.Entry]:
     """Yield reasoning that the upstream has encrypted; no provider reads that of another one."""
     signature = block.text_or_none("signature") or ""
     if signature.startswith(SIGNATURE):
-        yield Reasoning("", (), signature.removeprefix(SIGNATURE))
+        yield neutral.Reasoning("", (), signature.removeprefix(SIGNATURE))
 
 
-ENTRIES: Final[Mapping[str, Callable[[Given], Iterator[Entry]]]] = {
+ENTRIES: Final[Mapping[str, Callable[[common.Given], Iterator[neutral.Entry]]]] = {
     "tool_use": _read_call,
     "tool_result": _read_result,
     "thinking": _thinking,
@@ -393,7 +371,7 @@ ENTRIES: Final[Mapping[str, Callable[[Given], Iterator[Entry]]]] = {
 """Type of a block that is no part of a message -> what reads it."""
 
 
-def _url(block: Given) -> str:
+def _url(block: common.Given) -> str:
     """Return the source of an image or document as an address or a data URL."""
     source = block.child("source")
     kind = source.text("type")
@@ -404,10 +382,10 @@ def _url(block: Given) -> str:
     return f"data:{source.text('media_type')};base64,{source.text('data')}"
 
 
-PART_READERS: Final[Mapping[str, Callable[[Given], Part]]] = {
-    "text": lambda block: Text(block.text("text")),
-    "image": lambda block: Image(_url(block)),
-    "document": lambda block: File(_url(block), block.text_or_none("title")),
+PART_READERS: Final[Mapping[str, Callable[[common.Given], neutral.Part]]] = {
+    "text": lambda block: neutral.Text(block.text("text")),
+    "image": lambda block: neutral.Image(_url(block)),
+    "document": lambda block: neutral.File(_url(block), block.text_or_none("title")),
 }
 """Type of a block -> what reads it as a part of a message."""
 
@@ -433,13 +411,13 @@ def with_state(body: Mapping[str, Any], kept: KeptCalls) -> Mapping[str, Any]:
     if not isinstance(messages, list):
         return body
     restored = {**body, "messages": [_restored(message, kept) for message in messages]}
-    answered = [block.get("tool_use_id") for block in _blocks_of(messages[-1], USER) if isinstance(block, dict)]
+    answered = [block.get("tool_use_id") for block in _blocks_of(messages[-1], neutral.USER) if isinstance(block, dict)]
     states = (call.own for one in answered if (call := kept.get(str(one))) is not None)
     return with_container(restored, states)
 
 
 def _restored(message: object, kept: KeptCalls) -> object:
-    if not isinstance(message, dict) or not (given := _blocks_of(message, ASSISTANT)):
+    if not isinstance(message, dict) or not (given := _blocks_of(message, neutral.ASSISTANT)):
         return message
     blocks: list[object] = []
     start, is_carried = 0, False
@@ -462,9 +440,9 @@ def _restored(message: object, kept: KeptCalls) -> object:
 
 def _begins_turn(message: object) -> bool:
     """Return whether a message begins a turn: it is the user's, and has no results of calls."""
-    if not isinstance(message, dict) or message.get("role") != USER:
+    if not isinstance(message, dict) or message.get("role") != neutral.USER:
         return False
-    blocks = _blocks_of(message, USER)
+    blocks = _blocks_of(message, neutral.USER)
     return not any(isinstance(block, dict) and block.get("type") == "tool_result" for block in blocks)
 
 
@@ -482,6 +460,6 @@ def _sealed(block: object) -> str | None:
 
 
 def _sealed_in(at: int, message: object) -> SealedIn:
-    for position, block in enumerate(_blocks_of(message, ASSISTANT)):
+    for position, block in enumerate(_blocks_of(message, neutral.ASSISTANT)):
         if (sealed := _sealed(block)) is not None:
             yield f"messages[{at}].content[{position}].signature", sealed, None

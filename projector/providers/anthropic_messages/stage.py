@@ -14,9 +14,8 @@ from projector.core.sse import SseMessage
 from projector.providers.anthropic_messages import block_fields as fields
 from projector.providers.anthropic_messages.api import MessagesProfile
 from projector.providers.anthropic_messages.output_blocks import Block, Output
-from projector.providers.canonical_items import Event
-from projector.providers.drops import JsonStage
 from projector.providers.error_shapes import error_of, members_of
+from projector.providers.stage_parts import Event, JsonStage
 
 DEFAULT: Final = MessagesProfile()
 

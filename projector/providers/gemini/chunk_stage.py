@@ -14,12 +14,11 @@ from projector.core import canonical as read
 from projector.core.canonical import CanonicalEvent
 from projector.core.faults import Fault
 from projector.core.sse import SseMessage
-from projector.providers.canonical_items import Event
-from projector.providers.drops import JsonStage, usage_of
 from projector.providers.error_shapes import error_of
 from projector.providers.gemini import gemini_fields as fields
 from projector.providers.gemini.gemini_output import Output, action_of
 from projector.providers.gemini.partial_arguments import PartialArguments
+from projector.providers.stage_parts import Event, JsonStage, usage_of
 
 TOOLS: Final[Mapping[str, str]] = {
     "GOOGLE_SEARCH_WEB": fields.WEB,
@@ -76,13 +75,9 @@ class ChunkStage(JsonStage):
         if chunk.get("error"):
             return self._report(chunk)
         if not {"candidates", "usageMetadata", "promptFeedback"} & chunk.keys():
-            return (
-                self._report(chunk)
-                if error_of(chunk, has_begun=bool(self._response))
-                else self._dropped.drop("(no chunk)")
-            )
-        for name in chunk.keys() - fields.CHUNK_KNOWN:
-            self._dropped.note(f"chunk.{name}")
+            is_error = error_of(chunk, has_begun=bool(self._response)) is not None
+            return self._report(chunk) if is_error else self._dropped.drop("(no chunk)")
+        self._dropped.note_unknown("chunk", chunk.keys() - fields.CHUNK_KNOWN)
         events = self._identify(chunk, data)
         self._usage |= {name: count for name, count in read.mapping_or_empty(chunk, "usageMetadata").items() if count}
         self._is_blocked |= bool(read.mapping_or_empty(chunk, "promptFeedback").get("blockReason"))
@@ -109,8 +104,7 @@ class ChunkStage(JsonStage):
         return self._announce(id=response_id, model=model)
 
     def _read_candidate(self, candidate: Mapping[str, object]) -> list[Event]:
-        for name in candidate.keys() - fields.CANDIDATE_KNOWN:
-            self._dropped.note(f"candidate.{name}")
+        self._dropped.note_unknown("candidate", candidate.keys() - fields.CANDIDATE_KNOWN)
         events: list[Event] = []
         for part in self._dropped.objects(read.mapping_or_empty(candidate, "content"), "content", "parts"):
             events += self._read_part(part)

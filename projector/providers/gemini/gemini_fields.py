@@ -7,9 +7,9 @@ from typing import Final, NamedTuple
 
 from projector.core import canonical as read
 from projector.providers.descriptor import InputTables
-from projector.providers.drops import Counts
 from projector.providers.error_shapes import ReportedError, members_of
 from projector.providers.recording_shape import RecordingShape
+from projector.providers.stage_parts import Counts
 
 WEB: Final = "web_search_call"
 FILES: Final = "file_search_call"

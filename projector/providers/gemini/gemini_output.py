@@ -10,10 +10,13 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from projector.core import canonical as read
-from projector.providers.canonical_items import (
+from projector.providers.gemini.gemini_fields import CODE, FILES, IMAGE, WEB
+from projector.providers.gemini.grounding import Citations, Passage
+from projector.providers.stage_parts import (
     CALL_SHAPES,
     Annotation,
     Call,
+    Drops,
     Event,
     HostedCall,
     ItemIds,
@@ -21,9 +24,6 @@ from projector.providers.canonical_items import (
     Reasoning,
     image_events,
 )
-from projector.providers.drops import Drops
-from projector.providers.gemini.gemini_fields import CODE, FILES, IMAGE, WEB
-from projector.providers.gemini.grounding import Citations, Passage
 
 IMAGE_PREFIX: Final = "image/"
 
@@ -44,7 +44,6 @@ class Output(ItemIds):
         self._chars = 0
         self._passages: list[Passage] = []
         self._reasoning: Reasoning | None = None
-        self._thought = ""
         self._reasoning_opaque: dict[str, object] = {}
         self._call: Call | None = None
         self._hosted: dict[str, HostedCall] = {}
@@ -163,7 +162,7 @@ class Output(ItemIds):
         """Return a new call of a tool of the provider; `begin` announces it."""
         item_id, index = self.next_id("ht")
         call = HostedCall(call_id or item_id, item_type, "", index, members or {})
-        self._hosted[call.id] = call
+        self._hosted[call.item_id] = call
         return call
 
     def begin(self, call: HostedCall) -> list[Event]:
@@ -179,14 +178,13 @@ class Output(ItemIds):
 
     def finish(self, call: HostedCall, status: str) -> list[Event]:
         """End a call of a tool."""
-        self._hosted.pop(call.id, None)
+        self._hosted.pop(call.item_id, None)
         return [call.event("done", status)]
 
     def code(self, code: str, call_id: str | None) -> list[Event]:
         """Add code that the provider runs."""
         call = self.hosted(CODE, call_id, {"code": code})
-        begun = call.progress("response.code_interpreter_call_code.done", code=code)
-        return [*self.begin(call), begun, call.progress("response.code_interpreter_call.interpreting")]
+        return self.begin(call) + call.call_code(code)
 
     def code_result(self, logs: str, call_id: str | None, *, has_failed: bool) -> list[Event]:
         """Add what code has written."""

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from projector.contracts import codec
 from projector.core import canonical as read
-from projector.providers.canonical_items import Annotation
+from projector.providers.stage_parts import Annotation
 from projector.redaction.clean import Gathered
 
 Span: TypeAlias = tuple[int, int]

@@ -15,11 +15,10 @@ from projector.core import canonical as read
 from projector.core.canonical import CanonicalEvent
 from projector.core.faults import Fault
 from projector.core.sse import SseMessage
-from projector.providers.canonical_items import Annotation, Call, Event, HostedCall
-from projector.providers.drops import JsonStage, usage_of
 from projector.providers.error_shapes import ReportedError, error_of, members_of
 from projector.providers.gemini import gemini_fields as fields
 from projector.providers.gemini.gemini_output import Output, action_of
+from projector.providers.stage_parts import Annotation, Call, Event, HostedCall, JsonStage, usage_of
 
 QUEUED: Final = "queued"
 KNOWN_MAX: Final = 4_096

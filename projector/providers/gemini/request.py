@@ -12,37 +12,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from projector.conversation.entries import (
-    ASSISTANT,
-    USER,
-    File,
-    Image,
-    Message,
-    Opaque,
-    Part,
-    Reasoning,
-    Refusal,
-    Text,
-    ToolCall,
-    ToolOutput,
-    object_of,
-    own_value,
-    text_of,
-)
-from projector.conversation.given_members import NOT_SUPPORTED, Given, tools_of
+from projector.conversation import entries as neutral
+from projector.conversation import request_members as common
 from projector.conversation.model_request import Body, ModelRequest, UnsupportedRequestError
-from projector.conversation.request_members import HINTS, Member, Members, write_parameters
-from projector.conversation.written import (
-    CLIENT_TOOLS,
-    WEB_SEARCHES,
-    PartWriters,
-    Turns,
-    data_of,
-    function_of,
-    listed,
-    typed_text,
-    written_parts,
-)
 from projector.providers.gemini.api import GeminiProfile
 
 # a conversation as contents
@@ -57,14 +29,14 @@ LOST_SIGNATURE: Final = "skip_thought_signature_validator"
 """Google's placeholder for a signature that is lost, or of a call that another model has made."""
 
 
-class Contents(Turns):
+class Contents(common.Turns):
     """The contents of a conversation for a model."""
 
     def __init__(self, model: str) -> None:
         self.system: list[Body] = []
         self.contents: list[Body] = []
         self._needs_signatures = NEEDS_SIGNATURES.search(model) is not None
-        self._calls: dict[str, ToolCall] = {}
+        self._calls: dict[str, neutral.ToolCall] = {}
         """Calls by ID; the last one with an ID counts."""
         self._order: dict[str, int] = {}
         self._results: list[tuple[int, Body]] = []
@@ -77,17 +49,17 @@ class Contents(Turns):
         self._end_results()
         return self.contents
 
-    def message(self, entry: Message) -> None:
+    def message(self, entry: neutral.Message) -> None:
         """Add a message; those of the system and the developer before the first turn are the instruction."""
-        parts = written_parts(entry.content, PARTS)
-        if entry.role == ASSISTANT:
+        parts = common.written_parts(entry.content, PARTS)
+        if entry.role == neutral.ASSISTANT:
             self._extend(MODEL, _signed(parts, _value(entry.opaque)))
-        elif entry.role == USER or self.contents or self._results:
-            self._extend(USER, parts)
+        elif entry.role == neutral.USER or self.contents or self._results:
+            self._extend(neutral.USER, parts)
         else:
             self.system += parts
 
-    def call(self, entry: ToolCall) -> None:
+    def call(self, entry: neutral.ToolCall) -> None:
         """Add a call."""
         state = _value(entry.opaque)
         own_id = state.get("id")
@@ -105,20 +77,22 @@ class Contents(Turns):
         parts.append({"functionCall": call, **({"thoughtSignature": signature} if signature else {})})
         self._calls[entry.id], self._order[entry.id] = entry, len(self._order)
 
-    def output(self, entry: ToolOutput) -> None:
+    def output(self, entry: neutral.ToolOutput) -> None:
         """Add the result of a call, by its name, and its ID if the model gave it one."""
         call = self._calls.get(entry.call_id)
         own_id = _value(call.opaque).get("id") if call is not None else None
         response: Body = {
             **({"id": own_id} if isinstance(own_id, str) else {}),
             "name": call.name if call is not None else entry.call_id,
-            "response": {"output": text_of(entry.output)},
+            "response": {"output": neutral.text_of(entry.output)},
         }
         self._results.append((self._order.get(entry.call_id, len(self._order)), {"functionResponse": response}))
         media = () if isinstance(entry.output, str) else entry.output
-        self._after += written_parts(tuple(part for part in media if isinstance(part, Image | File)), PARTS)
+        self._after += common.written_parts(
+            tuple(part for part in media if isinstance(part, neutral.Image | neutral.File)), PARTS
+        )
 
-    def reasoning(self, entry: Reasoning) -> None:
+    def reasoning(self, entry: neutral.Reasoning) -> None:
         """Add reasoning with the signature of the model; without one it means nothing to it."""
         state = _value(entry.opaque)
         if not isinstance(state.get("signature"), str):
@@ -130,7 +104,7 @@ class Contents(Turns):
     def _extend(self, role: str, parts: list[Body]) -> None:
         self._end_results()
         if not self.contents or self.contents[-1]["role"] != role or _is_result(self.contents[-1]):
-            if not parts and role == USER:
+            if not parts and role == neutral.USER:
                 return
             self.contents.append({"role": role, "parts": []})
         self.contents[-1]["parts"] += parts
@@ -139,10 +113,10 @@ class Contents(Turns):
         """Add the results of a turn in the order of their calls, and then their media."""
         results, self._results = sorted(self._results, key=lambda result: result[0]), []
         if results:
-            self.contents.append({"role": USER, "parts": [part for _, part in results]})
+            self.contents.append({"role": neutral.USER, "parts": [part for _, part in results]})
         after, self._after = self._after, []
         if after:
-            self.contents.append({"role": USER, "parts": after})
+            self.contents.append({"role": neutral.USER, "parts": after})
 
 
 def type_of(url: str) -> str | None:
@@ -154,9 +128,9 @@ def _is_result(content: Body) -> bool:
     return any("functionResponse" in part for part in content["parts"])
 
 
-def _value(opaque: Opaque | None) -> Mapping[str, Any]:
+def _value(opaque: neutral.Opaque | None) -> Mapping[str, Any]:
     """Return what this provider wants back."""
-    value = own_value(opaque, PROVIDER)
+    value = neutral.own_value(opaque, PROVIDER)
     return value if isinstance(value, dict) else {}
 
 
@@ -170,30 +144,35 @@ def _signed(parts: list[Body], state: Mapping[str, Any]) -> list[Body]:
     return [*parts[:-1], {**parts[-1], "thoughtSignature": signature}]
 
 
-def _text(part: Part) -> Body | None:
-    text = part.text if isinstance(part, Text | Refusal) else ""
+def _text(part: neutral.Part) -> Body | None:
+    text = part.text if isinstance(part, neutral.Text | neutral.Refusal) else ""
     return {"text": text} if text else None
 
 
 def _media(url: str) -> Body:
-    if (data := data_of(url)) is not None:
+    if (data := common.data_of(url)) is not None:
         return {"inlineData": {"mimeType": data[0], "data": data[1]}}
     kind = type_of(url)
     return {"fileData": {"fileUri": url, **({"mimeType": kind} if kind else {})}}
 
 
-def _file(file: File) -> Body:
+def _file(file: neutral.File) -> Body:
     return {"fileData": {"fileUri": file.file_id}} if file.file_id else _media(file.url or "")
 
 
-PARTS: Final[PartWriters] = {Text: _text, Refusal: _text, Image: lambda image: _media(image.url), File: _file}
+PARTS: Final[common.PartWriters] = {
+    neutral.Text: _text,
+    neutral.Refusal: _text,
+    neutral.Image: lambda image: _media(image.url),
+    neutral.File: _file,
+}
 """Part of a message -> its part of a content."""
 
 
 # steps of an interaction
 
 
-class Steps(Turns):
+class Steps(common.Turns):
     """The steps of a conversation, which are the input of an interaction."""
 
     def __init__(self) -> None:
@@ -202,27 +181,27 @@ class Steps(Turns):
         self.steps: list[Body] = []
         self._names: dict[str, str] = {}
 
-    def message(self, entry: Message) -> None:
+    def message(self, entry: neutral.Message) -> None:
         """Add a message; those of the system and the developer before the first turn are the instruction."""
-        if entry.role not in {ASSISTANT, USER} and not self.steps:
-            self.system.append(text_of(entry.content))
-        elif content := written_parts(entry.content, STEP_PARTS):
-            kind = "model_output" if entry.role == ASSISTANT else "user_input"
+        if entry.role not in {neutral.ASSISTANT, neutral.USER} and not self.steps:
+            self.system.append(neutral.text_of(entry.content))
+        elif content := common.written_parts(entry.content, STEP_PARTS):
+            kind = "model_output" if entry.role == neutral.ASSISTANT else "user_input"
             self.steps.append({"type": kind, "content": content})
 
-    def call(self, entry: ToolCall) -> None:
+    def call(self, entry: neutral.ToolCall) -> None:
         """Add a call."""
         self._names[entry.id] = entry.name
         call = {"id": entry.id, "name": entry.name, "arguments": arguments_of(entry)}
         self.steps.append({"type": "function_call", **call})
 
-    def output(self, entry: ToolOutput) -> None:
+    def output(self, entry: neutral.ToolOutput) -> None:
         """Add the result of a call."""
-        result: Any = entry.output if isinstance(entry.output, str) else written_parts(entry.output, STEP_PARTS)
+        result: Any = entry.output if isinstance(entry.output, str) else common.written_parts(entry.output, STEP_PARTS)
         name = {"name": self._names[entry.call_id]} if entry.call_id in self._names else {}
         self.steps.append({"type": "function_result", "call_id": entry.call_id, **name, "result": result})
 
-    def reasoning(self, entry: Reasoning) -> None:
+    def reasoning(self, entry: neutral.Reasoning) -> None:
         """Add reasoning with the signature of the model; without one it means nothing to it."""
         state = _value(entry.opaque)
         if isinstance(state.get("signature"), str):
@@ -231,24 +210,24 @@ class Steps(Turns):
             self.steps.append({"type": "thought", "signature": state["signature"], **summary})
 
 
-def arguments_of(entry: ToolCall) -> Body:
+def arguments_of(entry: neutral.ToolCall) -> Body:
     """Return the arguments of a call; a custom tool has one text as its input."""
-    return {"input": entry.input} if entry.kind == "custom" else object_of(entry.input)
+    return {"input": entry.input} if entry.kind == "custom" else neutral.object_of(entry.input)
 
 
 def _content(url: str, kind: str) -> Body:
-    if (data := data_of(url)) is not None:
+    if (data := common.data_of(url)) is not None:
         kind = "image" if data[0].startswith("image/") else kind
         return {"type": kind, "mime_type": data[0], "data": data[1]}
     named = type_of(url)
     return {"type": kind, "uri": url, **({"mime_type": named} if named else {})}
 
 
-STEP_PARTS: Final[PartWriters] = {
-    Text: typed_text,
-    Refusal: typed_text,
-    Image: lambda image: _content(image.url, "image"),
-    File: lambda file: _content(file.file_id or file.url or "", "document"),
+STEP_PARTS: Final[common.PartWriters] = {
+    neutral.Text: common.typed_text,
+    neutral.Refusal: common.typed_text,
+    neutral.Image: lambda image: _content(image.url, "image"),
+    neutral.File: lambda file: _content(file.file_id or file.url or "", "document"),
 }
 """Part of a message -> its content in a step."""
 
@@ -263,7 +242,7 @@ HAS_BUDGETS: Final = re.compile(r"gemini-(?:1|2)\b")
 """Names of models that know budgets and no levels."""
 MODES: Final = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
 HOSTED: Final[Mapping[str, str]] = {
-    **dict.fromkeys(WEB_SEARCHES, "googleSearch"),
+    **dict.fromkeys(common.WEB_SEARCHES, "googleSearch"),
     "code_interpreter": "codeExecution",
 }
 """Tool of the Responses API that the provider runs -> the provider's own."""
@@ -280,7 +259,7 @@ def _write_contents(request: ModelRequest) -> Body:
     functions, hosted = _tools(request, "parametersJsonSchema")
     declared = [{"functionDeclarations": functions}] if functions else []
     body = request.start([*hosted, *declared])
-    _write_parameters(body, request, CONTENT_MEMBERS, ignored=HINTS | {"store"})
+    _write_parameters(body, request, CONTENT_MEMBERS, ignored=common.HINTS | {"store"})
     effort, summary = (request.parameters.get(name) for name in ("reasoning_effort", "reasoning_summary"))
     if effort is not None or summary is not None:
         config = dict(body.get("generationConfig") or {})
@@ -298,7 +277,7 @@ def _write_interaction(request: ModelRequest) -> Body:
     functions, hosted = _tools(request, "parameters")
     named = [{"type": INTERACTION_TOOLS[name]} for tool in hosted for name in tool]
     body = request.start([*named, *({"type": "function", **function} for function in functions)])
-    _write_parameters(body, request, INTERACTION_MEMBERS, ignored=HINTS)
+    _write_parameters(body, request, INTERACTION_MEMBERS, ignored=common.HINTS)
     effort, summary = (request.parameters.get(name) for name in ("reasoning_effort", "reasoning_summary"))
     if effort is not None or summary is not None:
         level = (
@@ -317,13 +296,13 @@ def _write_interaction(request: ModelRequest) -> Body:
     return body
 
 
-def _write_parameters(body: Body, request: ModelRequest, members: Members, *, ignored: frozenset[str]) -> None:
+def _write_parameters(body: Body, request: ModelRequest, members: common.Members, *, ignored: frozenset[str]) -> None:
     """Set the parameters that have a member; parallel calls cannot be switched off."""
     written = {"reasoning_effort", "reasoning_summary", "tool_choice", "format"}
     given = {name: value for name, value in request.parameters.items() if name not in ignored | written}
     if given.get("parallel_tool_calls") is True:
         del given["parallel_tool_calls"]
-    write_parameters(body, given, members, request.parameter_paths)
+    common.write_parameters(body, given, members, request.parameter_paths)
     is_content = members is CONTENT_MEMBERS
     if (choice := request.parameters.get("tool_choice")) is not None and choice != "auto":
         mode, names = _choice(choice)
@@ -348,7 +327,7 @@ def _choice(value: object) -> tuple[str, list[str]]:
     """Return the mode of calls, and the functions that are allowed; without an `ANY`, text is allowed too."""
     if isinstance(value, str) and value in MODES:
         return MODES[value], []
-    given = Given(value if isinstance(value, Mapping) else {}, "tool_choice")
+    given = common.Given(value if isinstance(value, Mapping) else {}, "tool_choice")
     kind = given.text("type")
     if kind == "allowed_tools":
         names = [tool.text("name") for tool in given.objects("tools")]
@@ -362,7 +341,7 @@ def _effort(value: object, request: ModelRequest) -> str:
     if isinstance(value, str) and value in BUDGETS:
         return value
     path = request.parameter_paths.get("reasoning_effort", "reasoning_effort")
-    raise UnsupportedRequestError(f"`{path}` has a value that {NOT_SUPPORTED}", path)
+    raise UnsupportedRequestError(f"`{path}` has a value that {common.NOT_SUPPORTED}", path)
 
 
 def _thinking(value: object, request: ModelRequest, config: Body) -> Body:
@@ -381,11 +360,11 @@ def _tools(request: ModelRequest, schema_name: str) -> tuple[list[Body], list[Bo
     """Return the functions of the client, and the tools of the provider."""
     functions: list[Body] = []
     hosted: list[Body] = []
-    for tool in tools_of(request.client_tools, {*HOSTED, *CLIENT_TOOLS}):
+    for tool in common.tools_of(request.client_tools, {*HOSTED, *common.CLIENT_TOOLS}):
         if (kind := tool.text("type")) in HOSTED:
             hosted.append({HOSTED[kind]: {}})
             continue
-        function = function_of(tool)
+        function = common.function_of(tool)
         functions.append({"name": function.name, **function.about, schema_name: _schema(function.schema)})
     return functions, hosted
 
@@ -395,20 +374,20 @@ def _schema(value: object) -> object:
     return {name: one for name, one in value.items() if name != "$schema"} if isinstance(value, Mapping) else value
 
 
-CONTENT_MEMBERS: Final[Members] = {
-    "temperature": Member("generationConfig.temperature"),
-    "top_p": Member("generationConfig.topP"),
-    "max_output_tokens": Member("generationConfig.maxOutputTokens"),
-    "stop": Member("generationConfig.stopSequences", write=listed),
-    "seed": Member("generationConfig.seed"),
-    "presence_penalty": Member("generationConfig.presencePenalty"),
-    "frequency_penalty": Member("generationConfig.frequencyPenalty"),
+CONTENT_MEMBERS: Final[common.Members] = {
+    "temperature": common.Member("generationConfig.temperature"),
+    "top_p": common.Member("generationConfig.topP"),
+    "max_output_tokens": common.Member("generationConfig.maxOutputTokens"),
+    "stop": common.Member("generationConfig.stopSequences", write=common.listed),
+    "seed": common.Member("generationConfig.seed"),
+    "presence_penalty": common.Member("generationConfig.presencePenalty"),
+    "frequency_penalty": common.Member("generationConfig.frequencyPenalty"),
 }
-INTERACTION_MEMBERS: Final[Members] = {
-    "temperature": Member("generation_config.temperature"),
-    "top_p": Member("generation_config.top_p"),
-    "max_output_tokens": Member("generation_config.max_output_tokens"),
-    "stop": Member("generation_config.stop_sequences", write=listed),
-    "seed": Member("generation_config.seed"),
-    "store": Member("store"),
+INTERACTION_MEMBERS: Final[common.Members] = {
+    "temperature": common.Member("generation_config.temperature"),
+    "top_p": common.Member("generation_config.top_p"),
+    "max_output_tokens": common.Member("generation_config.max_output_tokens"),
+    "stop": common.Member("generation_config.stop_sequences", write=common.listed),
+    "seed": common.Member("generation_config.seed"),
+    "store": common.Member("store"),
 }

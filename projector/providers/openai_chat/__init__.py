@@ -1,8 +1,8 @@
 """Chat Completions of OpenAI and of the many servers with the same API.
 
-`stage` reads chunks, `chunk_fields` lists their members and how servers differ, `deltas` reads the deltas of a choice,
-`output` decides which output item they belong to. `request` writes requests and reads those of callers, with
-`messages`; `recording` says which strings of a stream are one text.
+`stage` reads chunks and their deltas, `chunk_fields` lists their members and how servers differ, `output` decides which
+output item they belong to. `request` writes requests and reads those of callers, with `messages`; `recording` says
+which strings of a stream are one text.
 """
 
 from __future__ import annotations

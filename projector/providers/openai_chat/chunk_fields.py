@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from projector.providers.descriptor import InputTables
-from projector.providers.drops import Counts
+from projector.providers.stage_parts import Counts
 from projector.providers.think import NonEmpty, ThinkProfile
 
 

@@ -16,32 +16,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, cast
 
-from projector.conversation.entries import (
-    ASSISTANT,
-    USER,
-    CallKind,
-    Content,
-    Conversation,
-    Entry,
-    File,
-    Image,
-    Message,
-    Part,
-    Reasoning,
-    Refusal,
-    Role,
-    Text,
-    ToolCall,
-    ToolOutput,
-    own_value,
-    text_of,
-)
-from projector.conversation.given_members import Given, content_of
+from projector.conversation import entries as neutral
 from projector.conversation.model_request import Body, UnsupportedRequestError
 from projector.conversation.opaque import Carried, KeptCalls, SealedIn, carried_of, is_sealed
-from projector.conversation.written import Turns
-from projector.providers.canonical_items import CALL_SHAPES
+from projector.conversation.request_members import Given, Turns, content_of
 from projector.providers.openai_chat.chunk_fields import EXTRA, GOOGLE, RETURNED, SHOWN, SIGNATURE, ChatProfile
+from projector.providers.stage_parts import CALL_SHAPES
 
 # what goes back with calls
 
@@ -88,7 +68,7 @@ def carried_state(body: Mapping[str, Any]) -> list[Carried]:
 
 
 def _begins_turn(message: object) -> bool:
-    return isinstance(message, dict) and message.get("role") == USER
+    return isinstance(message, dict) and message.get("role") == neutral.USER
 
 
 def _sealed_in(at: int, message: object) -> SealedIn:
@@ -112,7 +92,7 @@ def without_carried(messages: Iterable[object], profile: ChatProfile) -> list[ob
             for name, value in one.items()
             if name not in (unwanted if one.get("tool_calls") else shown)
         }
-        if isinstance(one, dict) and one.get("role") == ASSISTANT
+        if isinstance(one, dict) and one.get("role") == neutral.ASSISTANT
         else one
         for one in messages
     ]
@@ -152,7 +132,7 @@ PROVIDER: Final = "openai_chat"
 """Row of `PROVIDERS`."""
 
 
-def messages_of(entries: Iterable[Entry]) -> list[Body]:
+def messages_of(entries: Iterable[neutral.Entry]) -> list[Body]:
     """Return the messages of a conversation; raise `UnsupportedRequestError` for an entry that is none."""
     messages = _Messages().add(entries)
     messages.end_calls()
@@ -172,8 +152,8 @@ class _Messages(Turns):
         """Texts of the model that stand between these calls and their outputs."""
         self._waiting = 0
 
-    def message(self, entry: Message) -> None:
-        is_assistant = entry.role == ASSISTANT
+    def message(self, entry: neutral.Message) -> None:
+        is_assistant = entry.role == neutral.ASSISTANT
         message = {"role": entry.role, **(_answer(entry.content) if is_assistant else _question(entry.content))}
         if self._waiting and is_assistant:
             self._texts += [message["content"]] if message["content"] else []
@@ -190,54 +170,54 @@ class _Messages(Turns):
             self._caller["content"] = "\n\n".join([own, *self._texts] if own else self._texts)
         self._caller, self._texts, self._waiting = None, [], 0
 
-    def call(self, entry: ToolCall) -> None:
+    def call(self, entry: neutral.ToolCall) -> None:
         """Add a call, in a message of its own if no other call belongs with it."""
         if self._caller is None:
-            self._caller = {"role": ASSISTANT}
+            self._caller = {"role": neutral.ASSISTANT}
             self.all.append(self._caller)
         given = {"name": entry.name, CALL_SHAPES[entry.kind].member: entry.input}
         call = {"id": entry.id, "type": entry.kind, entry.kind: given}
         self._caller.setdefault("tool_calls", []).append(call)
-        add_state(self._caller, call, state_of(self._reasoning, own_value(entry.opaque, PROVIDER)))
+        add_state(self._caller, call, state_of(self._reasoning, neutral.own_value(entry.opaque, PROVIDER)))
         self._reasoning = []
         self._waiting += 1
 
-    def output(self, entry: ToolOutput) -> None:
+    def output(self, entry: neutral.ToolOutput) -> None:
         content = _question(entry.output)
         self.all.append({"role": "tool", "tool_call_id": entry.call_id, **content})
         self._waiting -= 1
         if self._waiting <= 0:
             self.end_calls()
 
-    def reasoning(self, entry: Reasoning) -> None:
+    def reasoning(self, entry: neutral.Reasoning) -> None:
         """Keep reasoning that goes back with the call after it; omit what another provider has encrypted."""
         if entry.opaque is not None and entry.opaque.provider == PROVIDER:
             self._reasoning.append(entry.opaque.value)
 
 
-def _question(content: Content) -> Body:
+def _question(content: neutral.Content) -> Body:
     """Return the content of a message that is not the model's."""
     return {"content": content if isinstance(content, str) else [PARTS[type(part)](part) for part in content]}
 
 
-def _answer(content: Content) -> Body:
+def _answer(content: neutral.Content) -> Body:
     """Return the content of a message of the model. Its parts are one text."""
     if isinstance(content, str):
         return {"content": content}
-    refusal = "".join(part.text for part in content if isinstance(part, Refusal))
-    return {"content": text_of(content) or None, **({"refusal": refusal} if refusal else {})}
+    refusal = "".join(part.text for part in content if isinstance(part, neutral.Refusal))
+    return {"content": neutral.text_of(content) or None, **({"refusal": refusal} if refusal else {})}
 
 
-def _text(part: Part) -> Body:
-    return {"type": "text", "text": part.text if isinstance(part, Text | Refusal) else ""}
+def _text(part: neutral.Part) -> Body:
+    return {"type": "text", "text": part.text if isinstance(part, neutral.Text | neutral.Refusal) else ""}
 
 
-def _image(image: Image) -> Body:
+def _image(image: neutral.Image) -> Body:
     detail = {"detail": image.detail} if image.detail else {}
     return {"type": "image_url", "image_url": {"url": image.url, **detail}}
 
 
-def _file(file: File) -> Body:
+def _file(file: neutral.File) -> Body:
     """Return a file; raise `UnsupportedRequestError` for an address, which the API does not load."""
     if file.file_id:
         return {"type": "file", "file": {"file_id": file.file_id}}
@@ -246,7 +226,12 @@ def _file(file: File) -> Body:
     return {"type": "file", "file": {"filename": file.name or "file", "file_data": file.url}}
 
 
-PARTS: Final[Mapping[type, Callable[[Any], Body]]] = {Text: _text, Refusal: _text, Image: _image, File: _file}
+PARTS: Final[Mapping[type, Callable[[Any], Body]]] = {
+    neutral.Text: _text,
+    neutral.Refusal: _text,
+    neutral.Image: _image,
+    neutral.File: _file,
+}
 """Part of a message -> its part in Chat Completions."""
 
 
@@ -262,37 +247,37 @@ IGNORED: Final[Mapping[str, str]] = {
 """Member of a message of the model that is not sent, and why."""
 
 
-def read_messages(body: Given) -> Conversation:
+def read_messages(body: Given) -> neutral.Conversation:
     """Return the conversation of `messages`; raise `UnsupportedRequestError` for what no other API has."""
-    entries: list[Entry] = []
-    kinds: dict[str, CallKind] = {}
+    entries: list[neutral.Entry] = []
+    kinds: dict[str, neutral.CallKind] = {}
     for message in body.objects("messages"):
         read = ROLES.get(message.text("role"))
         if read is None:
             message.unsupported("role")
         for entry in read(message, kinds):
-            if isinstance(entry, ToolCall):
+            if isinstance(entry, neutral.ToolCall):
                 kinds[entry.id] = entry.kind
             entries.append(entry)
     return entries
 
 
-def _read_message(message: Given, _kinds: Mapping[str, CallKind]) -> Iterator[Entry]:
+def _read_message(message: Given, _kinds: Mapping[str, neutral.CallKind]) -> Iterator[neutral.Entry]:
     message.only("role", "content")
-    yield Message(cast("Role", message.text("role")), _read_content(message, "content"))
+    yield neutral.Message(cast("neutral.Role", message.text("role")), _read_content(message, "content"))
 
 
-def _read_answer(message: Given, _kinds: Mapping[str, CallKind]) -> Iterator[Entry]:
+def _read_answer(message: Given, _kinds: Mapping[str, neutral.CallKind]) -> Iterator[neutral.Entry]:
     """Yield a message of the model and its calls."""
     message.only("role", "content", "refusal", "tool_calls", *IGNORED)
     content = _read_content(message, "content") if "content" in message.members else ""
     refusal = message.text_or_none("refusal")
     if refusal:
-        said = content if not isinstance(content, str) else (Text(content),) if content else ()
-        content = (*said, Refusal(refusal))
+        said = content if not isinstance(content, str) else (neutral.Text(content),) if content else ()
+        content = (*said, neutral.Refusal(refusal))
     calls = message.objects("tool_calls")
     if content or not calls:
-        yield Message(ASSISTANT, content)
+        yield neutral.Message(neutral.ASSISTANT, content)
     for call in calls:
         kind = call.text("type")
         if kind not in CALL_SHAPES:
@@ -300,16 +285,16 @@ def _read_answer(message: Given, _kinds: Mapping[str, CallKind]) -> Iterator[Ent
         given = call.child(kind)
         text = given.text(CALL_SHAPES[kind].member)
         call_id, name, sealed = call.text("id"), given.text("name"), sealed_of(call.members)
-        yield ToolCall(call_id, name, text, cast("CallKind", kind), encrypted=sealed)
+        yield neutral.ToolCall(call_id, name, text, cast("neutral.CallKind", kind), encrypted=sealed)
 
 
-def _read_output(message: Given, kinds: Mapping[str, CallKind]) -> Iterator[Entry]:
+def _read_output(message: Given, kinds: Mapping[str, neutral.CallKind]) -> Iterator[neutral.Entry]:
     message.only("role", "content", "tool_call_id")
     call_id = message.text("tool_call_id")
-    yield ToolOutput(call_id, _read_content(message, "content"), kinds.get(call_id, "function"))
+    yield neutral.ToolOutput(call_id, _read_content(message, "content"), kinds.get(call_id, "function"))
 
 
-ROLES: Final[Mapping[str, Callable[[Given, Mapping[str, CallKind]], Iterator[Entry]]]] = {
+ROLES: Final[Mapping[str, Callable[[Given, Mapping[str, neutral.CallKind]], Iterator[neutral.Entry]]]] = {
     "system": _read_message,
     "developer": _read_message,
     "user": _read_message,
@@ -319,27 +304,27 @@ ROLES: Final[Mapping[str, Callable[[Given, Mapping[str, CallKind]], Iterator[Ent
 """Role of a message -> what reads it."""
 
 
-def _read_content(message: Given, name: str) -> Content:
+def _read_content(message: Given, name: str) -> neutral.Content:
     if name not in message.members:
         message.text(name)  # which is missing
     return content_of(message, name, PART_READERS)
 
 
-def _read_image(part: Given) -> Image:
+def _read_image(part: Given) -> neutral.Image:
     image = part.child("image_url")
-    return Image(image.text("url"), image.text_or_none("detail"))
+    return neutral.Image(image.text("url"), image.text_or_none("detail"))
 
 
-def _read_file(part: Given) -> File:
+def _read_file(part: Given) -> neutral.File:
     file = part.child("file")
     if "file_id" in file.members:
         file.refuse("file_id", "is a file of another provider; send its content.")
-    return File(file.text("file_data"), file.text_or_none("filename"))
+    return neutral.File(file.text("file_data"), file.text_or_none("filename"))
 
 
-PART_READERS: Final[Mapping[str, Callable[[Given], Part]]] = {
-    "text": lambda part: Text(part.text("text")),
-    "refusal": lambda part: Refusal(part.text("refusal")),
+PART_READERS: Final[Mapping[str, Callable[[Given], neutral.Part]]] = {
+    "text": lambda part: neutral.Text(part.text("text")),
+    "refusal": lambda part: neutral.Refusal(part.text("refusal")),
     "image_url": _read_image,
     "file": _read_file,
 }

@@ -12,18 +12,18 @@ from typing import Final, TypeAlias
 
 from projector.contracts import codec
 from projector.core import canonical as read
-from projector.providers.canonical_items import (
+from projector.providers.openai_chat.chunk_fields import EXTRA, SHOWN, returned_reasoning
+from projector.providers.stage_parts import (
     CALL_SHAPES,
     Annotation,
     Call,
+    Drops,
     Event,
     ItemIds,
     Message,
     Reasoning,
     image_events,
 )
-from projector.providers.drops import Drops
-from projector.providers.openai_chat.chunk_fields import EXTRA, SHOWN, returned_reasoning
 
 Item: TypeAlias = Message | Reasoning | Call
 

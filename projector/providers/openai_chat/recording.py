@@ -6,10 +6,10 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from projector.core import canonical as read
-from projector.providers.canonical_items import CALL_SHAPES
 from projector.providers.openai_chat.chunk_fields import CHOICE_KNOWN, CHUNK_KNOWN, ERROR
 from projector.providers.openai_chat.output import Calls, index_of
 from projector.providers.recording_shape import ALONE, NO_ITEM, Channels, Event, Path, RecordingShape, keys_of
+from projector.providers.stage_parts import CALL_SHAPES
 
 _COUNTS: Final = frozenset({("usage",), ("choices", "usage"), ("x_groq", "usage")})
 _HAS_PIECES: Final = frozenset({"delta", "text"})

@@ -11,11 +11,9 @@ from dataclasses import replace
 from typing import Any, Final
 
 from projector.contracts import codec
+from projector.conversation import request_members as common
 from projector.conversation.entries import Message, ToolCall
-from projector.conversation.given_members import Given, tools_of
 from projector.conversation.model_request import Body, Item, ModelRequest, UnsupportedRequestError
-from projector.conversation.request_members import Member, Members, read_parameters, same_names, write_parameters
-from projector.conversation.written import WEB_SEARCHES, function_of
 from projector.providers.openai_chat.chunk_fields import ChatProfile
 from projector.providers.openai_chat.messages import messages_of, read_messages, without_carried
 
@@ -28,13 +26,13 @@ CUSTOM_MEMBERS: Final = ("name", "description", "format")
 # structured output
 
 
-def _read_format(body: Given, name: str) -> object:
+def _read_format(body: common.Given, name: str) -> object:
     given = body.child(name)
     read = FORMAT_READERS.get(given.text("type"))
     return given.unsupported("type") if read is None else read(given)
 
 
-FORMAT_READERS: Final[Mapping[str, Callable[[Given], Body]]] = {
+FORMAT_READERS: Final[Mapping[str, Callable[[common.Given], Body]]] = {
     "text": lambda given: dict(given.members),
     "json_object": lambda given: dict(given.members),
     JSON_SCHEMA: lambda given: {"type": JSON_SCHEMA, **given.child(JSON_SCHEMA).only(*SCHEMA_MEMBERS)},
@@ -50,7 +48,7 @@ def _write_format(value: Mapping[str, Any]) -> Body:
 # the choice of a tool
 
 
-def _read_choice(body: Given, name: str) -> object:
+def _read_choice(body: common.Given, name: str) -> object:
     if isinstance(body.members[name], str):
         return body.text(name)
     given = body.child(name)
@@ -61,7 +59,7 @@ def _read_choice(body: Given, name: str) -> object:
     return _named(given)
 
 
-def _named(given: Given) -> Body:
+def _named(given: common.Given) -> Body:
     kind = given.text("type")
     return {"type": kind, "name": given.child(kind).text("name")} if kind in TOOL_READERS else given.unsupported("type")
 
@@ -69,7 +67,7 @@ def _named(given: Given) -> Body:
 def _write_choice(value: object) -> object:
     if isinstance(value, str):
         return value
-    given = Given(value, "tool_choice")
+    given = common.Given(value, "tool_choice")
     kind = given.text("type")
     if kind == "allowed_tools":
         tools = [_write_named(one) for one in given.objects("tools")]
@@ -77,7 +75,7 @@ def _write_choice(value: object) -> object:
     return _write_named(given)
 
 
-def _write_named(given: Given) -> Body:
+def _write_named(given: common.Given) -> Body:
     kind = given.text("type")
     return {"type": kind, kind: {"name": given.text("name")}} if kind in TOOL_READERS else given.unsupported("type")
 
@@ -85,21 +83,21 @@ def _write_named(given: Given) -> Body:
 # tools
 
 
-def read_tools(body: Given) -> list[Body]:
+def read_tools(body: common.Given) -> list[Body]:
     """Return the tools of a body in the shape of the Responses API."""
-    found = tools_of(body.values("tools"), TOOL_READERS)
+    found = common.tools_of(body.values("tools"), TOOL_READERS)
     tools = [TOOL_READERS[tool.text("type")](tool) for tool in found]
     if "web_search_options" in body.members:
         options = dict(body.child("web_search_options").only(*SEARCH_OPTIONS))
         location = options.pop("user_location", None)
         if location is not None:
-            given = Given(location, "web_search_options.user_location")
+            given = common.Given(location, "web_search_options.user_location")
             options["user_location"] = {"type": "approximate", **given.child("approximate").members}
         tools.append({"type": "web_search", **options})
     return tools
 
 
-def _read_function(tool: Given) -> Body:
+def _read_function(tool: common.Given) -> Body:
     """Return a function. Without `strict` it is not strict here, and strict in the Responses API."""
     function = tool.child("function")
     function.text("name")
@@ -107,7 +105,7 @@ def _read_function(tool: Given) -> Body:
     return {"type": "function", "parameters": {"type": "object", "properties": {}}, "strict": False, **members}
 
 
-def _read_custom(tool: Given) -> Body:
+def _read_custom(tool: common.Given) -> Body:
     custom = tool.child("custom")
     members = dict(custom.only(*CUSTOM_MEMBERS))
     form = custom.child("format")
@@ -116,7 +114,7 @@ def _read_custom(tool: Given) -> Body:
     return {"type": "custom", **members}
 
 
-TOOL_READERS: Final[Mapping[str, Callable[[Given], Body]]] = {"function": _read_function, "custom": _read_custom}
+TOOL_READERS: Final[Mapping[str, Callable[[common.Given], Body]]] = {"function": _read_function, "custom": _read_custom}
 """Type of a tool -> what reads it."""
 
 SEARCH_OPTIONS: Final = ("search_context_size", "user_location")
@@ -130,9 +128,9 @@ def write_tools(tools: list[Mapping[str, Any]]) -> tuple[list[Body], Body]:
     """
     written: list[Body] = []
     members: Body = {}
-    for given in tools_of(tools, {*WEB_SEARCHES, *TOOL_READERS}):
+    for given in common.tools_of(tools, {*common.WEB_SEARCHES, *TOOL_READERS}):
         kind = given.text("type")
-        if kind in WEB_SEARCHES:
+        if kind in common.WEB_SEARCHES:
             members["web_search_options"] = _search_options(given)
         elif kind == "function":
             function = {name: one for name, one in given.only("type", *FUNCTION_MEMBERS).items() if name != "type"}
@@ -144,7 +142,7 @@ def write_tools(tools: list[Mapping[str, Any]]) -> tuple[list[Body], Body]:
     return written, members
 
 
-def _search_options(tool: Given) -> Body:
+def _search_options(tool: common.Given) -> Body:
     options: Body = {name: one for name, one in tool.only("type", *SEARCH_OPTIONS).items() if name != "type"}
     if "user_location" in options:
         location = {name: one for name, one in tool.child("user_location").members.items() if name != "type"}
@@ -152,7 +150,7 @@ def _search_options(tool: Given) -> Body:
     return options
 
 
-def _custom(tool: Given) -> Body:
+def _custom(tool: common.Given) -> Body:
     custom = {name: one for name, one in tool.only("type", *CUSTOM_MEMBERS).items() if name != "type"}
     form = custom.get("format")
     if isinstance(form, dict) and form.get("type") == "grammar":
@@ -163,13 +161,17 @@ def _custom(tool: Given) -> Body:
 # parameters
 
 
-MEMBERS: Final[Members] = {
-    **same_names("temperature", "top_p", "reasoning_effort", "verbosity", "parallel_tool_calls", "metadata", "store"),
-    **same_names("service_tier", "user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention"),
-    **same_names("logprobs", "top_logprobs", "stop", "seed", "presence_penalty", "frequency_penalty", "logit_bias"),
-    "max_output_tokens": Member("max_completion_tokens"),
-    "format": Member("response_format", read=_read_format, write=_write_format),
-    "tool_choice": Member("tool_choice", read=_read_choice, write=_write_choice),
+MEMBERS: Final[common.Members] = {
+    **common.same_names(
+        "temperature", "top_p", "reasoning_effort", "verbosity", "parallel_tool_calls", "metadata", "store"
+    ),
+    **common.same_names("service_tier", "user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention"),
+    **common.same_names(
+        "logprobs", "top_logprobs", "stop", "seed", "presence_penalty", "frequency_penalty", "logit_bias"
+    ),
+    "max_output_tokens": common.Member("max_completion_tokens"),
+    "format": common.Member("response_format", read=_read_format, write=_write_format),
+    "tool_choice": common.Member("tool_choice", read=_read_choice, write=_write_choice),
 }
 
 DEFAULTS: Final[Mapping[str, object]] = {
@@ -199,7 +201,9 @@ def write_request(request: ModelRequest, profile: ChatProfile) -> Body:
     tools, search = write_tools(list(request.client_tools))
     body = request.start(tools) | search
     parameters = {name: value for name, value in request.parameters.items() if (name, value) != ("store", False)}
-    write_parameters(body, parameters, MEMBERS, request.parameter_paths)  # that is the default, which some do not know
+    common.write_parameters(
+        body, parameters, MEMBERS, request.parameter_paths
+    )  # that is the default, which some do not know
     instructions = [] if request.instructions is None else [Message("system", request.instructions)]
     body["messages"] = messages_of([*instructions, *request.entries])
     if profile.takes_stream_options:
@@ -220,7 +224,7 @@ def _with_functions(request: ModelRequest) -> ModelRequest:
 
 
 def _function(tool: Item) -> Item:
-    name, about, schema = function_of(Given(tool))
+    name, about, schema = common.function_of(common.Given(tool))
     return {"type": "function", "name": name, **about, "parameters": schema, "strict": False}
 
 
@@ -229,8 +233,8 @@ def read_request(body: Mapping[str, Any]) -> ModelRequest:
 
     A completion is not stored unless the caller asks for it; a response would be.
     """
-    given = Given(body)
-    parameters, paths = read_parameters(given, MEMBERS, READ_ELSEWHERE, DEFAULTS)
+    given = common.Given(body)
+    parameters, paths = common.read_parameters(given, MEMBERS, READ_ELSEWHERE, DEFAULTS)
     if "max_tokens" in given.members:  # the older name
         parameters.setdefault("max_output_tokens", given.members["max_tokens"])
     return ModelRequest(

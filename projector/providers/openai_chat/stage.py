@@ -1,4 +1,4 @@
-"""Chat Completions chunks as canonical events: identity, end, errors and usage. Deltas are read in `deltas`.
+"""Chat Completions chunks as canonical events: deltas, in every known form; identity, end, errors and usage.
 
 A response ends at `[DONE]`, or at the end of input after a finish reason. Until then, input after a finish reason is
 read: some servers send a finish reason with every chunk, and usage after it (CONTRACT D32).
@@ -6,21 +6,284 @@ read: some servers send a finish reason with every chunk, and usage after it (CO
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from hashlib import blake2b
 from typing import Any, Final
 
+from projector.contracts import codec
 from projector.core import canonical as read
 from projector.core.canonical import CanonicalEvent
 from projector.core.faults import FAULTS, Fault
 from projector.core.lane import Slots
 from projector.core.sse import COMMENT, DONE, SseMessage, is_comment
-from projector.providers.canonical_items import Event
-from projector.providers.drops import JsonStage, usage_of
 from projector.providers.error_shapes import ReportedError, error_beside, error_of, members_of
 from projector.providers.openai_chat import chunk_fields
-from projector.providers.openai_chat.chunk_fields import ERROR, ChatProfile
-from projector.providers.openai_chat.deltas import Citations, DeltaReader
-from projector.providers.openai_chat.output import ChatOutput
+from projector.providers.openai_chat.chunk_fields import ERROR, EXTRA, ChatProfile
+from projector.providers.openai_chat.output import LEGACY_INDEX, ChatOutput, index_of
+from projector.providers.stage_parts import CALL_SHAPES, Annotation, Drops, Event, JsonStage, usage_of
+from projector.providers.think import LONE_TAG, Operation, ThinkSplitter
+
+SUMMARY: Final = "reasoning.summary"
+ENCRYPTED: Final = "reasoning.encrypted"
+
+DETAILS: Final[Mapping[str, tuple[str, Callable[[ChatOutput, str], list[Event]]]]] = {
+    "reasoning.text": ("text", ChatOutput.reasoning),
+    SUMMARY: ("summary", ChatOutput.summary),
+    ENCRYPTED: ("data", ChatOutput.encrypted),
+}
+"""Type of an entry of `reasoning_details` -> the member that is read, and where it goes. Signatures and formats are
+not read."""
+
+_IMAGE_URL: Final = re.compile(r"data:image/([a-z0-9.+-]{1,40});base64,", re.IGNORECASE)
+
+NEVER_REPEATED: Final = frozenset({SUMMARY, ENCRYPTED})
+"""Types of entries that no other member has: one that repeats a summary does not call it a summary (D44)."""
+
+
+class Citations:
+    """Sources that a provider names outside the text, as annotations. Each source is returned once.
+
+    Some servers send OpenAI's annotations, nested or flat, some send lists of URLs or search results with every chunk.
+    """
+
+    def __init__(self) -> None:
+        self._seen: set[object] = set()
+        self._urls: set[str] = set()
+
+    def of_message(self, annotations: Iterable[Annotation]) -> list[Annotation]:
+        """Read annotations. Their members are flat, or in an object under the name of the type."""
+        return self._new(map(_flat, annotations))
+
+    def of_chunk(self, chunk: Mapping[str, object]) -> list[Annotation]:
+        """Read `search_results`, which have titles, and `citations`. Neither has a position in the text."""
+        results = read.mappings(chunk, "search_results")
+        addresses = [{"url": url} for url in read.texts(chunk, "citations")] + read.mappings(chunk, "citations")
+        new: list[Annotation] = []
+        for source in [*results, *addresses]:
+            url = read.text_or_none(source, "url")
+            if url is None or url in self._urls:
+                continue
+            title = read.text_or_none(source, "title")
+            new += self._new([{"type": "url_citation", "url": url} | ({"title": title} if title else {})])
+        return new
+
+    def _new(self, annotations: Iterable[Annotation]) -> list[Annotation]:
+        new = []
+        for annotation in annotations:
+            key = tuple(sorted(annotation.items(), key=lambda member: member[0]))
+            if key not in self._seen:
+                self._seen.add(key)
+                if (url := read.text_or_none(annotation, "url")) is not None:
+                    self._urls.add(url)
+                new.append(annotation)
+        return new
+
+
+def _flat(annotation: Annotation) -> Annotation:
+    """Return an annotation as in the Responses API, with texts and numbers only."""
+    nested = read.mapping_or_empty(annotation, read.text_or_none(annotation, "type") or "")
+    return {
+        name: value for name, value in [*annotation.items(), *nested.items()] if isinstance(value, str | int | float)
+    }
+
+
+def _texts_with_summary(details: Iterable[Mapping[str, object]]) -> tuple[str, ...]:
+    """Return the texts that another member repeats if `details` name a summary: the summary, alone and with the rest.
+
+    The other member is not read then, so that nothing is emitted twice (CONTRACT D44).
+    """
+    texts = [
+        (entry.get("type"), read.text_or_none(entry, "summary") or read.text_or_none(entry, "text"))
+        for entry in details
+    ]
+    summary = "".join(text for kind, text in texts if kind == SUMMARY and text)
+    return (summary, "".join(text for _, text in texts if text)) if summary else ()
+
+
+class DeltaReader:
+    """Reads the deltas of one choice into its output."""
+
+    def __init__(self, profile: ChatProfile, output: ChatOutput, citations: Citations, dropped: Drops) -> None:
+        self._output = output
+        self._citations = citations
+        self._dropped = dropped
+        self._reasoning_fields = profile.reasoning_fields
+        self._returned = frozenset(profile.returned_reasoning)
+        self._reasoning_field: str | None = None
+        """The first that was seen; servers repeat the same text under several (D33)."""
+        self._known = chunk_fields.DELTA_KNOWN | set(profile.reasoning_fields)
+        self._splitter = ThinkSplitter(profile.think_mode, profile.think_tags)
+        self._images: set[bytes] = set()
+        """Digests of the images."""
+        self._has_thought = False
+        """Whether there is anything between the tags of the open block."""
+
+    def feed(self, delta: Mapping[str, object]) -> list[Event]:
+        """Return the events of a delta."""
+        if len(delta) == 1 and type(text := delta.get("content")) is str and text and self._splitter.passes(text):
+            return self._output.text(text)  # nearly every delta of servers that send no empty members
+        if not self._known.issuperset(delta):
+            self._dropped.note_unknown("delta", delta.keys() - self._known)
+        events = self._read_reasoning(delta)
+        if content := delta.get("content"):
+            events += self._split(content) if type(content) is str else self._read_parts(content)
+        if refusal := delta.get("refusal"):
+            events += self._output.refusal(refusal) if type(refusal) is str else self._dropped.drop("delta.refusal")
+        if delta.get("annotations"):
+            annotations = self._dropped.objects(delta, "delta", "annotations")
+            events += self._output.cite(self._citations.of_message(annotations))
+        if delta.get("images"):
+            images = self._dropped.objects(delta, "delta", "images")
+            events += [event for image in images for event in self._read_image(image)]
+        if delta.get("tool_calls"):
+            events += self._read_calls(self._dropped.objects(delta, "delta", "tool_calls"))
+        if function := delta.get("function_call"):
+            events += self._read_call(LEGACY_INDEX, {"function": function})
+        return events
+
+    def continues_text(self, delta: Mapping[str, object]) -> bool:
+        """Return whether further deltas with the same members would only continue the text."""
+        return (
+            self._splitter.is_outside
+            and self._output.is_in_text
+            and self._known.issuperset(delta)
+            and not any(value for name, value in delta.items() if name not in {"content", "role"})
+        )
+
+    @property
+    def stops(self) -> str:
+        """The characters that a delta must not contain to continue the text without this reader."""
+        return self._splitter.stops
+
+    def skip(self, texts: Sequence[str]) -> None:
+        """Record deltas that were read without this reader."""
+        self._splitter.pass_over(texts)
+
+    def flush(self) -> list[Event]:
+        """Return the events of text that was held back because it looked like a tag."""
+        self._has_thought = True  # a block that is cut off before its first character is none
+        return self._apply(self._splitter.close())
+
+    def _split(self, text: str) -> list[Event]:
+        return self._output.text(text) if self._splitter.passes(text) else self._apply(self._splitter.push(text))
+
+    def _apply(self, operations: list[Operation]) -> list[Event]:
+        output = self._output
+        events: list[Event] = []
+        for kind, text in operations:
+            if kind == "close":
+                events += output.end_reasoning() if self._has_thought else output.empty_reasoning()
+                self._has_thought = False
+            elif kind == "drop":
+                self._dropped.note(LONE_TAG)
+            else:
+                self._has_thought |= kind == "reasoning"
+                events += output.text(text) if kind == "text" else output.reasoning(text)
+        return events
+
+    def _read_reasoning(self, delta: Mapping[str, object]) -> list[Event]:
+        events: list[Event] = []
+        has_details = bool(delta.get("reasoning_details"))
+        details = self._dropped.objects(delta, "delta", "reasoning_details") if has_details else []
+        repeated = _texts_with_summary(details) if details else ()
+        for name in self._reasoning_fields:
+            text = delta.get(name)
+            if not text:
+                continue
+            if type(text) is str and name in self._returned:
+                self._output.keep_reasoning(name, text)
+            if type(text) is str and text not in repeated and self._reasoning_field in {None, name}:
+                self._reasoning_field = name
+                events += self._output.reasoning(text)
+            else:
+                self._dropped.note(f"delta.{name}")
+        return events + self._read_details(details) if details else events
+
+    def _read_details(self, details: list[Mapping[str, object]]) -> list[Event]:
+        """Read `reasoning_details`; after another field with the same text, only what no other field has."""
+        events: list[Event] = []
+        for entry in details:
+            kind = read.text_or_none(entry, "type") or ""
+            if kind not in DETAILS:
+                self._dropped.note(f"reasoning_details.{kind}")
+            elif self._reasoning_field is None or kind in NEVER_REPEATED:
+                member, add = DETAILS[kind]
+                text = read.text_or_none(entry, member)
+                events += add(self._output, text) if text else []
+        return events
+
+    def _read_parts(self, parts: object) -> list[Event]:
+        if not isinstance(parts, list):
+            return self._dropped.drop("delta.content")
+        events: list[Event] = []
+        for part in parts:
+            if isinstance(part, str):
+                events += self._split(part) if part else []
+            elif isinstance(part, dict):
+                events += self._read_part(part)
+            else:
+                events += self._dropped.drop("content part")
+        return events
+
+    def _read_part(self, part: Mapping[str, object]) -> list[Event]:
+        kind = read.text_or_none(part, "type")
+        if kind not in {"text", "refusal", "thinking"}:
+            return self._dropped.drop(f"content.{kind}")
+        text = read.text_or_none(part, kind)
+        if kind != "thinking":
+            add = self._split if kind == "text" else self._output.refusal
+            return add(text) if text else []
+        texts = [text] if text else [read.text_or_none(inner, "text") for inner in read.mappings(part, kind)]
+        return [event for text in texts if text for event in self._output.reasoning(text)]
+
+    def _read_image(self, image: Mapping[str, object]) -> list[Event]:
+        """Read an image of the answer. Some servers repeat all images in their last chunk."""
+        url = read.text_or_none(read.mapping_or_empty(image, "image_url"), "url") or ""
+        found = _IMAGE_URL.match(url)
+        if found is None:
+            return self._dropped.drop("image without its data")
+        digest = blake2b(url.encode("utf-8", "surrogatepass")).digest()
+        if digest in self._images:
+            return self._dropped.drop("repeated image")
+        self._images.add(digest)
+        return self._output.image(found[1].lower(), url[found.end() :])
+
+    def _read_calls(self, fragments: list[Mapping[str, object]]) -> list[Event]:
+        count = len(fragments)
+        return [
+            event
+            for at, fragment in enumerate(fragments)
+            for event in self._read_call(index_of(fragment, at, count), fragment)
+        ]
+
+    def _read_call(self, index: int | None, fragment: Mapping[str, object]) -> list[Event]:
+        kind = "custom" if "custom" in fragment else "function"
+        body = read.mapping_or_empty(fragment, kind)
+        return self._output.call(
+            index,
+            read.text_or_none(fragment, "id") or "",
+            read.text_or_none(body, "name") or "",
+            kind,
+            self._input(body.get(CALL_SHAPES[kind].member)),
+            read.mapping_or_empty(fragment, EXTRA),
+        )
+
+    def _input(self, value: object) -> str:
+        """Return a call's input as text. Some servers send complete arguments as an object."""
+        if type(value) is str:
+            return value
+        if isinstance(value, dict):
+            with contextlib.suppress(codec.CodecError):  # nested too deeply to be written
+                return codec.dumps(value).decode()
+        if value is not None:
+            self._dropped.note("tool call input")
+        return ""
+
+
+# chunks
+
 
 DEFAULT: Final = ChatProfile()
 

@@ -13,8 +13,8 @@ from typing import Any, Final, NamedTuple
 
 from projector.contracts import codec
 from projector.conversation.entries import object_of
-from projector.conversation.given_members import Given
 from projector.conversation.model_request import Item, UnsupportedRequestError
+from projector.conversation.request_members import Given
 from projector.core.canonical import CanonicalEvent, is_mapping
 from projector.core.faults import Fault
 from projector.core.lane import ShapedStage, Slots

@@ -9,32 +9,21 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, cast
 
 from projector.contracts import codec
-from projector.conversation.entries import (
-    ASSISTANT,
-    USER,
-    Approval,
-    ApprovalRequest,
-    Conversation,
-    Entry,
-    File,
-    Image,
-    Message,
-    Part,
-    Reasoning,
-    Refusal,
-    Role,
-    ServerCall,
-    Text,
-    ToolCall,
-    ToolOutput,
-    user_text,
-)
-from projector.conversation.given_members import NOT_SUPPORTED, Given, content_of
+from projector.conversation import entries as neutral
 from projector.conversation.model_request import Body, ModelRequest
 from projector.conversation.opaque import Carried, KeptCalls, SealedIn, carried_of, is_sealed
-from projector.conversation.request_members import Member, Members, read_parameters, same_names, write_parameters
-from projector.providers.canonical_items import CALL_SHAPES
+from projector.conversation.request_members import (
+    NOT_SUPPORTED,
+    Given,
+    Member,
+    Members,
+    content_of,
+    read_parameters,
+    same_names,
+    write_parameters,
+)
 from projector.providers.openai_responses.client_tools import CLIENT, SEARCH, flat_name, found_tools, read_tools
+from projector.providers.stage_parts import CALL_SHAPES
 
 # parameters
 
@@ -93,68 +82,68 @@ READ_ELSEWHERE: Final = frozenset({"client_metadata", "input", "instructions", "
 # a conversation as input items
 
 
-def items_of(entries: Iterable[Entry]) -> list[Body]:
+def items_of(entries: Iterable[neutral.Entry]) -> list[Body]:
     """Return the input items of a conversation."""
     return [WRITERS[type(entry)](entry) for entry in entries if type(entry) in WRITERS]
 
 
-def _message(message: Message) -> Body:
+def _message(message: neutral.Message) -> Body:
     content: Any = message.content
     if not isinstance(content, str):
-        content = _content(content, is_output=message.role == ASSISTANT)
+        content = _content(content, is_output=message.role == neutral.ASSISTANT)
     item = {"type": "message", "role": message.role, "content": content}
     return {**item, "phase": message.phase} if message.phase else item
 
 
-def _content(parts: tuple[Part, ...], *, is_output: bool) -> str | list[Body]:
+def _content(parts: tuple[neutral.Part, ...], *, is_output: bool) -> str | list[Body]:
     """Return the content of a message. Texts of the model are one text: all upstreams accept that."""
-    if is_output and all(isinstance(part, Text) for part in parts):
-        return "".join(part.text for part in parts if isinstance(part, Text))
+    if is_output and all(isinstance(part, neutral.Text) for part in parts):
+        return "".join(part.text for part in parts if isinstance(part, neutral.Text))
     return [_output_part(part) if is_output else _input_part(part) for part in parts]
 
 
-def _input_part(part: Part) -> Body:
-    if isinstance(part, Image):
+def _input_part(part: neutral.Part) -> Body:
+    if isinstance(part, neutral.Image):
         return {"type": "input_image", "image_url": part.url, "detail": part.detail or "auto"}  # a required member
-    if isinstance(part, File):
+    if isinstance(part, neutral.File):
         return _file(part)
     return {"type": "input_text", "text": part.text}
 
 
-def _output_part(part: Part) -> Body:
-    if isinstance(part, Refusal):
+def _output_part(part: neutral.Part) -> Body:
+    if isinstance(part, neutral.Refusal):
         return {"type": "refusal", "refusal": part.text}
-    return {"type": "output_text", "text": part.text if isinstance(part, Text) else ""}
+    return {"type": "output_text", "text": part.text if isinstance(part, neutral.Text) else ""}
 
 
-def _file(file: File) -> Body:
+def _file(file: neutral.File) -> Body:
     member = "file_id" if file.file_id else "file_data" if (file.url or "").startswith("data:") else "file_url"
     about = {"filename": file.name} if file.name else {}
     return {"type": "input_file", member: file.file_id or file.url, **about}
 
 
-def _call(call: ToolCall) -> Body:
+def _call(call: neutral.ToolCall) -> Body:
     shape = CALL_SHAPES[call.kind]
     return {"type": shape.item_type, "call_id": call.id, "name": call.name, shape.member: call.input}
 
 
-def _output(output: ToolOutput) -> Body:
+def _output(output: neutral.ToolOutput) -> Body:
     content = output.output
     value = content if isinstance(content, str) else [_input_part(part) for part in content]
     return {"type": f"{CALL_SHAPES[output.kind].item_type}_output", "call_id": output.call_id, "output": value}
 
 
-def _server_call(call: ServerCall) -> Body:
+def _server_call(call: neutral.ServerCall) -> Body:
     about = {"id": call.id, "server_label": call.server, "name": call.name, "arguments": call.input}
     return {"type": "mcp_call", **about, "output": call.output}
 
 
-def _approval_request(request: ApprovalRequest) -> Body:
+def _approval_request(request: neutral.ApprovalRequest) -> Body:
     about = {"id": request.id, "server_label": request.server, "name": request.name, "arguments": request.input}
     return {"type": "mcp_approval_request", **about}
 
 
-def _approval(answer: Approval) -> Body:
+def _approval(answer: neutral.Approval) -> Body:
     item = {
         "type": "mcp_approval_response",
         "approval_request_id": answer.request_id,
@@ -163,7 +152,7 @@ def _approval(answer: Approval) -> Body:
     return {**item, "reason": answer.reason} if answer.reason else item
 
 
-def _reasoning(reasoning: Reasoning) -> Body:
+def _reasoning(reasoning: neutral.Reasoning) -> Body:
     """Return reasoning: as it came, if it is kept."""
     if reasoning.opaque is not None and isinstance(reasoning.opaque.value, dict):
         return dict(reasoning.opaque.value)
@@ -173,13 +162,13 @@ def _reasoning(reasoning: Reasoning) -> Body:
 
 
 WRITERS: Final[Mapping[type, Callable[[Any], Body]]] = {
-    Message: _message,
-    ToolCall: _call,
-    ToolOutput: _output,
-    ServerCall: _server_call,
-    ApprovalRequest: _approval_request,
-    Approval: _approval,
-    Reasoning: _reasoning,
+    neutral.Message: _message,
+    neutral.ToolCall: _call,
+    neutral.ToolOutput: _output,
+    neutral.ServerCall: _server_call,
+    neutral.ApprovalRequest: _approval_request,
+    neutral.Approval: _approval,
+    neutral.Reasoning: _reasoning,
 }
 """Entry -> its item. `DroppedCalls` have none."""
 
@@ -190,79 +179,81 @@ WRITERS: Final[Mapping[type, Callable[[Any], Body]]] = {
 ROLES: Final = frozenset({"user", "assistant", "system", "developer"})
 
 
-def read_input(body: Given) -> Conversation:
+def read_input(body: Given) -> neutral.Conversation:
     """Return the conversation of `input`; raise `UnsupportedRequestError` for an item that no other API has."""
     if isinstance(body.members.get("input"), str):
-        return [user_text(body.text("input"))]
+        return [neutral.user_text(body.text("input"))]
     return [_read_item(item) for item in body.objects("input")]
 
 
-def _read_item(item: Given) -> Entry:
+def _read_item(item: Given) -> neutral.Entry:
     item_type = item.text_or_none("type") or "message"
     read = READERS.get(item_type)
     return item.unsupported("type") if read is None else read(item)
 
 
-def _read_message(item: Given) -> Message:
+def _read_message(item: Given) -> neutral.Message:
     role = item.text("role")
     if role not in ROLES:
         item.unsupported("role")
-    return Message(cast("Role", role), content_of(item, "content", PARTS), item.text_or_none("phase"))
+    return neutral.Message(cast("neutral.Role", role), content_of(item, "content", PARTS), item.text_or_none("phase"))
 
 
-def _read_image(part: Given) -> Image:
+def _read_image(part: Given) -> neutral.Image:
     if "file_id" in part.members:
         part.refuse("file_id", "is a file of another provider; send its content.")
-    return Image(part.text("image_url"), part.text_or_none("detail"))
+    return neutral.Image(part.text("image_url"), part.text_or_none("detail"))
 
 
-def _read_file(part: Given) -> File:
+def _read_file(part: Given) -> neutral.File:
     if "file_id" in part.members:
         part.refuse("file_id", "is a file of another provider; send its content.")
-    return File(part.text_or_none("file_data") or part.text("file_url"), part.text_or_none("filename"))
+    return neutral.File(part.text_or_none("file_data") or part.text("file_url"), part.text_or_none("filename"))
 
 
-def _read_reasoning(item: Given) -> Reasoning:
+def _read_reasoning(item: Given) -> neutral.Reasoning:
     summary = tuple(part.text("text") for part in item.objects("summary"))
-    return Reasoning(item.text_or_none("id") or "", summary, item.text_or_none("encrypted_content"))
+    return neutral.Reasoning(item.text_or_none("id") or "", summary, item.text_or_none("encrypted_content"))
 
 
-def _read_server_call(item: Given) -> ServerCall:
+def _read_server_call(item: Given) -> neutral.ServerCall:
     names = [item.text(name) for name in ("id", "server_label", "name", "arguments")]
-    return ServerCall(names[0], names[1], names[2], names[3], item.text_or_none("output") or "")
+    return neutral.ServerCall(names[0], names[1], names[2], names[3], item.text_or_none("output") or "")
 
 
 def _read_name(item: Given) -> str:
     return flat_name(item.text("name"), item.text_or_none("namespace"))
 
 
-def _read_search(item: Given) -> ToolCall:
+def _read_search(item: Given) -> neutral.ToolCall:
     """Return the search for tools that the client ran, as the call of a function."""
     if item.members.get("execution") != CLIENT:
         item.unsupported("execution")
-    return ToolCall(item.text("call_id"), SEARCH, codec.dumps(item.child("arguments").members).decode())
+    return neutral.ToolCall(item.text("call_id"), SEARCH, codec.dumps(item.child("arguments").members).decode())
 
 
-def _read_found(item: Given) -> ToolOutput:
+def _read_found(item: Given) -> neutral.ToolOutput:
     if item.members.get("execution") != CLIENT:
         item.unsupported("execution")
-    return ToolOutput(item.text("call_id"), found_tools(item))
+    return neutral.ToolOutput(item.text("call_id"), found_tools(item))
 
 
-PARTS: Final[Mapping[str, Callable[[Given], Part]]] = {
-    **dict.fromkeys(("input_text", "output_text", "text"), lambda part: Text(part.text("text"))),
-    "refusal": lambda part: Refusal(part.text("refusal")),
+PARTS: Final[Mapping[str, Callable[[Given], neutral.Part]]] = {
+    **dict.fromkeys(("input_text", "output_text", "text"), lambda part: neutral.Text(part.text("text"))),
+    "refusal": lambda part: neutral.Refusal(part.text("refusal")),
     "input_image": _read_image,
     "input_file": _read_file,
 }
 """Type of a part -> what reads it."""
 
-READERS: Final[Mapping[str, Callable[[Given], Entry]]] = {
+READERS: Final[Mapping[str, Callable[[Given], neutral.Entry]]] = {
     "message": _read_message,
-    "function_call": lambda item: ToolCall(item.text("call_id"), _read_name(item), item.text("arguments")),
-    "function_call_output": lambda item: ToolOutput(item.text("call_id"), content_of(item, "output", PARTS)),
-    "custom_tool_call": lambda item: ToolCall(item.text("call_id"), _read_name(item), item.text("input"), "custom"),
-    "custom_tool_call_output": lambda item: ToolOutput(
+    "function_call": lambda item: neutral.ToolCall(item.text("call_id"), _read_name(item), item.text("arguments")),
+    "function_call_output": lambda item: neutral.ToolOutput(item.text("call_id"), content_of(item, "output", PARTS)),
+    "custom_tool_call": lambda item: neutral.ToolCall(
+        item.text("call_id"), _read_name(item), item.text("input"), "custom"
+    ),
+    "custom_tool_call_output": lambda item: neutral.ToolOutput(
         item.text("call_id"), content_of(item, "output", PARTS), "custom"
     ),
     "mcp_call": _read_server_call,
@@ -342,7 +333,7 @@ def with_state(body: Mapping[str, Any], kept: KeptCalls) -> Mapping[str, Any]:
         items.append(item)
         if _type(item) == _REASONING:
             is_carried = is_carried or "encrypted_content" in item
-        elif _type(item) != "message" or item.get("role") != ASSISTANT:
+        elif _type(item) != "message" or item.get("role") != neutral.ASSISTANT:
             start, is_carried = len(items), False
     return {**body, "input": items}
 
@@ -372,7 +363,7 @@ def _type(item: Any) -> object:
 
 
 def _begins_turn(item: Any) -> bool:
-    return _type(item) == "message" and item.get("role") == USER
+    return _type(item) == "message" and item.get("role") == neutral.USER
 
 
 def _sealed(item: Any) -> str | None:

@@ -10,8 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Protocol, TypeAlias
 
-from projector.conversation.call_pairs import check_calls
-from projector.conversation.client_history import ClientPart, ConversationSettings, InputRefusedError
+from projector.conversation.client_history import ClientPart, ConversationSettings, InputRefusedError, check_calls
 from projector.conversation.entries import Approval, Conversation, Entry
 from projector.conversation.model_request import ModelRequest, UnsupportedRequestError
 from projector.conversation.opaque import (

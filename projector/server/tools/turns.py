@@ -19,10 +19,10 @@ from projector._errors import UsageError
 from projector.contracts import codec
 from projector.contracts.kinds import TOOL_TYPES
 from projector.contracts.limits import EVENT_MAX_BYTES
-from projector.conversation.call_pairs import OUTPUT_TYPES
+from projector.conversation.client_history import OUTPUT_TYPES
 from projector.conversation.entries import Entry, Message, Opaque, Reasoning, ToolCall
-from projector.conversation.given_members import Given
 from projector.conversation.model_request import ModelRequest
+from projector.conversation.request_members import Given
 from projector.core import canonical as read
 from projector.core.canonical import CanonicalEvent
 from projector.core.faults import Fault

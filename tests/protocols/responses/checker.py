@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from projector.dialects.responses.item_shapes import ITEMS
-from projector.dialects.responses.writer import STATUS_EVENTS
+from projector.dialects.responses.writer import ITEMS, STATUS_EVENTS
 from tests.protocols.response_writer.stream_checker import ResponseStreamChecker, StreamRules
 from tests.protocols.responses.events import parse_event
 

@@ -1,17 +1,23 @@
-"""Output items that are built delta by delta, and their canonical events in the shape of the Responses API.
+"""What stages share: output items that are built delta by delta, counts of input that is not read, messages of JSON.
 
-Events of parts (`content_part.*`, `output_text.done`) are omitted: the `done` event of the item has the same content.
+Items have canonical events in the shape of the Responses API. Events of parts (`content_part.*`, `output_text.done`)
+are omitted: the `done` event of the item has the same content. Each stage announces its response and ends it; usage is
+in a table of its API.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from projector.contracts import codec
+from projector.core import canonical as read
 from projector.core.canonical import CanonicalEvent
-from projector.core.faults import Fault
+from projector.core.faults import FAULTS, Fault
+from projector.core.sse import COMMENT, DONE, SseMessage, is_comment
+from projector.core.state import DROP_NAMES_MAX, OTHER
 from projector.core.whole_objects import WholeObjects
 from projector.redaction.clean import Gathered
 
@@ -65,14 +71,18 @@ def _joined(pieces: Gathered[str]) -> str:
 
 
 class _Item:
+    """What all items have: their place, and how their events are built."""
+
     def __init__(self, item_id: str, output_index: int) -> None:
         self.item_id = item_id
         self.output_index = output_index
 
-    def _event(self, event_type: str, **members: object) -> Event:
+    def progress(self, event_type: str, **members: object) -> Event:
+        """Return an event within the item."""
         return {"type": event_type, "item_id": self.item_id, "output_index": self.output_index, **members}
 
-    def _item_event(self, change: str, item: Event) -> Event:
+    def item_event(self, change: str, item: Event) -> Event:
+        """Return the event that announces or ends the item."""
         return {"type": f"response.output_item.{change}", "output_index": self.output_index, "item": item}
 
 
@@ -90,7 +100,7 @@ class Message(_Item):
 
     def added(self) -> Event:
         """Return the event that announces the message."""
-        return self._item_event("added", self._item("in_progress", []))
+        return self.item_event("added", self._item("in_progress", []))
 
     def text(self, delta: str) -> Event:
         """Return a delta of the text."""
@@ -111,12 +121,12 @@ class Message(_Item):
     def refusal(self, delta: str) -> Event:
         """Return a delta of the refusal."""
         self._refusals.add(delta)
-        return self._event("response.refusal.delta", content_index=self._index_of("refusal"), delta=delta)
+        return self.progress("response.refusal.delta", content_index=self._index_of("refusal"), delta=delta)
 
     def annotation(self, annotation: Annotation) -> Event:
         """Return the event of a citation in the text."""
         self._annotations.append(annotation)
-        return self._event(
+        return self.progress(
             "response.output_text.annotation.added",
             content_index=self._index_of("output_text"),
             annotation_index=len(self._annotations) - 1,
@@ -130,11 +140,11 @@ class Message(_Item):
         for kind, index in self._indexes.items():
             if kind == "refusal":
                 refusal = _joined(self._refusals)
-                events.append(self._event("response.refusal.done", content_index=index, refusal=refusal))
+                events.append(self.progress("response.refusal.done", content_index=index, refusal=refusal))
                 content.append({"type": kind, "refusal": refusal})
             else:
                 content.append({"type": kind, "text": _joined(self._texts), "annotations": self._annotations})
-        return [*events, self._item_event("done", self._item(status, content))]
+        return [*events, self.item_event("done", self._item(status, content))]
 
     def _item(self, status: str, content: list[Event]) -> Event:
         return {"type": "message", "id": self.item_id, "role": "assistant", "status": status, "content": content}
@@ -156,19 +166,19 @@ class Reasoning(_Item):
 
     def added(self) -> Event:
         """Return the event that announces the reasoning."""
-        return self._item_event(
+        return self.item_event(
             "added", {"type": "reasoning", "id": self.item_id, "status": "in_progress", "summary": []}
         )
 
     def text(self, delta: str) -> Event:
         """Return a delta of the full text."""
         self._texts.add(delta)
-        return self._event("response.reasoning_text.delta", content_index=0, delta=delta)
+        return self.progress("response.reasoning_text.delta", content_index=0, delta=delta)
 
     def summary(self, delta: str) -> Event:
         """Return a delta of the summary."""
         self._summaries.add(delta)
-        return self._event("response.reasoning_summary_text.delta", summary_index=0, delta=delta)
+        return self.progress("response.reasoning_summary_text.delta", summary_index=0, delta=delta)
 
     def done(self, status: str) -> list[Event]:
         """Return the end of summary and text, and of the item."""
@@ -176,17 +186,17 @@ class Reasoning(_Item):
         item: Event = {"type": "reasoning", "id": self.item_id, "status": status, "summary": []}
         if self._summaries:
             text = _joined(self._summaries)
-            events.append(self._event("response.reasoning_summary_text.done", summary_index=0, text=text))
+            events.append(self.progress("response.reasoning_summary_text.done", summary_index=0, text=text))
             item["summary"] = [{"type": "summary_text", "text": text}]
         if self._texts:
             text = _joined(self._texts)
-            events.append(self._event("response.reasoning_text.done", content_index=0, text=text))
+            events.append(self.progress("response.reasoning_text.done", content_index=0, text=text))
             item["content"] = [{"type": "reasoning_text", "text": text}]
         if self.encrypted is not None:
             item["encrypted_content"] = self.encrypted
         if self.opaque is not None:
             item["opaque"] = self.opaque
-        return [*events, self._item_event("done", item)]
+        return [*events, self.item_event("done", item)]
 
 
 class CallShape(NamedTuple):
@@ -250,7 +260,7 @@ class Call(_Item):
         item = self._item("in_progress", "")
         if self.is_signed:
             item["opaque"] = dict(self.opaque)
-        return [self._item_event("added", item), *self._delta(collected)]
+        return [self.item_event("added", item), *self._delta(collected)]
 
     def input(self, delta: str) -> list[Event]:
         """Return the delta of the input that some input causes, if it causes one."""
@@ -264,11 +274,11 @@ class Call(_Item):
         """Return the complete input, and the end of the call."""
         flushed = self.flush()
         text = _joined(self._inputs)
-        done = self._event(f"{self._shape.events}.done", **{self._shape.member: text})
+        done = self.progress(f"{self._shape.events}.done", **{self._shape.member: text})
         item = self._item(status, text)
         if self.opaque:
             item["opaque"] = self.opaque
-        return [*flushed, done, self._item_event("done", item)]
+        return [*flushed, done, self.item_event("done", item)]
 
     def _passed(self, delta: str) -> str:
         return delta if self._objects is None else self._objects.feed(delta)
@@ -277,7 +287,7 @@ class Call(_Item):
         if not text:
             return []
         self._inputs.add(text)
-        return [self._event(f"{self._shape.events}.delta", delta=text)]
+        return [self.progress(f"{self._shape.events}.delta", delta=text)]
 
     def _item(self, status: str, text: str) -> Event:
         return {
@@ -291,24 +301,23 @@ class Call(_Item):
         }
 
 
-@dataclass(slots=True, eq=False)
-class HostedCall:
+class HostedCall(_Item):
     """A call of a tool of the provider, until its result is known."""
 
-    id: str
-    item_type: str
-    name: str
-    output_index: int
-    members: dict[str, Any] = field(default_factory=dict)
+    def __init__(self, item_id: str, item_type: str, name: str, output_index: int, members: dict[str, Any]) -> None:
+        super().__init__(item_id, output_index)
+        self.item_type = item_type
+        self.name = name
+        self.members = members
 
     def event(self, change: str, status: str) -> Event:
-        """Return the event that announces or ends the item."""
-        item = {"type": self.item_type, "id": self.id, "status": status, **self.members}
-        return {"type": f"response.output_item.{change}", "output_index": self.output_index, "item": item}
+        """Return the event that announces the call, or ends it."""
+        return self.item_event(change, {"type": self.item_type, "id": self.item_id, "status": status, **self.members})
 
-    def progress(self, event_type: str, **members: object) -> Event:
-        """Return an event of the call."""
-        return {"type": event_type, "item_id": self.id, "output_index": self.output_index, **members}
+    def call_code(self, code: str) -> list[Event]:
+        """Return the code that runs in a container, and that it runs."""
+        done = self.progress("response.code_interpreter_call_code.done", code=code)
+        return [done, self.progress("response.code_interpreter_call.interpreting")]
 
 
 def image_events(item_id: str, output_index: int, image_format: str, data: str) -> list[Event]:
@@ -318,3 +327,157 @@ def image_events(item_id: str, output_index: int, image_format: str, data: str) 
     added = call.event("added", "in_progress")
     members["result"] = data
     return [added, call.event("done", "completed")]
+
+
+# messages of JSON
+
+
+NAME_MAX_CHARS: Final = 80
+"""Maximum length of a counted name, which may come from the provider."""
+
+
+class Drops(Counter[str]):
+    """Counts by name. The number of names is bounded: a hostile provider could invent one with every chunk."""
+
+    def note(self, name: str, times: int = 1) -> None:
+        """Count input that is not read."""
+        name = name[:NAME_MAX_CHARS]
+        known = name in self or len(self) < DROP_NAMES_MAX
+        self[name if known else OTHER] += times
+
+    def drop(self, name: str) -> list[Any]:
+        """Count input that is not read, and return no events."""
+        self.note(name)
+        return []
+
+    def note_unknown(self, kind: str, names: Iterable[str]) -> None:
+        """Count unknown members of a kind of object."""
+        for name in names:
+            self.note(f"{kind}.{name}")
+
+    def objects(self, holder: Mapping[str, object], kind: str, name: str) -> list[Mapping[str, object]]:
+        """Return the objects in a list field. Non-objects are counted; a missing field is not."""
+        value = holder.get(name)
+        entries = value if isinstance(value, list) else [] if value is None else [value]
+        found = read.mappings(holder, name)
+        if len(found) < len(entries):
+            self.note(f"{kind}.{name}", len(entries) - len(found))
+        return found
+
+
+class JsonStage(ABC):
+    """A stage of messages that are JSON. The last item is a fault if one is not JSON before the end of the response."""
+
+    def __init__(self) -> None:
+        self.dropped: Counter[str]
+        """Input that was not read, by object and member or by reason."""
+        self.dropped = self._dropped = Drops()
+        self._numbered = Numbering()
+        self._is_over = False
+        self._response: dict[str, Any] = {}
+        """Members of the response so far; empty before it is announced."""
+
+    def feed(self, message: SseMessage, /) -> list[CanonicalEvent | Fault]:
+        """Return the events of a message."""
+        try:
+            value = codec.loads(message.data)
+        except codec.TooDeepError:
+            return self._dropped.drop("(too deep)")
+        except codec.CodecError:
+            return self._read_text(message)
+        return self._dropped.drop("(after the end)") if self._is_over else self.read(value, message)
+
+    @abstractmethod
+    def read(self, value: object, message: SseMessage) -> list[CanonicalEvent | Fault]:
+        """Return the events of the JSON of a message, before the end."""
+
+    @abstractmethod
+    def close(self) -> list[CanonicalEvent | Fault]:
+        """Return the events that the end of input causes."""
+
+    @property
+    @abstractmethod
+    def has_reason(self) -> bool:
+        """Whether the reason is known why the response ends."""
+
+    def _read_text(self, message: SseMessage) -> list[CanonicalEvent | Fault]:
+        """Read a payload that is not JSON: a comment, an end mark of another API, or a broken stream."""
+        if is_comment(message.data):
+            return self._dropped.drop(COMMENT)
+        if message.data.strip() == DONE:
+            return self.close()
+        if self._is_over or self.has_reason:
+            return self._dropped.drop("(after the end)")
+        self._is_over = True
+        return [FAULTS["upstream_malformed"]]
+
+    def _announce(self, **members: object) -> list[Event]:
+        """Return the event that announces the response, or what else of it is known now; empty members are unknown."""
+        name = "response.in_progress" if self._response else "response.created"
+        known = {member: value for member, value in members.items() if value}
+        self._response = {**self._response, "object": "response", **known}
+        return [{"type": name, "response": {**self._response, "status": "in_progress", "output": []}}]
+
+    def _pass_over(self, numbers: Sequence[int]) -> None:
+        """Record the sequence numbers of events that were read without this stage."""
+        self._numbered.next = numbers[-1] + 1
+
+    def _finish(
+        self,
+        events: list[Event],
+        status: str,
+        *,
+        reason: str | None,
+        usage: Mapping[str, object],
+        error: Mapping[str, object] | None = None,
+    ) -> list[CanonicalEvent | Fault]:
+        """Return the last events, and the end of the response, whose items had their own events.
+
+        Args:
+            events: the last events of items.
+            status: the status of the response.
+            reason: why it is `incomplete`, or the code of its error; None if no reason is known.
+            usage: its usage; empty if none is known.
+            error: its error, if more than a code is known.
+        """
+        response = {**self._response, "status": status, "output": []}
+        if status == "failed":
+            response["error"] = error or {"code": reason}
+        elif reason is not None:
+            response["incomplete_details"] = {"reason": reason}
+        if usage:
+            response["usage"] = usage
+        return self._stop([*events, {"type": f"response.{status}", "response": response}])
+
+    def _stop(self, events: list[Any]) -> list[CanonicalEvent | Fault]:
+        """Return the last events of the response."""
+        self._is_over = True
+        return self._numbered(events)
+
+
+Counts: TypeAlias = Mapping[str, tuple[str, ...]]
+"""Path of a count in a Responses `usage` -> its paths in the usage of an API. The first with a count is read; names
+joined by ` + ` are a sum, which is known if one of them is."""
+
+
+def usage_of(usage: Mapping[str, object], counts: Counts) -> dict[str, object]:
+    """Return token counts in the shape of a Responses `usage` (CONTRACT D13). An unknown count is absent, not 0."""
+    known: dict[str, object] = {}
+    for name, paths in counts.items():
+        count = next((count for path in paths if (count := _count_at(usage, path)) is not None), None)
+        if count is not None:
+            outer, _, inner = name.rpartition(".")
+            known |= {outer: {inner: count}} if outer else {inner: count}
+    return known
+
+
+def _count_at(usage: Mapping[str, object], path: str) -> int | None:
+    found: list[int] = []
+    for one in path.split(" + "):
+        *outer, name = one.split(".")
+        holder = usage
+        for step in outer:
+            holder = read.mapping_or_empty(holder, step)
+        if (count := read.count_or_none(holder, name)) is not None:
+            found.append(count)
+    return sum(found) if found else None

@@ -1,0 +1,225 @@
+"""What `chat_completions` and `anthropic_messages` share: both write a stream as one answer.
+
+Here are the calls that the client executes, the order of items that are streamed side by side, and the reason of the
+end. `failure_of` and `error_of` serve all APIs whose errors have the members of the provider's.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, Final, Generic, TypeVar
+
+from projector.contracts.kinds import Kind, PrivateKind
+from projector.core.canonical import Frame
+from projector.core.faults import FAULTS
+from projector.dialects.descriptor import DialectOptions
+
+UNKNOWN: Final = "unknown"
+"""Model of a response whose provider did not name it, and name of a call whose name has not arrived."""
+
+CUSTOM: Final = "custom_tool_call"
+CALLS: Final = frozenset({"function_call", CUSTOM})
+"""Types of items that are calls for the client."""
+
+RUNNING: Final = frozenset({"queued", "in_progress"})
+"""Statuses of a response that has not ended."""
+
+BEFORE_WORK: Final = frozenset(
+    {
+        *(PrivateKind.BRANCH, PrivateKind.RESPONSE_META, PrivateKind.RESPONSE_USAGE, PrivateKind.ITEM_DETAILS),
+        *(PrivateKind.ITEM_MEMBERS, PrivateKind.RESPONSE_ERROR),
+        *(Kind.LIFECYCLE, Kind.ERROR),
+    }
+)
+"""Kinds without a first event: ID and model may still be unknown, and an error may be the whole stream."""
+
+_Piece = TypeVar("_Piece")
+
+
+class InTurn(Generic[_Piece]):
+    """Pieces of items, of one item at a time.
+
+    Those of items that are streamed beside it, as calls of Chat Completions or parallel branches, wait until it is
+    done, so that sentences are never mixed.
+    """
+
+    __slots__ = ("_done", "current", "waiting")
+
+    def __init__(self) -> None:
+        self.current: str | None = None
+        """The item whose turn it is."""
+        self.waiting: dict[str, list[_Piece]] = {}
+        """Item -> its pieces, which cannot be written yet."""
+        self._done: set[str] = set()
+        """Items that have ended while they waited."""
+
+    def feed(self, item_id: str, piece: _Piece) -> list[_Piece]:
+        """Add a piece of an item; return it if it can be written now."""
+        if self.current in {None, item_id}:
+            self.current = item_id
+            return [piece]
+        self.waiting.setdefault(item_id, []).append(piece)
+        return []
+
+    def close(self, item_id: str) -> list[_Piece]:
+        """End an item. If it is the current one, return the pieces of those that waited, up to one that goes on."""
+        if item_id != self.current:
+            self._done |= {item_id} & self.waiting.keys()
+            return []
+        self.current = None
+        pieces: list[_Piece] = []
+        while self.waiting and self.current is None:
+            following = next(iter(self.waiting))
+            pieces += self.waiting.pop(following)
+            self.current = None if following in self._done else following
+        return pieces
+
+    def all(self) -> list[str]:
+        """Return the items that have not ended, in their order."""
+        return [] if self.current is None else [self.current, *self.waiting]
+
+
+class ClientCall:
+    """A call for the client, as read so far."""
+
+    __slots__ = ("call_id", "extra", "has_input", "held", "is_custom", "item_id", "name", "place")
+
+    def __init__(self, frame: Frame) -> None:
+        self.item_id: str = frame["item_id"]
+        self.is_custom = frame["item_type"] == CUSTOM
+        self.call_id = ""
+        self.name = UNKNOWN
+        self.place: Any = None
+        """Where the answer has the call; None until it is written."""
+        self.held: list[str] = []
+        """Fragments of the input that cannot be written yet."""
+        self.has_input = False
+        self.extra: dict[str, Any] = {}
+        """Further members of its first entry."""
+
+
+class AnswerStream(ABC):
+    """One answer, to which the methods for frames add events.
+
+    In a stream of one response each call is written as it arrives. In a run the host may execute a call itself, and
+    clients execute every call that they receive; so the calls of a run are written at its end, without those that have
+    an output, those of a response that was followed by another one, and those of a workflow, which does not wait for
+    clients.
+    """
+
+    def __init__(self, options: DialectOptions) -> None:
+        self.options = options
+        self.is_run = options.is_run
+        self.calls: dict[str, ClientCall] = {}
+        """Item -> its call, without those that the host executed."""
+        self.reasoning: dict[str, tuple[str, int]] = {}
+        """Open reasoning item -> the kind of frame that its text is read from, and its last part."""
+        self.reported: Frame = {}
+        """The error that the provider reported last."""
+        self.reasons: dict[str, str] = {}
+        """Status of a response -> the last reason of it."""
+        self.model = UNKNOWN
+        self.has_begun = False
+        self._has_ended = False
+        """Whether the last response has ended."""
+
+    @abstractmethod
+    def announce(self, call: ClientCall) -> None:
+        """Write the start of a call, and set its place."""
+
+    @abstractmethod
+    def write_input(self, call: ClientCall, fragment: str) -> None:
+        """Write a fragment of the input of a call that has a place."""
+
+    def on_meta(self, frame: Frame) -> None:
+        """Read the model. That of the first response is kept."""
+        self.model = frame.get("model", UNKNOWN) if self.model == UNKNOWN else self.model
+
+    def on_lifecycle(self, frame: Frame) -> None:
+        """Keep the reason of an end."""
+        self._has_ended = self._has_ended or frame["status"] not in RUNNING
+        if "reason" in frame:
+            self.reasons[frame["status"]] = frame["reason"]
+
+    def on_item_added(self, frame: Frame) -> None:
+        """Prepare a call. Another response shows that the calls before it were executed."""
+        if self._has_ended:  # parallel responses are in workflows, whose calls are not written
+            self._has_ended = False
+            self.calls.clear()
+        if frame["item_type"] in CALLS and not (self.is_run and "workflow" in frame):
+            self.calls[frame["item_id"]] = ClientCall(frame)
+
+    def on_tool_status(self, frame: Frame) -> None:
+        """Write the start of a call; its first status has its ID and name."""
+        call, tool = self.calls.get(frame["item_id"]), frame["tool"]
+        if call is None or call.call_id:
+            return
+        call.call_id, call.name = tool["tool_call_id"], tool["name"]
+        if not self.is_run and call.name != UNKNOWN:
+            self.release(call)
+
+    def on_arguments_delta(self, frame: Frame) -> None:
+        """Write a delta of the arguments."""
+        if (call := self.calls.get(frame["item_id"])) is not None:
+            self._add_input(call, frame["delta"])
+
+    def on_arguments_done(self, frame: Frame) -> None:
+        """Write arguments that came without deltas."""
+        call = self.calls.get(frame["item_id"])
+        if call is None:
+            return
+        if call.place is None:
+            call.name = frame["tool_name"]
+        if not call.has_input:
+            self._add_input(call, frame["arguments_text"])
+
+    def on_output(self, frame: Frame) -> None:
+        """Record that a call needs no execution by the client."""
+        self.calls.pop(frame["item_id"], None)
+
+    def on_provider_error(self, frame: Frame) -> None:
+        """Keep the error that the provider reported, for the end of the stream."""
+        self.reported = frame
+
+    def reasoning_part(self, frame: Frame, index: str) -> int | None:
+        """Return the part before a delta of reasoning, or its own at first; None if the delta is not read.
+
+        Of each item its summary or its full text is read, whichever comes first.
+        """
+        part: int = frame[index]
+        kind, last = self.reasoning.get(frame["item_id"], (frame["kind"], part))
+        if kind != frame["kind"]:
+            return None
+        self.reasoning[frame["item_id"]] = (kind, part)
+        return last
+
+    def release(self, call: ClientCall) -> None:
+        """Write a call that was held back, unless it is written already."""
+        if call.place is None:
+            self.announce(call)
+            held, call.held = call.held, []
+            for fragment in held:
+                self.write_input(call, fragment)
+
+    def _add_input(self, call: ClientCall, fragment: str) -> None:
+        if not fragment:
+            return
+        call.has_input = True
+        if call.place is None:
+            call.held.append(fragment)
+        else:
+            self.write_input(call, fragment)
+
+
+def failure_of(reason: str | None, reported: Frame) -> dict[str, Any]:
+    """Return the error of a response that the provider ended as failed, with the members that the provider reported."""
+    fault = FAULTS["provider_error"]
+    error = {"code": reason or fault.code, "message": fault.message, "source": "provider"}
+    return error | {name: reported[name] for name in ("code", "message", "type", "param") if name in reported}
+
+
+def error_of(error: Mapping[str, Any], reported: Frame) -> dict[str, Any]:
+    """Return the error of a frame, with the type and the member that the provider reported, if it is the provider's."""
+    is_reported = error["source"] == "provider" and error["code"] not in FAULTS
+    return {**error, **{name: reported[name] for name in ("type", "param") if is_reported and name in reported}}

@@ -1,0 +1,334 @@
+"""What `ag_ui` and `ai_sdk` share: both write a stream as one run that a page shows, with calls, texts and steps.
+
+`PageRun` is the state of a run, `PageWriter` the order in which the frames of a stream become events.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
+from zlib import crc32
+
+from projector.contracts.kinds import Kind, PrivateKind
+from projector.contracts.limits import DELTA_MAX_CHARS
+from projector.core.canonical import Frame
+from projector.dialects.descriptor import DialectOptions
+from projector.dialects.frame_writer import (
+    LARGE,
+    PARAGRAPH,
+    BranchPosition,
+    FrameWriter,
+    IdAllocator,
+    left_positions,
+    position_of,
+    within_limit,
+)
+from projector.redaction.clean import notice
+
+Event: TypeAlias = dict[str, Any]
+"""One event of the dialect."""
+
+COMPLETED: Final = "completed"
+
+RUNNING: Final = frozenset({"queued", "in_progress"})
+"""Statuses of a response that has not ended."""
+
+SUMMARY: Final = "summary"
+FULL: Final = "full"
+PART_INDEXES: Final[Mapping[str, str]] = {SUMMARY: "summary_index", FULL: "content_index"}
+"""Kind of reasoning -> member of a frame with the index of its part."""
+
+UNKNOWN: Final = "unknown"
+NAMELESS: Final = frozenset({UNKNOWN, ""})
+"""Names of a call that the provider has not named (CONTRACT D7). No client could run such a call."""
+
+CUSTOM_CALL: Final = "custom_tool_call"
+CALLED: Final = frozenset({"function", "mcp"})
+"""Tool types with a name and arguments; all others are the provider's own tools."""
+
+ENCRYPTED_MAX_CHARS: Final = 4_194_304
+"""Limit of encrypted reasoning. A longer value is dropped with a notice, because a part of it is useless."""
+
+_EMPTY: Final[tuple[object, ...]] = (None, [], "")
+
+
+def present(members: Mapping[str, object]) -> dict[str, object]:
+    """Return the members that are not empty."""
+    return {name: value for name, value in members.items() if value not in _EMPTY}
+
+
+def unless_completed(status: str) -> str | None:
+    """Return a status other than `completed`."""
+    return status if status != COMPLETED else None
+
+
+def left_out(path: str) -> list[dict[str, str]]:
+    """Return the notices of a member that a writer leaves out because of a limit."""
+    return [notice("truncated")._replace(path=path)._asdict()]
+
+
+TEXT: Final = "text"
+REFUSAL: Final = "refusal"
+
+FINAL_TEXTS: Final[Mapping[str, str]] = {TEXT: "response_text", REFUSAL: "refusal_text"}
+"""Kind of a text -> member of `final` with the whole text of that kind."""
+
+
+@dataclass(slots=True)
+class SentPart:
+    """Length and checksum of a part of a message that was sent. The text is not kept."""
+
+    chars: int = 0
+    checksum: int = 0
+
+    def add(self, delta: str) -> None:
+        """Add a delta."""
+        self.chars += len(delta)
+        self.checksum = crc32(delta.encode("utf-8", "surrogatepass"), self.checksum)
+
+
+SentText: TypeAlias = list[tuple[str, SentPart]]
+"""Parts of a text in order, each with the text before it in `final` (CONTRACT D13)."""
+
+
+def is_joined(sent: SentText, text: str) -> bool:
+    """Return whether a text is made of the sent parts."""
+    start = end = 0
+    for number, (separator, part) in enumerate(sent):
+        start = end + len(separator if number else "")
+        end = start + part.chars
+        if crc32(text[start:end].encode("utf-8", "surrogatepass")) != part.checksum:
+            return False
+    return end == len(text)
+
+
+@dataclass(slots=True)
+class BranchState:
+    """State of one branch of a run. A run without branches has one."""
+
+    response: int = 0
+    """Number of responses that have ended, which is the number of the current one."""
+    sent: dict[str, dict[int, dict[int, SentPart]]] = field(default_factory=lambda: {TEXT: {}, REFUSAL: {}})
+    """Kind of a text -> output indexes of the messages of the current response -> the parts that were sent."""
+    last_sent: dict[str, SentText] = field(default_factory=dict)
+    """Kind of a text -> what was sent of it in the last response that had any."""
+
+    def end_response(self) -> None:
+        """Count the response that has ended, and keep what it sent."""
+        self.response += 1
+        for kind, messages in self.sent.items():
+            sent = [
+                (PARAGRAPH if kind == REFUSAL or number == 0 else "", part)
+                for _, parts in sorted(messages.items())
+                for number, (_, part) in enumerate(sorted(parts.items()))
+            ]
+            self.last_sent |= {kind: sent} if sent else {}
+            messages.clear()
+
+    def add_message(self, output_index: int) -> None:
+        """Add a message of the current response."""
+        for messages in self.sent.values():
+            messages[output_index] = {}
+
+    def add(self, kind: str, output_index: int, content_index: int, delta: str) -> None:
+        """Add a delta of a message."""
+        parts = self.sent[kind]
+        try:
+            part = parts[output_index][content_index]
+        except KeyError:
+            part = parts.setdefault(output_index, {})[content_index] = SentPart()
+        part.add(delta)
+
+
+class StepChange(NamedTuple):
+    """A step starts, or ends."""
+
+    name: str
+    workflow: Mapping[str, object]
+    """Context at the start of the step."""
+    is_start: bool
+
+
+class WorkflowSteps:
+    """Open steps of a workflow, derived from the context of the frames: no frame marks their start or end (D9).
+
+    A step ends when its branch enters another step, or when the workflow moves to a position that is not parallel to
+    it. In a run with branches it also ends with its branch.
+    """
+
+    def __init__(self) -> None:
+        self.workflow: Mapping[str, object] | None = None
+        """The context that was followed last."""
+        self._open: dict[BranchPosition | int, StepChange] = {}
+        """Position -> start of the step there; in a run with branches, the branch -> start of its step."""
+
+    def follow(self, branch: int, workflow: Mapping[str, object] | None) -> list[StepChange]:
+        """Return the steps that a changed workflow context ends and starts; `branch` is 0 in a run without branches."""
+        if workflow is self.workflow or workflow == self.workflow:
+            return []
+        self.workflow = workflow
+        position, name = position_of(workflow or {})
+        key = branch or position
+        changes = [self._end(other) for other in left_positions(self._open, key, name)]
+        if name and key not in self._open:
+            self._open[key] = StepChange(name, workflow or {}, is_start=True)
+            changes.append(self._open[key])
+        return changes
+
+    def end_branch(self, branch: int) -> list[StepChange]:
+        """Return the end of the step of a branch that is over."""
+        return [self._end(branch)] if branch in self._open else []
+
+    def close(self) -> list[StepChange]:
+        """Return the end of every step."""
+        return [self._end(key) for key in list(self._open)]
+
+    def _end(self, key: BranchPosition | int) -> StepChange:
+        return self._open.pop(key)._replace(is_start=False)
+
+
+@dataclass(slots=True, eq=False)
+class PageCall:
+    """One call of a tool."""
+
+    item_id: str
+    item_type: str
+    branch: int
+    response: int
+    """Number of the response that made the call."""
+    id: str = ""
+    name: str = ""
+    server_label: str | None = None
+    held: list[str] = field(default_factory=list)
+    """Deltas of the input that came before the name of the call."""
+    sealed: str | None = None
+    """What the client carries with the call."""
+    has_started: bool = False
+    is_awaiting: bool = False
+    """Whether the call waits for an approval."""
+    is_answered: bool = False
+
+
+_Call = TypeVar("_Call", bound=PageCall)
+
+
+class PageRun(Generic[_Call]):
+    """State of one run."""
+
+    def __init__(self, options: DialectOptions, new_call: Callable[[str, str, int, int], _Call]) -> None:
+        self.options = options
+        self.call_ids = IdAllocator(options.taken_ids)
+        self.branch = 0
+        """Number of the current branch, 0 in a run without branches."""
+        self.branch_state = BranchState()
+        self.branch_states = {0: self.branch_state}
+        self.reason: str | None = None
+        """Reason for the end of the last response."""
+        self.models: set[str] = set()
+        self.calls: dict[str, _Call] = {}
+        """Item -> its call."""
+        self._new_call = new_call
+
+    def enter(self, branch: int) -> None:
+        """Switch to another branch."""
+        self.branch = branch
+        self.branch_state = self.branch_states.setdefault(branch, BranchState())
+
+    def missing_texts(self, final: Mapping[str, str]) -> dict[str, list[str]]:
+        """Return the texts of `final` that no delta contained, by their kind, as deltas (D13).
+
+        A text was sent by one branch, or by the last ones together.
+        """
+        missing: dict[str, list[str]] = {}
+        for kind, name in FINAL_TEXTS.items():
+            text = final.get(name, "")
+            states = [self.branch_states[branch].last_sent for branch in sorted(self.branch_states)]
+            sent = [state[kind] for state in states if kind in state]
+            if text and not any(is_joined(list(chain(*sent[first:])), text) for first in range(len(sent))):
+                missing[kind] = [text[at : at + DELTA_MAX_CHARS] for at in range(0, len(text), DELTA_MAX_CHARS)]
+        return missing
+
+    def is_last(self, call: PageCall) -> bool:
+        """Return whether a call is of the last response of its branch; a later one shows that it was answered."""
+        return call.response == self.branch_states[call.branch].response - 1
+
+    def add_call(self, frame: Frame) -> _Call:
+        """Add a call. Its first status has its name and ID."""
+        call = self._new_call(frame["item_id"], frame["item_type"], self.branch, self.branch_state.response)
+        self.calls[frame["item_id"]] = call
+        return call
+
+    def on_meta(self, frame: Frame) -> list[Event]:
+        """Keep the model."""
+        self.models |= {frame["model"]} if "model" in frame else set()
+        return []
+
+    def end_response(self, frame: Frame) -> None:
+        """Record that a response has ended, and why."""
+        self.branch_state.end_response()
+        self.reason = frame.get("reason", self.reason)
+
+
+def nothing(_run: object, _frame: Frame) -> list[Event]:
+    """Write nothing."""
+    return []
+
+
+_Run = TypeVar("_Run", bound=PageRun[Any])
+
+
+class PageWriter(FrameWriter[Callable[[_Run, Frame], list[Event]]], Generic[_Run]):
+    """The writer of one stream, as one run. The projector closes every item that it announces (CONTRACT D7)."""
+
+    def __init__(self, handled: Mapping[str, Callable[[_Run, Frame], list[Event]]], run: _Run) -> None:
+        super().__init__(handled)
+        self._run = run
+        self._steps = WorkflowSteps()
+        self._has_started = False
+
+    def _write(self, writer: Callable[[_Run, Frame], list[Event]], frame: Frame) -> list[Event]:
+        kind = frame["kind"]
+        events = [] if self._has_started else self._start(frame)
+        self._has_started = True
+        if kind == _BRANCH:
+            return events + self._enter(frame)
+        if kind in _TERMINALS:
+            events += self._finish(frame)
+        elif frame.get("workflow") is not self._steps.workflow:  # seldom: the context of a stream is one object
+            events += self._follow(frame)
+        if "notices" in frame:
+            events += self._notices(frame)
+        return events + writer(self._run, within_limit(frame) if kind in LARGE else frame)
+
+    @abstractmethod
+    def _start(self, frame: Frame) -> list[Event]:
+        """Return the first events."""
+
+    @abstractmethod
+    def _finish(self, frame: Frame) -> list[Event]:
+        """Return what must come before the end: missing texts and results, the ends of steps."""
+
+    @abstractmethod
+    def _changed(self, changes: Iterable[StepChange]) -> list[Event]:
+        """Return the start or end of steps of a workflow."""
+
+    def _notices(self, _frame: Frame) -> list[Event]:
+        """Return the notices of a frame, if its own event does not have them."""
+        return []
+
+    def _enter(self, frame: Frame) -> list[Event]:
+        """Switch to a branch and follow it, or return the end of its step if the branch is over."""
+        if frame["is_over"]:
+            return self._changed(self._steps.end_branch(frame["branch"]))
+        self._run.enter(frame["branch"])
+        return self._follow(frame)
+
+    def _follow(self, frame: Frame) -> list[Event]:
+        return self._changed(self._steps.follow(self._run.branch, frame.get("workflow")))
+
+
+_TERMINALS: Final = frozenset({Kind.FINAL, Kind.ERROR})
+_BRANCH: Final = PrivateKind.BRANCH  # looked up once here, not once per token in its class
