@@ -179,7 +179,7 @@ class Observer:
         try:
             await session.run(scope, receive, send)
         except Problem as error:
-            stats.problem_code = error.code
+            stats.is_refused, stats.code = True, error.code
             stats.status = self._status_of(error, scope)
             raise
         finally:

@@ -196,8 +196,8 @@ class UpstreamReader:
             self._has_bytes = True
             permit.succeed()
             self._attempts.release()
-            if self._stats.first_byte_at is None:
-                self._stats.first_byte_at = time.monotonic()
+            if self._stats.first_byte_s is None:
+                self._stats.first_byte_s = time.monotonic() - self._stats.started_at
 
     async def _wait_again(self) -> None:
         """Allow the reader to be stopped again, and wait for memory."""
