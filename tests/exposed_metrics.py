@@ -24,7 +24,7 @@ def busy_metrics() -> Metrics:
     stats = StreamStats(dialect="public_sse_v1", upstream="openai", agent="helper", heartbeats=1)
     usage = {"input_tokens": 3, "output_tokens": 5}
     stats.on_frame({"kind": "final", "event_id": 1, "final": {"status": "completed", "usage": usage}})
-    stats.first_byte_s, stats.ended_at = 0.5, stats.started_at + 2
+    stats.first_byte_s, stats.duration_s = 0.5, 2.0
     stats.dropped = {"keepalive": 1}
     stats.notices["truncated"] += 1
     stats.upstream_failures["openai", "upstream_unreachable", "refused"] += 1

@@ -45,7 +45,7 @@ def record(*parts: bytes) -> StreamStats:
     pipeline.close()
     one.dropped = pipeline.dropped
     one.first_byte_s, one.first_token_s = 0.5, one.first_token_s and 0.75
-    one.ended_at = one.started_at + 2
+    one.started_at, one.duration_s = one.started_at - 2, 2.0
     one.server_address, one.server_port = "api.example", 443
     return one
 

@@ -125,7 +125,7 @@ class _Beside(ABC):
         except UpstreamError as error:
             reports = ErrorReports(redactor)
             shown = report_failure(reports, error)
-            stats.provider_errors, stats.code = reports.provider_errors, error.fault.code
+            stats.provider_errors, stats.code = tuple(reports.provider_errors), error.fault.code
             raise problem_of_failure(error, *shown) from None
         finally:
             self._site.observer.report_request(stats)

@@ -49,17 +49,17 @@ def agent_body(
     Raises:
         Problem: agent or provider do not support the request.
     """
-    for name in sorted(request.params() - binding.settings.allowed_params):
+    entries, parameters = request.entries(), request.parameters.given()
+    for name in sorted({*request.params(entries), *parameters} - binding.settings.allowed_params):
         raise _not_allowed(name, "input")
-    entries = request.entries()
-    if fault := check_calls(entries, is_continued=request.previous_response_id is not None):
+    if entries and (fault := check_calls(entries, is_continued=request.previous_response_id is not None)):
         raise problem("invalid_request", fault)
     body = _write(
         binding,
         target,
         kept=kept,
         input=entries if request.message is None else request.message,
-        parameters=request.parameters.given(),
+        parameters=parameters,
         previous_response_id=request.previous_response_id,
         metadata=request.metadata,
     )
@@ -272,6 +272,8 @@ def home_targets(
     Raises:
         Problem: the state is at an upstream that is not a target, or at several upstreams.
     """
+    if not isinstance(body.get("input"), list) and body.keys().isdisjoint(("previous_response_id", "conversation")):
+        return targets
     places = set(_references(body, ownership))
     if not places:
         names = {target.provider.name for target in targets}

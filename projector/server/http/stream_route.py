@@ -181,7 +181,7 @@ class SessionRoute:
         """Return whether a stream gets a log; raise `Problem` if it must have one, and the store is away."""
         if session.keeping.stored is None:
             return False
-        is_available = self._site.logs.is_available_for(session.stats.stream_id)
+        is_available = self._site.logs.at(session.stats.stream_id).is_available
         if not is_available and self._site.settings.store.required:
             raise problem("store_unavailable")
         return is_available
@@ -217,8 +217,7 @@ def provider_session(site: Site, received: Received, call: ProviderCall) -> Stre
     _check_ownership(ownership, body, call.conversation_id, caller)
     state = KeptState(received.kept, call.entries)
     targets = state.allowed(home_targets(body, state.first(ordered), binding.targets.targets, ownership))
-    stats = binding.stats(dialect, caller, body, call.conversation_id, call.metadata)
-    stats.stream_id = site.logs.new_id()
+    stats = binding.stats(dialect, caller, body, call.conversation_id, call.metadata, site.logs.new_id())
     _record_ownership(ownership, stats, body, caller)
     options = received.options(call.options)
     context = StreamContext(stats.stream_id, call.conversation_id, call.agent)

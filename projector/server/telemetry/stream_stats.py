@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import partial
 from http import HTTPStatus
@@ -145,7 +145,8 @@ class StreamStats:
     """Seconds from the request to the provider's first byte; None without one."""
     first_token_s: float | None = None
     """Seconds from the request to the first part of the answer, of what may be shown; None without one."""
-    ended_at: float | None = None
+    duration_s: float = 0.0
+    """Seconds from the request to the end of the stream; set there."""
     heartbeats: int = 0
     overhead_s: float = 0.0
     is_client_gone: bool = False
@@ -162,7 +163,7 @@ class StreamStats:
     response_model: str | None = None
     dropped: Mapping[str, int] = field(default_factory=dict)
     """Provider events that were not forwarded, by type or reason; set at the end."""
-    provider_errors: Sequence[ProviderError] = ()
+    provider_errors: tuple[ProviderError, ...] = ()
     """Errors that providers reported, redacted; set at the end."""
     failure_reason: str | None = None
     """Why a request to an upstream failed, as a word of the server."""
@@ -250,11 +251,6 @@ class StreamStats:
         if self.is_client_gone:
             return CLIENT_LEFT
         return str(self.terminal.get("final", {}).get("status", "error"))
-
-    @property
-    def duration_s(self) -> float:
-        """Seconds from the request to the end of the stream, or to now."""
-        return (self.ended_at or time.monotonic()) - self.started_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,6 +342,7 @@ def ending_of(stats: StreamStats, dropped: Mapping[str, int]) -> bytes:
     It has the fields of the log line, and counts: `withheld` by the type of notices, `dropped` by the type of provider
     events that were not forwarded.
     """
+    stats.duration_s = time.monotonic() - stats.started_at
     line = {name: value for name, value in line_of(stats).items() if value is not None and name not in _IN_HEAD}
     known: dict[str, int] = {}
     for name, times in dropped.items():

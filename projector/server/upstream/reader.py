@@ -9,6 +9,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from math import inf
 from typing import Final, TypeAlias
 
 import anyio
@@ -18,7 +19,7 @@ from projector.core.faults import FAULTS, Fault
 from projector.server.streaming.clock import Clock, Deadlines, Timer
 from projector.server.streaming.memory import Account
 from projector.server.telemetry.stream_stats import StreamStats
-from projector.server.upstream.circuit import Permit
+from projector.server.upstream.circuit import Permit, Signal
 from projector.server.upstream.protocol import UpstreamError
 from projector.server.upstream.targets import Attempts, Step, Target
 
@@ -72,8 +73,10 @@ class UpstreamReader:
         Raises:
             UpstreamError: the upstream failed, or exceeded a time limit.
         """
-        limits = [target.provider.timeouts for target in self._attempts.targets]
-        shortest_s = min(limit_s for one in limits for limit_s in (one.first_byte_s, one.idle_s))
+        shortest_s = inf
+        for target in self._attempts.targets:
+            timeouts = target.provider.timeouts
+            shortest_s = min(shortest_s, timeouts.first_byte_s, timeouts.idle_s)
         with clock.watch(Timer(lambda: self._deadlines.next()[0], self._on_timeout, shortest_s)):
             await self._run(on_open, on_chunk)
 
@@ -123,7 +126,7 @@ class UpstreamReader:
             else:
                 return
             finally:
-                permit.release()
+                permit.report(None)
 
     def _first(self) -> Step:
         try:
@@ -152,13 +155,14 @@ class UpstreamReader:
             yield
 
     def _counted(self, error: UpstreamError) -> UpstreamError:
-        self._stats.upstream_failures[self.target.provider.name, error.fault.code, error.reason] += 1
+        self._stats.upstream_failures[self._attempts.target.provider.name, error.fault.code, error.reason] += 1
         return error
 
     async def _attempt(self, permit: Permit, on_open: OnOpen, on_chunk: OnChunk) -> None:
         """Read the response of one target; raise `UpstreamError` if it fails, return if the reader is stopped."""
-        self._deadlines.on_attempt(time.monotonic(), self.target.provider.timeouts)
-        self._on_target(self.target)
+        target = self._attempts.target
+        self._deadlines.on_attempt(time.monotonic(), target.provider.timeouts)
+        self._on_target(target)
         self.is_open = True
         try:
             with self._interruptible():
@@ -170,7 +174,7 @@ class UpstreamReader:
             raise UpstreamError(self._fault)
 
     async def _read(self, permit: Permit, on_open: OnOpen, on_chunk: OnChunk) -> None:
-        async with self.target.provider.upstream.open(self._attempts.request()) as chunks:
+        async with self._attempts.target.provider.upstream.open(self._attempts.request()) as chunks:
             if self._is_interrupted:
                 await checkpoint()  # the scope is cancelled, and nothing that is sent may be interrupted
             self._is_waiting = False
@@ -194,7 +198,7 @@ class UpstreamReader:
         self._deadlines.pause()
         if not self._has_bytes:
             self._has_bytes = True
-            permit.succeed()
+            permit.report(Signal.SUCCESS)
             self._attempts.release()
             if self._stats.first_byte_s is None:
                 self._stats.first_byte_s = time.monotonic() - self._stats.started_at
