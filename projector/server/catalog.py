@@ -27,8 +27,7 @@ from projector.server.config.agent_settings import (
     WorkflowSettings,
     can_serve,
 )
-from projector.server.config.config_base import DEFAULT, DEFAULT_DIALECT
-from projector.server.config.extensions import EXTENSIONS
+from projector.server.config.config_base import DEFAULT, DEFAULT_DIALECT, EXTENSIONS
 from projector.server.config.secret_values import secret_values
 from projector.server.config.settings import Settings, Timeouts, UpstreamSettings
 from projector.server.config.target_settings import ModelSettings

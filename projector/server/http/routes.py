@@ -29,7 +29,14 @@ from projector.server.http.count_routes import count_routes
 from projector.server.http.demo_page import demo_routes
 from projector.server.http.internal_routes import HEALTH_ROUTES, INTERNAL_ROUTES, root_route
 from projector.server.http.model_routes import ModelRoutes
-from projector.server.http.named_streams import RunRoute, StreamName, chat_name, chat_routes, response_routes, run_name
+from projector.server.http.named_streams import (
+    CHAT_STREAM,
+    RUN_STREAM,
+    RunRoute,
+    StreamName,
+    chat_routes,
+    response_routes,
+)
 from projector.server.http.problems import problem, request_id, unknown_agent_of
 from projector.server.http.recent_streams import RecentStreams
 from projector.server.http.request_bodies import (
@@ -143,11 +150,11 @@ _HELD: Final[Mapping[str, _Held]] = {
 
 
 def _run_of(stored: StoredStream) -> StreamName:
-    return run_name(stored.agent or "", stored.options.run_id or "")
+    return StreamName(RUN_STREAM, stored.agent or "", stored.options.run_id or "")
 
 
 def _chat_of(stored: StoredStream) -> StreamName:
-    return chat_name(stored.agent or "", stored.conversation_id or "")
+    return StreamName(CHAT_STREAM, stored.agent or "", stored.conversation_id or "")
 
 
 NAMES: Final[Mapping[str, NameOf]] = {AI_SDK: _chat_of}
