@@ -22,7 +22,7 @@ from starlette.types import Receive, Scope, Send
 from projector.contracts import codec
 from projector.core import canonical as read
 from projector.core.faults import FAULTS
-from projector.providers import PROVIDERS, profile_of
+from projector.providers import PROVIDERS
 from projector.providers.descriptor import PassthroughRoute, TokenCounting
 from projector.redaction.redactor import Redactor
 from projector.server.catalog import AgentBinding, PassthroughBinding
@@ -169,9 +169,7 @@ class CountRoute(_Beside):
 
     def _counted(self, target: Target, body: Mapping[str, object]) -> Target | None:
         """Return a target that counts in place of answering; None if it does not count."""
-        provider = target.provider
-        profile = profile_of(provider.api, provider.profile)
-        if provider.api != self._passthrough.api or self._counting.outgoing(body, profile) is None:
+        if target.provider.api != self._passthrough.api or self._counting.outgoing(body, target.profile) is None:
             return None
         return _asking(target, "count")
 

@@ -20,7 +20,7 @@ from projector.core.intake import MakeStage
 from projector.dialects.ag_ui import conversation as ag_ui
 from projector.dialects.ai_sdk import conversation as ai_sdk
 from projector.dialects.descriptor import DialectOptions
-from projector.providers import PROVIDERS, profile_of
+from projector.providers import PROVIDERS
 from projector.providers.descriptor import PassthroughRoute
 from projector.server.catalog import AgentBinding, Catalog, PassthroughBinding, WorkflowBinding, chosen_dialect
 from projector.server.config.caller_settings import AG_UI, AI_SDK, CHAT, WORKFLOWS
@@ -324,12 +324,12 @@ def _stage_of(
         return None
 
     def stage_of(target: Target) -> MakeStage:
-        make_stage, provider = target.make_stage, target.provider
-        if provider.api != api:
+        make_stage = target.make_stage
+        if target.provider.api != api:
             return make_stage if restore is None else lambda: restore(make_stage())
         if caller_profile is None:
             return make_stage
-        return partial(row.stage, caller_profile(headers, profile_of(api, provider.profile)))
+        return partial(row.stage, caller_profile(headers, target.profile))
 
     return stage_of
 

@@ -21,7 +21,7 @@ from projector.server.streaming.memory import Account
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.circuit import Permit, Signal
 from projector.server.upstream.protocol import UpstreamError
-from projector.server.upstream.targets import Attempts, Step, Target
+from projector.server.upstream.targets import Attempts, Target
 
 OnOpen: TypeAlias = Callable[[], Awaitable[None]]
 OnChunk: TypeAlias = Callable[[bytes], Awaitable[bool]]
@@ -106,11 +106,11 @@ class UpstreamReader:
 
     async def _run(self, on_open: OnOpen, on_chunk: OnChunk) -> None:
         """Make attempts until one succeeds, none may follow, or the reader is stopped."""
-        target, pause_s = self._first()
+        target, pause_s = self._attempts.first()
         while await self._pause(pause_s):
             permit = self._attempts.begin(target)
             if permit is None:  # another request opened the circuit during the pause
-                target, pause_s = self._first()
+                target, pause_s = self._attempts.first()
                 continue
             try:
                 await self._attempt(permit, on_open, on_chunk)
@@ -127,12 +127,6 @@ class UpstreamReader:
                 return
             finally:
                 permit.report(None)
-
-    def _first(self) -> Step:
-        try:
-            return self._attempts.first()
-        except UpstreamError as error:
-            raise self._counted(error) from None
 
     async def _pause(self, seconds: float) -> bool:
         """Wait before the next attempt; return False if the reader was stopped meanwhile."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from http import HTTPStatus
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from projector.conversation.opaque import Place
 from projector.core.faults import FAULTS
@@ -55,10 +55,14 @@ class Target:
     weight: int = 1
 
     @cached_property
+    def profile(self) -> Any:
+        """How the server of the upstream differs from others with its API."""
+        return profile_of(self.provider.api, self.provider.profile)
+
+    @cached_property
     def make_stage(self) -> MakeStage:
         """Returns the stage that reads a response of the upstream."""
-        provider = self.provider
-        return partial(PROVIDERS[provider.api].stage, profile_of(provider.api, provider.profile))
+        return partial(PROVIDERS[self.provider.api].stage, self.profile)
 
     @property
     def place(self) -> Place:
@@ -209,6 +213,7 @@ class Attempts:
             if not target.circuit.wait_s():
                 return target, 0
         wait_s = min(target.circuit.wait_s() for target in self.targets)
+        self._stats.upstream_failures[self.target.provider.name, "upstream_unavailable", CIRCUIT_OPEN] += 1
         raise UpstreamError(FAULTS["upstream_unavailable"], whole_seconds(wait_s), reason=CIRCUIT_OPEN)
 
     def begin(self, target: Target) -> Permit | None:
