@@ -24,14 +24,14 @@ def busy_metrics() -> Metrics:
     stats = StreamStats(dialect="public_sse_v1", upstream="openai", agent="helper", heartbeats=1)
     usage = {"input_tokens": 3, "output_tokens": 5}
     stats.on_frame({"kind": "final", "event_id": 1, "final": {"status": "completed", "usage": usage}})
-    stats.first_byte_at, stats.ended_at = stats.started_at + 0.5, stats.started_at + 2
+    stats.first_byte_s, stats.duration_s = 0.5, 2.0
     stats.dropped = {"keepalive": 1}
     stats.notices["truncated"] += 1
     stats.upstream_failures["openai", "upstream_unreachable", "refused"] += 1
     stats.failovers["openai", "upstream_unreachable"] += 1
     stats.refused_retries["openai"] += 1
     metrics.count(stats)
-    stats.problem_code = "upstream_unreachable"
+    stats.is_refused, stats.code = True, "upstream_unreachable"
     metrics.count(stats)
     metrics.count_request("/readyz", RequestFacts(status=503, code="server_shutdown"))
     metrics.count_closed_connection("limit")

@@ -118,8 +118,10 @@ _MESSAGES: Final = {**{code: fault.message for code, fault in FAULTS.items()}, *
 
 def generic_message(*names: str | None) -> str:
     """Return our message for the first of these codes, types and statuses that has one."""
-    known = (_MESSAGES.get(name.lower()) for name in names if name is not None)
-    return next((message for message in known if message is not None), FAULTS["provider_error"].message)
+    for name in names:
+        if name is not None and (message := _MESSAGES.get(name.lower())) is not None:
+            return message
+    return FAULTS["provider_error"].message
 
 
 def clean_error(

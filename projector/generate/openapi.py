@@ -1,7 +1,7 @@
 """The OpenAPI document of all routes: openapi_routes.json, with what models and descriptors define.
 
-The server serves what its configuration has of it (`projector.server.http.openapi`). `x-dialects` marks what only some
-dialects have, and `x-per-route` components that each route has with its own dialects.
+The server serves what its configuration has of it (`projector.server.http.internal_routes`). `x-dialects` marks what
+only some dialects have, and `x-per-route` components that each route has with its own dialects.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 from projector._errors import UsageError
 from projector.openwop.event_log import DEFAULT_THRESHOLD
 from projector.openwop.mock_nodes import MockWorkflow, read_workflows
-from projector.server.config.extensions import ExtensionSettings
+from projector.server.config.config_base import ExtensionSettings
 
 DIALECT: Final = "openwop"
 

@@ -22,11 +22,9 @@ from projector.server.config.store_settings import StoreSettings, decoded_key
 from projector.server.control import rate_limits
 from projector.server.control.callers import Authenticator, Rights
 from projector.server.control.rate_limits import FallbackBudgets, RateLimiter
-from projector.server.http import openapi
-from projector.server.http.cors import Cors
 from projector.server.http.error_responses import respond, response_status
-from projector.server.http.hosts import HostCheck, TrustedProxies
-from projector.server.http.internal_routes import HEALTH_ROUTES, INTERNAL_ROUTES
+from projector.server.http.hosts import Cors, HostCheck, TrustedProxies
+from projector.server.http.internal_routes import HEALTH_ROUTES, INTERNAL_ROUTES, document
 from projector.server.http.model_routes import NotServed
 from projector.server.http.problems import Problem
 from projector.server.http.recent_streams import RecentStreams
@@ -212,7 +210,7 @@ def _openapi(app: Starlette, extensions: Iterable[Extension]) -> bytes:
         more_paths, more_schemas = extension.openapi()
         paths |= more_paths
         schemas |= more_schemas
-    return openapi.document(routes, paths, schemas)
+    return document(routes, paths, schemas)
 
 
 def _admin_app(state: State, more: Sequence[Route]) -> Starlette:

@@ -27,8 +27,7 @@ from projector.server.config.agent_settings import (
     WorkflowSettings,
     can_serve,
 )
-from projector.server.config.config_base import DEFAULT, DEFAULT_DIALECT
-from projector.server.config.extensions import EXTENSIONS
+from projector.server.config.config_base import DEFAULT, DEFAULT_DIALECT, EXTENSIONS
 from projector.server.config.secret_values import secret_values
 from projector.server.config.settings import Settings, Timeouts, UpstreamSettings
 from projector.server.config.target_settings import ModelSettings
@@ -41,6 +40,7 @@ from projector.server.upstream.protocol import Upstream
 from projector.server.upstream.reader import UpstreamReader
 from projector.server.upstream.recorder import Recorder, secrets_of
 from projector.server.upstream.targets import Attempts, BodyOf, Target, TargetList, UpstreamBinding
+from projector.store.protocol import new_stream_id
 from projector.workflows.definition import Workflow
 
 MakeUpstream: TypeAlias = Callable[[UpstreamSettings, Timeouts], Upstream]
@@ -91,10 +91,12 @@ class AgentBinding:
         body: Mapping[str, object],
         conversation_id: str | None,
         metadata: Mapping[str, str] | None = None,
+        stream_id: str | None = None,
     ) -> StreamStats:
         """Return the facts of a new stream; `body` is the request to the first target."""
         model = body.get("model")
         stats = StreamStats(
+            stream_id=stream_id or new_stream_id(),
             dialect=dialect,
             caller=caller,
             agent=self.name,
@@ -136,8 +138,8 @@ class AgentBinding:
 
         def on_target(target: Target) -> None:
             nonlocal used
-            target.report_to(stats)
             if target is not used:
+                target.report_to(stats)
                 used = target
                 if made is not None:
                     use_stage(made)

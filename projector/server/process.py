@@ -21,8 +21,7 @@ from projector import __version__
 from projector.dialects import DIALECTS
 from projector.server.app import create_app
 from projector.server.catalog import provider_upstream
-from projector.server.config.config_base import DEFAULT, DEFAULT_DIALECT
-from projector.server.config.extensions import EXTENSIONS
+from projector.server.config.config_base import DEFAULT, DEFAULT_DIALECT, EXTENSIONS
 from projector.server.config.loading import SettingsError
 from projector.server.config.preflight import warnings
 from projector.server.config.setting_names import PREFIX

@@ -7,13 +7,14 @@ reader), `lease:ID`, the ID of the process that has it. All of them expire.
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
-from redis.exceptions import MovedError, ResponseError
+from redis.exceptions import MovedError, ResponseError, WatchError
 
-from projector.store.budgets import Budgets, SharedBudgets
+from projector.store.budgets import Budgets, Change, SharedBudgets
 from projector.store.packing import pack, unpack
 from projector.store.protocol import (
     INTERRUPTED,
@@ -44,18 +45,20 @@ from projector.store.redis_logs import (
     seal_entry,
 )
 from projector.store.redis_readers import Readers, control_message
-from projector.store.redis_servers import TAGS, Servers, tag_of
-from projector.store.redis_values import RedisValues
+from projector.store.redis_servers import TAGS, MovingError, Servers, tag_of
 
 _ENTRIES_MIN: Final = 4
 _ENTRIES_MAX: Final = 512
 """Entries of one read. How many fit into a page is estimated from those of the last reads."""
+_TRIES: Final = 100
+"""Tries to change values that others change at the same time."""
+_PAUSE_S: Final = 0.01
 _LEASE_MS: Final = int(1_000 * LEASE_S)
 PRESENT_S: Final = 3.0
 """Seconds for which Redis must have been there before a lapsed lease counts: after an outage producers renew theirs."""
 
 
-class RedisStore(RedisValues):
+class RedisStore:
     """The store in Redis. See `projector.store.protocol.Store`.
 
     Args:
@@ -79,8 +82,7 @@ class RedisStore(RedisValues):
     ) -> None:
         self._limits = limits or StoreLimits()
         self._connection = Servers(url, ca_file)
-        super().__init__(self._connection, prefix)
-        self._key = prefix
+        self._prefix = prefix
         self._process_id = process_id
         self._clock = clock
         self._written: dict[str, Written] = {}
@@ -147,7 +149,8 @@ class RedisStore(RedisValues):
             elif (first := written.add(batch, size)) is not None:
                 trims.append(("XTRIM", self._log(batch.stream_id), "MINID", f"{first}-0"))
         await self._connection.run_all(trims)
-        self._forget(refused)
+        for stream_id in (one for one, refusal in refused.items() if refusal != "gap"):
+            self._written.pop(stream_id, None)
         return {**refused, **await self.append(moved)} if moved else refused
 
     async def seal(
@@ -171,12 +174,12 @@ class RedisStore(RedisValues):
         if _refusal(answer) is not None:
             return False
         kept_ms = ttl_ms(self._limits.retention_s)
-        owner = written.owner if written is not None else (await self._read_head(stream_id))[0]
-        sized = (
-            []
-            if written is None
-            else [self._index.sized(stream_id, owner, written.size + len(ending) + sum(map(len, frames)))]
-        )
+        if written is not None:
+            owner, size = written.owner, written.size + len(ending) + sum(map(len, frames))
+            sized = [self._index.sized(stream_id, owner, size)]
+        else:
+            head = await self._connection.run("GET", self._head(stream_id))
+            owner, sized = "" if head is None else unpack(head)[0].decode(), []
         names = (self._log(stream_id), self._head(stream_id), self._state(stream_id))
         await self._connection.run_all(
             [*(("PEXPIRE", name, kept_ms) for name in names), ("DEL", self._lease(stream_id))]
@@ -289,14 +292,6 @@ class RedisStore(RedisValues):
         await self._connection.run("SET", self._lease(stream_id), self._process_id, "NX", "PX", _LEASE_MS)
         return None
 
-    async def _touch(self, stream_ids: Sequence[str]) -> None:
-        now_ms, kept_ms = self._now_ms(), ttl_ms(self._limits.open_max_s)
-        commands: list[Command] = []
-        for stream_id in stream_ids:
-            commands.append(("HSET", self._state(stream_id), "read", now_ms))
-            commands.append(("PEXPIRE", self._state(stream_id), kept_ms, "NX"))
-        await self._connection.run_all(commands)
-
     async def request_cancel(self, stream_id: str) -> bool:
         """See `Store`."""
         status, _ = await self._find(stream_id)
@@ -311,6 +306,64 @@ class RedisStore(RedisValues):
         """See `Store`."""
         self._on_cancel = callback
 
+    # values; memory is bounded by their time to live, and by `maxmemory`
+
+    async def claim(self, kind: str, values: Mapping[str, bytes], ttl_s: float) -> Mapping[str, bytes]:
+        """See `Store`."""
+        stored = await self._set(kind, values, ttl_s, "NX", "GET")
+        pairs = zip(values.items(), stored, strict=True)
+        return {key: value if present is None else present for (key, value), present in pairs}
+
+    async def put(self, kind: str, values: Mapping[str, bytes], ttl_s: float) -> None:
+        """See `Store`."""
+        await self._set(kind, values, ttl_s)
+
+    async def get(self, kind: str, keys: Sequence[str]) -> list[bytes | None]:
+        """See `Store`."""
+        return accepted(await self._connection.run_all([("GET", self._name(kind, key)) for key in keys]))
+
+    async def _set(self, kind: str, values: Mapping[str, bytes], ttl_s: float, *how: str) -> list[bytes | None]:
+        commands = [("SET", self._name(kind, key), one, *how, "PX", ttl_ms(ttl_s)) for key, one in values.items()]
+        return accepted(await self._connection.run_all(commands))
+
+    async def update(self, kind: str, keys: Sequence[str], change: Change, ttl_s: float) -> None:
+        """See `Store`. Another change in between repeats it."""
+        names = [self._name(kind, key) for key in keys]
+        for _ in range(_TRIES):
+            try:
+                if await self._update(names, change, ttl_s):
+                    return
+            except MovingError:
+                await asyncio.sleep(_PAUSE_S)
+            await asyncio.sleep(_PAUSE_S * random.random())  # noqa: S311 - so that not all try again at once
+        raise StoreUnavailableError("values are changed too often")
+
+    async def _update(self, names: Sequence[str], change: Change, ttl_s: float) -> bool:
+        """Change values; return false if others have changed them in the meantime."""
+        async with self._connection.transaction(names[0]) as pipeline:
+            await pipeline.watch(*names)
+            changed = change(await pipeline.mget(names))
+            if changed is None:
+                return True
+            pipeline.multi()
+            for name, value in zip(names, changed, strict=True):
+                if value is None:
+                    pipeline.execute_command("DEL", name)
+                else:
+                    pipeline.execute_command("SET", name, value, "PX", ttl_ms(ttl_s))
+            try:
+                await pipeline.execute()
+            except WatchError:
+                return False
+            return True
+
+    def _name(self, kind: str, key: str) -> str:
+        """Return the name of a key. What is before `|` is a hash tag: a cluster has these keys in one slot."""
+        group, mark, _ = key.partition("|")
+        return f"{self._prefix}value:{kind}:" + (f"{{{group}}}{key[len(group) :]}" if mark else key)
+
+    # the store itself
+
     def places(self) -> Sequence[str]:
         """See `Store`."""
         return TAGS if self._connection.is_cluster else ()
@@ -322,7 +375,7 @@ class RedisStore(RedisValues):
     async def ping(self, place: str = "") -> None:
         """See `Store`."""
         if place:
-            await self._connection.run("EXISTS", f"{self._key}{place}ping")
+            await self._connection.run("EXISTS", f"{self._prefix}{place}ping")
             return
         await self._connection.ping()
         if not self._connection.is_cluster:
@@ -347,12 +400,7 @@ class RedisStore(RedisValues):
 
     def _control(self, stream_id: str, process_id: str) -> str:
         """Return the name of the stream that tells a process what is to be cancelled."""
-        return f"{self._key}{self.place_of(stream_id)}control:{process_id}"
-
-    def _forget(self, refused: Mapping[str, Refusal]) -> None:
-        for stream_id, refusal in refused.items():
-            if refusal != "gap":
-                self._written.pop(stream_id, None)
+        return f"{self._prefix}{self.place_of(stream_id)}control:{process_id}"
 
     def _cancelled(self, stream_id: str) -> None:
         if stream_id in self._written:
@@ -360,7 +408,12 @@ class RedisStore(RedisValues):
 
     async def _look(self, stream_ids: Sequence[str]) -> Sequence[str]:
         """Record that streams are read; return those without a lease."""
-        await self._touch(stream_ids)
+        now_ms, kept_ms = self._now_ms(), ttl_ms(self._limits.open_max_s)
+        commands: list[Command] = []
+        for stream_id in stream_ids:
+            commands.append(("HSET", self._state(stream_id), "read", now_ms))
+            commands.append(("PEXPIRE", self._state(stream_id), kept_ms, "NX"))
+        await self._connection.run_all(commands)
         kept = accepted(await self._connection.run_all([("EXISTS", self._lease(one)) for one in stream_ids]))
         return [one for one, is_kept in zip(stream_ids, kept, strict=True) if not is_kept]
 
@@ -400,11 +453,6 @@ class RedisStore(RedisValues):
             return "sealed"
         return self._written.setdefault(stream_id, Written(unpack(head)[0].decode(), last, self._limits)), last
 
-    async def _read_head(self, stream_id: str) -> tuple[str, str]:
-        head = await self._connection.run("GET", self._head(stream_id))
-        owner, producer = unpack(head)[:2] if head is not None else (b"", b"")
-        return owner.decode(), producer.decode()
-
     def _unread_ms(self, stream_id: str, read: bytes | None) -> int:
         """Return the time since a reader was seen; 0 soon after an outage, in which none could be seen."""
         if self._connection.present_s(self._log(stream_id)) < PRESENT_S:
@@ -415,16 +463,16 @@ class RedisStore(RedisValues):
         return int(1_000 * self._clock())
 
     def _log(self, stream_id: str) -> str:
-        return f"{self._key}{tag_of(stream_id)}log:{stream_id}"
+        return f"{self._prefix}{tag_of(stream_id)}log:{stream_id}"
 
     def _head(self, stream_id: str) -> str:
-        return f"{self._key}{tag_of(stream_id)}head:{stream_id}"
+        return f"{self._prefix}{tag_of(stream_id)}head:{stream_id}"
 
     def _state(self, stream_id: str) -> str:
-        return f"{self._key}{tag_of(stream_id)}state:{stream_id}"
+        return f"{self._prefix}{tag_of(stream_id)}state:{stream_id}"
 
     def _lease(self, stream_id: str) -> str:
-        return f"{self._key}{tag_of(stream_id)}lease:{stream_id}"
+        return f"{self._prefix}{tag_of(stream_id)}lease:{stream_id}"
 
 
 def _refusal(answer: object) -> Refusal | None:

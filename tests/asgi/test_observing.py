@@ -44,8 +44,8 @@ def record(*parts: bytes) -> StreamStats:
         pipeline.feed(part)
     pipeline.close()
     one.dropped = pipeline.dropped
-    one.first_byte_at, one.first_token_at = one.started_at + 0.5, one.first_token_at and one.started_at + 0.75
-    one.ended_at = one.started_at + 2
+    one.first_byte_s, one.first_token_s = 0.5, one.first_token_s and 0.75
+    one.started_at, one.duration_s = one.started_at - 2, 2.0
     one.server_address, one.server_port = "api.example", 443
     return one
 
@@ -117,7 +117,7 @@ async def test_a_stream_of_another_api_is_reported(parts: tuple[bytes, ...], rea
         ((CREATED, DONE), {}, "completed", None),
         ((CREATED,), {}, "error", "upstream_truncated"),
         ((CREATED,), {"is_client_gone": True}, "client_left", "upstream_truncated"),
-        ((), {"problem_code": "upstream_http_429"}, "no_stream", "upstream_http_429"),
+        ((), {"is_refused": True, "code": "upstream_http_429"}, "no_stream", "upstream_http_429"),
     ],
 )
 def test_how_a_stream_ended(parts: Any, changes: dict[str, Any], outcome: str, code: str | None) -> None:

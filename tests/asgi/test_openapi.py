@@ -16,7 +16,7 @@ from schemathesis.specs.openapi.checks import (
 
 from projector.dialects import DIALECTS
 from projector.server.app import create_app
-from projector.server.config.extensions import EXTENSIONS
+from projector.server.config.config_base import EXTENSIONS
 from projector.server.config.settings import Settings
 from projector.server.upstream.demo import DemoUpstream
 

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 
 from projector.server.app import create_app, rebuild
 from projector.server.config.settings import Settings
-from projector.server.upstream.circuit import State
+from projector.server.upstream.circuit import Signal, State
 from tests.asgi.conftest import SSE_HEAD, Site
 from tests.asgi.openwop_peer import OpenWopPeer
 from tests.asgi.target_farm import (
@@ -230,7 +230,7 @@ def test_a_reload_keeps_circuits() -> None:
     app = create_app(Settings.model_validate(given | {"circuit_breaker": {"failures": 1}}))
     circuits = app.state.site.circuits
     opened = circuits.circuit("one", "m1")
-    opened.permit().fail("upstream_reset")
+    opened.permit().report(Signal.FAILURE, "upstream_reset")
     kept = {name: agent for name, agent in given["agents"].items() if name in {"two-1", "alone-2"}}
     app = rebuild(app, Settings.model_validate(given | {"agents": kept, "circuit_breaker": {"failures": 7}}))
     app.state.activate()

@@ -14,7 +14,7 @@ from projector import cli, generate
 from projector.dialects import DIALECTS
 from projector.server.app import create_app
 from projector.server.config.settings import Settings
-from projector.server.http import openapi
+from projector.server.http import internal_routes
 from projector.server.upstream.demo import DemoUpstream
 from tests.asgi.in_process import post
 
@@ -170,7 +170,7 @@ async def test_a_request_that_does_not_stream_gets_json() -> None:
 def test_the_documents_describe_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [made] = [data for path, data in generate.files().items() if path.name == "openapi.json"]
     (tmp_path / "openapi.json").write_bytes(made)
-    monkeypatch.setattr(openapi, "_FILE", tmp_path / "openapi.json")
+    monkeypatch.setattr(internal_routes, "_FILE", tmp_path / "openapi.json")
     document = json.loads(app().state.openapi())
     schemas = document["components"]["schemas"]
     assert {"toy", "toy.Note", "toy.End", "toy.Summary", "toy.Failure"} <= schemas.keys()

@@ -23,7 +23,7 @@ from projector.redaction.policy import Policy
 from projector.server.app import create_app
 from projector.server.config.setting_names import PREFIX, fields, variables
 from projector.server.config.settings import Limits, Settings
-from projector.server.http import openapi, requests
+from projector.server.http import internal_routes, requests
 from projector.server.http.problems import PROBLEMS, problem_of_fault
 from projector.server.process import CLOSE_S
 from projector.server.streaming.registry import LAST_WORDS_S, Streams
@@ -107,7 +107,7 @@ def test_every_route_has_its_row_and_no_other() -> None:
     app = create_app(Settings(), lambda *_: Both())
     routes = [route for route in app.routes if isinstance(route, Route)]
     assert {(method, route.path_format) for route in routes for method in (route.methods or set()) - {"HEAD"}} <= rows
-    source = "".join(path.read_text(encoding="utf-8") for path in [*SOURCES, *PROVIDERS, openapi._FILE])
+    source = "".join(path.read_text(encoding="utf-8") for path in [*SOURCES, *PROVIDERS, internal_routes._FILE])
     assert [path for _, path in rows if f'"{path}"' not in source] == []
 
 

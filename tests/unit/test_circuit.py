@@ -49,13 +49,13 @@ class Scene:
 
 Step: TypeAlias = Callable[[Scene, str], object]
 STEPS: Final[dict[str, Step]] = {
-    "ok": lambda scene, _: scene.permit().succeed(),
-    "fail": lambda scene, _: scene.permit().fail("upstream_reset"),
+    "ok": lambda scene, _: scene.permit().report(Signal.SUCCESS),
+    "fail": lambda scene, _: scene.permit().report(Signal.FAILURE, "upstream_reset"),
     "wait": lambda scene, seconds: setattr(scene, "now", scene.now + float(seconds)),
     "begin": lambda scene, _: scene.held.append(scene.permit()),
-    "held-ok": lambda scene, _: scene.held.pop(0).succeed(),
-    "held-fails": lambda scene, _: scene.held.pop(0).fail("upstream_reset"),
-    "drop": lambda scene, _: scene.held.pop(0).release(),
+    "held-ok": lambda scene, _: scene.held.pop(0).report(Signal.SUCCESS),
+    "held-fails": lambda scene, _: scene.held.pop(0).report(Signal.FAILURE, "upstream_reset"),
+    "drop": lambda scene, _: scene.held.pop(0).report(None),
 }
 OPEN: Final = ("fail", "fail", "fail")
 
@@ -108,10 +108,10 @@ def test_the_first_report_of_a_permit_counts() -> None:
     scene = Scene()
     for _ in range(2):
         permit = scene.permit()
-        permit.fail("upstream_reset")
-        permit.succeed()
-        permit.fail("upstream_reset")
-        permit.release()
+        permit.report(Signal.FAILURE, "upstream_reset")
+        permit.report(Signal.SUCCESS)
+        permit.report(Signal.FAILURE, "upstream_reset")
+        permit.report(None)
     assert scene.run("fail") is State.OPEN
 
 
@@ -187,7 +187,7 @@ def test_circuits_outlast_a_change_of_settings() -> None:
     for _ in range(3):
         permit = one.permit()
         assert permit is not None
-        permit.fail("upstream_reset")
+        permit.report(Signal.FAILURE, "upstream_reset")
     circuits.use(CircuitBreaker(failures=9), {("one", "m")}, {("three", "")})
     assert circuits.circuit("one", "m") is one
     assert (one.state, one.settings.failures) == (State.OPEN, 9)

@@ -10,8 +10,7 @@ from pydantic import Field, StringConstraints
 
 from projector._errors import known_name
 from projector.providers import PROVIDERS
-from projector.server.config.config_base import NAME_OR_LIST, Table, matching
-from projector.server.config.extensions import EXTENSIONS
+from projector.server.config.config_base import EXTENSIONS, NAME_OR_LIST, Table, matching
 
 EVERY_CALLER: Final = "default"
 """Table of the callers without a table of their own."""

@@ -1,17 +1,23 @@
-"""Building blocks of the configuration: the base class of its tables, and the types of their fields."""
+"""Building blocks of the configuration: the base class of its tables, the types of their fields, and extensions.
+
+An extension is an optional subpackage with a table of its own: a row of `EXTENSIONS` and a field of `Settings`. It is
+imported when its table is configured.
+"""
 
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from ipaddress import ip_address
-from typing import Annotated, Any, Final, TypeAlias, TypeVar, get_args
+from typing import Annotated, Any, ClassVar, Final, TypeAlias, TypeVar, get_args
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
 from pydantic_core import PydanticKnownError
 
 from projector._errors import known_name
+from projector._registry import Registry
 from projector.dialects import DIALECTS
 from projector.providers import PROVIDERS
 
@@ -56,6 +62,23 @@ class Table(BaseModel):
         if isinstance(value, int) and abs(value) > NUMBER_MAX:
             raise PydanticKnownError("less_than_equal", {"le": NUMBER_MAX})
         return value
+
+
+class ExtensionSettings(Table, ABC):
+    """The table of an extension; an empty table in the configuration enables it."""
+
+    extension: ClassVar[str]
+    """Where the class of the extension is, as `module:name`. `projector.server.app` creates it, with its table."""
+
+    @abstractmethod
+    def check(self, agents: Mapping[str, Any], workflows: Mapping[str, Any]) -> None:
+        """Raise `ValueError` if it does not fit the agents and workflows; an agent that is None has the defaults."""
+
+
+EXTENSIONS: Final[Registry[type[ExtensionSettings]]] = Registry(
+    {"openwop": "projector.openwop.settings:OpenWopSettings"}
+)
+"""Name of the table -> its settings."""
 
 
 def _types_in(annotation: object) -> Iterator[object]:

@@ -12,8 +12,7 @@ from pydantic.fields import FieldInfo
 
 from projector._validation import FieldPath, InvalidField, path_name
 from projector.redaction.policy import Policy
-from projector.server.config.config_base import SHORTHAND, Table
-from projector.server.config.extensions import EXTENSIONS
+from projector.server.config.config_base import EXTENSIONS, SHORTHAND, Table
 from projector.server.config.settings import Settings
 
 PREFIX: Final = "PROJECTOR_"

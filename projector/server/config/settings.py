@@ -36,16 +36,17 @@ from projector.server.config.auth_settings import Auth
 from projector.server.config.caller_settings import ROUTES, CallerName, CallerSettings, caller_checks
 from projector.server.config.config_base import (
     DEFAULT,
+    EXTENSIONS,
     SHORTHAND,
     Api,
     ApiUrl,
+    ExtensionSettings,
     Model,
     Name,
     Table,
     has_valid_host,
     matching,
 )
-from projector.server.config.extensions import EXTENSIONS, ExtensionSettings
 from projector.server.config.http_fields import ExtraHeaders, ExtraQuery, ModelId, ModelNames
 from projector.server.config.store_settings import EncryptionKeys, StoreSettings
 from projector.server.config.target_settings import CircuitBreaker, ModelSettings, api_of, upstream_of

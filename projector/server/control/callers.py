@@ -41,7 +41,7 @@ class Grant:
 
     def check_route(self, name: str) -> None:
         """Raise `Problem` if the caller may not use a route."""
-        if not self.allows_route(name):
+        if self.routes is not None and name not in self.routes:
             raise problem("permission_denied")
 
     def allows_route(self, name: str) -> bool:
@@ -117,30 +117,24 @@ class Authenticator:
 
     async def caller(self, scope: Scope) -> str:
         """Return `key:NAME`, `token:NAME`, or `address:IP` if no callers are configured; raise `Problem` on failure."""
-        name = await self._identify(scope)
-        facts_of(scope).caller = name
-        return name
-
-    async def _identify(self, scope: Scope) -> str:
+        facts = facts_of(scope)
         if not self._hashes and self._tokens is None:
             client = scope.get("client")
-            return f"address:{client[0]}" if client else "address:"
+            facts.caller = f"address:{client[0]}" if client else "address:"
+            return facts.caller
         headers = Headers(scope=scope)
         api = client_api(scope)
         own = "" if api is None else f"bearer {headers.get(api.key_header, '')}"
         kind, _, credential = headers.get("authorization", own).partition(" ")
         if kind.lower() != "bearer" or not credential:
             raise problem("unauthenticated")
-        name = self._name_of_key(credential)
-        if name is not None:
-            return f"key:{name}"
+        digest = hashlib.sha256(credential.encode()).digest()
+        names = [name for name, known in self._hashes if hmac.compare_digest(digest, known)]  # in constant time
+        if names:
+            facts.caller = f"key:{names[0]}"
+            return facts.caller
         if self._tokens is None:
             raise problem("unauthenticated")
-        name, facts_of(scope).groups = await self._tokens.caller(credential)
-        return f"token:{name}"
-
-    def _name_of_key(self, key: str) -> str | None:
-        """Return the name of the caller with a key, in constant time."""
-        digest = hashlib.sha256(key.encode()).digest()
-        names = [name for name, known in self._hashes if hmac.compare_digest(digest, known)]
-        return names[0] if names else None
+        name, facts.groups = await self._tokens.caller(credential)
+        facts.caller = f"token:{name}"
+        return facts.caller

@@ -87,7 +87,8 @@ class RateLimiter:
     async def enter(self, scope: Scope, caller: str, table: RateLimits) -> Admission:
         """Charge one request to a caller; raise `Problem` without one, or without a token."""
         admission = Admission(self, scope, owner_of(caller), limits_of(table))
-        await admission.take([(limit, 1.0 if limit.unit == "requests" else 0.0) for limit in admission.limits])
+        if admission.limits:
+            await admission.take([(limit, 1.0 if limit.unit == "requests" else 0.0) for limit in admission.limits])
         return admission
 
 
@@ -108,8 +109,6 @@ class Admission:
 
     async def take(self, wanted: Sequence[tuple[Limit, float]]) -> None:
         """Charge units of limits; raise `Problem` if one of them is reached."""
-        if not wanted:
-            return
         levels, receipts = await self._limiter.budgets.take(self._owner, wanted)
         self._levels |= {level.limit: level for level in levels}
         facts_of(self._scope).headers = _headers(self._levels.values())
@@ -124,6 +123,8 @@ class Admission:
             Problem: one of the limits is reached. The request of the caller is returned.
         """
         of_agents = [limit for name in meter.agents for limit in self._limiter.agents.get(name, ())]
+        if not (self.limits or of_agents):
+            return
         tokens = [limit for limit in (*self.limits, *of_agents) if limit.unit == "tokens"]
         reserved = float(meter.estimate()) if tokens else 0.0
         wanted = [(limit, 1.0) for limit in of_agents if limit.unit == "requests"]
@@ -144,6 +145,8 @@ class Admission:
 
     async def settle(self, code: str | None = None, *, is_running: bool = False) -> None:
         """Replace the reserved tokens with those that were used; while the stream is running, only with more."""
+        if not self._receipts:
+            return
         self._receipts = [receipt for receipt in self._receipts if receipt.limit.unit == "tokens"]
         total, by_agent = self.meter.used(code) if self.meter is not None else (0, {})
         used = [total if one.limit.agent is None else by_agent.get(one.limit.agent, 0) for one in self._receipts]

@@ -9,10 +9,10 @@ from __future__ import annotations
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 from anyio.lowlevel import checkpoint
 from starlette.datastructures import Headers
@@ -22,7 +22,7 @@ from starlette.types import Receive, Scope, Send
 from projector.contracts import codec
 from projector.core import canonical as read
 from projector.core.faults import FAULTS
-from projector.providers import PROVIDERS, profile_of
+from projector.providers import PROVIDERS
 from projector.providers.descriptor import PassthroughRoute, TokenCounting
 from projector.redaction.redactor import Redactor
 from projector.server.catalog import AgentBinding, PassthroughBinding
@@ -41,7 +41,7 @@ from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.circuit import Circuits
 from projector.server.upstream.protocol import ProviderRequest, Upstream, UpstreamError
 from projector.server.upstream.reader import UpstreamReader
-from projector.server.upstream.targets import Attempts, BodyOf, Target
+from projector.server.upstream.targets import Attempts, Target
 
 ANSWER_MAX_BYTES: Final = 65_536
 """Size of a count; those of providers have less than a hundred bytes."""
@@ -104,28 +104,41 @@ class _Beside(ABC):
         return received, binding
 
     async def _ask(
-        self, received: Received, asked: _Asked, receive: Receive, read_answer: Callable[[bytes, Redactor], _Answer]
+        self,
+        received: Received,
+        receive: Receive,
+        binding: AgentBinding,
+        targets: Sequence[Target],
+        read_answer: Callable[[bytes, Redactor], _Answer],
+        max_bytes: int = ANSWER_MAX_BYTES,
+        admission: Admission | None = None,
     ) -> tuple[_Answer, StreamStats]:
-        """Return what one of the targets has answered; raise `Problem` if they fail."""
-        binding = asked.binding
-        body = asked.body_of(asked.targets[0])
+        """Return what one of the targets has answered; raise `Problem` if they fail.
+
+        `max_bytes` is the largest size of the answer; its tokens are charged to the admission, if there is one.
+        """
+        body_of = partial(self._body, received, binding)
+        body = body_of(targets[0])
         stats = binding.stats(self._row.dialect, received.caller, body, None)
         stats.request_id = request_id(received.scope)
         given = Headers(scope=received.scope)
         stats.caller_headers = {self._passthrough.api: {one: given[one] for one in self._row.headers if one in given}}
-        attempts = Attempts(asked.targets, asked.body_of, stats)
-        reader = UpstreamReader(attempts, stats, received.account, lambda target: target.report_to(stats))
+        if admission is not None:
+            stats.meter = TokenMeter([], body)
+        reader = UpstreamReader(
+            Attempts(targets, body_of, stats), stats, received.account, lambda target: target.report_to(stats)
+        )
         redactor = binding.redactor.for_request(received.body, secrets.token_bytes(16))
         try:
-            async with _charged(asked, stats, body):
-                answer = await _read_answer(reader, receive, asked.max_bytes)
+            async with nullcontext() if admission is None else admission.stream(stats):
+                answer = await _read_answer(reader, receive, max_bytes)
                 if stats.meter is not None:
                     stats.meter.on_usage(read.mapping_or_empty(_object(answer), "usage"))
             return read_answer(answer, redactor), stats
         except UpstreamError as error:
             reports = ErrorReports(redactor)
             shown = report_failure(reports, error)
-            stats.provider_errors, stats.problem_code = reports.provider_errors, error.fault.code
+            stats.provider_errors, stats.code = tuple(reports.provider_errors), error.fault.code
             raise problem_of_failure(error, *shown) from None
         finally:
             self._site.observer.report_request(stats)
@@ -148,19 +161,15 @@ class CountRoute(_Beside):
     async def _found(self, received: Received, receive: Receive, _admission: Admission, /) -> Mapping[str, Any]:
         received, binding = self._with_state(received)
         targets = binding.targets.in_order()
-        body_of = partial(self._body, received, binding)
-        body = body_of(targets[0])
+        body = self._body(received, binding, targets[0])
         counted = [one for target in targets if (one := self._counted(target, body)) is not None]
         if not counted:
             return {"input_tokens": input_tokens(body, REPORTED_MAX, has_flat_files=True)}
-        asked = _Asked(binding, counted, body_of, ANSWER_MAX_BYTES)
-        return (await self._ask(received, asked, receive, lambda data, _: _count_of(data)))[0]
+        return (await self._ask(received, receive, binding, counted, lambda data, _: _count_of(data)))[0]
 
     def _counted(self, target: Target, body: Mapping[str, object]) -> Target | None:
         """Return a target that counts in place of answering; None if it does not count."""
-        provider = target.provider
-        profile = profile_of(provider.api, provider.profile)
-        if provider.api != self._passthrough.api or self._counting.outgoing(body, profile) is None:
+        if target.provider.api != self._passthrough.api or self._counting.outgoing(body, target.profile) is None:
             return None
         return _asking(target, "count")
 
@@ -194,8 +203,7 @@ class CompactRoute(_Beside):
         if not targets:
             raise problem("not_found", _NO_COMPACTION)
         limit = binding.redactor.policy.limits.event_max_bytes
-        asked = _Asked(binding, targets, partial(self._body, received, binding), limit, admission)
-        found, stats = await self._ask(received, asked, receive, _compaction_of)
+        found, stats = await self._ask(received, receive, binding, targets, _compaction_of, limit, admission)
         for item in found["output"]:
             if isinstance(item, dict) and isinstance(item.get("id"), str):
                 ownership.add("item", item["id"], caller, stats.upstream)
@@ -206,27 +214,7 @@ class CompactRoute(_Beside):
 _PREVIOUS: Final = "previous_response_id"
 
 
-class _Asked(NamedTuple):
-    """A request about a request."""
-
-    binding: AgentBinding
-    targets: Sequence[Target]
-    body_of: BodyOf
-    max_bytes: int
-    """Maximum size of the answer."""
-    admission: Admission | None = None
-    """What the tokens are charged to; None if it takes none."""
-
-
 _Answer = TypeVar("_Answer")
-
-
-def _charged(asked: _Asked, stats: StreamStats, body: Mapping[str, object]) -> AbstractAsyncContextManager[None]:
-    """Return a context in which the tokens of a request are charged."""
-    if asked.admission is None:
-        return nullcontext()
-    stats.meter = TokenMeter([], body)
-    return asked.admission.stream(stats)
 
 
 def _asking(target: Target, name: str) -> Target | None:

@@ -1,19 +1,22 @@
-"""Allowed hosts, and clients behind trusted proxies."""
+"""Allowed hosts, clients behind trusted proxies, and pages of other origins."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from http import HTTPStatus
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Final, TypeAlias
 
 from starlette.datastructures import Headers
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from projector.server.config.settings import Settings
 from projector.server.http.error_responses import respond
-from projector.server.http.problems import problem
+from projector.server.http.problems import Problem, problem
 
 _Address: TypeAlias = IPv4Address | IPv6Address
 
@@ -94,3 +97,31 @@ def _address(node: str) -> _Address | None:
     except ValueError:
         return None
     return getattr(address, "ipv4_mapped", None) or address
+
+
+class Cors(CORSMiddleware):
+    """Starlette's middleware, which refuses with plain text, with error responses of this server instead."""
+
+    def preflight_response(self, request_headers: Headers) -> Response:
+        """Return the response to a preflight request."""
+        response = super().preflight_response(request_headers)
+        if response.status_code == HTTPStatus.OK:
+            return response
+        is_known = self.is_allowed_origin(request_headers["origin"])
+        detail = "The method or a header is not allowed for pages of other origins."
+        refused = problem("cors_not_allowed", detail if is_known else None)
+        refused.headers.update((k, v) for k, v in response.headers.items() if not k.startswith("content-"))
+        return _Refusal(refused)
+
+
+class _Refusal(Response):
+    """The response to a refused preflight request; its form depends on the route."""
+
+    def __init__(self, refused: Problem) -> None:
+        super().__init__(status_code=refused.status)
+        self._refused = refused
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the response."""
+        response = await respond(Request(scope), self._refused)
+        await response(scope, receive, send)

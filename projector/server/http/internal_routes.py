@@ -1,9 +1,15 @@
-"""Routes for the operation of a server: probes, metrics, the OpenAPI document. None of them is authenticated."""
+"""Routes for the operation of a server: probes, metrics, the OpenAPI document. None of them is authenticated.
+
+The document is the generated one, without what the configuration switches off: `python -m projector.generate` writes
+openapi.json, with all routes and dialects.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from pathlib import Path
+from typing import Any, Final
 
 from anyio import to_thread
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -11,6 +17,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from projector.contracts import codec
 from projector.core.faults import FAULTS
 from projector.server.http.problems import problem, problem_of_fault
 from projector.server.streaming.registry import Streams
@@ -60,3 +67,77 @@ HEALTH_ROUTES: Final = (Route("/livez", alive), Route("/healthz", alive), Route(
 """Routes of every listener."""
 INTERNAL_ROUTES: Final = (Route("/openapi.json", openapi), Route("/metrics", metrics))
 """Routes of the admin listener, or, if there is none, of the public one."""
+
+
+_FILE: Final = Path(__file__).parent / "openapi.json"
+_REQUIRED: Final = frozenset({"anyOf", "content", "schema"})
+"""Members without which an object has no meaning."""
+_MARKS: Final = frozenset({"x-dialects", "x-per-route"})
+"""Members of the generated document that the one of a server does not have."""
+
+
+def document(
+    routes: Mapping[str, Collection[str]],
+    paths: Mapping[str, Any] | None = None,
+    schemas: Mapping[str, Any] | None = None,
+) -> bytes:
+    """Return the document of a server as JSON.
+
+    Args:
+        routes: path -> the dialects that its requests may select; empty for a route that does not stream.
+        paths: path items of the routes of extensions.
+        schemas: components that those path items refer to.
+    """
+    described = codec.loads(_FILE.read_bytes())
+    components, items = described["components"], {**described["paths"], **(paths or {})}
+    components["schemas"] |= schemas or {}
+    described["paths"] = {
+        path: _narrowed(items[path], {*dialects}, components) if dialects else items[path]
+        for path, dialects in routes.items()
+        if path in items
+    }
+    used = _used(described["paths"], components)
+    described["components"] = {
+        kind: {name: one for name, one in named.items() if f"#/components/{kind}/{name}" in used}
+        for kind, named in components.items()
+        if kind != "securitySchemes"
+    } | {"securitySchemes": components["securitySchemes"]}
+    return codec.dumps_to_keep(described)
+
+
+def _narrowed(node: Any, dialects: AbstractSet[str], components: Mapping[str, Any]) -> Any:
+    """Return a part of the document with what some dialects have of it; None without anything."""
+    if isinstance(node, list):
+        return [one for one in (_narrowed(one, dialects, components) for one in node) if one is not None]
+    if not isinstance(node, dict):
+        return node
+    if "x-dialect-names" in node:
+        return {"type": "string", "enum": sorted(dialects)}
+    if not dialects & {*node.get("x-dialects", dialects)}:
+        return None
+    if "$ref" in node and "x-per-route" in (target := _component(node["$ref"], components)):
+        return _narrowed(target, dialects, components)
+    kept = {
+        name: inner
+        for name, value in node.items()
+        if name not in _MARKS and (inner := _narrowed(value, dialects, components)) is not None
+    }
+    return None if _REQUIRED & (node.keys() - kept.keys()) or kept.get("anyOf") == [] else kept
+
+
+def _used(node: Any, components: Mapping[str, Any]) -> set[str]:
+    """Return the references in a part of the document, and those in the components that they refer to."""
+    found: set[str] = set()
+    parts = [node]
+    while parts:
+        part = parts.pop()
+        parts += part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
+        if isinstance(part, dict) and (reference := part.get("$ref")) and reference not in found:
+            found.add(reference)
+            parts.append(_component(reference, components))
+    return found
+
+
+def _component(reference: str, components: Mapping[str, Any]) -> Any:
+    _, _, kind, name = reference.split("/", 3)
+    return components[kind][name]

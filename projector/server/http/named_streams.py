@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -32,8 +31,7 @@ from projector.server.http.requests import ClientLeftError, read_json
 from projector.server.http.stored_streams import cancel_stored, position_of, read_page, respond_with_log
 from projector.server.streaming.log_session import StoredStream
 from projector.server.streaming.memory import Account
-from projector.server.streaming.stream_logs import NAME_KEPT_S
-from projector.store.protocol import StoreUnavailableError, StreamStatus
+from projector.store.protocol import StreamStatus
 
 if TYPE_CHECKING:
     from projector.server.http.site import Site
@@ -53,25 +51,10 @@ class StreamName(NamedTuple):
         return hashlib.sha256(codec.dumps([caller, self.agent, self.id])).hexdigest()
 
 
-def chat_name(agent: str, chat_id: str) -> StreamName:
-    """Return the name of the last stream of a chat."""
-    return StreamName("chat_stream", agent, chat_id)
-
-
-def run_name(agent: str, run_id: str) -> StreamName:
-    """Return the name of the last stream of a run of AG-UI."""
-    return StreamName("run_stream", agent, run_id)
-
-
-def response_name(response_id: str) -> StreamName:
-    """Return the name of the stream of a response."""
-    return StreamName("response_stream", "", response_id)
-
-
-async def name_stream(site: Site, name: StreamName, caller: str, stream_id: str) -> None:
-    """Name a stream; the newest one of a name counts. If the store is away, the stream goes on without."""
-    with suppress(StoreUnavailableError):
-        await site.logs.store.put(name.kind, {name.key(caller): stream_id.encode()}, NAME_KEPT_S)
+CHAT_STREAM: Final = "chat_stream"
+RUN_STREAM: Final = "run_stream"
+RESPONSE_STREAM: Final = "response_stream"
+"""Kinds of names: of the last stream of a chat, of the last one of a run of AG-UI, of the stream of a response."""
 
 
 async def find_named(site: Site, name: StreamName, caller: str) -> StreamStatus | None:
@@ -117,7 +100,7 @@ class _ChatStream:
         site: Site = scope["app"].state.site
         caller, agent = await _enter(scope, AI_SDK, self._agents)
         with site.streams.admitted(caller) as account:
-            status = await find_named(site, chat_name(agent, scope["path_params"]["chat_id"]), caller)
+            status = await find_named(site, StreamName(CHAT_STREAM, agent, scope["path_params"]["chat_id"]), caller)
             if status is None or (status.seal is not None and not status.seal.reason):
                 await no_content(scope)(scope, receive, send)
                 return
@@ -128,7 +111,7 @@ async def _stop(agents: Collection[str], request: Request) -> Response:
     """Cancel the running stream of a chat. Idempotent: 204 also if there is none."""
     site: Site = request.app.state.site
     caller, agent = await _enter(request.scope, AI_SDK, agents)
-    status = await find_named(site, chat_name(agent, request.path_params["chat_id"]), caller)
+    status = await find_named(site, StreamName(CHAT_STREAM, agent, request.path_params["chat_id"]), caller)
     if status is not None and status.seal is None:
         await cancel_stored(site, status.head.stream_id, caller)
     return no_content(request.scope)
@@ -163,7 +146,7 @@ class RunRoute:
             except ClientLeftError:
                 return
             thread_id, run_id = ids
-            status = await find_named(site, run_name(agent, run_id), caller)
+            status = await find_named(site, StreamName(RUN_STREAM, agent, run_id), caller)
             if status is None or thread_id not in {None, StoredStream.of(status.head).conversation_id}:
                 raise problem("unknown_stream")
             await respond_with_log(site, scope, receive, send, status, account, after=after, dialect=AG_UI)
@@ -219,7 +202,7 @@ async def _enter_response(site: Site, scope: Scope) -> tuple[str, StreamStatus]:
     """Return the caller of a request and the state of its stream; raise `Problem` if there is none."""
     caller, grant = await site.grant(scope)
     grant.check_route(RESPONSES)
-    status = await find_named(site, response_name(scope["path_params"]["response_id"]), caller)
+    status = await find_named(site, StreamName(RESPONSE_STREAM, "", scope["path_params"]["response_id"]), caller)
     if status is None:
         raise problem("unknown_response")
     return caller, status

@@ -166,6 +166,7 @@ def _retry_after(status: HTTPStatus, seconds: int | None = None) -> dict[str, st
 
 def problem_response(problem: Problem, scope: Scope) -> Response:
     """Return the problem document as a response."""
+    own = request_id(scope)
     document = {
         "type": "about:blank",  # the title is the HTTP status phrase; clients distinguish problems by `code`
         "title": problem.status.phrase,
@@ -174,12 +175,12 @@ def problem_response(problem: Problem, scope: Scope) -> Response:
         "instance": scope["path"],
         "code": problem.code,
         "is_retryable": problem.is_retryable,
-        "request_id": request_id(scope),
+        "request_id": own,
     }
     return ErrorResponse(
         codec.dumps(document),
         status_code=problem.status,
-        headers={"cache-control": "no-store", "x-request-id": request_id(scope)} | problem.headers,
+        headers={"cache-control": "no-store", "x-request-id": own} | problem.headers,
         media_type="application/problem+json",
     )
 

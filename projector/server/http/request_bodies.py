@@ -22,7 +22,7 @@ from projector.conversation.opaque import (
     waiting_turn,
     with_opaque,
 )
-from projector.providers import PROVIDERS, profile_of
+from projector.providers import PROVIDERS
 from projector.providers.descriptor import PassthroughRoute
 from projector.server.catalog import AgentBinding, unknown_model
 from projector.server.control.callers import Grant
@@ -48,17 +48,17 @@ def agent_body(
     Raises:
         Problem: agent or provider do not support the request.
     """
-    for name in sorted(request.params() - binding.settings.allowed_params):
+    entries, parameters = request.entries(), request.parameters.given()
+    for name in sorted({*request.params(entries), *parameters} - binding.settings.allowed_params):
         raise _not_allowed(name, "input")
-    entries = request.entries()
-    if fault := check_calls(entries, is_continued=request.previous_response_id is not None):
+    if entries and (fault := check_calls(entries, is_continued=request.previous_response_id is not None)):
         raise problem("invalid_request", fault)
     body = _write(
         binding,
         target,
         kept=kept,
         input=entries if request.message is None else request.message,
-        parameters=request.parameters.given(),
+        parameters=parameters,
         previous_response_id=request.previous_response_id,
         metadata=request.metadata,
     )
@@ -168,18 +168,17 @@ def target_body(
         Problem: the target or the response cannot express the request; its `param` is the member.
     """
     provider = target.provider
-    profile = profile_of(provider.api, provider.profile)
     if route.request_reader is None and provider.api != api:
         raise problem("invalid_request", "This model is not offered on this route.", param="model")
     try:
         if route.request_reader is None or provider.api == api:
             valid = {one: call for one, call in kept.items() if call.place == target.place}
             own = body if route.state_writer is None or not valid else route.state_writer(body, valid)
-            return route.body_writer(own, profile)
+            return route.body_writer(own, target.profile)
         request = replace(route.request_reader(body), encrypted_reasoning=encrypted_reasoning)
         if kept and not isinstance(request.input, str):
             request = replace(request, input=with_opaque(request.input, kept, target.place))
-        return PROVIDERS[provider.api].request_writer(request, profile)
+        return PROVIDERS[provider.api].request_writer(request, target.profile)
     except UnsupportedRequestError as error:
         raise problem("invalid_request", str(error), param=error.param) from None
 
@@ -239,7 +238,7 @@ def references(body: Mapping[str, Any]) -> Iterator[object]:
 def _write(binding: AgentBinding, target: Target | None, *, kept: KeptCalls, **members: Any) -> Body:
     """Return the body of a request with the agent's part and the caller's `members`."""
     target = target or binding.targets.targets[0]
-    agent, provider = binding.settings, target.provider
+    agent = binding.settings
     if kept and not isinstance(members["input"], str):
         members["input"] = with_opaque(members["input"], kept, target.place)
     request = ModelRequest(
@@ -251,7 +250,7 @@ def _write(binding: AgentBinding, target: Target | None, *, kept: KeptCalls, **m
         **members,
     )
     try:
-        return PROVIDERS[provider.api].request_writer(request, profile_of(provider.api, provider.profile))
+        return PROVIDERS[target.provider.api].request_writer(request, target.profile)
     except UnsupportedRequestError as error:
         raise problem("invalid_request", str(error)) from None
 
@@ -271,6 +270,8 @@ def home_targets(
     Raises:
         Problem: the state is at an upstream that is not a target, or at several upstreams.
     """
+    if not isinstance(body.get("input"), list) and body.keys().isdisjoint(("previous_response_id", "conversation")):
+        return targets
     places = set(_references(body, ownership))
     if not places:
         names = {target.provider.name for target in targets}

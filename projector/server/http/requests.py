@@ -52,11 +52,7 @@ class RequestModel(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", strict=True)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _check_members(cls, value: object) -> object:
-        return check_members(value)
+    _check_members = model_validator(mode="before")(check_members)
 
 
 class InputText(RequestModel):
@@ -297,9 +293,9 @@ class Parameters(RequestModel):
 
     def given(self) -> dict[str, Any]:
         """Return the parameters that the request sets, in the order of the members."""
-        names = self.model_fields_set
-        values = {name: getattr(self, name) for name in type(self).model_fields if name in names} if names else {}
-        return {name: value for name, value in values.items() if value is not None}
+        if not (names := self.model_fields_set):
+            return {}
+        return {name: value for name, value in self if name in names and value is not None}
 
 
 class ChatRequest(RequestModel):
@@ -321,14 +317,13 @@ class ChatRequest(RequestModel):
 
     def entries(self) -> list[Entry]:
         """Return the conversation; empty if there is a message."""
-        return [item.entry() for item in self.input or []]
+        return [item.entry() for item in self.input] if self.input else []
 
-    def params(self) -> set[str]:
-        """Return which of `AgentSettings.allowed_params` the request uses."""
-        used = set(self.parameters.given())
-        used |= {name for name in ("previous_response_id", "metadata") if getattr(self, name) is not None}
-        entries = self.entries()
-        used |= part_params(entries)
+    def params(self, entries: Sequence[Entry]) -> set[str]:
+        """Return which of `AgentSettings.allowed_params` the request uses, besides its parameters."""
+        used = {name for name in ("previous_response_id", "metadata") if getattr(self, name) is not None}
+        if entries:
+            used |= part_params(entries)
         return used | {"history"} if any(map(is_history, entries)) else used
 
 

@@ -20,7 +20,7 @@ from projector.core.intake import MakeStage
 from projector.dialects.ag_ui import conversation as ag_ui
 from projector.dialects.ai_sdk import conversation as ai_sdk
 from projector.dialects.descriptor import DialectOptions
-from projector.providers import PROVIDERS, profile_of
+from projector.providers import PROVIDERS
 from projector.providers.descriptor import PassthroughRoute
 from projector.server.catalog import AgentBinding, Catalog, PassthroughBinding, WorkflowBinding, chosen_dialect
 from projector.server.config.caller_settings import AG_UI, AI_SDK, CHAT, WORKFLOWS
@@ -29,7 +29,14 @@ from projector.server.http.count_routes import count_routes
 from projector.server.http.demo_page import demo_routes
 from projector.server.http.internal_routes import HEALTH_ROUTES, INTERNAL_ROUTES, root_route
 from projector.server.http.model_routes import ModelRoutes
-from projector.server.http.named_streams import RunRoute, StreamName, chat_name, chat_routes, response_routes, run_name
+from projector.server.http.named_streams import (
+    CHAT_STREAM,
+    RUN_STREAM,
+    RunRoute,
+    StreamName,
+    chat_routes,
+    response_routes,
+)
 from projector.server.http.problems import problem, request_id, unknown_agent_of
 from projector.server.http.recent_streams import RecentStreams
 from projector.server.http.request_bodies import (
@@ -143,11 +150,11 @@ _HELD: Final[Mapping[str, _Held]] = {
 
 
 def _run_of(stored: StoredStream) -> StreamName:
-    return run_name(stored.agent or "", stored.options.run_id or "")
+    return StreamName(RUN_STREAM, stored.agent or "", stored.options.run_id or "")
 
 
 def _chat_of(stored: StoredStream) -> StreamName:
-    return chat_name(stored.agent or "", stored.conversation_id or "")
+    return StreamName(CHAT_STREAM, stored.agent or "", stored.conversation_id or "")
 
 
 NAMES: Final[Mapping[str, NameOf]] = {AI_SDK: _chat_of}
@@ -317,12 +324,12 @@ def _stage_of(
         return None
 
     def stage_of(target: Target) -> MakeStage:
-        make_stage, provider = target.make_stage, target.provider
-        if provider.api != api:
+        make_stage = target.make_stage
+        if target.provider.api != api:
             return make_stage if restore is None else lambda: restore(make_stage())
         if caller_profile is None:
             return make_stage
-        return partial(row.stage, caller_profile(headers, profile_of(api, provider.profile)))
+        return partial(row.stage, caller_profile(headers, target.profile))
 
     return stage_of
 

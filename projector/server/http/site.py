@@ -24,7 +24,7 @@ from projector.server.upstream.circuit import Circuits
 
 
 class Extension(Protocol):
-    """A running extension (`projector.server.config.extensions`), created with its table, the catalog and the site."""
+    """A running extension (`projector.server.config.config_base`), created with its table, the catalog and the site."""
 
     def routes(self) -> list[Route]:
         """Return the routes that the extension adds."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -26,7 +26,7 @@ from projector.server.catalog import AgentBinding, chosen_dialect
 from projector.server.control.callers import Grant
 from projector.server.control.rate_limits import Admission
 from projector.server.control.token_meter import TokenMeter
-from projector.server.http.named_streams import RESPONSES, StreamName, name_stream, response_name
+from projector.server.http.named_streams import RESPONSE_STREAM, RESPONSES, StreamName
 from projector.server.http.problems import problem
 from projector.server.http.request_bodies import KeptState, conversation_of, home_targets
 from projector.server.http.requests import ClientLeftError, dialect_options, read_json
@@ -38,9 +38,11 @@ from projector.server.streaming.log_session import Keeping, StoredStream
 from projector.server.streaming.memory import Account
 from projector.server.streaming.response_writer import JsonResponseWriter, ResponseWriter
 from projector.server.streaming.session import StreamSession
+from projector.server.streaming.stream_logs import NAME_KEPT_S
 from projector.server.telemetry.reports import begin_stream
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.targets import BodyOf, Target
+from projector.store.protocol import StoreUnavailableError
 
 _DEFAULTS: Final = DialectOptions()
 
@@ -126,33 +128,30 @@ class SessionRoute:
             session = self._open_session(received)
             await site.ownership.confirm(session.stats.conversation_id, caller)
             try:
-                if key_of(scope) is not None:
-                    await self._run_held(session, received, admission, receive, send)
-                else:  # most streams: nothing else ends with them
-                    if self._is_stored(session):
-                        await self._write_log(session, received)
-                    await self._run(session, scope, admission, receive, send)
+                key, is_stored = key_of(scope), self._is_stored(session)
+                if key is not None and is_stored:
+                    await self._run_held(key, session, received, admission, receive, send)
+                    return
+                if is_stored:
+                    await self._write_log(session, received)
+                await self._run(session, scope, admission, receive, send)
             finally:
                 site.ownership.write()
                 site.call_keeper.write()
 
     async def _run_held(
-        self, session: StreamSession, received: Received, admission: Admission, receive: Receive, send: Send
+        self, key: str, session: StreamSession, received: Received, admission: Admission, receive: Receive, send: Send
     ) -> None:
         """Run a stream that a later request finds by its idempotency key."""
         site, stream_id = self._site, session.stats.stream_id
         scope, body, caller, account, *_ = received
-        key = key_of(scope)
-        async with AsyncExitStack() as stack:
-            if self._is_stored(session):
-                if key is not None:
-                    claim = Claim(site.logs.store, scope, caller, key, body)
-                    if (status := await claim.enter(stream_id)) is not None:
-                        is_json = session.writer_type is JsonResponseWriter
-                        await respond_with_log(site, scope, receive, send, status, account, is_json=is_json)
-                        return
-                    await stack.enter_async_context(claim.held(stream_id, lambda: session.has_begun))
-                await self._write_log(session, received)
+        claim = Claim(site.logs.store, scope, caller, key, body)
+        if (status := await claim.enter(stream_id)) is not None:
+            is_json = session.writer_type is JsonResponseWriter
+            await respond_with_log(site, scope, receive, send, status, account, is_json=is_json)
+            return
+        async with claim.held(stream_id, lambda: session.has_begun):
+            await self._write_log(session, received)
             await self._run(session, scope, admission, receive, send)
 
     async def _run(
@@ -168,20 +167,21 @@ class SessionRoute:
         site, stream_id, stored = self._site, session.stats.stream_id, session.keeping.stored
         caller = received.caller
 
-        def name_of(response_id: str) -> tuple[str, str]:
-            name = response_name(response_id)
-            return name.kind, name.key(caller)
+        def key_of_response(response_id: str) -> tuple[str, str]:
+            return RESPONSE_STREAM, StreamName(RESPONSE_STREAM, "", response_id).key(caller)
 
-        by_response = name_of if self._name == RESPONSES else None
+        by_response = key_of_response if self._name == RESPONSES else None
         session.write_log(site.logs, site.producer, location(received.scope, stream_id), by_response)
         if self._name_of is not None and stored is not None:
-            await name_stream(site, self._name_of(stored), caller, stream_id)
+            name = self._name_of(stored)  # the newest stream of a name counts
+            with suppress(StoreUnavailableError):  # without a name, the stream goes on
+                await site.logs.store.put(name.kind, {name.key(caller): stream_id.encode()}, NAME_KEPT_S)
 
     def _is_stored(self, session: StreamSession) -> bool:
         """Return whether a stream gets a log; raise `Problem` if it must have one, and the store is away."""
         if session.keeping.stored is None:
             return False
-        is_available = self._site.logs.is_available_for(session.stats.stream_id)
+        is_available = self._site.logs.at(session.stats.stream_id).is_available
         if not is_available and self._site.settings.store.required:
             raise problem("store_unavailable")
         return is_available
@@ -217,8 +217,7 @@ def provider_session(site: Site, received: Received, call: ProviderCall) -> Stre
     _check_ownership(ownership, body, call.conversation_id, caller)
     state = KeptState(received.kept, call.entries)
     targets = state.allowed(home_targets(body, state.first(ordered), binding.targets.targets, ownership))
-    stats = binding.stats(dialect, caller, body, call.conversation_id, call.metadata)
-    stats.stream_id = site.logs.new_id()
+    stats = binding.stats(dialect, caller, body, call.conversation_id, call.metadata, site.logs.new_id())
     _record_ownership(ownership, stats, body, caller)
     options = received.options(call.options)
     context = StreamContext(stats.stream_id, call.conversation_id, call.agent)

@@ -123,7 +123,7 @@ class SideTasks:
 
     def __init__(self, on_failure: Callable[[Exception], None]) -> None:
         self._on_failure = on_failure
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks: set[asyncio.Task[None]] = set()
 
     def __enter__(self) -> Self:
         """Return the tasks."""
@@ -140,8 +140,9 @@ class SideTasks:
 
     def start(self, work: Callable[[Unpack[_Ts]], Awaitable[object]], *arguments: *_Ts) -> None:
         """Start a task."""
-        self._tasks = [task for task in self._tasks if not task.done()]
-        self._tasks.append(asyncio.get_running_loop().create_task(self._run(work, *arguments)))
+        task = asyncio.get_running_loop().create_task(self._run(work, *arguments))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _run(self, work: Callable[[Unpack[_Ts]], Awaitable[object]], *arguments: *_Ts) -> None:
         try:

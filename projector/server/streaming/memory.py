@@ -61,12 +61,6 @@ class Memory:
         self.share_bytes = max_bytes // _SHARES
         self.notify()
 
-    def hold(self, n_bytes: int) -> None:
-        """Add bytes; a negative number releases them."""
-        before, self.held_bytes = self.held_bytes, self.held_bytes + n_bytes
-        if self.held_bytes < self.max_bytes <= before:
-            self.notify()
-
     def notify(self) -> None:
         """Wake all that wait for a change."""
         if self._changed is not None:
@@ -114,8 +108,12 @@ class Account:
 
     def hold(self, n_bytes: int) -> None:
         """Add bytes; a negative number releases them."""
+        memory = self.memory
+        before = memory.held_bytes
         self._held_bytes += n_bytes
-        self.memory.hold(n_bytes)
+        memory.held_bytes += n_bytes
+        if memory.held_bytes < memory.max_bytes <= before:
+            memory.notify()
 
     def close(self) -> None:
         """Release everything."""
@@ -163,7 +161,8 @@ class Account:
         """Reserve memory for a request body, and wait until it may be used."""
         self._body_bytes += n_bytes
         self.hold(n_bytes)
-        await self._wait(self._body_bytes)
+        if self._body_bytes > SMALL_BYTES:
+            await self._wait(self._body_bytes)
 
     @property
     def may_have_to_wait(self) -> bool:

@@ -382,10 +382,17 @@ class ResponseSession:
         """
         facts = facts_of(scope)
         facts.is_projected = True
+        dialect = DIALECTS[self.stats.dialect]
+        stream_id, request_id = self.stats.stream_id.encode(), self.stats.request_id.encode()
+        self._headers += [(b"x-stream-id", stream_id), (b"x-request-id", request_id)]
+        if dialect.names_requests:
+            self._headers.append((b"request-id", request_id))
+        if scope["http_version"] == "1.1":
+            self._headers.append((b"connection", b"keep-alive"))
         writer = self.writer_type(
             line or send,
-            DIALECTS[self.stats.dialect],
-            self._response_headers(scope),
+            dialect,
+            self._headers,
             self._account,
             self._state,
             on_gone,
@@ -407,15 +414,6 @@ class ResponseSession:
         ):
             beside.watch(receive, on_gone)
             await produce(writer, clock)
-
-    def _response_headers(self, scope: Scope) -> Headers:
-        stream_id, request_id = self.stats.stream_id.encode(), self.stats.request_id.encode()
-        headers = [*self._headers, (b"x-stream-id", stream_id), (b"x-request-id", request_id)]
-        if DIALECTS[self.stats.dialect].names_requests:
-            headers.append((b"request-id", request_id))
-        if scope["http_version"] == "1.1":
-            headers.append((b"connection", b"keep-alive"))
-        return headers
 
     async def _beat(self, writer: ResponseWriter) -> None:
         """Send a comment, unless other output is being sent."""

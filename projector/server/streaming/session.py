@@ -27,7 +27,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from projector import Pipeline, UsageError
 from projector.core.faults import FAULTS, Fault
-from projector.core.reported_errors import ProviderError, clean_error
+from projector.core.reported_errors import ProviderError, clean_error, generic_message
 from projector.dialects import DIALECTS
 from projector.redaction.redactor import Redactor
 from projector.server.config.settings import Timeouts
@@ -211,8 +211,8 @@ class StreamSession(ResponseSession):
             self._source = self._begin_log = None  # cancelled tasks keep the session until the next garbage collection
             if self._pipeline is not None:
                 self.stats.dropped = self._pipeline.dropped
-            found = [one.provider_errors for one in (self._errors, self._pipeline) if one is not None]
-            self.stats.provider_errors = [error for errors in found for error in errors]
+            for one in (self._errors, self._pipeline):
+                self.stats.provider_errors += () if one is None else tuple(one.provider_errors)
         if self._problem is not None and self._state.phase is Phase.REFUSED:
             raise self._problem
 
@@ -412,8 +412,9 @@ def report_failure(reports: Pipeline | ErrorReports, error: UpstreamError) -> tu
     reports.add_error(clean)
     if failure.message is None and failure.type is None and failure.code is None:
         return error.fault, None
-    shown, fault = clean.shown(redactor).value, error.fault
+    fault, shown = error.fault, generic_message(clean.code, clean.type, str(failure.status))
     if redactor.policy.shows_provider_messages:
+        shown = clean.shown(redactor).value
         fault = fault._replace(message=shown)
     return fault, ProviderFailure(failure.status, shown, clean.type, clean.code, clean.param)
 

@@ -239,15 +239,11 @@ class StreamLogs:
                 found = new_stream_id()
         return found
 
-    def is_available_for(self, stream_id: str) -> bool:
-        """Return whether the store worked when it was used last for this stream or others of its place."""
-        return self._at(stream_id).is_available
-
     def begin(self, head: StreamHead, on_cancel: Callable[[], None], on_loss: OnLoss) -> StreamLog:
         """Return a log for a new stream."""
-        return StreamLog(self._at(head.stream_id), head, on_cancel, on_loss)
+        return StreamLog(self.at(head.stream_id), head, on_cancel, on_loss)
 
-    def _at(self, stream_id: str) -> StreamLogs:
+    def at(self, stream_id: str) -> StreamLogs:
         """Return the logs of the place of a stream: in a Redis Cluster, a server that is away holds up only its own."""
         place = self.store.place_of(stream_id)
         if place and place not in self._places:

@@ -111,9 +111,8 @@ class Metrics:
         self._of(self._overhead, *labels).observe(stats.overhead_s)
         if stats.first_byte_s is not None:
             self._of(self._first_byte, *labels).observe(stats.first_byte_s)
-        usage = stats.usage
         for name, kind in _TOKEN_TYPES:
-            count = usage.get(name, 0)
+            count = stats.usage.get(name, 0)
             if 0 < count <= _TOKENS_MAX:  # a provider may report anything
                 self._of(self._tokens, stats.upstream, stats.agent or "", kind).inc(count)
         if code is not None and not stats.is_client_gone:
@@ -140,9 +139,10 @@ class Metrics:
         for (upstream, code, reason), times in stats.upstream_failures.items():
             self._failures.labels(upstream, code_label(code), reason_label(code, reason)).inc(times)
         own = stats.code
-        code = code_label(own or "internal_error")
-        is_counted = own in {one for _, one, _ in stats.upstream_failures}
-        if not is_counted and not stats.is_client_gone and (code.startswith("upstream_") or code == PROVIDER_CODE):
+        if own is None or stats.is_client_gone or own in {one for _, one, _ in stats.upstream_failures}:
+            return
+        code = code_label(own)
+        if code.startswith("upstream_") or code == PROVIDER_CODE:
             self._failures.labels(stats.upstream, code, IN_STREAM).inc()
 
     def count_request(self, route: str | None, facts: RequestFacts) -> None:

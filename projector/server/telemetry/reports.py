@@ -58,6 +58,7 @@ def begin_stream(scope: Scope, stats: StreamStats) -> StreamStats:
 
 def end_stream(stats: StreamStats) -> None:
     """End the span of a stream, and measure it."""
+    stats.duration_s = time.monotonic() - stats.started_at
     if HAS_SPANS:
         telemetry.end(stats)
 
@@ -179,16 +180,13 @@ class Observer:
         try:
             await session.run(scope, receive, send)
         except Problem as error:
-            stats.problem_code = error.code
+            stats.is_refused, stats.code = True, error.code
             stats.status = self._status_of(error, scope)
             raise
         finally:
             stats.status = facts.status or stats.status
-            self._record(stats)
-            if self._on_terminal is not None:
-                with anyio.CancelScope(shield=True):  # also if the client disconnected
-                    await _call(self._on_terminal, stats)
-            stats.release_texts()
+            with anyio.CancelScope(shield=self._on_terminal is not None):  # also if the client disconnected
+                await self.report(stats)
 
     async def report(self, stats: StreamStats) -> None:
         """Report an ended stream."""
@@ -206,7 +204,6 @@ class Observer:
 
     def _record(self, stats: StreamStats) -> None:
         """Write the log line, metrics and trace of an ended stream."""
-        stats.ended_at = time.monotonic()
         end_stream(stats)
         if self._metrics is not None:
             self._metrics.count(stats)

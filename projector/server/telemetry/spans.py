@@ -54,19 +54,20 @@ def headers(span: Span) -> dict[str, str]:
 
 def end(stats: StreamStats) -> None:
     """End the span of a stream, and record its metrics."""
-    span, outcome = stats.trace.span, dict(_outcome(stats))
+    span, labels, duration_s = stats.trace.span, _attributes(stats), stats.duration_s
+    if stats.code is not None or stats.is_client_gone:
+        labels["error.type"] = CLIENT_LEFT if stats.code is None else code_label(stats.code)
     if isinstance(span, Span):
         span.update_name(f"{_OPERATION} {stats.model}".strip())  # the target that answered may be another one
-        span.set_attributes(_attributes(stats) | outcome)
-        if "error.type" in outcome:
+        span.set_attributes(labels | dict(_outcome(stats)))
+        if "error.type" in labels:
             span.set_status(Status(StatusCode.ERROR))
         span.end()
-    labels = _attributes(stats) | {name: outcome[name] for name in ("error.type",) if name in outcome}
-    _DURATION.record(stats.duration_s, labels)
+    _DURATION.record(duration_s, labels)
     if stats.first_byte_s is not None:
         _FIRST_CHUNK.record(stats.first_byte_s, labels)
         if stats.frames > 1:
-            _PER_CHUNK.record((stats.duration_s - stats.first_byte_s) / (stats.frames - 1), labels)
+            _PER_CHUNK.record((duration_s - stats.first_byte_s) / (stats.frames - 1), labels)
     usage = stats.usage
     for name, kind in _TOKEN_TYPES:
         if name in usage:
@@ -93,9 +94,6 @@ def _outcome(stats: StreamStats) -> Iterator[tuple[str, AttributeValue]]:
         yield "gen_ai.response.finish_reasons", [stats.terminal["final"]["status"]]
     if stats.first_byte_s is not None:
         yield "gen_ai.response.time_to_first_chunk", stats.first_byte_s
-    usage, code = stats.usage, stats.code
     for name, _ in _TOKEN_TYPES:
-        if name in usage:
-            yield f"gen_ai.usage.{name}", usage[name]
-    if code is not None or stats.outcome == CLIENT_LEFT:
-        yield "error.type", code_label(code) if code else CLIENT_LEFT
+        if name in stats.usage:
+            yield f"gen_ai.usage.{name}", stats.usage[name]

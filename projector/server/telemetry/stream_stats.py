@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
@@ -106,9 +107,8 @@ class Trace(NamedTuple):
     span: object | None = None
 
 
-def _counts() -> defaultdict[Any, int]:
-    """Return an empty counter; that of the standard library has a constructor in Python, and a stream has several."""
-    return defaultdict(int)
+_counts: Final[Callable[[], dict[Any, int]]] = partial(defaultdict, int)
+"""Returns an empty counter; that of the standard library has a constructor in Python, and a stream has several."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -141,22 +141,29 @@ class StreamStats:
     caller_headers: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Provider -> headers of the caller that go on to it."""
     started_at: float = field(default_factory=time.monotonic)
-    first_byte_at: float | None = None
-    first_token_at: float | None = None
-    """When the first part of the answer was there, of what may be shown."""
-    ended_at: float | None = None
+    first_byte_s: float | None = None
+    """Seconds from the request to the provider's first byte; None without one."""
+    first_token_s: float | None = None
+    """Seconds from the request to the first part of the answer, of what may be shown; None without one."""
+    duration_s: float = 0.0
+    """Seconds from the request to the end of the stream; set there."""
     heartbeats: int = 0
     overhead_s: float = 0.0
     is_client_gone: bool = False
-    problem_code: str | None = None
+    is_refused: bool = False
+    """Whether the request got an error response."""
+    code: str | None = None
+    """The error code; None if the stream did not fail."""
     terminal: Frame = field(default_factory=dict)
     """Terminal frame, whether sent or not; empty until it exists."""
+    usage: Mapping[str, int] = field(default_factory=dict)
+    """Tokens, as the provider reported them."""
     notices: dict[str, int] = field(default_factory=_counts)
     frames: int = 0
     response_model: str | None = None
     dropped: Mapping[str, int] = field(default_factory=dict)
     """Provider events that were not forwarded, by type or reason; set at the end."""
-    provider_errors: Sequence[ProviderError] = ()
+    provider_errors: tuple[ProviderError, ...] = ()
     """Errors that providers reported, redacted; set at the end."""
     failure_reason: str | None = None
     """Why a request to an upstream failed, as a word of the server."""
@@ -190,18 +197,18 @@ class StreamStats:
         self._note_response(frame)
         if self.meter is not None:
             self.meter.on_frame(frame)
-        if "notices" in frame:
-            self._note_notices(frame["notices"])
-        if self.first_token_at is None and frame["kind"] in _DELTAS:
-            self.first_token_at = time.monotonic()
+        for notice in frame.get("notices", ()):
+            self.notices[notice["type"]] += 1
+        if self.first_token_s is None and frame["kind"] in _DELTAS:
+            self.first_token_s = time.monotonic() - self.started_at
         if frame["kind"] in _NOTED:
             self._note(frame["kind"], frame)
 
     def on_deltas(self, deltas: DeltaFrames, /) -> None:
         """Count the frames of a run of deltas, of which nothing else is reported."""
         self.frames += len(deltas.texts)
-        if self.first_token_at is None:
-            self.first_token_at = time.monotonic()
+        if self.first_token_s is None:
+            self.first_token_s = time.monotonic() - self.started_at
         self._note_response(deltas.frame)
         if self.meter is not None:
             self.meter.on_deltas(deltas)
@@ -215,7 +222,8 @@ class StreamStats:
 
     def _note(self, kind: str, frame: Frame) -> None:
         if kind in _TERMINALS:
-            self.terminal = frame
+            self.terminal, self.usage = frame, frame.get("final", {}).get("usage", {})
+            self.code = frame["error"]["code"] if "error" in frame else None
             if self.on_response is not None and "response_id" in frame:
                 self.on_response(frame["response_id"], self.upstream)
         elif kind == Kind.OUTPUT_ITEM_ADDED:
@@ -228,10 +236,6 @@ class StreamStats:
             if tool["status"] == _AWAITING and "response_id" in frame:
                 self.on_approval(tool["tool_call_id"], frame["response_id"])
 
-    def _note_notices(self, notices: Iterable[Mapping[str, Any]]) -> None:
-        for notice in notices:
-            self.notices[notice["type"]] += 1
-
     def release_texts(self) -> None:
         """Drop the texts of the terminal: this object may outlive the stream."""
         final = self.terminal.get("final")
@@ -242,37 +246,11 @@ class StreamStats:
     @property
     def outcome(self) -> str:
         """The status of `final`, `error`, `client_left` or `no_stream`."""
-        if self.problem_code is not None:
+        if self.is_refused:
             return REFUSED
         if self.is_client_gone:
             return CLIENT_LEFT
         return str(self.terminal.get("final", {}).get("status", "error"))
-
-    @property
-    def code(self) -> str | None:
-        """The error code; None if the stream did not fail."""
-        return self.problem_code or self.terminal.get("error", {}).get("code")
-
-    @property
-    def duration_s(self) -> float:
-        """Seconds from the request to the end of the stream, or to now."""
-        return (self.ended_at or time.monotonic()) - self.started_at
-
-    @property
-    def first_byte_s(self) -> float | None:
-        """Seconds from the request to the provider's first byte; None without one."""
-        return None if self.first_byte_at is None else self.first_byte_at - self.started_at
-
-    @property
-    def first_token_s(self) -> float | None:
-        """Seconds from the request to the first part of the answer; None without one."""
-        return None if self.first_token_at is None else self.first_token_at - self.started_at
-
-    @property
-    def usage(self) -> Mapping[str, int]:
-        """Tokens, as the provider reported them."""
-        usage: Mapping[str, int] = self.terminal.get("final", {}).get("usage", {})
-        return usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,6 +342,7 @@ def ending_of(stats: StreamStats, dropped: Mapping[str, int]) -> bytes:
     It has the fields of the log line, and counts: `withheld` by the type of notices, `dropped` by the type of provider
     events that were not forwarded.
     """
+    stats.duration_s = time.monotonic() - stats.started_at
     line = {name: value for name, value in line_of(stats).items() if value is not None and name not in _IN_HEAD}
     known: dict[str, int] = {}
     for name, times in dropped.items():

@@ -59,19 +59,8 @@ class Permit:
         self._circuit: Circuit | None = circuit
         self._period = period
 
-    def succeed(self) -> None:
-        """Report that the target answered. Only the first report counts."""
-        self._report(Signal.SUCCESS)
-
-    def fail(self, code: str) -> None:
-        """Report that the target failed, with the code of the fault. Only the first report counts."""
-        self._report(Signal.FAILURE, code)
-
-    def release(self) -> None:
-        """Report that the result is not known: the request was cancelled."""
-        self._report(None)
-
-    def _report(self, signal: Signal | None, code: str = "") -> None:
+    def report(self, signal: Signal | None, code: str = "") -> None:
+        """Report that the target answered, or failed with this code; None if it is not known. Only the first counts."""
         circuit, self._circuit = self._circuit, None
         if circuit is not None:
             circuit.report(self, signal, self._period, code)
@@ -103,7 +92,7 @@ class Circuit:
         """Return the permit of a request, None if none may be sent now."""
         if self.wait_s() > 0:
             return None
-        if self.settings.failures:
+        if self.state is State.OPEN and self.settings.failures:
             self._apply(Signal.DUE)
         permit = Permit(self, self._period)
         if self.state is State.HALF_OPEN:

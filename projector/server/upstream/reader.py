@@ -9,6 +9,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from math import inf
 from typing import Final, TypeAlias
 
 import anyio
@@ -18,9 +19,9 @@ from projector.core.faults import FAULTS, Fault
 from projector.server.streaming.clock import Clock, Deadlines, Timer
 from projector.server.streaming.memory import Account
 from projector.server.telemetry.stream_stats import StreamStats
-from projector.server.upstream.circuit import Permit
+from projector.server.upstream.circuit import Permit, Signal
 from projector.server.upstream.protocol import UpstreamError
-from projector.server.upstream.targets import Attempts, Step, Target
+from projector.server.upstream.targets import Attempts, Target
 
 OnOpen: TypeAlias = Callable[[], Awaitable[None]]
 OnChunk: TypeAlias = Callable[[bytes], Awaitable[bool]]
@@ -72,8 +73,10 @@ class UpstreamReader:
         Raises:
             UpstreamError: the upstream failed, or exceeded a time limit.
         """
-        limits = [target.provider.timeouts for target in self._attempts.targets]
-        shortest_s = min(limit_s for one in limits for limit_s in (one.first_byte_s, one.idle_s))
+        shortest_s = inf
+        for target in self._attempts.targets:
+            timeouts = target.provider.timeouts
+            shortest_s = min(shortest_s, timeouts.first_byte_s, timeouts.idle_s)
         with clock.watch(Timer(lambda: self._deadlines.next()[0], self._on_timeout, shortest_s)):
             await self._run(on_open, on_chunk)
 
@@ -103,11 +106,11 @@ class UpstreamReader:
 
     async def _run(self, on_open: OnOpen, on_chunk: OnChunk) -> None:
         """Make attempts until one succeeds, none may follow, or the reader is stopped."""
-        target, pause_s = self._first()
+        target, pause_s = self._attempts.first()
         while await self._pause(pause_s):
             permit = self._attempts.begin(target)
             if permit is None:  # another request opened the circuit during the pause
-                target, pause_s = self._first()
+                target, pause_s = self._attempts.first()
                 continue
             try:
                 await self._attempt(permit, on_open, on_chunk)
@@ -123,13 +126,7 @@ class UpstreamReader:
             else:
                 return
             finally:
-                permit.release()
-
-    def _first(self) -> Step:
-        try:
-            return self._attempts.first()
-        except UpstreamError as error:
-            raise self._counted(error) from None
+                permit.report(None)
 
     async def _pause(self, seconds: float) -> bool:
         """Wait before the next attempt; return False if the reader was stopped meanwhile."""
@@ -152,13 +149,14 @@ class UpstreamReader:
             yield
 
     def _counted(self, error: UpstreamError) -> UpstreamError:
-        self._stats.upstream_failures[self.target.provider.name, error.fault.code, error.reason] += 1
+        self._stats.upstream_failures[self._attempts.target.provider.name, error.fault.code, error.reason] += 1
         return error
 
     async def _attempt(self, permit: Permit, on_open: OnOpen, on_chunk: OnChunk) -> None:
         """Read the response of one target; raise `UpstreamError` if it fails, return if the reader is stopped."""
-        self._deadlines.on_attempt(time.monotonic(), self.target.provider.timeouts)
-        self._on_target(self.target)
+        target = self._attempts.target
+        self._deadlines.on_attempt(time.monotonic(), target.provider.timeouts)
+        self._on_target(target)
         self.is_open = True
         try:
             with self._interruptible():
@@ -170,7 +168,7 @@ class UpstreamReader:
             raise UpstreamError(self._fault)
 
     async def _read(self, permit: Permit, on_open: OnOpen, on_chunk: OnChunk) -> None:
-        async with self.target.provider.upstream.open(self._attempts.request()) as chunks:
+        async with self._attempts.target.provider.upstream.open(self._attempts.request()) as chunks:
             if self._is_interrupted:
                 await checkpoint()  # the scope is cancelled, and nothing that is sent may be interrupted
             self._is_waiting = False
@@ -194,10 +192,10 @@ class UpstreamReader:
         self._deadlines.pause()
         if not self._has_bytes:
             self._has_bytes = True
-            permit.succeed()
+            permit.report(Signal.SUCCESS)
             self._attempts.release()
-            if self._stats.first_byte_at is None:
-                self._stats.first_byte_at = time.monotonic()
+            if self._stats.first_byte_s is None:
+                self._stats.first_byte_s = time.monotonic() - self._stats.started_at
 
     async def _wait_again(self) -> None:
         """Allow the reader to be stopped again, and wait for memory."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from http import HTTPStatus
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from projector.conversation.opaque import Place
 from projector.core.faults import FAULTS
@@ -23,7 +23,7 @@ from projector.server.config.settings import Retries, Timeouts
 from projector.server.config.target_settings import Balance, CircuitBreaker
 from projector.server.telemetry.logs import log
 from projector.server.telemetry.stream_stats import StreamStats
-from projector.server.upstream.circuit import Circuit, Circuits, Permit, RetryBudget, whole_seconds
+from projector.server.upstream.circuit import Circuit, Circuits, Permit, RetryBudget, Signal, whole_seconds
 from projector.server.upstream.protocol import ProviderRequest, Upstream, UpstreamError
 
 
@@ -55,10 +55,14 @@ class Target:
     weight: int = 1
 
     @cached_property
+    def profile(self) -> Any:
+        """How the server of the upstream differs from others with its API."""
+        return profile_of(self.provider.api, self.provider.profile)
+
+    @cached_property
     def make_stage(self) -> MakeStage:
         """Returns the stage that reads a response of the upstream."""
-        provider = self.provider
-        return partial(PROVIDERS[provider.api].stage, profile_of(provider.api, provider.profile))
+        return partial(PROVIDERS[self.provider.api].stage, self.profile)
 
     @property
     def place(self) -> Place:
@@ -176,11 +180,8 @@ def pause_before(error: UpstreamError, attempt: int, retries: Retries, chance: f
     return min(retries.initial_backoff_s * 2.0 ** (attempt - 1), retries.max_backoff_s) * (1 - chance / 4)
 
 
-class Step(NamedTuple):
-    """The next attempt."""
-
-    target: Target
-    pause_s: float
+Step: TypeAlias = tuple[Target, float]
+"""The target of the next attempt, and the seconds before it."""
 
 
 class Attempts:
@@ -195,7 +196,7 @@ class Attempts:
     ) -> None:
         self.target = targets[0]
         """The target of the current attempt; before the first one, the preferred target."""
-        self.targets = sorted(targets, key=lambda target: target.circuit.is_cooled)
+        self.targets = sorted(targets, key=lambda one: one.circuit.is_cooled) if len(targets) > 1 else targets
         """In the order in which they are tried; those whose provider asked to wait are the last."""
         self._body_of = body_of
         self._is_lost = is_lost
@@ -210,8 +211,9 @@ class Attempts:
         """Return the first attempt; raise `UpstreamError` if no target may get requests."""
         for target in self.targets:
             if not target.circuit.wait_s():
-                return Step(target, 0)
+                return target, 0
         wait_s = min(target.circuit.wait_s() for target in self.targets)
+        self._stats.upstream_failures[self.target.provider.name, "upstream_unavailable", CIRCUIT_OPEN] += 1
         raise UpstreamError(FAULTS["upstream_unavailable"], whole_seconds(wait_s), reason=CIRCUIT_OPEN)
 
     def begin(self, target: Target) -> Permit | None:
@@ -245,15 +247,16 @@ class Attempts:
         """
         remedy, failed = remedy_of(error), self.target
         if remedy.is_counted and failed not in self._errors:  # failures of one request have one cause, and count once
-            permit.fail(error.fault.code)
+            permit.report(Signal.FAILURE, error.fault.code)
         elif not remedy.is_counted and error.failure is not None:
-            permit.succeed()
+            permit.report(Signal.SUCCESS)
         if error.retry_after_s:
             failed.circuit.cool(error.retry_after_s)
         self._errors[failed] = error
-        if remedy.fails_over and (other := self._untried()) is not None:
-            self._report_failover(error, other)
-            return Step(other, 0)
+        for other in self.targets if remedy.fails_over else ():
+            if other not in self._tried and not other.circuit.wait_s():
+                self._report_failover(error, other)
+                return other, 0
         return self._repeat(chance) if remedy.repeats or remedy.fails_over else None
 
     def end(self, error: UpstreamError) -> None:
@@ -273,11 +276,6 @@ class Attempts:
         if is_used_up or not error.fault.is_retryable or error.fault.code in _PERMANENT:
             error.should_retry = False
 
-    def _untried(self) -> Target | None:
-        """Return the next target that did not get the request yet."""
-        free = (target for target in self.targets if target not in self._tried and not target.circuit.wait_s())
-        return next(free, None)
-
     def _repeat(self, chance: float) -> Step | None:
         """Return the target that gets the request again: the one that got it least often."""
         pauses = {
@@ -295,7 +293,7 @@ class Attempts:
             self._is_refused = True
             return None
         self._repeated += 1
-        return Step(target, pauses[target])
+        return target, pauses[target]
 
     def _report_failover(self, error: UpstreamError, other: Target) -> None:
         stats, failed = self._stats, self.target.provider.name
