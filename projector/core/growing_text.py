@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from hashlib import blake2b
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from projector.contracts import codec
 from projector.contracts.limits import TEXT_MAX_CHARS
+from projector.core.delta_frames import TEXT_MAX_CHARS as RUN_TEXT_MAX_CHARS
 from projector.core.faults import FAULTS, LimitError
 from projector.core.whole_objects import WholeObjects
 from projector.redaction import compose
@@ -31,6 +32,10 @@ class _ArgumentsFilter(_Filter, Protocol):
 
 
 Filter = TypeVar("Filter", bound=_Filter)
+
+Shown: TypeAlias = tuple[list[CleanText], Cleaned[CleanText] | None]
+"""What each delta of a run shows, and what the next one gave if that is more than a short text. It may be fewer deltas
+than possible; `feed` reads the next one."""
 
 
 class GrowingText(Generic[Filter]):
@@ -81,10 +86,6 @@ class GrowingText(Generic[Filter]):
         if notices:
             self.notices = bounded([*self.notices, *notices])
         return cleaned
-
-    def feed_run(self, _deltas: Sequence[str], _start: int) -> list[CleanText]:
-        """Read no deltas: `feed` reads each."""
-        return []
 
     def _extend(self, text: str) -> Cleaned[CleanText] | None:
         """Feed what a complete text adds to the deltas; return None if it contradicts them."""
@@ -146,18 +147,15 @@ class TextPart(GrowingText[TextStream]):
             return text == self._emitted.text + self._filter.held
         return super()._is_same(text)
 
-    def feed_run(self, deltas: Sequence[str], start: int) -> list[CleanText]:
-        """Feed valid deltas from a position on and return what each shows, as long as that is decided quickly.
-
-        It may return fewer than possible; `feed` reads the next one.
-        """
+    def feed_run(self, deltas: Sequence[str], start: int) -> Shown:
+        """Feed valid deltas from a position on, as long as what each shows is decided quickly."""
         if self._digest is not None or self._ends_in_half:
-            return []
+            return [], None
         shown = self._filter.feed_run(deltas, start)
         for delta in deltas if len(shown) == len(deltas) else deltas[start : start + len(shown)]:
             self._received += len(delta)
         self._emitted.extend(shown)
-        return shown
+        return shown, None
 
     def position(self, raw: int, *, is_end: bool = False) -> int:
         """Convert a position in the provider's text to one in the emitted text, both in code points."""
@@ -222,6 +220,16 @@ class CallArguments(GrowingText[_ArgumentsFilter]):
         """Filter a delta and return the part that can be shown now; see `WholeObjects`."""
         passed = fragment if self._objects is None else self._objects.feed(fragment)
         return super().feed(passed) if passed else compose.NOTHING
+
+    def feed_run(self, deltas: Sequence[str], start: int) -> Shown:
+        """Feed valid deltas from a position on, up to the first one with a notice or a long text."""
+        shown: list[CleanText] = []
+        for delta in deltas[start:]:
+            cleaned = self.feed(delta)
+            if cleaned.notices or len(cleaned.value) > RUN_TEXT_MAX_CHARS:
+                return shown, cleaned
+            shown.append(cleaned.value)
+        return shown, None
 
     def flush(self) -> Cleaned[CleanText]:
         """Return the part that can be shown as the call was cut off."""

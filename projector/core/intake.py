@@ -179,7 +179,7 @@ class PipelineBranch:
         decoder, text = self._decoder, self._projector.open_text
         if text is None or text.count < LANE_MIN or type(last) is Fault or not isinstance(decoder, SseDecoder):
             return None
-        lane = lane_of(last, self._stage, text) if decoder.most_bytes >= MESSAGE_MAX_BYTES else None
+        lane = lane_of(last, self._stage, text, text.name) if decoder.most_bytes >= MESSAGE_MAX_BYTES else None
         if lane is None:
             self._vain += 1
             return None

@@ -35,6 +35,7 @@ _NUMBER: Final = rb"(?>0|[1-9][0-9]{0,14}+)"
 """A number that is exact in JavaScript."""
 _CONTENT: Final = re.compile(_STRING, re.DOTALL)
 _DIGITS: Final = re.compile(_NUMBER)
+TEXT_DELTA: Final = "response.output_text.delta"
 REPLACEMENT: Final = "\ufffd"
 _OTHER_TEXT: Final = "another text"
 _OTHER_NUMBER: Final = 907_060_501
@@ -53,6 +54,8 @@ class Slots(NamedTuple):
     """A text that nobody reads. A message need not have it."""
     stops: str = ""
     """Characters that the delta does not contain."""
+    event: str = TEXT_DELTA
+    """The type of the canonical event of each delta."""
 
 
 @runtime_checkable
@@ -212,8 +215,8 @@ def _expression(lengths: tuple[int, ...], members: tuple[bytes, ...]) -> re.Patt
     return re.compile(b"".join([b"(.{%d})%b" % (length, member) for length, member in parts]), re.DOTALL)
 
 
-def lane_of(message: SseMessage, stage: object, owner: object) -> Lane | None:
-    """Return the lane of a text whose last delta a message was.
+def lane_of(message: SseMessage, stage: object, owner: object, event: object) -> Lane | None:
+    """Return the lane of a text whose last delta a message was; `event` is the type of its canonical events.
 
     None if the stage cannot be passed over, or if the message's variable members cannot be told apart.
     """
@@ -224,7 +227,7 @@ def lane_of(message: SseMessage, stage: object, owner: object) -> Lane | None:
     except codec.CodecError:
         return None  # a message that nobody reads
     slots = stage.slots(tree, message.event) if type(tree) is dict else None
-    if slots is None:
+    if slots is None or slots.event != event:  # an event that nobody handled leaves an earlier text open
         return None
     data = message.data
     paths = [path for path in (slots.text, slots.number, slots.padding) if path is not None]

@@ -296,7 +296,8 @@ class Pipeline:
         if self._repeated is not deltas.frame or self._repeat is None:
             first, deltas = deltas.divided()
             events = self._write(first)
-            self._repeat = self._dialect.repeat(first)
+            is_known = self._sends_frames or "content_index" in first  # of arguments, other dialects write each frame
+            self._repeat = self._dialect.repeat(first) if is_known else None
             if self._repeat is None:
                 return events + [event for frame in deltas.frames() for event in self._write(frame)]
             self._repeated = deltas.frame

@@ -22,7 +22,7 @@ from projector.core.lifecycle import BRANCH_TRANSITIONS, OPTIONAL_BRANCH_TRANSIT
 from projector.core.reported_errors import ProviderError
 from projector.core.state import StreamState
 from projector.redaction import compose
-from projector.redaction.clean import CleanText
+from projector.redaction.clean import Cleaned, CleanText
 from projector.redaction.ledger import BlockedError
 from projector.redaction.redactor import Redactor
 
@@ -174,6 +174,10 @@ class PublicStreamProjector:
             cleaned = text.part.feed(delta)
         except Exception as error:  # noqa: BLE001 - as in `_signal`
             return self.fail_closed(_fault_of(error))
+        return self._said(text, cleaned, sequence)
+
+    def _said(self, text: OpenText, cleaned: Cleaned[CleanText], sequence: object) -> list[Frame]:
+        """Return the frames of what a delta of a text shows."""
         shown, notices = cleaned.value, cleaned.notices
         if 0 < len(shown) <= DELTA_MAX_CHARS and not notices:
             frame = self._envelopes.again(text.frame, shown, sequence)
@@ -194,7 +198,7 @@ class PublicStreamProjector:
         text, at = self.open_text, 0
         while text is not None and at < len(deltas) and self.open_text is text:
             try:
-                shown = [] if self._replaced else text.part.feed_run(deltas, at)
+                shown, last = ([], None) if self._replaced else text.part.feed_run(deltas, at)
             except Exception as error:  # noqa: BLE001 - as in `_signal`
                 return output + self.fail_closed(_fault_of(error))
             if shown == deltas:  # nearly always
@@ -202,7 +206,10 @@ class PublicStreamProjector:
             if shown:
                 output += self._run(text.frame, shown, deltas, encoded, numbers, at)
                 at += len(shown)
-            else:
+            if last is not None:
+                output += self._said(text, last, numbers[at])
+                at += 1
+            elif not shown:
                 output += self._next_delta(text, deltas[at], numbers[at])
                 at += 1
         return output

@@ -31,7 +31,15 @@ from projector.redaction.rules import MATERIAL, Verdict, is_value_of_pair, names
 from projector.redaction.search import Search
 from projector.redaction.spellings import Step
 from projector.redaction.steps import StepBuffer
-from projector.redaction.strings import MAY_BE_JSON, EntryFilter, NumberFilter, StringFilter, Strings, clean_plain
+from projector.redaction.strings import (
+    MAY_BE_JSON,
+    EntryFilter,
+    NumberFilter,
+    Passed,
+    StringFilter,
+    Strings,
+    clean_plain,
+)
 from projector.redaction.text_filter import Filter, TextFilter
 from projector.redaction.value_shapes import ANNOUNCE_CHARS
 
@@ -70,6 +78,7 @@ class JsonStreamFilter:
         self._pending = ""  # an unfinished escape, or the beginning of a value under a sensitive key
         self._content_start = ""  # of the current string
         self._strings: list[Strings | None] = []  # of each open container: the strings of an array in order
+        self._passed: Passed = {}
         self._known = grammar.KnownMembers(search.is_clean, has_numbers=self._number.is_costly)
         self._pairs: dict[int, Verdict] = {}  # number of open containers -> verdict of the value that a member named
         self._steps = StepBuffer()
@@ -392,7 +401,7 @@ class JsonStreamFilter:
         """Return the strings of the array that is open, in order."""
         entries = self._strings[-1]
         if entries is None:
-            entries = self._strings[-1] = Strings(self._search, JsonStreamFilter, self._level + 1)
+            entries = self._strings[-1] = Strings(self._search, JsonStreamFilter, self._level + 1, self._passed)
         return entries
 
     def _content(self, raw: str) -> None:

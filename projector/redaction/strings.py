@@ -227,39 +227,77 @@ class Piece(NamedTuple):
         return bool(text) and not is_word and self.run.fullmatch(text) is not None
 
 
-class Strings:
-    """The strings of an array, or the entries of a log, in order."""
+class Left:
+    """What a string leaves to the next one of its array; it never changes, and is compared by identity.
 
-    def __init__(self, search: Search, new_document: NewDocument, level: int) -> None:
+    Args:
+        pieces: the filters of the next string as a piece of a text.
+        lines: the same as its next line.
+        key: a key that announces the next string as its value.
+    """
+
+    __slots__ = ("key", "lines", "pieces")
+
+    def __init__(self, pieces: Sequence[TextFilter] = (), lines: Sequence[TextFilter] = (), key: str = "") -> None:
+        self.pieces, self.lines, self.key = pieces, lines, key
+
+
+_NOTHING_LEFT: Final = Left()
+_PASSED_MAX: Final = 64
+"""Maximum number of strings that are remembered; arrays of a document repeat fewer."""
+_PASSED_CHARS: Final = 24
+"""Length of the longest string that is remembered; longer ones repeat rarely."""
+
+Passed: TypeAlias = dict[tuple[Left, str], Left]
+"""What was left before a string that is shown as it is, and that string -> what it leaves."""
+
+
+class Strings:
+    """The strings of an array, or the entries of a log, in order.
+
+    Args:
+        search: what is withheld.
+        new_document: creates the filter of a document.
+        level: number of strings that contain each other.
+        passed: strings of other arrays of the same document, which are searched once.
+    """
+
+    def __init__(self, search: Search, new_document: NewDocument, level: int, passed: Passed | None = None) -> None:
         self._search = search
         self._new = partial(StringFilter, search, new_document, level)
-        self._pieces: list[TextFilter] = []  # the filters of the next string as a piece of a text
-        self._lines: list[TextFilter] = []  # the same as its next line
+        self._left = _NOTHING_LEFT
+        self._passed: Passed = {} if passed is None else passed
         self._piece: Piece | None = None
-        self._key = ""
 
     def passes(self, text: str) -> bool:
         """Read a complete string if quick searches show that it is shown as it is; False if nothing was read."""
-        if self._key or self._piece or text[:1] in MAY_BE_JSON:
+        left = self._left
+        if left.key or self._piece or text[:1] in MAY_BE_JSON:
             return False
+        if (known := self._passed.get((left, text))) is not None:
+            self._left = known
+            return True
         alone = TextFilter(self._search)
-        pieces, lines = [*map(TextFilter.fork, self._pieces)], [*map(TextFilter.fork, self._lines)]
+        pieces, lines = [*map(TextFilter.fork, left.pieces)], [*map(TextFilter.fork, left.lines)]
         if not all(each.quick(text) >= 0 and each.is_shown for each in (alone, *pieces, *lines)):
             return False
         self._follow(alone, pieces, lines, text)
+        if len(text) <= _PASSED_CHARS and len(self._passed) < _PASSED_MAX:
+            self._passed[left, text] = self._left
         return True
 
     def filter(self) -> EntryFilter:
         """Return the filter of the next string."""
         begins: list[Callable[[Cursor], End | None]] = []
-        if self._key:
-            begins.append(partial(entry_end, key=self._key, keys=self._search.keys))
+        if self._left.key:
+            begins.append(partial(entry_end, key=self._left.key, keys=self._search.keys))
         if self._piece is not None:
             begins.append(self._piece.end)
         others = [TextFilter(self._search) for _ in begins]
         for other, each in zip(others, begins, strict=True):
             other.begin(each)
-        return EntryFilter(self._new(), self._pieces, self._lines, others)
+        pieces, lines = [*map(TextFilter.fork, self._left.pieces)], [*map(TextFilter.fork, self._left.lines)]
+        return EntryFilter(self._new(), pieces, lines, others)
 
     def leave(self, string: EntryFilter, text: str) -> None:
         """Keep what a string leaves to the next one."""
@@ -272,9 +310,9 @@ class Strings:
 
     def _follow(self, alone: TextFilter | None, pieces: list[TextFilter], lines: list[TextFilter], text: str) -> None:
         """Keep what the filters of a string, before they are ended, leave to the next one."""
-        self._pieces = self._following(alone, pieces, "", text)
-        self._lines = self._following(alone, lines, "\n", text)
-        self._key = text if announces(text, self._search.keys) else ""
+        after = self._following(alone, pieces, "", text), self._following(alone, lines, "\n", text)
+        key = text if announces(text, self._search.keys) else ""
+        self._left = Left(*after, key) if key or any(after) else _NOTHING_LEFT
 
     def _following(
         self, alone: TextFilter | None, others: list[TextFilter], separator: str, text: str

@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 from projector.core.canonical import CanonicalEvent, Frame
 from projector.core.handlers import host_events, items, messages, responses, tool_calls, tool_outputs
 from projector.core.handlers.messages import OpenText
+from projector.core.lane import TEXT_DELTA
 from projector.core.lifecycle import Signal
 from projector.core.state import StreamState
 
@@ -101,7 +102,7 @@ HOST_HANDLERS: Final[Mapping[str, Handler]] = {
 """Host events (D35)."""
 
 OPENERS: Final[Mapping[object, Callable[[StreamState, CanonicalEvent, list[Frame]], OpenText | None]]] = {
-    messages.TEXT_DELTA: messages.open_text,
+    TEXT_DELTA: messages.open_text,
     **dict.fromkeys(tool_calls.ARGUMENTS_DELTAS, tool_calls.open_arguments),
 }
 """Deltas -> what returns their text, if its next delta may be handled by repeating a frame."""

@@ -84,9 +84,6 @@ CITATIONS: Final[Mapping[str, Citation]] = {
 }
 
 
-TEXT_DELTA: Final = "response.output_text.delta"
-"""The type of nearly every event."""
-
 ANNOTATION_TYPE_MAX_CHARS: Final = 80
 """Maximum characters of an unknown annotation type in the counts."""
 

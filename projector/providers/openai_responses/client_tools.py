@@ -17,7 +17,7 @@ from projector.conversation.model_request import Item, UnsupportedRequestError
 from projector.conversation.request_members import Given
 from projector.core.canonical import CanonicalEvent, is_mapping
 from projector.core.faults import Fault
-from projector.core.lane import ShapedStage, Slots
+from projector.core.lane import TEXT_DELTA, ShapedStage, Slots
 from projector.core.sse import SseMessage
 from projector.providers.descriptor import ProviderStage
 
@@ -176,8 +176,9 @@ class OriginalCalls:
         return self._restored(self._stage.close())
 
     def slots(self, message: Mapping[str, Any], name: str, /) -> Slots | None:
-        """Return what the stage does: texts, and arguments whose deltas pass, are the same."""
-        return self._stage.slots(message, name) if isinstance(self._stage, ShapedStage) else None
+        """Return what the stage does for texts, which are the same; not every delta of arguments passes."""
+        slots = self._stage.slots(message, name) if isinstance(self._stage, ShapedStage) else None
+        return slots if slots is not None and slots.event == TEXT_DELTA else None
 
     def skip(self, texts: Sequence[str], numbers: Sequence[int], /) -> None:
         """Record deltas that were read without the stage."""

@@ -61,6 +61,11 @@ class ReadNumbers:
 DEFAULT: Final = ResponsesProfile()
 
 ERROR: Final = "error"
+ARGUMENTS_DELTAS: Final = frozenset({
+    "response.function_call_arguments.delta", "response.mcp_call_arguments.delta",
+    "response.custom_tool_call_input.delta",
+})  # fmt: skip
+"""Events with fragments of arguments, which have a lane as texts have."""
 
 
 class OpenAIResponsesStage:
@@ -71,6 +76,7 @@ class OpenAIResponsesStage:
         """Messages that are not events, by reason."""
         self._texts = TaggedTexts(profile.think_mode, profile.think_tags, self.dropped)
         self._numbers = ReadNumbers()
+        self._is_in_text = False  # whether deltas that were skipped are of a text
         self._is_over = False
 
     def feed(self, message: SseMessage, /) -> list[CanonicalEvent | Fault]:
@@ -92,16 +98,22 @@ class OpenAIResponsesStage:
         return [*self._texts.close()]
 
     def slots(self, event: Mapping[str, Any], _name: str, /) -> Slots | None:
-        """Return what may differ in further deltas of a text without tags; None for another event."""
-        is_next = event.get("type") == DELTA and event.get("sequence_number") == self._numbers.highest
-        if not is_next or not self._texts.is_plain(event):
+        """Return what may differ in further deltas of arguments, or of a text without tags; None for another event."""
+        name = event.get("type")
+        self._is_in_text = name == DELTA
+        if event.get("sequence_number") != self._numbers.highest:
+            return None
+        if name in ARGUMENTS_DELTAS:
+            return Slots(("delta",), number=("sequence_number",), padding=("obfuscation",), event=str(name))
+        if name != DELTA or not self._texts.is_plain(event):
             return None
         return Slots(("delta",), number=("sequence_number",), padding=("obfuscation",), stops=self._texts.stops)
 
     def skip(self, texts: Sequence[str], numbers: Sequence[int], /) -> None:
         """Record deltas, and their numbers."""
         self._numbers.add(numbers, texts)
-        self._texts.skip(texts)
+        if self._is_in_text:
+            self._texts.skip(texts)
 
     def _read_text(self, data: bytes) -> list[CanonicalEvent | Fault]:
         """Read a payload that is not JSON: a comment, an end mark, or a broken stream."""
