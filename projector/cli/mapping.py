@@ -159,7 +159,9 @@ def _mapping_lines() -> Iterator[str]:
     about = "Printed by `make docs`; a row joins what is handled alike."
     contract = "../contracts/public_sse_v1/README.md"
     where = f"D22 and similar numbers are in [the contract]({contract}). Other APIs are translated to these events."
-    command = "`projector explain` prints all names, also the members of messages that are read, and what they become."
+    command = (
+        "`projector explain` also has the members of messages that are read, what they become, and why others are not."
+    )
     yield from ("# Mapping", "", f"{about} {where} {command}", "")
     yield from ("## Handled provider events", "", "What each does, and the public kinds that it emits:", "")
     handled = {**HANDLERS, **HOST_HANDLERS}.items()
@@ -183,8 +185,6 @@ def _input_lines(provider: str) -> Iterator[str]:
     if not tables.read:  # its messages are the canonical events
         return
     yield from (f"## {PROVIDERS[provider].title}", "")
-    named = {f"{kind}.{name}": why for kind, table in tables.dropped.items() for name, why in table.items()}
-    yield from ("Not read:", "", *_list(named), "")
     finishes = {reason: f"`{status}`" for reason, status in tables.finish_reasons.items()}
     yield from ("Finish reasons:", "", *_list(finishes), "")
 

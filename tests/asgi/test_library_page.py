@@ -18,7 +18,7 @@ from tests.asgi.in_process import post
 
 PAGE = (Path(__file__).parents[2] / "docs" / "library.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-ROUTE, HOOK, TOOLS, MOUNT, MIDDLEWARE, FASTAPI, HOST = EXAMPLES
+ROUTE, TOOLS, MOUNT, MIDDLEWARE, FASTAPI, HOST = EXAMPLES
 
 
 def run(example: str) -> dict[str, Any]:
@@ -32,7 +32,7 @@ async def passes(request: Any, call_next: Any) -> Any:
 
 
 @pytest.mark.parametrize("wrapped", [False, True])
-@pytest.mark.parametrize("example", [ROUTE, HOOK, MIDDLEWARE, FASTAPI])
+@pytest.mark.parametrize("example", [ROUTE, MIDDLEWARE, FASTAPI])
 async def test_an_example_streams(example: str, wrapped: bool) -> None:  # noqa: FBT001 - a row of the table
     names = run(example)
     app = BaseHTTPMiddleware(names["app"], passes) if wrapped else names["app"]
@@ -70,7 +70,7 @@ async def test_the_hook_of_the_page_accepts_every_answer() -> None:
         for event in events:
             yield event
 
-    names = run(HOOK)
+    names = run(ROUTE)
     for events in ([done, end], [done]):
         await post(PublicSSEResponse(answer(*events), Projection(on_terminal=names["bill"])), "/chat")
     assert names["bills"] == [("completed", "", 0), ("error", "", 0)]

@@ -28,20 +28,9 @@ def sample(*kinds: str) -> str:
 
 
 def reducer(*kinds: str) -> str:
-    """Return the functions that reduce some kinds, and their rows in the table."""
-    names = dict.fromkeys(HANDLERS[kind] for kind in kinds)
-    rows = [
-        line for line in REDUCER.splitlines() if any(re.match(rf'    "?{re.escape(kind)}"?: ', line) for kind in kinds)
-    ]
-    code = "\n\n".join(["\n".join(line.removeprefix("    ") for line in rows), *map(function, names)])
-    return f"```ts\n{code}\n```"
-
-
-def function(name: str) -> str:
-    """Return the source of a function of the reducer."""
-    found = re.search(rf"^function {name}\(.*?^}}$", REDUCER, re.MULTILINE | re.DOTALL)
-    assert found is not None, name
-    return found[0]
+    """Return the names of the functions that reduce some kinds."""
+    names = [f"`{name}`" for name in dict.fromkeys(HANDLERS[kind] for kind in kinds)]
+    return f"Reducer: {', '.join(names)}"
 
 
 def rendering(section: str) -> str:

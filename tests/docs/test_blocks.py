@@ -15,7 +15,6 @@ TESTS: Final = {
     ("README.md", "python"): ("contract/test_readme.py", "clients/test_python_clients.py"),
     ("README.md", "ts"): ("clients/test_client_package.py",),
     ("docs/agents_sdk.md", "python"): ("asgi/test_agents_sdk_page.py",),
-    ("docs/frontend-events.md", "ts"): ("docs/test_frontend_page.py", "clients/test_frontend_events.py"),
     ("docs/frontend-events.md", "tsx"): ("docs/test_frontend_page.py", "clients/test_frontend_events.py"),
     ("docs/library.md", "python"): ("asgi/test_library_page.py",),
     ("docs/providers.md", "python"): ("contract/test_readme.py",),
