@@ -17,18 +17,16 @@ from projector.core.context import StreamContext
 from projector.core.pipeline import build_pipeline
 from projector.core.sse import encode_sse
 from projector.dialects import DIALECTS
-from projector.redaction.policy import Policy
+from tests.corpus.every_cut import SHOWN, STREAMS, differences
 from tests.dialect_checks import violations_of
 from tests.property.dialect_streams import CHECKS
 from tests.property.dialect_streams import events_of as events_in
 from tests.unit.test_anthropic_messages import came, went_back
 
-CORPUS: Final = Path(__file__).parents[3] / "shared" / "corpus"
-STREAMS: Final = sorted(CORPUS.glob("anthropic/*.ndjson"))
-SHOWN: Final = Policy.load({"text": "off", "limits": {"arguments_text_max_chars": 1_000_000}})
 PASSAGE_CHARS: Final = 60
 EVERY: Final = 1 if "PROJECTOR_TESTS_EFFORT" in os.environ else 4
 """One in how many dialects reads a recording; each reads some, and each is read by some."""
+CUTS: Final = 8
 SIZES: Final = (1, 40, 400, 5000)
 """Largest pieces of the cuts."""
 SPLICED: Final = "vercel-ai__anthropic_spliced-message-start"
@@ -224,6 +222,17 @@ def test_text_and_arguments_in_every_dialect(path: Path) -> None:
     for at, dialect in enumerate(DIALECTS):
         if (zlib.crc32(path.stem.encode()) + at) % EVERY == 0:
             check(path, dialect, drawn(path.stem, SIZES[at % len(SIZES)]))
+
+
+@pytest.mark.parametrize("path", STREAMS[::EVERY], ids=lambda path: path.stem)
+def test_cuts_into_two_reads(path: Path) -> None:
+    """Some of them: `python -m tests.corpus.every_cut` compares all."""
+
+    def cuts(size: int) -> list[int]:
+        return Random(path.stem).sample(range(1, size), CUTS)
+
+    dialects = [*DIALECTS]
+    assert differences(path, cuts, dialects[len(path.stem) % len(dialects) :][:1])[2] == []
 
 
 def test_blocks_go_back_as_they_came(corpus: Path) -> None:

@@ -167,6 +167,7 @@ MEMBERS: Final[list[tuple[dict[str, Any], dict[str, Any]]]] = [
         {"profile": {"effort": "budget"}, "parameters": {"reasoning_effort": "low"}},
         {"thinking": {"type": "enabled", "budget_tokens": 1024}, "max_tokens": 9216},
     ),
+    ({"parameters": {"temperature": 0, "top_p": 1}}, {"temperature": 0, "top_p": 1}),
     (
         {"parameters": {"format": {"type": "json_schema", "name": "n", "schema": {}}}},
         {"output_config": {"format": {"type": "json_schema", "schema": {}}}},
@@ -178,6 +179,11 @@ MEMBERS: Final[list[tuple[dict[str, Any], dict[str, Any]]]] = [
 def test_members_of_a_request(given: dict[str, Any], expected: dict[str, Any]) -> None:
     body = written(**given)
     assert {name: body[name] for name in expected} == expected
+
+
+def test_a_model_that_takes_no_sampling() -> None:
+    body = written({"takes_sampling": False}, parameters={"temperature": 0, "top_p": 1, "stop": "END"})
+    assert body.keys() == {"model", "messages", "max_tokens", "stop_sequences"}
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,9 @@ class MessagesProfile(BaseModel):
     """What thinking is: a summary, which may be shown, or the full text, which may not. `auto`: a summary of `claude-`
     models from 4 on."""
 
+    takes_sampling: bool = True
+    """Whether the models take `temperature` and `top_p`; if not, they are left out of requests in neutral terms."""
+
     effort: Literal["effort", "budget"] = "effort"
     """What `reasoning_effort` becomes: `output_config.effort`, or a budget of tokens in `thinking` for older models."""
 

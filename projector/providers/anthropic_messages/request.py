@@ -29,6 +29,8 @@ BUDGETS: Final = {"minimal": 1024, "low": 1024, "medium": 4096, "high": 16384, "
 EFFORTS: Final = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "xhigh": "max"}
 CHOICES: Final = {"auto": "auto", "required": "any", "none": "none"}
 IGNORED: Final = common.HINTS | {"store", "reasoning_summary"}
+SAMPLING: Final = frozenset({"temperature", "top_p"})
+"""Parameters that later versions of the API, and some models, refuse."""
 
 
 def _choice(value: object) -> object:
@@ -62,7 +64,8 @@ def write_request(request: ModelRequest, profile: MessagesProfile) -> Body:
     tools = [common.function_of(tool) for tool in common.tools_of(request.client_tools, common.CLIENT_TOOLS)]
     body = request.start([{"name": tool.name, **tool.about, "input_schema": tool.schema} for tool in tools])
     body.setdefault("max_tokens", profile.max_tokens)
-    parameters = {name: value for name, value in request.parameters.items() if name not in IGNORED}
+    left_out = IGNORED if profile.takes_sampling else IGNORED | SAMPLING
+    parameters = {name: value for name, value in request.parameters.items() if name not in left_out}
     if (parameters.get("format") or {}) == {"type": "text"}:
         del parameters["format"]
     effort, parallel = parameters.pop("reasoning_effort", None), parameters.pop("parallel_tool_calls", True)
