@@ -27,23 +27,6 @@ Event: TypeAlias = dict[str, Any]
 Annotation: TypeAlias = Mapping[str, object]
 
 
-class Numbering:
-    """Numbers the events of a stage from 0, in the order in which they are emitted."""
-
-    __slots__ = ("next",)
-
-    def __init__(self) -> None:
-        self.next = 0
-        """The number of the next event."""
-
-    def __call__(self, events: list[Event]) -> list[CanonicalEvent | Fault]:
-        """Return events with their numbers."""
-        for event in events:
-            event["sequence_number"] = self.next
-            self.next += 1
-        return list(events)
-
-
 ID_KEPT_CHARS: Final = 200
 """Maximum characters of the response's ID in IDs of items, so that these stay within the contract's limit."""
 
@@ -372,7 +355,8 @@ class JsonStage(ABC):
         self.dropped: Counter[str]
         """Input that was not read, by object and member or by reason."""
         self.dropped = self._dropped = Drops()
-        self._numbered = Numbering()
+        self._next_number = 0
+        """The number of the next event: they count from 0 in the order in which they are emitted."""
         self._is_over = False
         self._response: dict[str, Any] = {}
         """Members of the response so far; empty before it is announced."""
@@ -420,7 +404,14 @@ class JsonStage(ABC):
 
     def _pass_over(self, numbers: Sequence[int]) -> None:
         """Record the sequence numbers of events that were read without this stage."""
-        self._numbered.next = numbers[-1] + 1
+        self._next_number = numbers[-1] + 1
+
+    def _numbered(self, events: list[Event]) -> list[CanonicalEvent | Fault]:
+        """Return events with their numbers."""
+        for event in events:
+            event["sequence_number"] = self._next_number
+            self._next_number += 1
+        return list(events)
 
     def _finish(
         self,

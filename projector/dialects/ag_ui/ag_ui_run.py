@@ -95,11 +95,12 @@ class Activity:
     """Members as last sent. For a growing list, only that it exists."""
 
 
-class AgUiRun(PageRun[Call]):
+class AgUiRun(PageRun):
     """State of one run."""
 
     def __init__(self, options: DialectOptions) -> None:
-        super().__init__(options, Call)
+        super().__init__(options)
+        self.calls: dict[str, Call] = {}
         self.message_ids = IdAllocator(options.taken_ids)
         self.at = 0
         """Time of the current frame, in milliseconds since 1970-01-01 UTC."""

@@ -68,11 +68,12 @@ class Image:
     chars: int = 0
 
 
-class UiMessage(PageRun[Call]):
+class UiMessage(PageRun):
     """State of one UI message."""
 
     def __init__(self, options: DialectOptions) -> None:
-        super().__init__(options, Call)
+        super().__init__(options)
+        self.calls: dict[str, Call] = {}
         self.level = options.level
         """Major version of the AI SDK that reads the stream."""
         self.responding: set[int] = set()

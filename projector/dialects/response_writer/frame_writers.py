@@ -26,11 +26,6 @@ WHOLE_TEXTS: Final = ("arguments_text", "arguments_json", "code")
 """Members of a frame that has the whole text of a call."""
 
 
-def on_meta(stream: ResponseStream, frame: Frame) -> None:
-    """Keep model and creation time for the response object."""
-    stream.response.update(frame)
-
-
 def on_lifecycle(stream: ResponseStream, frame: Frame) -> None:
     """Write the start of the response. Keep the reason of its end for the last event."""
     status = frame["status"]
@@ -39,7 +34,7 @@ def on_lifecycle(stream: ResponseStream, frame: Frame) -> None:
         return
     stream.set_in_progress(frame)
     stream.emit_notices(frame)
-    stream.response.reason = frame.get("reason", stream.response.reason)
+    stream.reason = frame.get("reason", stream.reason)
 
 
 def on_final(stream: ResponseStream, frame: Frame) -> None:
@@ -49,12 +44,12 @@ def on_final(stream: ResponseStream, frame: Frame) -> None:
         stream.emit_own("attachments", {"attachments": final["attachments"]})
     event, status = protocol.ends[final["status"]]
     members: dict[str, Any] = {"usage": final.get("usage")}
-    reason = stream.response.reason
+    reason = stream.reason
     stream.emit_notices(frame)
     if status == "completed":
-        members["completed_at"] = max(seconds(frame), stream.response.created_at)  # the later of two clocks
+        members["completed_at"] = max(seconds(frame), stream.created_at)  # the later of two clocks
     elif status == "failed":
-        error = failure_of(reason, stream.response.reported)
+        error = failure_of(reason, stream.reported)
         members["error"] = protocol.response_error(error["code"], error["message"])
         if protocol.announces_failure:
             stream.emit("error", protocol.error_members(error))
@@ -68,14 +63,14 @@ def on_error(stream: ResponseStream, frame: Frame) -> None:
     """Write the error, then the failed response."""
     error = frame["error"]
     stream.emit_notices(frame)
-    stream.emit("error", stream.protocol.error_members(error_of(error, stream.response.reported)))
+    stream.emit("error", stream.protocol.error_members(error_of(error, stream.reported)))
     in_response = stream.protocol.response_error(error.get("code") or UNKNOWN, error["message"])
     stream.end("response.failed", "failed", error=in_response)
 
 
 def on_provider_error(stream: ResponseStream, frame: Frame) -> None:
     """Keep the error that the provider reported, for the end that it causes."""
-    stream.response.reported = frame
+    stream.reported = frame
 
 
 def on_item_added(stream: ResponseStream, frame: Frame) -> None:
@@ -246,7 +241,7 @@ def close_part(stream: ResponseStream, part: Part) -> None:
 
 
 COMMON: Final[Mapping[str, Writer]] = {
-    PrivateKind.RESPONSE_META: on_meta,
+    PrivateKind.RESPONSE_META: ResponseStream.on_meta,
     PrivateKind.RESPONSE_ERROR: on_provider_error,
     Kind.LIFECYCLE: on_lifecycle,
     Kind.OUTPUT_ITEM_ADDED: on_item_added,

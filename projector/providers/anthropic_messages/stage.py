@@ -70,7 +70,7 @@ class AnthropicMessagesStage(JsonStage):
             return None
         if block is None or not self._output.is_in_text(block):
             return None
-        return Slots(("delta", "text"), next_number=self._numbered.next)
+        return Slots(("delta", "text"), next_number=self._next_number)
 
     def skip(self, texts: Sequence[str], numbers: Sequence[int], /) -> None:
         """Record deltas of the text, and their sequence numbers."""

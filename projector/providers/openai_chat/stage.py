@@ -339,7 +339,7 @@ class OpenAIChatStage(JsonStage):
             return None
         return Slots(
             text=("choices", 0, "delta", "content"),
-            next_number=self._numbered.next,
+            next_number=self._next_number,
             padding=("obfuscation",),
             stops=self._deltas.stops,
         )
