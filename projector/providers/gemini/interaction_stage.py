@@ -16,6 +16,7 @@ from projector.core.sse import SseMessage
 from projector.providers.error_shapes import ReportedError, error_of, members_of
 from projector.providers.gemini import gemini_fields as fields
 from projector.providers.gemini.gemini_output import Output, action_of
+from projector.providers.gemini.grounding import file_citation, url_citation
 from projector.providers.stage_parts import Annotation, Call, Event, Events, HostedCall, JsonStage, usage_of
 
 QUEUED: Final = "queued"
@@ -320,17 +321,12 @@ class InteractionStage(JsonStage):
         passages = self._output.passages()
         span = passages[0].span(first, last, "") if passages else None
         if kind == "file_citation":
-            name = read.text_or_none(raw, "file_name")
-            place = {} if span is None else {"index": span[1]}
-            named = {"filename": name} if name else {}
-            return {"type": "file_citation", "file_id": f"document_{number}", **named, **place}
+            return file_citation(number, read.text_or_none(raw, "file_name"), span)
         url = read.text_or_none(raw, "url")
         if kind not in {"url_citation", "place_citation"} or url is None:
             self._dropped.note(f"annotation.{kind}")
             return None
-        title = read.text_or_none(raw, "title") or read.text_or_none(raw, "name")
-        place = {} if span is None else {"start_index": span[0], "end_index": span[1]}
-        return {"type": "url_citation", "url": url, **({"title": title} if title else {}), **place}
+        return url_citation(url, read.text_or_none(raw, "title") or read.text_or_none(raw, "name"), span)
 
     def _stop(self, events: list[Any]) -> Events:
         self._steps.clear()
