@@ -13,9 +13,9 @@ from projector.core.canonical import Frame
 from projector.dialects import openai_errors
 from projector.dialects.frame_writer import json_text
 from projector.dialects.response_writer import frame_writers
-from projector.dialects.response_writer.frame_writers import NOT_MEMBERS, ResponseWriter, Writer
+from projector.dialects.response_writer.frame_writers import NOT_MEMBERS
 from projector.dialects.response_writer.output_items import CALL, CallText, Field, ItemShape, PartKind, WireProtocol
-from projector.dialects.response_writer.response_stream import EVENT_MAX_BYTES, UNKNOWN, ResponseStream
+from projector.dialects.response_writer.response_stream import EVENT_MAX_BYTES, UNKNOWN, ResponseStream, Writer
 
 ITEMS: Final[Mapping[str, ItemShape]] = {
     "message": ItemShape({"content": ()}),
@@ -188,8 +188,8 @@ DROPPED: Final[Mapping[str, str]] = {
 """Frame kind -> why nothing is written. Every public kind is written, if need be as an event of our own."""
 
 
-class OpenResponses(ResponseWriter):
+class OpenResponses(ResponseStream):
     """The writer of one stream."""
 
     def __init__(self, max_bytes: int = EVENT_MAX_BYTES) -> None:
-        super().__init__(ResponseStream(PROTOCOL, max_bytes), HANDLED)
+        super().__init__(PROTOCOL, HANDLED, max_bytes)

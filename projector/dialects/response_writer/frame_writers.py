@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from projector.contracts.kinds import TOOL_TYPES, VENDOR, Kind, PrivateKind
-from projector.core.canonical import Frame, WireEvent
-from projector.core.delta_frames import DeltaFrames
+from projector.core.canonical import Frame
 from projector.dialects.answer_stream import error_of, failure_of
-from projector.dialects.descriptor import RepeatWriter
 from projector.dialects.response_writer.output_items import REFUSAL, SUMMARY, TEXT, CallText, Item, Part, PartKind
-from projector.dialects.response_writer.response_stream import UNKNOWN, ResponseStream, seconds
-
-Writer: TypeAlias = Callable[[ResponseStream, Frame], None]
+from projector.dialects.response_writer.response_stream import UNKNOWN, ResponseStream, Writer, seconds
 
 ID_PREFIX_CHARS: Final = 200
 """Characters of the call's ID that the ID of its output begins with: it stays within the contract's limit."""
@@ -122,20 +118,6 @@ def on_delta(kind: PartKind, stream: ResponseStream, frame: Frame) -> None:
     members = {**part.position, "delta": delta, **kind.event_members}
     stream.last_delta = stream.emit(f"{kind.text_event}.delta", members)
     stream.emit_notices(frame)
-
-
-def repeat_delta(kind: PartKind, stream: ResponseStream, frame: Frame) -> RepeatWriter | None:
-    """Return a writer of further deltas of the text of the last frame."""
-    part = stream.items[frame["item_id"]].parts[kind.type, frame[kind.index_member]]
-    write_events = stream.repeat_delta()
-    if write_events is None:
-        return None
-
-    def write(deltas: DeltaFrames) -> list[bytes]:
-        part.buffer.write("".join(deltas.texts))
-        return write_events(deltas.encoded)
-
-    return RepeatWriter(stream.last_delta["type"], write)
 
 
 def on_part_done(kind: PartKind, stream: ResponseStream, frame: Frame) -> None:
@@ -269,40 +251,3 @@ DROPPED: Final[Mapping[str, str]] = {
     PrivateKind.CALL_SEALED: "a call has no member for it",
 }
 """Frame kind -> why nothing is written."""
-
-BEFORE_WORK: Final = frozenset(
-    {
-        *(PrivateKind.RESPONSE_META, PrivateKind.RESPONSE_ERROR, Kind.LIFECYCLE),
-        *(PrivateKind.ITEM_DETAILS, PrivateKind.ITEM_MEMBERS),
-    }
-)
-"""Kinds that do not mean that the response is in progress."""
-
-
-class ResponseWriter:
-    """The writer of one stream: one response object, even for a run of several responses.
-
-    Args:
-        stream: its state.
-        writers: frame kind -> its writer.
-    """
-
-    def __init__(self, stream: ResponseStream, writers: Mapping[str, Writer]) -> None:
-        self._stream = stream
-        self._writers = writers
-
-    def feed(self, frame: Frame, /) -> list[WireEvent]:
-        """Return the events of a frame."""
-        stream, kind = self._stream, frame["kind"]
-        writer = self._writers.get(kind)
-        if writer is None:
-            return []
-        stream.events = []
-        if kind not in BEFORE_WORK:
-            stream.set_in_progress(frame)
-        writer(stream, frame)
-        return stream.events
-
-    def repeat(self, frame: Frame, /) -> RepeatWriter | None:
-        """Return a writer of the further deltas of a text; None if each must be fed as a frame."""
-        return repeat_delta(TEXT, self._stream, frame)

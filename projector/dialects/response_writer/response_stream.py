@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from projector.contracts import codec
-from projector.contracts.kinds import VENDOR
+from projector.contracts.kinds import VENDOR, Kind, PrivateKind
 from projector.core.canonical import Frame, WireEvent
 from projector.core.context import parse_time
-from projector.dialects.descriptor import JsonAnswer
+from projector.core.delta_frames import DeltaFrames
+from projector.dialects.descriptor import JsonAnswer, RepeatWriter
 from projector.dialects.frame_writer import (
     ENVELOPE,
     NUMBER_PLACE,
@@ -22,7 +23,7 @@ from projector.dialects.frame_writer import (
     IdAllocator,
     pattern_of,
 )
-from projector.dialects.response_writer.output_items import Item, WireProtocol
+from projector.dialects.response_writer.output_items import TEXT, Item, WireProtocol
 from projector.redaction import compose
 from projector.redaction.clean import Notice, bounded, notice, render
 
@@ -120,18 +121,34 @@ TRANSLATED: Final = ENVELOPE | {"kind", "item_id", "output_index"}
 """Members of a frame that an event of our own does not copy."""
 
 
+BEFORE_WORK: Final = frozenset(
+    {
+        *(PrivateKind.RESPONSE_META, PrivateKind.RESPONSE_ERROR, Kind.LIFECYCLE),
+        *(PrivateKind.ITEM_DETAILS, PrivateKind.ITEM_MEMBERS),
+    }
+)
+"""Kinds that do not mean that the response is in progress."""
+
+
 class ResponseStream:
-    """Response, items and numbering of one stream. The events of the current frame are collected in `events`.
+    """The writer of one stream: one response object, even for a run of several responses.
 
     Args:
         protocol: what the stream may write.
+        writers: frame kind -> its writer, which adds to `events`.
         max_bytes: limit of one event.
         has_extensions: whether events of our own are written; None: as the protocol has it.
     """
 
     def __init__(
-        self, protocol: WireProtocol, max_bytes: int = EVENT_MAX_BYTES, *, has_extensions: bool | None = None
+        self,
+        protocol: WireProtocol,
+        writers: Mapping[str, Writer],
+        max_bytes: int = EVENT_MAX_BYTES,
+        *,
+        has_extensions: bool | None = None,
     ) -> None:
+        self._writers = writers
         self.protocol = protocol
         self.has_extensions = protocol.has_extensions if has_extensions is None else has_extensions
         self.created_at = 0
@@ -157,6 +174,32 @@ class ResponseStream:
         self._output: list[Item] = []
         self._has_begun = False
         self._is_in_progress = False
+
+    def feed(self, frame: Frame, /) -> list[WireEvent]:
+        """Return the events of a frame."""
+        writer = self._writers.get(frame["kind"])
+        if writer is None:
+            return []
+        self.events = []
+        if frame["kind"] not in BEFORE_WORK:
+            self.set_in_progress(frame)
+        writer(self, frame)
+        return self.events
+
+    def repeat(self, frame: Frame, /) -> RepeatWriter | None:
+        """Return a writer of the further deltas of a text; None if their events may be too large."""
+        pattern = pattern_of(self.last_delta, _PLACES)
+        if len(pattern) + VALUES_MAX_BYTES > self._max_bytes:
+            return None
+        part = self.items[frame["item_id"]].parts[TEXT.type, frame[TEXT.index_member]]
+
+        def write(deltas: DeltaFrames) -> list[bytes]:
+            part.buffer.write("".join(deltas.texts))
+            first = self._sequence
+            self._sequence += len(deltas.encoded)
+            return [pattern % values for values in enumerate(deltas.encoded, first)]
+
+        return RepeatWriter(self.last_delta["type"], write)
 
     def on_meta(self, frame: Frame) -> None:
         """Keep model and time of the first response, and the last service tier."""
@@ -199,19 +242,6 @@ class ResponseStream:
         self.events.append((name, data))
         self._sequence += 1
         return event
-
-    def repeat_delta(self) -> Callable[[Sequence[bytes]], list[bytes]] | None:
-        """Return a writer of further deltas of the last text; None if their events may be too large."""
-        pattern = pattern_of(self.last_delta, _PLACES)
-        if len(pattern) + VALUES_MAX_BYTES > self._max_bytes:
-            return None
-
-        def write(deltas: Sequence[bytes]) -> list[bytes]:
-            first = self._sequence
-            self._sequence += len(deltas)
-            return [pattern % values for values in enumerate(deltas, first)]
-
-        return write
 
     def emit_own(self, name: str, members: Mapping[str, Any]) -> None:
         """Write an event of our own, if the client accepts those."""
@@ -266,6 +296,8 @@ class ResponseStream:
         output = [item.wire() for item in self._output]
         self.emit(event, {"response": self._response(status, output=output, **members)})
 
+
+Writer: TypeAlias = Callable[[ResponseStream, Frame], None]
 
 _PLACES: Final[Mapping[str, bytes]] = {"sequence_number": NUMBER_PLACE, "delta": TEXT_PLACE}
 """What differs within a run of deltas, in the order in which an event has it."""

@@ -16,9 +16,8 @@ from projector.core.handlers.item_members import MEMBERS
 from projector.dialects.frame_writer import json_text
 from projector.dialects.openai_errors import error_object, status_of, type_of
 from projector.dialects.response_writer import frame_writers
-from projector.dialects.response_writer.frame_writers import ResponseWriter, Writer
 from projector.dialects.response_writer.output_items import CALL, CallText, Field, ItemShape, PartKind, WireProtocol
-from projector.dialects.response_writer.response_stream import EVENT_MAX_BYTES, ResponseStream
+from projector.dialects.response_writer.response_stream import EVENT_MAX_BYTES, ResponseStream, Writer
 
 
 def one_of(*values: str) -> Callable[[str], str | None]:
@@ -417,7 +416,7 @@ DROPPED: Final[Mapping[str, str]] = frame_writers.DROPPED
 """Frame kind -> why nothing is written."""
 
 
-class Responses(ResponseWriter):
+class Responses(ResponseStream):
     """The writer of one stream.
 
     Args:
@@ -426,4 +425,4 @@ class Responses(ResponseWriter):
     """
 
     def __init__(self, max_bytes: int = EVENT_MAX_BYTES, *, has_extensions: bool = False) -> None:
-        super().__init__(ResponseStream(PROTOCOL, max_bytes, has_extensions=has_extensions), HANDLED)
+        super().__init__(PROTOCOL, HANDLED, max_bytes, has_extensions=has_extensions)
