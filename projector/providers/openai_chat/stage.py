@@ -344,17 +344,12 @@ class OpenAIChatStage(JsonStage):
 
     def _read_object(self, chunk: dict[str, Any], name: str) -> Events:
         was_finished = self._reason is not None
-        events: list[Event] = []
-        is_chunk = not CHUNK_MARKS.isdisjoint(chunk)
-        if is_chunk:
-            events = self._read_chunk(chunk)
-        if is_chunk:
-            error = error_beside(chunk) or self._inner_error
-        else:
+        if CHUNK_MARKS.isdisjoint(chunk):
             error = members_of(chunk) if name == ERROR else error_of(chunk, has_begun=bool(self._response))
-        if error is not None:
-            return self._report(error, events, is_late=was_finished)
-        return self._numbered(events) if is_chunk else self._dropped.drop("(no chunk)")
+            return self._dropped.drop("(no chunk)") if error is None else self._report(error, [], is_late=was_finished)
+        events = self._read_chunk(chunk)
+        error = error_beside(chunk) or self._inner_error
+        return self._numbered(events) if error is None else self._report(error, events, is_late=was_finished)
 
     def _read_chunk(self, chunk: dict[str, Any]) -> list[Event]:
         if not chunk_fields.CHUNK_KNOWN.issuperset(chunk):
