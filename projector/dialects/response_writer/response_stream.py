@@ -14,15 +14,8 @@ from projector.contracts.kinds import VENDOR, Kind, PrivateKind
 from projector.core.canonical import Frame, WireEvent
 from projector.core.context import parse_time
 from projector.core.delta_frames import DeltaFrames
+from projector.dialects import frame_writer
 from projector.dialects.descriptor import JsonAnswer, RepeatWriter
-from projector.dialects.frame_writer import (
-    ENVELOPE,
-    NUMBER_PLACE,
-    TEXT_PLACE,
-    VALUES_MAX_BYTES,
-    IdAllocator,
-    pattern_of,
-)
 from projector.dialects.response_writer.output_items import TEXT, Item, WireProtocol
 from projector.redaction import compose
 from projector.redaction.clean import Notice, bounded, notice, render
@@ -117,7 +110,7 @@ def _texts(value: object, path: Path) -> Iterator[tuple[Any, Path]]:
             yield from _texts(member, (*path, step))
 
 
-TRANSLATED: Final = ENVELOPE | {"kind", "item_id", "output_index"}
+TRANSLATED: Final = frame_writer.ENVELOPE | {"kind", "item_id", "output_index"}
 """Members of a frame that an event of our own does not copy."""
 
 
@@ -160,7 +153,7 @@ class ResponseStream:
         """ID -> item, without the items that are not written."""
         self.details: dict[str, Mapping[str, object]] = {}
         """ID -> members of an item that were known before its announcement."""
-        self.output_ids = IdAllocator()
+        self.output_ids = frame_writer.IdAllocator()
         """Allocates the IDs of outputs, which the provider does not announce."""
         self.events: list[WireEvent] = []
         self.last_delta: Mapping[str, Any] = {}
@@ -188,8 +181,8 @@ class ResponseStream:
 
     def repeat(self, frame: Frame, /) -> RepeatWriter | None:
         """Return a writer of the further deltas of a text; None if their events may be too large."""
-        pattern = pattern_of(self.last_delta, _PLACES)
-        if len(pattern) + VALUES_MAX_BYTES > self._max_bytes:
+        pattern = frame_writer.pattern_of(self.last_delta, _PLACES)
+        if len(pattern) + frame_writer.VALUES_MAX_BYTES > self._max_bytes:
             return None
         part = self.items[frame["item_id"]].parts[TEXT.type, frame[TEXT.index_member]]
 
@@ -299,7 +292,7 @@ class ResponseStream:
 
 Writer: TypeAlias = Callable[[ResponseStream, Frame], None]
 
-_PLACES: Final[Mapping[str, bytes]] = {"sequence_number": NUMBER_PLACE, "delta": TEXT_PLACE}
+_PLACES: Final[Mapping[str, bytes]] = {"sequence_number": frame_writer.NUMBER_PLACE, "delta": frame_writer.TEXT_PLACE}
 """What differs within a run of deltas, in the order in which an event has it."""
 
 
