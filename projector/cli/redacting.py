@@ -11,7 +11,7 @@ from typing import Final
 from projector._errors import UsageError
 from projector.cli.mapping import policy_of
 from projector.cli.streams import hint_at_provider
-from projector.cli.terminal import opened, print_error
+from projector.cli.terminal import opened, print_error, write_out
 from projector.core.context import StreamContext
 from projector.core.pipeline import build_pipeline
 from projector.redaction.clean import SHOWN_COUNTS, bounded
@@ -45,9 +45,9 @@ def redact(arguments: argparse.Namespace) -> int:
         head, has_events = b"", False
         for data in reads:
             head = head or data
-            _write(written := pipeline.feed(data))
+            write_out(written := pipeline.feed(data))
             has_events = has_events or bool(written)
-        _write(pipeline.close())
+        write_out(pipeline.close())
         if not has_events:
             hint_at_provider(head, arguments.provider, "auto")
         return 0
@@ -60,7 +60,7 @@ def _redact_text(redactor: Redactor, reads: Iterable[bytes]) -> int:
     try:
         for text in _lines(reads):
             clean = stream.feed(text) if text else stream.close()
-            _write(clean.value.encode())
+            write_out(clean.value.encode())
             line, notices = line + text.count("\n"), bounded([*notices, *clean.notices])
     except BlockedError as blocked:
         line -= stream.held.count("\n")
@@ -92,9 +92,3 @@ def _with_text(policy: Policy, text: str | None) -> Policy:
         return Policy.load({**policy.model_dump(exclude_unset=True), "text": chosen})
     except PolicyError as error:
         raise UsageError(f"`--text`: {str(error).removeprefix('`policy`: ')}") from None
-
-
-def _write(data: bytes) -> None:
-    if data:
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()

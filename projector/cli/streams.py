@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from projector._errors import UsageError
 from projector.cli import EXIT_INTERRUPTED
-from projector.cli.terminal import Progress, opened, paint, print_error, size_of
+from projector.cli.terminal import Progress, opened, paint, print_error, size_of, write_out
 from projector.core.context import StreamContext, parse_time
 from projector.core.handlers import unexpected_drops
 from projector.core.intake import HOST_PREFIX
@@ -50,13 +49,13 @@ def project(arguments: argparse.Namespace) -> int:
         try:
             while data := source.read1(READ_BYTES):  # type: ignore[attr-defined]  # buffered readers have it
                 head = head or data
-                _write(written := pipeline.feed(data))
+                write_out(written := pipeline.feed(data))
                 has_events = has_events or bool(written)
                 progress.advance(len(data))
         except KeyboardInterrupt:
-            _write(pipeline.cancel())
+            write_out(pipeline.cancel())
             return EXIT_INTERRUPTED
-        _write(pipeline.close())
+        write_out(pipeline.close())
     if not has_events:
         hint_at_provider(head, arguments.provider, arguments.input_format)
     names = unexpected_drops(pipeline.dropped)
@@ -143,12 +142,6 @@ def _provider_of(head: bytes, input_format: InputFormat) -> str | None:
         if frames and frames[0].get("error", {}).get("code") != "upstream_malformed":
             return name
     return None
-
-
-def _write(data: bytes) -> None:
-    if data:
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
 
 
 def _clock(text: str | None) -> Callable[[], float]:

@@ -30,6 +30,13 @@ def opened(name: str) -> Iterator[BinaryIO]:
         yield source
 
 
+def write_out(data: bytes) -> None:
+    """Write to standard output at once."""
+    if data:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+
+
 def size_of(source: BinaryIO) -> int | None:
     """Return the size of a file in bytes, None for a pipe."""
     status = os.fstat(source.fileno())

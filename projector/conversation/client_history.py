@@ -197,14 +197,11 @@ def _is_of_client(entry: Entry) -> bool:
 # calls and outputs
 
 
-OUTPUT_TYPES: Final[Mapping[str, str]] = {
-    "function_call": "function_call_output",
-    "custom_tool_call": "custom_tool_call_output",
-}
-"""Type of a call in the Responses API -> type of its output."""
-
 ITEM_TYPES: Final[Mapping[CallKind, str]] = {"function": "function_call", "custom": "custom_tool_call"}
 """Kind of a call -> its type in the Responses API, which the messages name."""
+
+OUTPUT_TYPES: Final[Mapping[str, str]] = {item_type: f"{item_type}_output" for item_type in ITEM_TYPES.values()}
+"""Type of a call in the Responses API -> type of its output."""
 
 StepKind: TypeAlias = Literal["call", "output", "turn", "other"]
 """`turn` is a message of the user, which calls cannot wait across."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from projector.conversation.entries import Conversation, user_text
+from projector.conversation.entries import Conversation, Message, user_text
 
 Body: TypeAlias = dict[str, Any]
 Item: TypeAlias = Mapping[str, Any]
@@ -50,6 +50,12 @@ class ModelRequest:
     def entries(self) -> Conversation:
         """The input as a conversation."""
         return [user_text(self.input)] if isinstance(self.input, str) else self.input
+
+    @property
+    def whole(self) -> Conversation:
+        """The conversation after the instructions, for an API in which they are its first message or prompt."""
+        instructions = [] if self.instructions is None else [Message("system", self.instructions)]
+        return [*instructions, *self.entries]
 
     def refuse_previous_response(self) -> None:
         """Raise `UnsupportedRequestError` if the request continues a response, for an API that stores none."""

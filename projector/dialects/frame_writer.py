@@ -147,6 +147,11 @@ def position_of(workflow: Mapping[str, object]) -> tuple[BranchPosition, str]:
     return position, f"{name}#{index}" if name and index is not None else name
 
 
+def json_text(value: object) -> str:
+    """Return a text as it is, anything else as JSON."""
+    return value if isinstance(value, str) else codec.dumps(value).decode()
+
+
 def left_positions(
     steps: Mapping[BranchPosition | int, Any], key: BranchPosition | int, name: str
 ) -> list[BranchPosition | int]:

@@ -212,13 +212,10 @@ class PageCall:
     is_answered: bool = False
 
 
-_Call = TypeVar("_Call", bound=PageCall)
-
-
-class PageRun(Generic[_Call]):
+class PageRun:
     """State of one run."""
 
-    def __init__(self, options: DialectOptions, new_call: Callable[[str, str, int, int], _Call]) -> None:
+    def __init__(self, options: DialectOptions) -> None:
         self.options = options
         self.call_ids = IdAllocator(options.taken_ids)
         self.branch = 0
@@ -228,9 +225,6 @@ class PageRun(Generic[_Call]):
         self.reason: str | None = None
         """Reason for the end of the last response."""
         self.models: set[str] = set()
-        self.calls: dict[str, _Call] = {}
-        """Item -> its call."""
-        self._new_call = new_call
 
     def enter(self, branch: int) -> None:
         """Switch to another branch."""
@@ -255,12 +249,6 @@ class PageRun(Generic[_Call]):
         """Return whether a call is of the last response of its branch; a later one shows that it was answered."""
         return call.response == self.branch_states[call.branch].response - 1
 
-    def add_call(self, frame: Frame) -> _Call:
-        """Add a call. Its first status has its name and ID."""
-        call = self._new_call(frame["item_id"], frame["item_type"], self.branch, self.branch_state.response)
-        self.calls[frame["item_id"]] = call
-        return call
-
     def on_meta(self, frame: Frame) -> list[Event]:
         """Keep the model."""
         self.models |= {frame["model"]} if "model" in frame else set()
@@ -277,7 +265,7 @@ def nothing(_run: object, _frame: Frame) -> list[Event]:
     return []
 
 
-_Run = TypeVar("_Run", bound=PageRun[Any])
+_Run = TypeVar("_Run", bound=PageRun)
 
 
 class PageWriter(FrameWriter[Callable[[_Run, Frame], list[Event]]], Generic[_Run]):

@@ -24,24 +24,10 @@ from projector.redaction.clean import Gathered
 Event: TypeAlias = dict[str, Any]
 """A canonical event under construction. It leaves the stage as `CanonicalEvent`."""
 
+Events: TypeAlias = list[CanonicalEvent | Fault]
+"""What a stage returns. A fault is the last item that it returns."""
+
 Annotation: TypeAlias = Mapping[str, object]
-
-
-class Numbering:
-    """Numbers the events of a stage from 0, in the order in which they are emitted."""
-
-    __slots__ = ("next",)
-
-    def __init__(self) -> None:
-        self.next = 0
-        """The number of the next event."""
-
-    def __call__(self, events: list[Event]) -> list[CanonicalEvent | Fault]:
-        """Return events with their numbers."""
-        for event in events:
-            event["sequence_number"] = self.next
-            self.next += 1
-        return list(events)
 
 
 ID_KEPT_CHARS: Final = 200
@@ -93,6 +79,10 @@ class Message(_Item):
         super().__init__(item_id, output_index)
         self.has_text = False
         """Whether there is a text that a citation can belong to."""
+        self.chars = 0
+        """Characters of the text."""
+        self.opaque: object = None
+        """What the provider wants back with the message."""
         self._texts: Gathered[str] = Gathered()
         self._refusals: Gathered[str] = Gathered()
         self._annotations: list[Annotation] = []
@@ -105,6 +95,7 @@ class Message(_Item):
     def text(self, delta: str) -> Event:
         """Return a delta of the text."""
         self.has_text = True
+        self.chars += len(delta)
         self._texts.add(delta)
         return {  # nearly every event of a stream: one literal, no call
             "type": "response.output_text.delta",
@@ -114,8 +105,9 @@ class Message(_Item):
             "delta": delta,
         }
 
-    def skip(self, deltas: Iterable[str]) -> None:
+    def skip(self, deltas: Sequence[str]) -> None:
         """Add deltas of the text whose events are not needed."""
+        self.chars += sum(map(len, deltas))
         self._texts.extend(deltas)
 
     def refusal(self, delta: str) -> Event:
@@ -144,7 +136,8 @@ class Message(_Item):
                 content.append({"type": kind, "refusal": refusal})
             else:
                 content.append({"type": kind, "text": _joined(self._texts), "annotations": self._annotations})
-        return [*events, self.item_event("done", self._item(status, content))]
+        opaque = {} if self.opaque is None else {"opaque": self.opaque}
+        return [*events, self.item_event("done", {**self._item(status, content), **opaque})]
 
     def _item(self, status: str, content: list[Event]) -> Event:
         return {"type": "message", "id": self.item_id, "role": "assistant", "status": status, "content": content}
@@ -169,6 +162,11 @@ class Reasoning(_Item):
         return self.item_event(
             "added", {"type": "reasoning", "id": self.item_id, "status": "in_progress", "summary": []}
         )
+
+    @property
+    def said(self) -> str:
+        """The summary so far, or the full text if there is none."""
+        return _joined(self._summaries or self._texts)
 
     def text(self, delta: str) -> Event:
         """Return a delta of the full text."""
@@ -372,12 +370,16 @@ class JsonStage(ABC):
         self.dropped: Counter[str]
         """Input that was not read, by object and member or by reason."""
         self.dropped = self._dropped = Drops()
-        self._numbered = Numbering()
+        self._next_number = 0
+        """The number of the next event: they count from 0 in the order in which they are emitted."""
         self._is_over = False
         self._response: dict[str, Any] = {}
         """Members of the response so far; empty before it is announced."""
+        self._reason: str | None = None
+        """Why the response ends, if that is known before its end."""
+        self._usage: dict[str, object] = {}
 
-    def feed(self, message: SseMessage, /) -> list[CanonicalEvent | Fault]:
+    def feed(self, message: SseMessage, /) -> Events:
         """Return the events of a message."""
         try:
             value = codec.loads(message.data)
@@ -388,25 +390,24 @@ class JsonStage(ABC):
         return self._dropped.drop("(after the end)") if self._is_over else self.read(value, message)
 
     @abstractmethod
-    def read(self, value: object, message: SseMessage) -> list[CanonicalEvent | Fault]:
+    def read(self, value: object, message: SseMessage) -> Events:
         """Return the events of the JSON of a message, before the end."""
 
-    @abstractmethod
-    def close(self) -> list[CanonicalEvent | Fault]:
-        """Return the events that the end of input causes."""
+    def close(self) -> Events:
+        """Return the end of the response, if its reason is known; else the stream was truncated."""
+        return [] if self._is_over or self._reason is None else self._end()
 
-    @property
-    @abstractmethod
-    def has_reason(self) -> bool:
-        """Whether the reason is known why the response ends."""
+    def _end(self) -> Events:
+        """Return the last events of the response, whose reason is known."""
+        return []
 
-    def _read_text(self, message: SseMessage) -> list[CanonicalEvent | Fault]:
+    def _read_text(self, message: SseMessage) -> Events:
         """Read a payload that is not JSON: a comment, an end mark of another API, or a broken stream."""
         if is_comment(message.data):
             return self._dropped.drop(COMMENT)
         if message.data.strip() == DONE:
             return self.close()
-        if self._is_over or self.has_reason:
+        if self._is_over or self._reason is not None:
             return self._dropped.drop("(after the end)")
         self._is_over = True
         return [FAULTS["upstream_malformed"]]
@@ -420,7 +421,14 @@ class JsonStage(ABC):
 
     def _pass_over(self, numbers: Sequence[int]) -> None:
         """Record the sequence numbers of events that were read without this stage."""
-        self._numbered.next = numbers[-1] + 1
+        self._next_number = numbers[-1] + 1
+
+    def _numbered(self, events: list[Event]) -> Events:
+        """Return events with their numbers."""
+        for event in events:
+            event["sequence_number"] = self._next_number
+            self._next_number += 1
+        return list(events)
 
     def _finish(
         self,
@@ -430,7 +438,7 @@ class JsonStage(ABC):
         reason: str | None,
         usage: Mapping[str, object],
         error: Mapping[str, object] | None = None,
-    ) -> list[CanonicalEvent | Fault]:
+    ) -> Events:
         """Return the last events, and the end of the response, whose items had their own events.
 
         Args:
@@ -449,7 +457,7 @@ class JsonStage(ABC):
             response["usage"] = usage
         return self._stop([*events, {"type": f"response.{status}", "response": response}])
 
-    def _stop(self, events: list[Any]) -> list[CanonicalEvent | Fault]:
+    def _stop(self, events: list[Any]) -> Events:
         """Return the last events of the response."""
         self._is_over = True
         return self._numbered(events)

@@ -16,6 +16,7 @@ from projector.core.context import StreamContext
 from projector.core.faults import FAULTS, http_status_fault
 from projector.core.pipeline import Pipeline, build_pipeline
 from projector.core.reported_errors import generic_message
+from projector.dialects.frame_writer import ENVELOPE
 from projector.dialects.openresponses.writer import (
     DROPPED,
     DROPPED_ITEMS,
@@ -25,7 +26,7 @@ from projector.dialects.openresponses.writer import (
     SOURCE_TYPES,
     OpenResponses,
 )
-from projector.dialects.response_writer.response_stream import ENVELOPE, EVENT_MAX_BYTES
+from projector.dialects.response_writer.response_stream import EVENT_MAX_BYTES
 from projector.redaction.policy import Policy
 from tests.json_answers import assemble
 from tests.protocols.openresponses.checker import OpenResponsesChecker

@@ -10,21 +10,9 @@ from projector.contracts import codec
 from projector.contracts.kinds import VENDOR
 from projector.contracts.limits import NOTICES_MAX_ITEMS
 from projector.core.canonical import Frame
+from projector.dialects import page_run as page
 from projector.dialects.descriptor import DialectOptions
 from projector.dialects.frame_writer import NUMBER_PLACE, TEXT_PLACE, IdAllocator, pattern_of
-from projector.dialects.page_run import (
-    ENCRYPTED_MAX_CHARS,
-    PART_INDEXES,
-    REFUSAL,
-    SUMMARY,
-    TEXT,
-    Event,
-    PageCall,
-    PageRun,
-    left_out,
-    present,
-    unless_completed,
-)
 
 PROTOCOL_VERSION: Final = "1.0"
 
@@ -74,7 +62,7 @@ class Reasoning:
 
 
 @dataclass(slots=True, eq=False)
-class Call(PageCall):
+class Call(page.PageCall):
     """One call of a function or of an MCP tool."""
 
     has_arguments: bool = False
@@ -95,11 +83,12 @@ class Activity:
     """Members as last sent. For a growing list, only that it exists."""
 
 
-class AgUiRun(PageRun[Call]):
+class AgUiRun(page.PageRun):
     """State of one run."""
 
     def __init__(self, options: DialectOptions) -> None:
-        super().__init__(options, Call)
+        super().__init__(options)
+        self.calls: dict[str, Call] = {}
         self.message_ids = IdAllocator(options.taken_ids)
         self.at = 0
         """Time of the current frame, in milliseconds since 1970-01-01 UTC."""
@@ -118,23 +107,23 @@ class AgUiRun(PageRun[Call]):
         super().enter(branch)
         self.parent_id = None
 
-    def event(self, event_type: str, /, **fields: object) -> Event:
+    def event(self, event_type: str, /, **fields: object) -> page.Event:
         """Return an event, without the fields that are None."""
-        event: Event = {"type": event_type, "timestamp": self.at}
+        event: page.Event = {"type": event_type, "timestamp": self.at}
         event.update((name, value) for name, value in fields.items() if value is not None)
         return event
 
 
 def metadata(**members: object) -> dict[str, object] | None:
     """Return metadata under the vendor prefix, without empty members; None if all are empty."""
-    return {f"{VENDOR}.{name}": value for name, value in present(members).items()} or None
+    return {f"{VENDOR}.{name}": value for name, value in page.present(members).items()} or None
 
 
 CITATIONS_MAX_BYTES: Final = 262_144
 """JSON size for one message. More would make its last event too large for a client's buffer."""
 
 
-def on_message_added(run: AgUiRun, frame: Frame) -> list[Event]:
+def on_message_added(run: AgUiRun, frame: Frame) -> list[page.Event]:
     """Add a message. Its first text starts it on the wire."""
     message = run.messages[frame["item_id"]] = Message(frame["item_id"])
     message.notices.add(frame)
@@ -142,7 +131,7 @@ def on_message_added(run: AgUiRun, frame: Frame) -> list[Event]:
     return []
 
 
-def on_message_delta(kind: str, run: AgUiRun, frame: Frame) -> list[Event]:
+def on_message_delta(kind: str, run: AgUiRun, frame: Frame) -> list[page.Event]:
     """Write a delta of a text, or of a refusal: a text with the kind `refusal` in its metadata."""
     message = run.messages[frame["item_id"]]
     events = [] if message.kind == kind else _start_message(run, message, kind, frame.get("agent"))
@@ -168,31 +157,31 @@ def text_pattern(run: AgUiRun, frame: Frame) -> bytes:
 _PLACES: Final[Mapping[str, bytes]] = {"timestamp": NUMBER_PLACE, "delta": TEXT_PLACE}
 
 
-def on_citation(run: AgUiRun, frame: Frame) -> list[Event]:
+def on_citation(run: AgUiRun, frame: Frame) -> list[page.Event]:
     """Keep a citation for the end of its message."""
     message = run.messages[frame["item_id"]]
-    events = [] if message.kind else _start_message(run, message, TEXT, frame.get("agent"))
+    events = [] if message.kind else _start_message(run, message, page.TEXT, frame.get("agent"))
     message.notices.add(frame)
     citation = {"content_index": frame["content_index"], **frame["citation"]}
     message.citations_bytes += len(codec.dumps(citation))
     if message.citations_bytes <= CITATIONS_MAX_BYTES:
         message.citations.append(citation)
     else:
-        message.notices.add({"notices": left_out("citation")})
+        message.notices.add({"notices": page.left_out("citation")})
     return events
 
 
-def on_message_done(run: AgUiRun, frame: Frame) -> list[Event]:
+def on_message_done(run: AgUiRun, frame: Frame) -> list[page.Event]:
     """Write the end of a message."""
     message = run.messages[frame["item_id"]]
     if not message.kind:
         run.silent.append(message)
-    return _end_message(run, message, unless_completed(frame["status"]))
+    return _end_message(run, message, page.unless_completed(frame["status"]))
 
 
-def write_missing_texts(run: AgUiRun, final: Mapping[str, str]) -> list[Event]:
+def write_missing_texts(run: AgUiRun, final: Mapping[str, str]) -> list[page.Event]:
     """Write the texts of `final` that no delta contained, as the last message without a text (D13)."""
-    events: list[Event] = []
+    events: list[page.Event] = []
     for message in run.silent[-1:]:
         for kind, deltas in run.missing_texts(final).items():
             events += [*_start_message(run, message, kind, None), *(_content(run, message, one) for one in deltas)]
@@ -200,22 +189,22 @@ def write_missing_texts(run: AgUiRun, final: Mapping[str, str]) -> list[Event]:
     return events
 
 
-def _start_message(run: AgUiRun, message: Message, kind: str, agent: object) -> list[Event]:
+def _start_message(run: AgUiRun, message: Message, kind: str, agent: object) -> list[page.Event]:
     """Start a text or a refusal, after the end of the other one."""
     events = _end_message(run, message, None)
     message.id = run.message_ids.allocate(f"{message.item_id}:{kind}" if message.kind else message.item_id)
     message.kind = kind
     run.parent_id = message.id
-    about = metadata(kind=kind if kind == REFUSAL else None)
+    about = metadata(kind=kind if kind == page.REFUSAL else None)
     events.append(run.event("TEXT_MESSAGE_START", messageId=message.id, role="assistant", name=agent, metadata=about))
     return events
 
 
-def _content(run: AgUiRun, message: Message, delta: str) -> Event:
+def _content(run: AgUiRun, message: Message, delta: str) -> page.Event:
     return {"type": "TEXT_MESSAGE_CONTENT", "timestamp": run.at, "messageId": message.id, "delta": delta}
 
 
-def _end_message(run: AgUiRun, message: Message, status: str | None) -> list[Event]:
+def _end_message(run: AgUiRun, message: Message, status: str | None) -> list[page.Event]:
     if not message.kind:
         return []
     about = metadata(citations=message.citations, notices=message.notices.all, status=status)
@@ -226,16 +215,16 @@ def _end_message(run: AgUiRun, message: Message, status: str | None) -> list[Eve
 # reasoning (CONTRACT D36)
 
 
-def on_reasoning_added(run: AgUiRun, frame: Frame) -> list[Event]:
+def on_reasoning_added(run: AgUiRun, frame: Frame) -> list[page.Event]:
     """Start a reasoning span."""
     item_id = frame["item_id"]
     run.reasonings[item_id] = Reasoning(item_id)
     return [run.event("REASONING_START", messageId=item_id, metadata=metadata(notices=frame.get("notices")))]
 
 
-def on_reasoning_delta(kind: str, run: AgUiRun, frame: Frame) -> list[Event]:
+def on_reasoning_delta(kind: str, run: AgUiRun, frame: Frame) -> list[page.Event]:
     """Write a delta of a summary, or of the full text: only the policy `full` produces such frames."""
-    reasoning, part = run.reasonings[frame["item_id"]], (kind, frame[PART_INDEXES[kind]])
+    reasoning, part = run.reasonings[frame["item_id"]], (kind, frame[page.PART_INDEXES[kind]])
     events = [] if reasoning.part == part else _start_part(run, reasoning, part)
     about = metadata(notices=reasoning.notices.add(frame))
     if frame["delta"]:
@@ -244,31 +233,31 @@ def on_reasoning_delta(kind: str, run: AgUiRun, frame: Frame) -> list[Event]:
     return events
 
 
-def on_encrypted(run: AgUiRun, frame: Frame) -> list[Event]:
+def on_encrypted(run: AgUiRun, frame: Frame) -> list[page.Event]:
     """Write the encrypted value, for the first message of the item; start an empty one if there is none."""
     reasoning = run.reasonings[frame["item_id"]]
     value = frame["encrypted_content"]
-    if len(value) > ENCRYPTED_MAX_CHARS:
-        reasoning.notices.add({"notices": left_out("encrypted_content")})
+    if len(value) > page.ENCRYPTED_MAX_CHARS:
+        reasoning.notices.add({"notices": page.left_out("encrypted_content")})
         return []
-    events = _start_part(run, reasoning, (SUMMARY, 0)) if reasoning.first_id is None else []
+    events = _start_part(run, reasoning, (page.SUMMARY, 0)) if reasoning.first_id is None else []
     entity = {"subtype": "message", "entityId": reasoning.first_id, "encryptedValue": value}
     return [*events, run.event("REASONING_ENCRYPTED_VALUE", **entity)]
 
 
-def on_reasoning_done(run: AgUiRun, frame: Frame) -> list[Event]:
+def on_reasoning_done(run: AgUiRun, frame: Frame) -> list[page.Event]:
     """Write the end of the last part and of the span."""
     reasoning = run.reasonings[frame["item_id"]]
     notices = None if reasoning.part else reasoning.notices.all
-    about = metadata(notices=notices, status=unless_completed(frame["status"]))
+    about = metadata(notices=notices, status=page.unless_completed(frame["status"]))
     return [*_end_part(run, reasoning), run.event("REASONING_END", messageId=reasoning.item_id, metadata=about)]
 
 
-def _start_part(run: AgUiRun, reasoning: Reasoning, part: tuple[str, int]) -> list[Event]:
+def _start_part(run: AgUiRun, reasoning: Reasoning, part: tuple[str, int]) -> list[page.Event]:
     """Start a part, after the end of the one before. A part that continues later is another message."""
     events = _end_part(run, reasoning)
     kind, index = part
-    preferred = f"{reasoning.item_id}:{index}" if kind == SUMMARY else f"{reasoning.item_id}:{kind}:{index}"
+    preferred = f"{reasoning.item_id}:{index}" if kind == page.SUMMARY else f"{reasoning.item_id}:{kind}:{index}"
     reasoning.part = part
     reasoning.id = run.message_ids.allocate(preferred)
     reasoning.first_id = reasoning.first_id or reasoning.id
@@ -278,7 +267,7 @@ def _start_part(run: AgUiRun, reasoning: Reasoning, part: tuple[str, int]) -> li
     return events
 
 
-def _end_part(run: AgUiRun, reasoning: Reasoning) -> list[Event]:
+def _end_part(run: AgUiRun, reasoning: Reasoning) -> list[page.Event]:
     if reasoning.part is None:
         return []
     about = metadata(notices=reasoning.notices.all)

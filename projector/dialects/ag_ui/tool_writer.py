@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from projector.contracts import codec
 from projector.contracts.kinds import ENDED_STATUSES
 from projector.core.canonical import Frame
 from projector.dialects.ag_ui.ag_ui_run import Activity, AgUiRun, Call, metadata
+from projector.dialects.frame_writer import json_text
 from projector.dialects.page_run import CALLED, COMPLETED, NAMELESS, UNKNOWN, Event, unless_completed
 
 FUNCTION_CALL: Final = "function_call"
@@ -56,7 +56,10 @@ def on_output(run: AgUiRun, frame: Frame) -> list[Event]:
 
 def on_call_added(run: AgUiRun, frame: Frame) -> list[Event]:
     """Add a call. Its first status has its name and ID."""
-    run.add_call(frame).notices.add(frame)
+    call = run.calls[frame["item_id"]] = Call(
+        frame["item_id"], frame["item_type"], run.branch, run.branch_state.response
+    )
+    call.notices.add(frame)
     return []
 
 
@@ -195,8 +198,7 @@ def _result(run: AgUiRun, call: Call, status: str) -> list[Event]:
     frame, call.output = call.output or {}, None
     call.is_answered = True
     run.parent_id = None
-    output = frame.get("output", "")
-    content = output if isinstance(output, str) else codec.dumps(output).decode()
+    content = json_text(frame.get("output", ""))
     result = {"messageId": run.message_ids.allocate(f"{call.id}:result"), "toolCallId": call.id, "content": content}
     about = metadata(status=unless_completed(status), notices=frame.get("notices"))
     return [*events, run.event("TOOL_CALL_RESULT", **result, role="tool", metadata=about)]

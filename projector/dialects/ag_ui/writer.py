@@ -13,21 +13,10 @@ from typing import Any, Final, TypeAlias
 from projector.contracts.kinds import VENDOR, Kind, PrivateKind
 from projector.core.canonical import Frame
 from projector.core.delta_frames import DeltaFrames
+from projector.dialects import page_run as page
 from projector.dialects.ag_ui import ag_ui_run, tool_writer
 from projector.dialects.ag_ui.ag_ui_run import PROTOCOL_VERSION, SAFE_INTEGER_MAX, AgUiRun, metadata
 from projector.dialects.descriptor import DialectOptions, RepeatWriter
-from projector.dialects.page_run import (
-    FULL,
-    REFUSAL,
-    RUNNING,
-    SUMMARY,
-    TEXT,
-    Event,
-    PageWriter,
-    StepChange,
-    nothing,
-    unless_completed,
-)
 
 LIFECYCLE_MEMBERS: Final = ("status", "reason", "response_id")
 CHUNK_MEMBERS: Final = ("target", "encoding", "chunk_index", "data")
@@ -43,24 +32,27 @@ TOKENS: Final[Mapping[str, str]] = {
 """Member of `final.usage` -> member of `TokenUsage`."""
 
 
-def on_lifecycle(run: AgUiRun, frame: Frame) -> list[Event]:
+def on_lifecycle(run: AgUiRun, frame: Frame) -> list[page.Event]:
     """Write the status of a response."""
-    if frame["status"] not in RUNNING:
+    if frame["status"] not in page.RUNNING:
         run.end_response(frame)
         run.parent_id = None
     return [_custom(run, frame, LIFECYCLE_MEMBERS)]
 
 
-def on_chunk(run: AgUiRun, frame: Frame) -> list[Event]:
+def on_chunk(run: AgUiRun, frame: Frame) -> list[page.Event]:
     """Write a chunk of an image or its end. A patch of the activity would repeat the image each time."""
     return [_custom(run, frame, CHUNK_MEMBERS, message_id=run.activities[frame["item_id"]].id)]
 
 
-def on_final(run: AgUiRun, frame: Frame) -> list[Event]:
+def on_final(run: AgUiRun, frame: Frame) -> list[page.Event]:
     """Write the end of the run, by its status."""
     final, status = frame["final"], frame["final"]["status"]
     end = ENDS[status](run, final)
-    status, lists = unless_completed(status), {"attachments": final.get("attachments"), "notices": frame.get("notices")}
+    status, lists = (
+        page.unless_completed(status),
+        {"attachments": final.get("attachments"), "notices": frame.get("notices")},
+    )
     if about := metadata(status=status, reason=run.reason, **lists):
         end["metadata"] = about
     if usage := _usage(run, final.get("usage", {})):
@@ -68,18 +60,18 @@ def on_final(run: AgUiRun, frame: Frame) -> list[Event]:
     return [end]
 
 
-def on_error(run: AgUiRun, frame: Frame) -> list[Event]:
+def on_error(run: AgUiRun, frame: Frame) -> list[page.Event]:
     """Write the failure of the run. It ends everything that is open."""
     error = frame["error"]
     about = metadata(source=error["source"], is_retryable=error["is_retryable"], notices=frame.get("notices"))
     return [run.event("RUN_ERROR", message=error["message"], code=error["code"], metadata=about)]
 
 
-def _finished(run: AgUiRun, outcome: dict[str, object], result: object = None) -> Event:
+def _finished(run: AgUiRun, outcome: dict[str, object], result: object = None) -> page.Event:
     return run.event("RUN_FINISHED", threadId=run.thread_id, runId=run.run_id, outcome=outcome, result=result)
 
 
-def _stopped(run: AgUiRun, final: dict[str, Any]) -> Event:
+def _stopped(run: AgUiRun, final: dict[str, Any]) -> page.Event:
     outcome: dict[str, object] = {"type": "success"}
     if interrupts := tool_writer.interrupts(run):
         outcome = {"type": "interrupt", "interrupts": interrupts}
@@ -88,19 +80,19 @@ def _stopped(run: AgUiRun, final: dict[str, Any]) -> Event:
     return _finished(run, outcome, final.get("structured_output"))
 
 
-def _cancelled(run: AgUiRun, _final: dict[str, Any]) -> Event:
+def _cancelled(run: AgUiRun, _final: dict[str, Any]) -> page.Event:
     """Return the end of a cancelled run. Clients before 1.0 do not know that outcome."""
     if run.options.is_before_1_0:
         return run.event("RUN_ERROR", message="The run was cancelled.", code="cancelled")
     return _finished(run, {"type": "cancelled"})
 
 
-def _failed(run: AgUiRun, _final: dict[str, Any]) -> Event:
+def _failed(run: AgUiRun, _final: dict[str, Any]) -> page.Event:
     """Return the end of a failed run, with the code of the failure but not the provider's message."""
     return run.event("RUN_ERROR", message="The response failed.", code=run.reason or "failed")
 
 
-ENDS: Final[Mapping[str, Callable[[AgUiRun, dict[str, Any]], Event]]] = {
+ENDS: Final[Mapping[str, Callable[[AgUiRun, dict[str, Any]], page.Event]]] = {
     "completed": _stopped,
     "incomplete": _stopped,
     "refused": _stopped,
@@ -117,14 +109,14 @@ def _usage(run: AgUiRun, usage: Mapping[str, int]) -> dict[str, object]:
     return {"model": next(iter(run.models)), **tokens} if tokens and len(run.models) == 1 else tokens
 
 
-def _custom(run: AgUiRun, frame: Frame, names: Iterable[str], **value: object) -> Event:
+def _custom(run: AgUiRun, frame: Frame, names: Iterable[str], **value: object) -> page.Event:
     """Return an event of our own, for a frame that AG-UI has no event for."""
     value.update((name, frame[name]) for name in names if name in frame)
     about = metadata(notices=frame.get("notices"))
     return run.event("CUSTOM", name=f"{VENDOR}.{frame['kind']}", value=value, metadata=about)
 
 
-Writer: TypeAlias = Callable[[AgUiRun, Frame], list[Event]]
+Writer: TypeAlias = Callable[[AgUiRun, Frame], list[page.Event]]
 
 
 CALL: Final = (tool_writer.on_call_added, tool_writer.on_call_done)
@@ -136,18 +128,18 @@ ITEMS: Final[Mapping[str, tuple[Writer, Writer]]] = {
     "custom_tool_call": CALL,
     "mcp_call": CALL,
     "mcp_approval_request": CALL,
-    "function_call_output": (nothing, nothing),
-    "custom_tool_call_output": (nothing, nothing),
+    "function_call_output": (page.nothing, page.nothing),
+    "custom_tool_call_output": (page.nothing, page.nothing),
 }
 """Item type -> writers of its start and end. Other items are activities. An output becomes the result of its call."""
 
 
-def on_added(run: AgUiRun, frame: Frame) -> list[Event]:
+def on_added(run: AgUiRun, frame: Frame) -> list[page.Event]:
     """Write the start of an item."""
     return ITEMS.get(frame["item_type"], ACTIVITY)[0](run, frame)
 
 
-def on_done(run: AgUiRun, frame: Frame) -> list[Event]:
+def on_done(run: AgUiRun, frame: Frame) -> list[page.Event]:
     """Write the end of an item."""
     return ITEMS.get(frame["item_type"], ACTIVITY)[1](run, frame)
 
@@ -156,10 +148,10 @@ HANDLED: Final[Mapping[str, Writer]] = {
     Kind.LIFECYCLE: on_lifecycle,
     Kind.OUTPUT_ITEM_ADDED: on_added,
     Kind.OUTPUT_ITEM_DONE: on_done,
-    Kind.MESSAGE_DELTA: partial(ag_ui_run.on_message_delta, TEXT),
+    Kind.MESSAGE_DELTA: partial(ag_ui_run.on_message_delta, page.TEXT),
     Kind.MESSAGE_CITATION: ag_ui_run.on_citation,
-    Kind.REASONING_SUMMARY_DELTA: partial(ag_ui_run.on_reasoning_delta, SUMMARY),
-    Kind.REFUSAL_DELTA: partial(ag_ui_run.on_message_delta, REFUSAL),
+    Kind.REASONING_SUMMARY_DELTA: partial(ag_ui_run.on_reasoning_delta, page.SUMMARY),
+    Kind.REFUSAL_DELTA: partial(ag_ui_run.on_message_delta, page.REFUSAL),
     Kind.TOOL_STATUS: tool_writer.on_status,
     Kind.TOOL_ARGUMENTS_DELTA: tool_writer.on_arguments_delta,
     Kind.TOOL_ARGUMENTS_DONE: tool_writer.on_arguments_done,
@@ -170,9 +162,9 @@ HANDLED: Final[Mapping[str, Writer]] = {
     Kind.CHUNK_DONE: on_chunk,
     Kind.ERROR: on_error,
     Kind.FINAL: on_final,
-    PrivateKind.BRANCH: nothing,  # its steps are written
+    PrivateKind.BRANCH: page.nothing,  # its steps are written
     PrivateKind.RESPONSE_META: AgUiRun.on_meta,
-    PrivateKind.REASONING_DELTA: partial(ag_ui_run.on_reasoning_delta, FULL),
+    PrivateKind.REASONING_DELTA: partial(ag_ui_run.on_reasoning_delta, page.FULL),
     PrivateKind.REASONING_ENCRYPTED: ag_ui_run.on_encrypted,
     PrivateKind.CALL_SEALED: tool_writer.on_sealed,
 }
@@ -188,14 +180,14 @@ DROPPED: Final[Mapping[str, str]] = {
 }
 
 
-class AgUi(PageWriter[AgUiRun]):
+class AgUi(page.PageWriter[AgUiRun]):
     """The writer of one stream."""
 
     def __init__(self, options: DialectOptions) -> None:
         super().__init__(HANDLED, AgUiRun(options))
         self._timestamp = ""
 
-    def _write(self, writer: Writer, frame: Frame) -> list[Event]:
+    def _write(self, writer: Writer, frame: Frame) -> list[page.Event]:
         self._set_time(frame["server_timestamp"])
         return super()._write(writer, frame)
 
@@ -205,7 +197,7 @@ class AgUi(PageWriter[AgUiRun]):
 
         def write(deltas: DeltaFrames) -> list[bytes]:
             self._set_time(deltas.timestamp)
-            run.branch_state.add(TEXT, frame["output_index"], frame["content_index"], "".join(deltas.texts))
+            run.branch_state.add(page.TEXT, frame["output_index"], frame["content_index"], "".join(deltas.texts))
             return [pattern % (run.at, text) for text in deltas.encoded]
 
         return RepeatWriter(None, write)
@@ -215,7 +207,7 @@ class AgUi(PageWriter[AgUiRun]):
             self._timestamp = timestamp
             self._run.at = round(datetime.fromisoformat(timestamp).timestamp() * 1000)
 
-    def _start(self, frame: Frame) -> list[Event]:
+    def _start(self, frame: Frame) -> list[page.Event]:
         """Start the run, with the IDs of the options or else of the stream."""
         run = self._run
         run.thread_id = run.options.thread_id or frame.get("conversation_id") or frame["stream_id"]
@@ -223,7 +215,7 @@ class AgUi(PageWriter[AgUiRun]):
         ids = {"threadId": run.thread_id, "runId": run.run_id, "protocolVersion": PROTOCOL_VERSION}
         return [run.event("RUN_STARTED", **ids, metadata=metadata(stream_id=frame["stream_id"]))]
 
-    def _changed(self, changes: Iterable[StepChange]) -> list[Event]:
+    def _changed(self, changes: Iterable[page.StepChange]) -> list[page.Event]:
         run = self._run
         return [
             run.event("STEP_STARTED", stepName=name, metadata=metadata(workflow=workflow))
@@ -232,7 +224,7 @@ class AgUi(PageWriter[AgUiRun]):
             for name, workflow, is_start in changes
         ]
 
-    def _finish(self, frame: Frame) -> list[Event]:
+    def _finish(self, frame: Frame) -> list[page.Event]:
         """Return what must come before the end of a run; an error ends everything that is open."""
         if frame["kind"] == Kind.ERROR:
             return []

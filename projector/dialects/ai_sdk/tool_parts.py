@@ -14,6 +14,7 @@ from projector.contracts import codec
 from projector.contracts.kinds import ENDED_STATUSES
 from projector.core.canonical import Frame
 from projector.dialects.ai_sdk.ui_message import Call, Chunk, UiMessage, data_part, source_url, with_metadata
+from projector.dialects.frame_writer import json_text
 from projector.dialects.page_run import CALLED, COMPLETED, CUSTOM_CALL, NAMELESS, UNKNOWN
 
 INPUTS: Final[Mapping[str, tuple[str, ...]]] = {"web_search": ("query",), "file_search": ("queries",)}
@@ -33,7 +34,7 @@ APPROVALS_LEVEL: Final = 6
 
 def on_call_added(ui: UiMessage, frame: Frame) -> list[Chunk]:
     """Add a call. Its first status has its name and ID."""
-    ui.add_call(frame)
+    ui.calls[frame["item_id"]] = Call(frame["item_id"], frame["item_type"], ui.branch, ui.branch_state.response)
     return []
 
 
@@ -224,8 +225,7 @@ def _result(call: Call, status: str) -> list[Chunk]:
     output = outputs[-1] if outputs else ""
     if status != "failed":
         return _answer(call, output)
-    text = output if isinstance(output, str) else codec.dumps(output).decode()
-    return _failure(call, text or FAILED)
+    return _failure(call, json_text(output) or FAILED)
 
 
 def _answer(call: Call, output: object, *, is_preliminary: bool = False) -> list[Chunk]:

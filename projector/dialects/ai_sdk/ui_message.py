@@ -8,24 +8,10 @@ from typing import Final, TypeAlias
 
 from projector.contracts.kinds import VENDOR
 from projector.core.canonical import Frame
+from projector.dialects import page_run as page
 from projector.dialects.descriptor import DialectOptions
-from projector.dialects.page_run import (
-    COMPLETED,
-    ENCRYPTED_MAX_CHARS,
-    FULL,
-    PART_INDEXES,
-    REFUSAL,
-    SUMMARY,
-    TEXT,
-    Event,
-    PageCall,
-    PageRun,
-    left_out,
-    present,
-    unless_completed,
-)
 
-Chunk: TypeAlias = Event
+Chunk: TypeAlias = page.Event
 """One chunk of the stream."""
 
 
@@ -45,7 +31,7 @@ class TextItem:
 
 
 @dataclass(slots=True, eq=False)
-class Call(PageCall):
+class Call(page.PageCall):
     """One call of a tool."""
 
     is_open: bool = False
@@ -68,11 +54,12 @@ class Image:
     chars: int = 0
 
 
-class UiMessage(PageRun[Call]):
+class UiMessage(page.PageRun):
     """State of one UI message."""
 
     def __init__(self, options: DialectOptions) -> None:
-        super().__init__(options, Call)
+        super().__init__(options)
+        self.calls: dict[str, Call] = {}
         self.level = options.level
         """Major version of the AI SDK that reads the stream."""
         self.responding: set[int] = set()
@@ -99,7 +86,7 @@ def data_part(name: str, data: dict[str, object], part_id: str | None = None, *,
 
 def with_metadata(chunk: Chunk, **members: object) -> Chunk:
     """Return a chunk with metadata under the vendor prefix, without empty members."""
-    if about := present(members):
+    if about := page.present(members):
         chunk["providerMetadata"] = {VENDOR: about}
     return chunk
 
@@ -135,7 +122,7 @@ def on_message_delta(kind: str, ui: UiMessage, frame: Frame) -> list[Chunk]:
         return []
     item, index = ui.texts[frame["item_id"]], frame["content_index"]
     ui.branch_state.add(kind, frame["output_index"], index, delta)
-    part_id = f"{item.item_id}:{index}" if kind == TEXT else f"{item.item_id}:{kind}:{index}"
+    part_id = f"{item.item_id}:{index}" if kind == page.TEXT else f"{item.item_id}:{kind}:{index}"
     chunk = ui.text_delta = {"type": "text-delta", "id": part_id, "delta": delta}
     return [chunk] if part_id in item.open else [_start_text(item, kind, part_id, frame.get("agent")), chunk]
 
@@ -177,15 +164,15 @@ def write_missing_texts(ui: UiMessage, final: Mapping[str, str]) -> list[Chunk]:
         part_id = f"{item.item_id}:{kind}"
         chunks.append(_start_text(item, kind, part_id, None))
         chunks += [{"type": "text-delta", "id": part_id, "delta": delta} for delta in deltas]
-    return chunks + _end_parts(item, COMPLETED)
+    return chunks + _end_parts(item, page.COMPLETED)
 
 
 def on_reasoning_delta(kind: str, ui: UiMessage, frame: Frame) -> list[Chunk]:
     """Write a delta of a summary, or of the full text: only the policy `full` produces such frames."""
     if not frame["delta"]:
         return []
-    item, index = ui.texts[frame["item_id"]], frame[PART_INDEXES[kind]]
-    part_id = f"{item.item_id}:{index}" if kind == SUMMARY else f"{item.item_id}:{kind}:{index}"
+    item, index = ui.texts[frame["item_id"]], frame[page.PART_INDEXES[kind]]
+    part_id = f"{item.item_id}:{index}" if kind == page.SUMMARY else f"{item.item_id}:{kind}:{index}"
     chunk: Chunk = {"type": "reasoning-delta", "id": part_id, "delta": frame["delta"]}
     return [chunk] if part_id in item.open else [*_start_reasoning(item, kind, part_id), chunk]
 
@@ -193,10 +180,10 @@ def on_reasoning_delta(kind: str, ui: UiMessage, frame: Frame) -> list[Chunk]:
 def on_encrypted(ui: UiMessage, frame: Frame) -> list[Chunk]:
     """Keep the encrypted value for the end of the item's last part; a client returns it with that part."""
     item, value = ui.texts[frame["item_id"]], frame["encrypted_content"]
-    if len(value) > ENCRYPTED_MAX_CHARS:
+    if len(value) > page.ENCRYPTED_MAX_CHARS:
         return _left_out(frame, "encrypted_content")
     item.encrypted = value
-    return [] if item.open else _start_reasoning(item, SUMMARY, f"{item.item_id}:encrypted")
+    return [] if item.open else _start_reasoning(item, page.SUMMARY, f"{item.item_id}:encrypted")
 
 
 def on_reasoning_done(ui: UiMessage, frame: Frame) -> list[Chunk]:
@@ -206,14 +193,14 @@ def on_reasoning_done(ui: UiMessage, frame: Frame) -> list[Chunk]:
 
 def _left_out(frame: Frame, path: str) -> list[Chunk]:
     """Return the notice of a member that is left out because of a limit: one for each item."""
-    data = {**members_of(frame, "kind", "item_id"), "notices": left_out(path)}
+    data = {**members_of(frame, "kind", "item_id"), "notices": page.left_out(path)}
     return [data_part("notice", data, f"notice:{frame['item_id']}:{path}")]
 
 
 def _start_text(item: TextItem, kind: str, part_id: str, agent: object) -> Chunk:
     item.open[part_id] = "text"
     item.is_silent = False
-    about = {"kind": REFUSAL if kind == REFUSAL else None, "agent": agent}
+    about = {"kind": page.REFUSAL if kind == page.REFUSAL else None, "agent": agent}
     return with_metadata({"type": "text-start", "id": part_id}, **about)
 
 
@@ -221,7 +208,7 @@ def _start_reasoning(item: TextItem, kind: str, part_id: str) -> list[Chunk]:
     """Start a part, after the end of the one before: a page shows one summary after the other."""
     ended: list[Chunk] = [{"type": "reasoning-end", "id": open_id} for open_id in item.open]
     item.open = {part_id: REASONING}
-    about = {"kind": FULL if kind == FULL else None, "item_id": item.item_id}
+    about = {"kind": page.FULL if kind == page.FULL else None, "item_id": item.item_id}
     return [*ended, with_metadata({"type": "reasoning-start", "id": part_id}, **about)]
 
 
@@ -230,7 +217,7 @@ def _end_parts(item: TextItem, status: str) -> list[Chunk]:
     chunks: list[Chunk] = [{"type": f"{kind}-end", "id": part_id} for part_id, kind in item.open.items()]
     item.open = {}
     if chunks:
-        about = {"status": unless_completed(status), "encrypted_content": item.encrypted}
+        about = {"status": page.unless_completed(status), "encrypted_content": item.encrypted}
         if item.encrypted is not None:
             about["item_id"] = item.item_id  # clients replace the metadata of the start
         with_metadata(chunks[-1], **about)

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 from projector.contracts.kinds import TOOL_TYPES, Kind, PrivateKind
 from projector.core.canonical import Frame
 from projector.core.delta_frames import DeltaFrames
+from projector.dialects import page_run as page
 from projector.dialects.ai_sdk import tool_parts, ui_message
 from projector.dialects.ai_sdk.ui_message import (
     UNKNOWN_MEDIA_TYPE,
@@ -25,7 +26,6 @@ from projector.dialects.ai_sdk.ui_message import (
 )
 from projector.dialects.descriptor import DialectOptions, RepeatWriter
 from projector.dialects.frame_writer import TEXT_PLACE, pattern_of
-from projector.dialects.page_run import FULL, REFUSAL, RUNNING, SUMMARY, TEXT, PageWriter, StepChange, nothing
 
 FINISHES: Final[Mapping[str, str]] = {"completed": "stop", "incomplete": "other", "refused": "content-filter"}
 """Status of `final` -> finish reason."""
@@ -70,7 +70,7 @@ def end_step(ui: UiMessage) -> list[Chunk]:
 def on_lifecycle(ui: UiMessage, frame: Frame) -> list[Chunk]:
     """Write the status of a response, and the end of the step with the last response in it."""
     status = data_part("lifecycle", members_of(frame, "status", "reason", "response_id"), is_transient=True)
-    if frame["status"] in RUNNING:
+    if frame["status"] in page.RUNNING:
         return [*begin_step(ui), status]
     ui.end_response(frame)
     ui.responding.discard(ui.branch)
@@ -199,8 +199,8 @@ ITEMS: Final[Mapping[str, tuple[Writer, Writer]]] = {
     "custom_tool_call": CALL,
     "mcp_call": CALL,
     "mcp_approval_request": CALL,
-    "function_call_output": (nothing, nothing),
-    "custom_tool_call_output": (nothing, nothing),
+    "function_call_output": (page.nothing, page.nothing),
+    "custom_tool_call_output": (page.nothing, page.nothing),
 }
 """Item type -> writers of its start and end; other items are data. An output becomes the output of its call."""
 
@@ -219,10 +219,10 @@ HANDLED: Final[Mapping[str, Writer]] = {
     Kind.LIFECYCLE: on_lifecycle,
     Kind.OUTPUT_ITEM_ADDED: on_added,
     Kind.OUTPUT_ITEM_DONE: on_done,
-    Kind.MESSAGE_DELTA: partial(ui_message.on_message_delta, TEXT),
+    Kind.MESSAGE_DELTA: partial(ui_message.on_message_delta, page.TEXT),
     Kind.MESSAGE_CITATION: ui_message.on_citation,
-    Kind.REASONING_SUMMARY_DELTA: partial(ui_message.on_reasoning_delta, SUMMARY),
-    Kind.REFUSAL_DELTA: partial(ui_message.on_message_delta, REFUSAL),
+    Kind.REASONING_SUMMARY_DELTA: partial(ui_message.on_reasoning_delta, page.SUMMARY),
+    Kind.REFUSAL_DELTA: partial(ui_message.on_message_delta, page.REFUSAL),
     Kind.REFUSAL_DONE: ui_message.on_refusal_done,
     Kind.TOOL_STATUS: tool_parts.on_status,
     Kind.TOOL_ARGUMENTS_DELTA: tool_parts.on_arguments_delta,
@@ -234,9 +234,9 @@ HANDLED: Final[Mapping[str, Writer]] = {
     Kind.CHUNK_DONE: on_chunk_done,
     Kind.ERROR: on_error,
     Kind.FINAL: on_final,
-    PrivateKind.BRANCH: nothing,  # its steps are written
+    PrivateKind.BRANCH: page.nothing,  # its steps are written
     PrivateKind.RESPONSE_META: UiMessage.on_meta,
-    PrivateKind.REASONING_DELTA: partial(ui_message.on_reasoning_delta, FULL),
+    PrivateKind.REASONING_DELTA: partial(ui_message.on_reasoning_delta, page.FULL),
     PrivateKind.REASONING_ENCRYPTED: ui_message.on_encrypted,
     PrivateKind.CALL_SEALED: tool_parts.on_sealed,
 }
@@ -251,7 +251,7 @@ DROPPED: Final[Mapping[str, str]] = {
 }
 
 
-class AiSdk(PageWriter[UiMessage]):
+class AiSdk(page.PageWriter[UiMessage]):
     """The writer of one stream, as one message."""
 
     def __init__(self, options: DialectOptions) -> None:
@@ -262,7 +262,7 @@ class AiSdk(PageWriter[UiMessage]):
         pattern = pattern_of(ui.text_delta, {"delta": TEXT_PLACE})
 
         def write(deltas: DeltaFrames) -> list[bytes]:
-            ui.branch_state.add(TEXT, frame["output_index"], frame["content_index"], "".join(deltas.texts))
+            ui.branch_state.add(page.TEXT, frame["output_index"], frame["content_index"], "".join(deltas.texts))
             return [pattern % text for text in deltas.encoded]
 
         return RepeatWriter(None, write)
@@ -273,7 +273,7 @@ class AiSdk(PageWriter[UiMessage]):
         about = members_of(frame, "stream_id", "conversation_id")
         return [{"type": "start", "messageId": message_id, "messageMetadata": about}]
 
-    def _changed(self, changes: Iterable[StepChange]) -> list[Chunk]:
+    def _changed(self, changes: Iterable[page.StepChange]) -> list[Chunk]:
         """Return the start or end of steps of a workflow; the end replaces the start."""
         return [
             data_part("workflow", {"name": name, "status": "started" if is_start else "finished", **workflow}, name)

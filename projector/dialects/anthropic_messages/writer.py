@@ -382,9 +382,9 @@ class MessageAssembly:
     """Builder of the message, from the events of a stream."""
 
     def __init__(self, max_bytes: int = ANSWER_MAX_BYTES) -> None:
-        self._message: dict[str, Any] = {}
-        self._error: Mapping[str, Any] | None = None
-        self._is_over = False
+        self.message: dict[str, Any] = {}
+        self.ends: list[Mapping[str, Any]] = []
+        """Its last event, which may be an error."""
         self._texts: dict[str, io.StringIO] = {}
         """Member of the open block -> what its deltas join to."""
         self._max_bytes = max_bytes
@@ -406,26 +406,19 @@ class MessageAssembly:
 
     def close(self) -> JsonAnswer:
         """Return the message or the error, or raise `ValueError` if the stream did not end."""
-        if self._error is not None:
-            return JsonAnswer(TYPE_STATUSES[self._error["error"]["type"]], self._error)
-        if not self._is_over:
+        if not self.ends:
             raise ValueError("expected a complete Messages stream, but it has no `message_stop`")
-        return JsonAnswer(200, self._message)
-
-    def on_start(self, event: Mapping[str, Any]) -> None:
-        """Read the message without content."""
-        self._message = event["message"]
-
-    def on_block(self, event: Mapping[str, Any]) -> None:
-        """Start a block."""
-        self._message["content"].append(event["content_block"])
+        error = self.ends[-1].get("error")
+        return (
+            JsonAnswer(200, self.message) if error is None else JsonAnswer(TYPE_STATUSES[error["type"]], self.ends[-1])
+        )
 
     def on_delta(self, event: Mapping[str, Any]) -> None:
         """Continue the last block."""
         delta = event["delta"]
         member = _MEMBERS[delta["type"]]
         if member == "citation":
-            self._message["content"][-1].setdefault("citations", []).append(delta[member])
+            self.message["content"][-1].setdefault("citations", []).append(delta[member])
         else:
             self._texts.setdefault(member, io.StringIO()).write(delta[member])
 
@@ -434,24 +427,16 @@ class MessageAssembly:
         for member, text in self._texts.items():
             value = text.getvalue()
             change = {"input": _input_of(value)} if member == "partial_json" else {member: value}
-            self._message["content"][-1].update(change)
+            self.message["content"][-1].update(change)
         self._texts = {}
 
     def on_end(self, event: Mapping[str, Any]) -> None:
         """Read stop reason and usage."""
-        self._message.update(event["delta"])
-        self._message["usage"].update(event["usage"])
+        self.message.update(event["delta"])
+        self.message["usage"].update(event["usage"])
         if self._is_truncated:
             self.on_stop(event)
-            self._message["stop_reason"] = "max_tokens"
-
-    def on_over(self, _event: Mapping[str, Any]) -> None:
-        """Record the end."""
-        self._is_over = True
-
-    def on_error(self, event: Mapping[str, Any]) -> None:
-        """Keep the error."""
-        self._error = event
+            self.message["stop_reason"] = "max_tokens"
 
 
 def _input_of(text: str) -> dict[str, Any]:
@@ -463,14 +448,14 @@ def _input_of(text: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {INVALID: text}
 
 
-_READERS: Final = {
-    "message_start": MessageAssembly.on_start,
-    "content_block_start": MessageAssembly.on_block,
+_READERS: Final[Mapping[str, Callable[[MessageAssembly, dict[str, Any]], None]]] = {
+    "message_start": lambda answer, event: answer.message.update(event["message"]),
+    "content_block_start": lambda answer, event: answer.message["content"].append(event["content_block"]),
     "content_block_delta": MessageAssembly.on_delta,
     "content_block_stop": MessageAssembly.on_stop,
     "message_delta": MessageAssembly.on_end,
-    "message_stop": MessageAssembly.on_over,
-    "error": MessageAssembly.on_error,
+    "message_stop": lambda answer, event: answer.ends.append(event),
+    "error": lambda answer, event: answer.ends.append(event),
 }
 _BEYOND_LIMIT: Final = frozenset({"message_start", "message_delta", "message_stop", "error"})
 """Events that are read when the answer is full."""

@@ -8,31 +8,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from projector.contracts import codec
 from projector.contracts.kinds import VENDOR, Kind, PrivateKind
 from projector.core.canonical import Frame
+from projector.dialects import openai_errors
+from projector.dialects.frame_writer import json_text
 from projector.dialects.response_writer import frame_writers
-from projector.dialects.response_writer.frame_writers import NOT_MEMBERS, ResponseWriter, Writer
-from projector.dialects.response_writer.output_items import CallText, Field, ItemShape, PartKind, WireProtocol
-from projector.dialects.response_writer.response_stream import EVENT_MAX_BYTES, UNKNOWN, ResponseStream
-
-
-def json_text(output: object) -> str:
-    """Return an output as text. Anything but text is JSON text."""
-    return output if isinstance(output, str) else codec.dumps(output).decode()
-
+from projector.dialects.response_writer.frame_writers import NOT_MEMBERS
+from projector.dialects.response_writer.output_items import CALL, CallText, Field, ItemShape, PartKind, WireProtocol
+from projector.dialects.response_writer.response_stream import EVENT_MAX_BYTES, UNKNOWN, ResponseStream, Writer
 
 ITEMS: Final[Mapping[str, ItemShape]] = {
     "message": ItemShape({"content": ()}),
     "reasoning": ItemShape({"summary": ()}),
     "function_call": ItemShape(
         {"call_id": "", "name": "unknown", "arguments": ""},
-        {
-            "tool_call_id": Field("call_id"),
-            "name": Field("name"),
-            "arguments_text": Field("arguments"),
-            **{name: Field(name) for name in ("namespace", "caller", "async")},
-        },
+        CALL,
         CallText("response.function_call_arguments", has_name=True),
         adds_fields=True,
     ),
@@ -90,24 +80,13 @@ ENDS: Final[Mapping[str, tuple[str, str]]] = {
 INCOMPLETE_REASONS: Final[Mapping[str, str]] = {"length": "max_output_tokens"}
 """Reason of Chat Completions -> that of Open Responses. Every other reason is unchanged."""
 
-ERROR_TYPES: Final[Mapping[str, str]] = {
-    **dict.fromkeys(
-        (
-            *("rate_limit_exceeded", "rate_limit_error", "rate_limited", "too_many_requests", "slow_down"),
-            *("429", "upstream_http_429", "insufficient_quota"),
-        ),
-        "too_many_requests",
-    ),
-    **dict.fromkeys(
-        (
-            *("invalid_request", "invalid_request_error", "invalid_prompt", "context_length_exceeded", "400"),
-            *("upstream_http_400", "upstream_http_422"),
-        ),
-        "invalid_request",
-    ),
-    **dict.fromkeys(("not_found", "not_found_error", "model_not_found", "404", "upstream_http_404"), "not_found"),
+ERROR_TYPES: Final[Mapping[int, str]] = {
+    400: "invalid_request",
+    404: "not_found",
+    422: "invalid_request",
+    429: "too_many_requests",
 }
-"""Error code -> error type. The type of any other error depends on its source."""
+"""HTTP status of an error code -> error type. The type of any other error depends on its source."""
 
 SOURCE_TYPES: Final[Mapping[str, str]] = {"provider": "model_error", "server": "server_error"}
 
@@ -124,7 +103,7 @@ HTTP_STATUSES: Final[Mapping[str, int]] = {
 def error_members(error: Mapping[str, Any]) -> dict[str, Any]:
     """Return the members of an `error` event. `param` is always null: no frame has one."""
     code = error.get("code")
-    kind = ERROR_TYPES.get(str(code).lower(), SOURCE_TYPES[error["source"]])
+    kind = ERROR_TYPES.get(openai_errors.status_of(code), SOURCE_TYPES[error["source"]])
     return {"error": {"type": kind, "code": code, "message": error["message"], "param": None}}
 
 
@@ -209,8 +188,8 @@ DROPPED: Final[Mapping[str, str]] = {
 """Frame kind -> why nothing is written. Every public kind is written, if need be as an event of our own."""
 
 
-class OpenResponses(ResponseWriter):
+class OpenResponses(ResponseStream):
     """The writer of one stream."""
 
     def __init__(self, max_bytes: int = EVENT_MAX_BYTES) -> None:
-        super().__init__(ResponseStream(PROTOCOL, max_bytes), HANDLED)
+        super().__init__(PROTOCOL, HANDLED, max_bytes)

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from projector.contracts.kinds import TOOL_TYPES, VENDOR, Kind, PrivateKind
-from projector.core.canonical import Frame, WireEvent
-from projector.core.delta_frames import DeltaFrames
+from projector.core.canonical import Frame
 from projector.dialects.answer_stream import error_of, failure_of
-from projector.dialects.descriptor import RepeatWriter
 from projector.dialects.response_writer.output_items import REFUSAL, SUMMARY, TEXT, CallText, Item, Part, PartKind
-from projector.dialects.response_writer.response_stream import UNKNOWN, ResponseStream, seconds
-
-Writer: TypeAlias = Callable[[ResponseStream, Frame], None]
+from projector.dialects.response_writer.response_stream import UNKNOWN, ResponseStream, Writer, seconds
 
 ID_PREFIX_CHARS: Final = 200
 """Characters of the call's ID that the ID of its output begins with: it stays within the contract's limit."""
@@ -26,11 +22,6 @@ WHOLE_TEXTS: Final = ("arguments_text", "arguments_json", "code")
 """Members of a frame that has the whole text of a call."""
 
 
-def on_meta(stream: ResponseStream, frame: Frame) -> None:
-    """Keep model and creation time for the response object."""
-    stream.response.update(frame)
-
-
 def on_lifecycle(stream: ResponseStream, frame: Frame) -> None:
     """Write the start of the response. Keep the reason of its end for the last event."""
     status = frame["status"]
@@ -39,7 +30,7 @@ def on_lifecycle(stream: ResponseStream, frame: Frame) -> None:
         return
     stream.set_in_progress(frame)
     stream.emit_notices(frame)
-    stream.response.reason = frame.get("reason", stream.response.reason)
+    stream.reason = frame.get("reason", stream.reason)
 
 
 def on_final(stream: ResponseStream, frame: Frame) -> None:
@@ -49,12 +40,12 @@ def on_final(stream: ResponseStream, frame: Frame) -> None:
         stream.emit_own("attachments", {"attachments": final["attachments"]})
     event, status = protocol.ends[final["status"]]
     members: dict[str, Any] = {"usage": final.get("usage")}
-    reason = stream.response.reason
+    reason = stream.reason
     stream.emit_notices(frame)
     if status == "completed":
-        members["completed_at"] = max(seconds(frame), stream.response.created_at)  # the later of two clocks
+        members["completed_at"] = max(seconds(frame), stream.created_at)  # the later of two clocks
     elif status == "failed":
-        error = failure_of(reason, stream.response.reported)
+        error = failure_of(reason, stream.reported)
         members["error"] = protocol.response_error(error["code"], error["message"])
         if protocol.announces_failure:
             stream.emit("error", protocol.error_members(error))
@@ -68,14 +59,14 @@ def on_error(stream: ResponseStream, frame: Frame) -> None:
     """Write the error, then the failed response."""
     error = frame["error"]
     stream.emit_notices(frame)
-    stream.emit("error", stream.protocol.error_members(error_of(error, stream.response.reported)))
+    stream.emit("error", stream.protocol.error_members(error_of(error, stream.reported)))
     in_response = stream.protocol.response_error(error.get("code") or UNKNOWN, error["message"])
     stream.end("response.failed", "failed", error=in_response)
 
 
 def on_provider_error(stream: ResponseStream, frame: Frame) -> None:
     """Keep the error that the provider reported, for the end that it causes."""
-    stream.response.reported = frame
+    stream.reported = frame
 
 
 def on_item_added(stream: ResponseStream, frame: Frame) -> None:
@@ -127,20 +118,6 @@ def on_delta(kind: PartKind, stream: ResponseStream, frame: Frame) -> None:
     members = {**part.position, "delta": delta, **kind.event_members}
     stream.last_delta = stream.emit(f"{kind.text_event}.delta", members)
     stream.emit_notices(frame)
-
-
-def repeat_delta(kind: PartKind, stream: ResponseStream, frame: Frame) -> RepeatWriter | None:
-    """Return a writer of further deltas of the text of the last frame."""
-    part = stream.items[frame["item_id"]].parts[kind.type, frame[kind.index_member]]
-    write_events = stream.repeat_delta()
-    if write_events is None:
-        return None
-
-    def write(deltas: DeltaFrames) -> list[bytes]:
-        part.buffer.write("".join(deltas.texts))
-        return write_events(deltas.encoded)
-
-    return RepeatWriter(stream.last_delta["type"], write)
 
 
 def on_part_done(kind: PartKind, stream: ResponseStream, frame: Frame) -> None:
@@ -246,7 +223,7 @@ def close_part(stream: ResponseStream, part: Part) -> None:
 
 
 COMMON: Final[Mapping[str, Writer]] = {
-    PrivateKind.RESPONSE_META: on_meta,
+    PrivateKind.RESPONSE_META: ResponseStream.on_meta,
     PrivateKind.RESPONSE_ERROR: on_provider_error,
     Kind.LIFECYCLE: on_lifecycle,
     Kind.OUTPUT_ITEM_ADDED: on_item_added,
@@ -274,40 +251,3 @@ DROPPED: Final[Mapping[str, str]] = {
     PrivateKind.CALL_SEALED: "a call has no member for it",
 }
 """Frame kind -> why nothing is written."""
-
-BEFORE_WORK: Final = frozenset(
-    {
-        *(PrivateKind.RESPONSE_META, PrivateKind.RESPONSE_ERROR, Kind.LIFECYCLE),
-        *(PrivateKind.ITEM_DETAILS, PrivateKind.ITEM_MEMBERS),
-    }
-)
-"""Kinds that do not mean that the response is in progress."""
-
-
-class ResponseWriter:
-    """The writer of one stream: one response object, even for a run of several responses.
-
-    Args:
-        stream: its state.
-        writers: frame kind -> its writer.
-    """
-
-    def __init__(self, stream: ResponseStream, writers: Mapping[str, Writer]) -> None:
-        self._stream = stream
-        self._writers = writers
-
-    def feed(self, frame: Frame, /) -> list[WireEvent]:
-        """Return the events of a frame."""
-        stream, kind = self._stream, frame["kind"]
-        writer = self._writers.get(kind)
-        if writer is None:
-            return []
-        stream.events = []
-        if kind not in BEFORE_WORK:
-            stream.set_in_progress(frame)
-        writer(stream, frame)
-        return stream.events
-
-    def repeat(self, frame: Frame, /) -> RepeatWriter | None:
-        """Return a writer of the further deltas of a text; None if each must be fed as a frame."""
-        return repeat_delta(TEXT, self._stream, frame)

@@ -81,6 +81,15 @@ class Field(NamedTuple):
     """Returns the value on the wire, or None if the protocol allows no such value: then the member is not set."""
 
 
+CALL: Final[Mapping[str, Field]] = {
+    "tool_call_id": Field("call_id"),
+    "name": Field("name"),
+    "arguments_text": Field("arguments"),
+    **{name: Field(name) for name in ("namespace", "caller", "async")},
+}
+"""Members of a call that the client runs."""
+
+
 class CallText(NamedTuple):
     """A text of a call that grows by deltas: its arguments, input or code."""
 

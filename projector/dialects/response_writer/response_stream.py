@@ -10,84 +10,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from projector.contracts import codec
-from projector.contracts.kinds import VENDOR
+from projector.contracts.kinds import VENDOR, Kind, PrivateKind
 from projector.core.canonical import Frame, WireEvent
 from projector.core.context import parse_time
-from projector.dialects.descriptor import JsonAnswer
-from projector.dialects.frame_writer import (
-    ENVELOPE,
-    NUMBER_PLACE,
-    TEXT_PLACE,
-    VALUES_MAX_BYTES,
-    IdAllocator,
-    pattern_of,
-)
-from projector.dialects.response_writer.output_items import Item, WireProtocol
+from projector.core.delta_frames import DeltaFrames
+from projector.dialects import frame_writer
+from projector.dialects.descriptor import JsonAnswer, RepeatWriter
+from projector.dialects.response_writer.output_items import TEXT, Item, WireProtocol
 from projector.redaction import compose
 from projector.redaction.clean import Notice, bounded, notice, render
 
 UNKNOWN: Final = "unknown"
 """Value of a required member that the provider did not send."""
-
-
-class ResponseObject:
-    """The one object of a stream, even of a run of several responses. The first event fixes its ID and time."""
-
-    def __init__(self, protocol: WireProtocol) -> None:
-        self.id = ""
-        self.created_at = 0
-        self.model = UNKNOWN
-        self.service_tier: str | None = None
-        self.reported: Frame = {}
-        """The error that the provider reported last."""
-        self.reason: str | None = None
-        """Reason of the last response that did not complete."""
-        self._protocol = protocol
-        self._text_members: Mapping[str, object] = {}
-
-    def update(self, meta: Frame) -> None:
-        """Set members from `response.meta`: model and time of the first response, and the last service tier."""
-        if self.model == UNKNOWN:
-            self.model = meta.get("model", UNKNOWN)
-        if not self.created_at:
-            self.created_at = meta.get("created_at", 0)
-        tier, known = meta.get("service_tier"), self._protocol.service_tiers
-        if known is None or tier in known:
-            self.service_tier = tier or self.service_tier
-        if "text_format" in meta:
-            self._text_members = self._protocol.text_members(meta["text_format"])
-
-    def begin(self, frame: Frame) -> None:
-        """Set the ID from the envelope of the first written frame, and the creation time if it is unknown."""
-        self.id = frame.get("response_id") or frame["stream_id"]
-        self.created_at = self.created_at or seconds(frame)
-
-    def wire(
-        self,
-        status: str,
-        *,
-        output: list[dict[str, Any]] | tuple[()] = (),
-        completed_at: int | None = None,
-        incomplete_details: Mapping[str, str] | None = None,
-        error: Mapping[str, Any] | None = None,
-        usage: Mapping[str, int] | None = None,
-    ) -> dict[str, Any]:
-        """Return the current object as it is written."""
-        return {
-            "id": self.id,
-            "object": "response",
-            "created_at": self.created_at,
-            "completed_at": completed_at,
-            "status": status,
-            "incomplete_details": incomplete_details,
-            "model": self.model,
-            "output": output,
-            "error": error,
-            "usage": usage_of(usage, self._protocol.usage_members) if usage else None,
-            **self._protocol.request_members,
-            **self._text_members,
-            **({"service_tier": self.service_tier} if self.service_tier else {}),
-        }
 
 
 def usage_of(usage: Mapping[str, int], details: Mapping[str, Mapping[str, int]]) -> dict[str, object]:
@@ -176,39 +110,117 @@ def _texts(value: object, path: Path) -> Iterator[tuple[Any, Path]]:
             yield from _texts(member, (*path, step))
 
 
-TRANSLATED: Final = ENVELOPE | {"kind", "item_id", "output_index"}
+TRANSLATED: Final = frame_writer.ENVELOPE | {"kind", "item_id", "output_index"}
 """Members of a frame that an event of our own does not copy."""
 
 
+BEFORE_WORK: Final = frozenset(
+    {
+        *(PrivateKind.RESPONSE_META, PrivateKind.RESPONSE_ERROR, Kind.LIFECYCLE),
+        *(PrivateKind.ITEM_DETAILS, PrivateKind.ITEM_MEMBERS),
+    }
+)
+"""Kinds that do not mean that the response is in progress."""
+
+
 class ResponseStream:
-    """Response, items and numbering of one stream. The events of the current frame are collected in `events`.
+    """The writer of one stream: one response object, even for a run of several responses.
 
     Args:
         protocol: what the stream may write.
+        writers: frame kind -> its writer, which adds to `events`.
         max_bytes: limit of one event.
         has_extensions: whether events of our own are written; None: as the protocol has it.
     """
 
     def __init__(
-        self, protocol: WireProtocol, max_bytes: int = EVENT_MAX_BYTES, *, has_extensions: bool | None = None
+        self,
+        protocol: WireProtocol,
+        writers: Mapping[str, Writer],
+        max_bytes: int = EVENT_MAX_BYTES,
+        *,
+        has_extensions: bool | None = None,
     ) -> None:
+        self._writers = writers
         self.protocol = protocol
         self.has_extensions = protocol.has_extensions if has_extensions is None else has_extensions
-        self.response = ResponseObject(protocol)
+        self.created_at = 0
+        self.reported: Frame = {}
+        """The error that the provider reported last."""
+        self.reason: str | None = None
+        """Reason of the last response that did not complete."""
         self.items: dict[str, Item] = {}
         """ID -> item, without the items that are not written."""
         self.details: dict[str, Mapping[str, object]] = {}
         """ID -> members of an item that were known before its announcement."""
-        self.output_ids = IdAllocator()
+        self.output_ids = frame_writer.IdAllocator()
         """Allocates the IDs of outputs, which the provider does not announce."""
         self.events: list[WireEvent] = []
         self.last_delta: Mapping[str, Any] = {}
         """The event of the last delta of a text."""
+        self._id = ""
+        self._model = UNKNOWN
+        self._extra: dict[str, object] = {}
+        """Members of the response that the provider sent."""
         self._max_bytes = max_bytes
         self._sequence = 0
         self._output: list[Item] = []
         self._has_begun = False
         self._is_in_progress = False
+
+    def feed(self, frame: Frame, /) -> list[WireEvent]:
+        """Return the events of a frame."""
+        writer = self._writers.get(frame["kind"])
+        if writer is None:
+            return []
+        self.events = []
+        if frame["kind"] not in BEFORE_WORK:
+            self.set_in_progress(frame)
+        writer(self, frame)
+        return self.events
+
+    def repeat(self, frame: Frame, /) -> RepeatWriter | None:
+        """Return a writer of the further deltas of a text; None if their events may be too large."""
+        pattern = frame_writer.pattern_of(self.last_delta, _PLACES)
+        if len(pattern) + frame_writer.VALUES_MAX_BYTES > self._max_bytes:
+            return None
+        part = self.items[frame["item_id"]].parts[TEXT.type, frame[TEXT.index_member]]
+
+        def write(deltas: DeltaFrames) -> list[bytes]:
+            part.buffer.write("".join(deltas.texts))
+            first = self._sequence
+            self._sequence += len(deltas.encoded)
+            return [pattern % values for values in enumerate(deltas.encoded, first)]
+
+        return RepeatWriter(self.last_delta["type"], write)
+
+    def on_meta(self, frame: Frame) -> None:
+        """Keep model and time of the first response, and the last service tier."""
+        self._model = frame.get("model", UNKNOWN) if self._model == UNKNOWN else self._model
+        self.created_at = self.created_at or frame.get("created_at", 0)
+        tier, known = frame.get("service_tier"), self.protocol.service_tiers
+        if tier and (known is None or tier in known):
+            self._extra["service_tier"] = tier
+        if "text_format" in frame:
+            self._extra |= self.protocol.text_members(frame["text_format"])
+
+    def _response(self, status: str, output: Sequence[Any] = (), **members: Any) -> dict[str, Any]:
+        """Return the current response as it is written."""
+        usage = members.get("usage")
+        return {
+            "id": self._id,
+            "object": "response",
+            "created_at": self.created_at,
+            "completed_at": members.get("completed_at"),
+            "status": status,
+            "incomplete_details": members.get("incomplete_details"),
+            "model": self._model,
+            "output": output,
+            "error": members.get("error"),
+            "usage": usage_of(usage, self.protocol.usage_members) if usage else None,
+            **self.protocol.request_members,
+            **self._extra,
+        }
 
     def emit(self, name: str, members: Mapping[str, Any]) -> dict[str, Any]:
         """Write an event, and return it. If it is too large it is truncated, and notices of that are written first."""
@@ -224,19 +236,6 @@ class ResponseStream:
         self._sequence += 1
         return event
 
-    def repeat_delta(self) -> Callable[[Sequence[bytes]], list[bytes]] | None:
-        """Return a writer of further deltas of the last text; None if their events may be too large."""
-        pattern = pattern_of(self.last_delta, _PLACES)
-        if len(pattern) + VALUES_MAX_BYTES > self._max_bytes:
-            return None
-
-        def write(deltas: Sequence[bytes]) -> list[bytes]:
-            first = self._sequence
-            self._sequence += len(deltas)
-            return [pattern % values for values in enumerate(deltas, first)]
-
-        return write
-
     def emit_own(self, name: str, members: Mapping[str, Any]) -> None:
         """Write an event of our own, if the client accepts those."""
         if self.has_extensions:
@@ -247,10 +246,11 @@ class ResponseStream:
         if self._has_begun:
             return
         self._has_begun = True
-        self.response.begin(frame)
-        self.emit("response.created", {"response": self.response.wire(status)})
+        self._id = frame.get("response_id") or frame["stream_id"]
+        self.created_at = self.created_at or seconds(frame)
+        self.emit("response.created", {"response": self._response(status)})
         if status == "queued":
-            self.emit("response.queued", {"response": self.response.wire(status)})
+            self.emit("response.queued", {"response": self._response(status)})
 
     def set_in_progress(self, frame: Frame) -> None:
         """Write that the response is in progress, once."""
@@ -258,7 +258,7 @@ class ResponseStream:
             return
         self._is_in_progress = True
         self.begin(frame)
-        self.emit("response.in_progress", {"response": self.response.wire("in_progress")})
+        self.emit("response.in_progress", {"response": self._response("in_progress")})
 
     def announce(self, item: Item) -> None:
         """Write the start of an item, at the end of the output."""
@@ -287,10 +287,12 @@ class ResponseStream:
     def end(self, event: str, status: str, **members: Any) -> None:
         """Write the end of the response, with its whole output."""
         output = [item.wire() for item in self._output]
-        self.emit(event, {"response": self.response.wire(status, output=output, **members)})
+        self.emit(event, {"response": self._response(status, output=output, **members)})
 
 
-_PLACES: Final[Mapping[str, bytes]] = {"sequence_number": NUMBER_PLACE, "delta": TEXT_PLACE}
+Writer: TypeAlias = Callable[[ResponseStream, Frame], None]
+
+_PLACES: Final[Mapping[str, bytes]] = {"sequence_number": frame_writer.NUMBER_PLACE, "delta": frame_writer.TEXT_PLACE}
 """What differs within a run of deltas, in the order in which an event has it."""
 
 

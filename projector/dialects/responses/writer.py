@@ -10,25 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from projector.contracts import codec
 from projector.contracts.kinds import Kind, PrivateKind
 from projector.core.canonical import Frame
 from projector.core.handlers.item_members import MEMBERS
+from projector.dialects.frame_writer import json_text
 from projector.dialects.openai_errors import error_object, status_of, type_of
 from projector.dialects.response_writer import frame_writers
-from projector.dialects.response_writer.frame_writers import ResponseWriter, Writer
-from projector.dialects.response_writer.output_items import CallText, Field, ItemShape, PartKind, WireProtocol
-from projector.dialects.response_writer.response_stream import EVENT_MAX_BYTES, ResponseStream
+from projector.dialects.response_writer.output_items import CALL, CallText, Field, ItemShape, PartKind, WireProtocol
+from projector.dialects.response_writer.response_stream import EVENT_MAX_BYTES, ResponseStream, Writer
 
 
 def one_of(*values: str) -> Callable[[str], str | None]:
     """Return a converter that passes the values that the API defines, and returns None for any other."""
     return {value: value for value in values}.get
-
-
-def text_of(value: object) -> str:
-    """Return a value as text. Anything but text is JSON text."""
-    return value if isinstance(value, str) else codec.dumps(value).decode()
 
 
 def results_of(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -94,16 +88,8 @@ def mcp_error_of(error: object) -> dict[str, Any]:
             "code": code if isinstance(code, int) else 0,
             "message": message if isinstance(message, str) else "",
         }
-    return {"type": "mcp_tool_execution_error", "content": [{"type": "text", "text": text_of(error)}]}
+    return {"type": "mcp_tool_execution_error", "content": [{"type": "text", "text": json_text(error)}]}
 
-
-CALL: Final[Mapping[str, Field]] = {
-    "tool_call_id": Field("call_id"),
-    "name": Field("name"),
-    "arguments_text": Field("arguments"),
-    **{name: Field(name) for name in ("namespace", "caller", "async")},
-}
-"""Members of a call that the client runs."""
 
 MCP: Final[Mapping[str, Field]] = {
     "name": Field("name"),
@@ -147,7 +133,7 @@ ITEMS: Final[Mapping[str, ItemShape]] = {
         {"server_label": "", "name": "unknown", "arguments": "", "output": None, "error": None},
         {
             **MCP,
-            "output": Field("output", text_of),
+            "output": Field("output", json_text),
             "error": Field("error", mcp_error_of),
             "approval_request_id": Field("approval_request_id"),
         },
@@ -430,7 +416,7 @@ DROPPED: Final[Mapping[str, str]] = frame_writers.DROPPED
 """Frame kind -> why nothing is written."""
 
 
-class Responses(ResponseWriter):
+class Responses(ResponseStream):
     """The writer of one stream.
 
     Args:
@@ -439,4 +425,4 @@ class Responses(ResponseWriter):
     """
 
     def __init__(self, max_bytes: int = EVENT_MAX_BYTES, *, has_extensions: bool = False) -> None:
-        super().__init__(ResponseStream(PROTOCOL, max_bytes, has_extensions=has_extensions), HANDLED)
+        super().__init__(PROTOCOL, HANDLED, max_bytes, has_extensions=has_extensions)

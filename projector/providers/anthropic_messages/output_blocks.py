@@ -60,7 +60,6 @@ class Output(ItemIds):
         """Whether there was a call, or text of a message."""
         self._note = note
         self._message: Message | None = None
-        self._chars = 0
         self._hosted: dict[str, HostedCall] = {}
         self._unfinished: list[tuple[Call, bool]] = []
         """Calls whose end waits for that of the response, and whether their input is a JSON object: the reason of the
@@ -80,7 +79,7 @@ class Output(ItemIds):
             return None, []
         block = Block(kind, given)
         if kind == "text":
-            block.text_start = self._chars if self._message is not None else 0
+            block.text_start = self._message.chars if self._message is not None else 0
             block.citations += read.mappings(given, "citations")
             return block, self.text(block, read.text_or_none(given, "text") or "")
         events = self.end_message("completed")
@@ -94,9 +93,8 @@ class Output(ItemIds):
         message = self._message
         if message is None:
             message = self._message = Message(*self.next_id("msg"))
-            self._chars = block.text_start = 0
+            block.text_start = 0
             events.append(message.added())
-        self._chars += len(delta)
         self.is_visible = self.is_visible or bool(delta.strip())
         return [*events, message.text(delta)]
 
@@ -106,7 +104,6 @@ class Output(ItemIds):
 
     def skip(self, texts: Sequence[str]) -> None:
         """Add text whose events are not needed; only while `is_in_text`."""
-        self._chars += sum(map(len, texts))
         self.is_visible = self.is_visible or any(text.strip() for text in texts)
         if self._message is not None:
             self._message.skip(texts)
@@ -182,7 +179,6 @@ class Output(ItemIds):
     def end_message(self, status: str) -> list[Event]:
         """Close the message, because another item begins."""
         message, self._message = self._message, None
-        self._chars = 0
         return [] if message is None else message.done(status)
 
     # blocks
@@ -197,11 +193,9 @@ class Output(ItemIds):
         """Add thinking that only the provider can read."""
         item, events = self._begin_reasoning(block)
         block.reasoning = None
-        done = item.done("completed")
         data = read.text_or_none(block.given, "data")
-        if data is not None:
-            done[-1]["item"]["opaque"] = {"data": data}
-        return events + done
+        item.opaque = None if data is None else {"data": data}
+        return events + item.done("completed")
 
     def tool_use(self, block: Block) -> list[Event]:
         """Begin a call of a function."""
@@ -286,12 +280,9 @@ class Output(ItemIds):
         item, block.reasoning = block.reasoning, None
         if item is None:
             return []
-        events = item.done("completed")
         if block.signature:
-            done = events[-1]["item"]
-            texts = done["summary"] or done.get("content") or [{"text": ""}]
-            done["opaque"] = {"thinking": texts[0]["text"], "signature": block.signature}
-        return events
+            item.opaque = {"thinking": item.said, "signature": block.signature}
+        return item.done("completed")
 
     def _end_call(self, block: Block, call: Call) -> list[Event]:
         text = block.input()
@@ -328,7 +319,7 @@ class Output(ItemIds):
             return []
         annotations: list[Annotation] = []
         for raw in block.citations:
-            annotation = fields.citation_of(raw, block.text_start, self._chars)
+            annotation = fields.citation_of(raw, block.text_start, message.chars)
             if annotation is None:
                 self._note(f"citation.{raw.get('type')}")
             else:
@@ -341,7 +332,7 @@ class Output(ItemIds):
         if self.container_id is None or message is None or not message.has_text:
             return []
         files, self._files = self._files, []
-        place = {"start_index": self._chars, "end_index": self._chars}
+        place = {"start_index": message.chars, "end_index": message.chars}
         about = {"type": "container_file_citation", "container_id": self.container_id, "filename": ""}
         return [message.annotation({**about, "file_id": file_id, **place}) for file_id in files]
 

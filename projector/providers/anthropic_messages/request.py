@@ -74,10 +74,9 @@ def write_request(request: ModelRequest, profile: MessagesProfile) -> Body:
         _write_effort(body, effort, profile, request.parameter_paths.get("reasoning_effort", "reasoning_effort"))
     if parallel is False and "tools" in body:
         body["tool_choice"] = {"type": "auto", **body.get("tool_choice", {}), "disable_parallel_tool_use": True}
-    turns = MessageTurns().add(request.entries)
-    system = [] if request.instructions is None else [{"type": "text", "text": request.instructions}]
-    if system or turns.system:
-        body["system"] = [*system, *turns.system]
+    turns = MessageTurns().add(request.whole)
+    if turns.system:
+        body["system"] = turns.system
     body["messages"] = turns.done()
     answered = [block.get("tool_use_id") for block in body["messages"][-1]["content"]] if body["messages"] else []
     return with_container(body, [turns.states.get(one) for one in answered])

@@ -7,15 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from projector.core import canonical as read
-from projector.core.canonical import CanonicalEvent
-from projector.core.faults import FAULTS, Fault
+from projector.core.faults import FAULTS
 from projector.core.lane import Slots
 from projector.core.sse import SseMessage
 from projector.providers.anthropic_messages import block_fields as fields
 from projector.providers.anthropic_messages.api import MessagesProfile
 from projector.providers.anthropic_messages.output_blocks import Block, Output
 from projector.providers.error_shapes import error_of, members_of
-from projector.providers.stage_parts import Event, JsonStage
+from projector.providers.stage_parts import Event, Events, JsonStage
 
 DEFAULT: Final = MessagesProfile()
 
@@ -37,11 +36,9 @@ class AnthropicMessagesStage(JsonStage):
         self._output = Output(self._dropped.note)
         self._blocks: dict[int, Block | None] = {}
         """Open blocks by index; None for one of an unknown type."""
-        self._usage: dict[str, object] = {}
-        self._reason: str | None = None
         self._details: Mapping[str, object] = {}
 
-    def read(self, event: object, message: SseMessage) -> list[CanonicalEvent | Fault]:
+    def read(self, event: object, message: SseMessage) -> Events:
         """Return the events of one event."""
         name = "(no object)"
         if isinstance(event, dict):
@@ -51,17 +48,6 @@ class AnthropicMessagesStage(JsonStage):
         error = error_of(event, has_begun=bool(self._response))
         return self._dropped.drop(f"event.{name}") if error is None else self._stop([error.event()])
 
-    @property
-    def has_reason(self) -> bool:
-        """Whether there was a stop reason."""
-        return self._reason is not None
-
-    def close(self) -> list[CanonicalEvent | Fault]:
-        """Return the end of the response, if there was a stop reason; else the stream was truncated."""
-        if self._is_over or self._reason is None:
-            return []
-        return self._end()
-
     def slots(self, event: Mapping[str, Any], _name: str, /) -> Slots | None:
         """Return what may differ in further events with nothing but text; None for another event."""
         delta = read.mapping_or_empty(event, "delta")
@@ -70,21 +56,21 @@ class AnthropicMessagesStage(JsonStage):
             return None
         if block is None or not self._output.is_in_text(block):
             return None
-        return Slots(("delta", "text"), next_number=self._numbered.next)
+        return Slots(("delta", "text"), next_number=self._next_number)
 
     def skip(self, texts: Sequence[str], numbers: Sequence[int], /) -> None:
         """Record deltas of the text, and their sequence numbers."""
         self._output.skip(texts)
         self._pass_over(numbers)
 
-    def on_block_start(self, event: Mapping[str, Any]) -> list[CanonicalEvent | Fault]:
+    def on_block_start(self, event: Mapping[str, Any]) -> Events:
         """Begin a block. Some servers leave out the start of the message."""
         events = [] if self._response else self._identify({})
         given = read.mapping_or_empty(event, "content_block")
         index = read.index_or_none(event, "index") or 0
         return self._numbered(events + self._start_block(index, given))
 
-    def on_delta(self, event: Mapping[str, Any]) -> list[CanonicalEvent | Fault]:
+    def on_delta(self, event: Mapping[str, Any]) -> Events:
         """Add a delta, by its own type: some servers put thinking into blocks of text."""
         index = read.index_or_none(event, "index") or 0
         delta = read.mapping_or_empty(event, "delta")
@@ -99,7 +85,7 @@ class AnthropicMessagesStage(JsonStage):
             return self._dropped.drop(f"delta.{kind}")
         return self._numbered(add(self._output, block, delta))
 
-    def on_block_stop(self, event: Mapping[str, Any]) -> list[CanonicalEvent | Fault]:
+    def on_block_stop(self, event: Mapping[str, Any]) -> Events:
         """End a block."""
         index = read.index_or_none(event, "index") or 0
         if index not in self._blocks:
@@ -107,26 +93,26 @@ class AnthropicMessagesStage(JsonStage):
         block = self._blocks.pop(index)
         return [] if block is None else self._numbered(self._output.stop(block))
 
-    def on_message_delta(self, event: Mapping[str, Any]) -> list[CanonicalEvent | Fault]:
+    def on_message_delta(self, event: Mapping[str, Any]) -> Events:
         """Note stop reason, container and usage, which replaces what was known."""
         delta = read.mapping_or_empty(event, "delta")
         self._note_end(delta)
         self._note_usage(event)
         return []
 
-    def on_message_stop(self, event: Mapping[str, Any]) -> list[CanonicalEvent | Fault]:
+    def on_message_stop(self, event: Mapping[str, Any]) -> Events:
         """End the response."""
         self._note_usage(event)
         if not self._response:
             return self._dropped.drop("stop of no message")
         return self._end()
 
-    def on_error(self, event: Mapping[str, Any]) -> list[CanonicalEvent | Fault]:
+    def on_error(self, event: Mapping[str, Any]) -> Events:
         """End the stream with an error."""
         error = members_of(event)
         return self._stop([error._replace(code=error.code or error.type).event()])
 
-    def on_message(self, message: Mapping[str, Any]) -> list[CanonicalEvent | Fault]:
+    def on_message(self, message: Mapping[str, Any]) -> Events:
         """Begin the response, or read a whole one; a repeated start is ignored, and one of another is a fault."""
         known, response_id = self._response.get("id"), read.text_or_none(message, "id")
         if self._response:
@@ -178,7 +164,7 @@ class AnthropicMessagesStage(JsonStage):
         if read.has_counts(usage) or not self._usage:
             self._usage |= {name: value for name, value in usage.items() if value is not None}
 
-    def _end(self) -> list[CanonicalEvent | Fault]:
+    def _end(self) -> Events:
         stop = self._reason or "end_turn"
         if stop not in fields.ENDS:
             self._dropped.note(f"stop_reason.{stop}")
@@ -196,7 +182,7 @@ class AnthropicMessagesStage(JsonStage):
         return self._finish(events, status, reason=reason, usage=fields.responses_usage(self._usage))
 
 
-EVENTS: Final[Mapping[str, Callable[[AnthropicMessagesStage, Mapping[str, Any]], list[CanonicalEvent | Fault]]]] = {
+EVENTS: Final[Mapping[str, Callable[[AnthropicMessagesStage, Mapping[str, Any]], Events]]] = {
     "message_start": lambda stage, event: stage.on_message(read.mapping_or_empty(event, "message")),
     "message": AnthropicMessagesStage.on_message,
     "content_block_start": AnthropicMessagesStage.on_block_start,

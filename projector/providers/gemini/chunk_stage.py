@@ -11,14 +11,12 @@ from typing import Any, Final
 
 from projector.contracts import codec
 from projector.core import canonical as read
-from projector.core.canonical import CanonicalEvent
-from projector.core.faults import Fault
 from projector.core.sse import SseMessage
 from projector.providers.error_shapes import error_of
 from projector.providers.gemini import gemini_fields as fields
 from projector.providers.gemini.gemini_output import Output, action_of
 from projector.providers.gemini.partial_arguments import PartialArguments
-from projector.providers.stage_parts import Event, JsonStage, usage_of
+from projector.providers.stage_parts import Event, Events, JsonStage, usage_of
 
 TOOLS: Final[Mapping[str, str]] = {
     "GOOGLE_SEARCH_WEB": fields.WEB,
@@ -41,8 +39,6 @@ class ChunkStage(JsonStage):
     def __init__(self) -> None:
         super().__init__()
         self._output = Output(self._dropped)
-        self._usage: dict[str, object] = {}
-        self._reason: str | None = None
         self._is_blocked = False
         self._arguments: PartialArguments | None = None
         self._thoughts: list[tuple[str, str | None]] = []
@@ -51,23 +47,18 @@ class ChunkStage(JsonStage):
         """Types of items of tools that the stream has in place, and of searches that were announced."""
         self._pages: set[str] = set()
 
-    def read(self, value: object, message: SseMessage) -> list[CanonicalEvent | Fault]:
+    def read(self, value: object, message: SseMessage) -> Events:
         """Return the events of a chunk, or of a list of chunks."""
         chunks = value if isinstance(value, list) else [value]
         return [event for chunk in chunks for event in self._read(chunk, message.data)]
 
-    @property
-    def has_reason(self) -> bool:
-        """Whether there was a finish reason."""
-        return self._reason is not None
-
-    def close(self) -> list[CanonicalEvent | Fault]:
+    def close(self) -> Events:
         """Return the end of the response, if there was a finish reason; else the stream was truncated."""
         if self._is_over or not (self._reason or self._is_blocked):
             return []
         return self._end()
 
-    def _read(self, chunk: object, data: bytes) -> list[CanonicalEvent | Fault]:
+    def _read(self, chunk: object, data: bytes) -> Events:
         if self._is_over:
             return self._dropped.drop("(after the end)")
         if not read.is_mapping(chunk):
@@ -264,7 +255,7 @@ class ChunkStage(JsonStage):
 
     # ends
 
-    def _end(self) -> list[CanonicalEvent | Fault]:
+    def _end(self) -> Events:
         end = fields.FILTERED if self._reason is None else fields.ENDS.get(self._reason, fields.OTHER)
         events = self._end_arguments() if end.status == "completed" else []
         events += self._output.end(end.status)
@@ -275,7 +266,7 @@ class ChunkStage(JsonStage):
             return self._stop([*events, {"type": "error", "error": {"code": code}}])
         return self._finish(events, end.status, reason=end.reason, usage=usage)
 
-    def _report(self, value: Mapping[str, object]) -> list[CanonicalEvent | Fault]:
+    def _report(self, value: Mapping[str, object]) -> Events:
         """Emit an error of the provider, which ends the stream, unless it follows a finish reason (CONTRACT D32)."""
         if self._reason is not None:
             return self._dropped.drop("error after a finish reason")

@@ -40,11 +40,8 @@ class Output(ItemIds):
         self._kind = ""
         """Its kind: deltas of one kind are one part."""
         self._message: Message | None = None
-        self._message_opaque: dict[str, object] = {}
-        self._chars = 0
         self._passages: list[Passage] = []
         self._reasoning: Reasoning | None = None
-        self._reasoning_opaque: dict[str, object] = {}
         self._call: Call | None = None
         self._hosted: dict[str, HostedCall] = {}
         """Calls of tools of the provider without a result, by ID."""
@@ -62,11 +59,10 @@ class Output(ItemIds):
             message = self._message = Message(*self.next_id("msg"))
             events.append(message.added())
         if not self._passages or self._passages[-1].part != self._part:
-            self._passages.append(Passage(self._part, self._chars))
+            self._passages.append(Passage(self._part, message.chars))
         self._passages[-1].add(delta)
-        self._chars += len(delta)
         if signature:
-            self._message_opaque = {"signature": signature}
+            message.opaque = {"signature": signature}
         return [*events, message.text(delta)]
 
     def thought(self, delta: str, signature: str | None = None) -> list[Event]:
@@ -74,11 +70,8 @@ class Output(ItemIds):
         events = self.end_call()
         if delta:
             self._begin_part("thought")
-            item = self._reasoning
-            if item is None:
-                item = self._reasoning = Reasoning(*self.next_id("rs"))
-                events.append(item.added())
-            events.append(item.summary(delta))
+            item, opened = self._open_reasoning()
+            events += [*opened, item.summary(delta)]
         return events + self._sign_thought(signature) if signature else events
 
     def end_reasoning(self) -> list[Event]:
@@ -86,13 +79,9 @@ class Output(ItemIds):
         item, self._reasoning = self._reasoning, None
         if item is None:
             return []
-        events = item.done("completed")
-        if self._reasoning_opaque:
-            done = events[-1]["item"]
-            text = "".join(part["text"] for part in done["summary"])
-            done["opaque"] = {"thought": text, **self._reasoning_opaque}
-            self._reasoning_opaque = {}
-        return events
+        if item.opaque is not None:
+            item.opaque = {"thought": item.said, "signature": item.opaque}
+        return item.done("completed")
 
     def cite(self, annotations: list[Annotation]) -> list[Event]:
         """Add citations whose positions are known."""
@@ -111,17 +100,21 @@ class Output(ItemIds):
         if self._reasoning is not None:
             return self._sign_thought(signature)
         if self._message is not None:
-            self._message_opaque = {"signature": signature, "is_alone": True}
+            self._message.opaque = {"signature": signature, "is_alone": True}
             return []
         return [*self.end_call(), *self._sign_thought(signature), *self.end_reasoning()]
 
     def _sign_thought(self, signature: str) -> list[Event]:
         """Keep the signature of reasoning, which may have no text."""
-        self._reasoning_opaque = {"signature": signature}
+        item, events = self._open_reasoning()
+        item.opaque = signature
+        return events
+
+    def _open_reasoning(self) -> tuple[Reasoning, list[Event]]:
         if self._reasoning is not None:
-            return []
+            return self._reasoning, []
         self._reasoning = Reasoning(*self.next_id("rs"))
-        return [self._reasoning.added()]
+        return self._reasoning, [self._reasoning.added()]
 
     # calls of functions
 
@@ -251,14 +244,8 @@ class Output(ItemIds):
         """Close the message with its citations, because another item begins."""
         cited = self.cite(self.citations.of(self._passages, is_last=is_last))
         message, self._message = self._message, None
-        opaque, self._message_opaque = self._message_opaque, {}
-        self._passages, self._chars = [], 0
-        if message is None:
-            return []
-        done = message.done(status)
-        if opaque:
-            done[-1]["item"]["opaque"] = opaque
-        return cited + done
+        self._passages = []
+        return [] if message is None else cited + message.done(status)
 
     # parts
 

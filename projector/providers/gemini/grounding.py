@@ -159,7 +159,7 @@ class Citations:
         if url is None:
             self._note("citation of no source")
             return
-        yield _of_url(url, read.text_or_none(source, "title"), self._span(source, "", passages))
+        yield url_citation(url, read.text_or_none(source, "title"), self._span(source, "", passages))
 
     def _span(self, segment: Metadata, quoted: str, passages: list[Passage]) -> Span | None:
         """Return the position of a segment: where it says, in another part, or where its text is."""
@@ -189,14 +189,18 @@ def annotation_of(chunk: Metadata, number: int, span: Span | None) -> Annotation
         source = read.mapping_or_empty(chunk, kind)
         url = read.text_or_none(source, "uri") or read.text_or_none(source, "sourceUri")
         if url is not None:
-            return _of_url(url, read.text_or_none(source, "title"), span)
-    if not read.is_mapping(file := chunk.get("retrievedContext")):
-        return None
+            return url_citation(url, read.text_or_none(source, "title"), span)
+    file = chunk.get("retrievedContext")
+    return file_citation(number, read.text_or_none(file, "title"), span) if read.is_mapping(file) else None
+
+
+def file_citation(number: int, name: str | None, span: Span | None) -> Annotation:
+    """Return the annotation of a file, which has no ID in the API."""
     about: dict[str, object] = {"type": "file_citation", "file_id": f"document_{number}"}
-    title = read.text_or_none(file, "title")
-    return {**about, **({"filename": title} if title else {}), **({"index": span[1]} if span is not None else {})}
+    return {**about, **({"filename": name} if name else {}), **({"index": span[1]} if span is not None else {})}
 
 
-def _of_url(url: str, title: str | None, span: Span | None) -> Annotation:
+def url_citation(url: str, title: str | None, span: Span | None) -> Annotation:
+    """Return the annotation of a page."""
     place = {} if span is None else {"start_index": span[0], "end_index": span[1]}
     return {"type": "url_citation", "url": url, **({"title": title} if title else {}), **place}

@@ -12,13 +12,12 @@ from typing import Any, Final, NamedTuple
 
 from projector.contracts import codec
 from projector.core import canonical as read
-from projector.core.canonical import CanonicalEvent
-from projector.core.faults import Fault
 from projector.core.sse import SseMessage
 from projector.providers.error_shapes import ReportedError, error_of, members_of
 from projector.providers.gemini import gemini_fields as fields
 from projector.providers.gemini.gemini_output import Output, action_of
-from projector.providers.stage_parts import Annotation, Call, Event, HostedCall, JsonStage, usage_of
+from projector.providers.gemini.grounding import file_citation, url_citation
+from projector.providers.stage_parts import Annotation, Call, Event, Events, HostedCall, JsonStage, usage_of
 
 QUEUED: Final = "queued"
 KNOWN_MAX: Final = 4_096
@@ -57,9 +56,8 @@ class InteractionStage(JsonStage):
         self._steps: dict[int, Step | None] = {}
         """Open steps by index; None for one that is not read."""
         self._has_steps = False
-        self._usage: Mapping[str, object] = {}
 
-    def read(self, event: object, message: SseMessage) -> list[CanonicalEvent | Fault]:
+    def read(self, event: object, message: SseMessage) -> Events:
         """Return the events of one event."""
         if not isinstance(event, dict):
             return self._dropped.drop("(no object)")
@@ -78,42 +76,33 @@ class InteractionStage(JsonStage):
         self._note(event)
         return self._numbered(events) + handle(self, event)
 
-    def close(self) -> list[CanonicalEvent | Fault]:
-        """Return nothing: an interaction says how it ends."""
-        return []
-
-    @property
-    def has_reason(self) -> bool:
-        """Whether the end is known, which is so only behind it."""
-        return False
-
     # events
 
-    def on_status(self, event: Mapping[str, Any]) -> list[CanonicalEvent | Fault]:
+    def on_status(self, event: Mapping[str, Any]) -> Events:
         """Emit a status before the end; that of an end is in the event that follows."""
         status = read.text_or_none(event, "status")
         shown = QUEUED if status in {QUEUED, "idle"} else "in_progress"
         response = {**self._response, "status": shown, "output": []}
         return self._numbered([{"type": f"response.{shown}", "response": response}])
 
-    def on_step_start(self, event: Mapping[str, Any]) -> list[CanonicalEvent | Fault]:
+    def on_step_start(self, event: Mapping[str, Any]) -> Events:
         """Begin a step."""
         given = read.mapping_or_empty(event, "step") or read.mapping_or_empty(event, "content")
         self._has_steps = True
         return self._numbered(self._begin_step(read.index_or_none(event, "index") or 0, given))
 
-    def on_delta(self, event: Mapping[str, Any]) -> list[CanonicalEvent | Fault]:
+    def on_delta(self, event: Mapping[str, Any]) -> Events:
         """Add a delta, by its own type."""
         step = self._steps.get(read.index_or_none(event, "index") or 0)
         if step is None:
             return self._dropped.drop("delta of no step")
         return self._numbered(self._add(step, read.mapping_or_empty(event, "delta")))
 
-    def on_step_stop(self, event: Mapping[str, Any]) -> list[CanonicalEvent | Fault]:
+    def on_step_stop(self, event: Mapping[str, Any]) -> Events:
         """End a step."""
         return self._numbered(self._end_step(read.index_or_none(event, "index") or 0))
 
-    def on_completed(self, event: Mapping[str, Any]) -> list[CanonicalEvent | Fault]:
+    def on_completed(self, event: Mapping[str, Any]) -> Events:
         """End the response."""
         interaction = read.mapping_or_empty(event, "interaction")
         status = read.text_or_none(interaction, "status") or "completed"
@@ -131,7 +120,7 @@ class InteractionStage(JsonStage):
         reported = {"code": _code(error.code) or end.reason, "message": error.message}
         return self._finish(events, end.status, reason=end.reason, usage=usage, error=reported)
 
-    def on_error(self, event: Mapping[str, Any]) -> list[CanonicalEvent | Fault]:
+    def on_error(self, event: Mapping[str, Any]) -> Events:
         """End the stream with an error."""
         error = fields.error_members(event)
         return self._stop([error._replace(code=_code(error.code)).event()])
@@ -289,7 +278,7 @@ class InteractionStage(JsonStage):
         usages = [read.mapping_or_empty(one, name) for one in holders for name in ("total_usage", "usage")]
         is_step = "index" in event
         for usage in usages[2:] if is_step else usages:
-            self._usage = usage if read.has_counts(usage) else self._usage
+            self._usage = dict(usage) if read.has_counts(usage) else self._usage
 
     def _is_repeated(self, event_id: str | None, digest: int) -> bool:
         """Return whether an event was read before: the same one under its ID (CONTRACT D52)."""
@@ -332,19 +321,14 @@ class InteractionStage(JsonStage):
         passages = self._output.passages()
         span = passages[0].span(first, last, "") if passages else None
         if kind == "file_citation":
-            name = read.text_or_none(raw, "file_name")
-            place = {} if span is None else {"index": span[1]}
-            named = {"filename": name} if name else {}
-            return {"type": "file_citation", "file_id": f"document_{number}", **named, **place}
+            return file_citation(number, read.text_or_none(raw, "file_name"), span)
         url = read.text_or_none(raw, "url")
         if kind not in {"url_citation", "place_citation"} or url is None:
             self._dropped.note(f"annotation.{kind}")
             return None
-        title = read.text_or_none(raw, "title") or read.text_or_none(raw, "name")
-        place = {} if span is None else {"start_index": span[0], "end_index": span[1]}
-        return {"type": "url_citation", "url": url, **({"title": title} if title else {}), **place}
+        return url_citation(url, read.text_or_none(raw, "title") or read.text_or_none(raw, "name"), span)
 
-    def _stop(self, events: list[Any]) -> list[CanonicalEvent | Fault]:
+    def _stop(self, events: list[Any]) -> Events:
         self._steps.clear()
         return super()._stop(events)
 
@@ -415,7 +399,7 @@ PREVIEW_NAMES: Final[Mapping[str, str]] = {
 }
 PREVIEW_STEPS: Final[Mapping[str, str]] = {"text": "model_output", "image": "model_output"}
 
-EVENTS: Final[Mapping[str, Callable[[InteractionStage, Mapping[str, Any]], list[CanonicalEvent | Fault]]]] = {
+EVENTS: Final[Mapping[str, Callable[[InteractionStage, Mapping[str, Any]], Events]]] = {
     "interaction.created": InteractionStage.nothing,
     "interaction.status_update": InteractionStage.on_status,
     "step.start": InteractionStage.on_step_start,

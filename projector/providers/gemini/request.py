@@ -265,10 +265,9 @@ def _write_contents(request: ModelRequest) -> Body:
         config = dict(body.get("generationConfig") or {})
         config["thinkingConfig"] = _thinking(effort, request, dict(config.get("thinkingConfig") or {}))
         body["generationConfig"] = config
-    contents = Contents(request.model).add(request.entries)
-    system = [] if request.instructions is None else [{"text": request.instructions}]
-    if system or contents.system:
-        body["systemInstruction"] = {"parts": [*system, *contents.system]}
+    contents = Contents(request.model).add(request.whole)
+    if contents.system:
+        body["systemInstruction"] = {"parts": contents.system}
     body["contents"] = contents.done()
     return body
 
@@ -286,10 +285,9 @@ def _write_interaction(request: ModelRequest) -> Body:
             else {"thinking_level": LEVELS["minimal" if effort == "none" else _effort(effort, request)]}
         )
         body["generation_config"] = {**body.get("generation_config", {}), **level, "thinking_summaries": "auto"}
-    steps = Steps().add(request.entries)
-    texts = [*([request.instructions] if request.instructions is not None else []), *steps.system]
-    if texts:
-        body["system_instruction"] = "\n\n".join(texts)
+    steps = Steps().add(request.whole)
+    if steps.system:
+        body["system_instruction"] = "\n\n".join(steps.system)
     if request.previous_response_id is not None:
         body["previous_interaction_id"] = request.previous_response_id
     body["input"] = steps.steps

@@ -7,7 +7,7 @@ resumes. Output indexes follow the order of first appearance (CONTRACT D33).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from projector.contracts import codec
@@ -139,7 +139,7 @@ class ChatOutput(ItemIds):
         message = self._message
         return message is not None and self._current is message and self._reasoning is None and message.has_text
 
-    def skip(self, texts: Iterable[str]) -> None:
+    def skip(self, texts: Sequence[str]) -> None:
         """Add text whose events are not needed; only while `is_in_text`."""
         if self._message is not None:
             self._message.skip(texts)

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from projector.contracts import codec
 from projector.conversation import request_members as common
-from projector.conversation.entries import Message, ToolCall
+from projector.conversation.entries import ToolCall
 from projector.conversation.model_request import Body, Item, ModelRequest, UnsupportedRequestError
 from projector.providers.openai_chat.chunk_fields import ChatProfile
 from projector.providers.openai_chat.messages import messages_of, read_messages, without_carried
@@ -204,8 +204,7 @@ def write_request(request: ModelRequest, profile: ChatProfile) -> Body:
     common.write_parameters(
         body, parameters, MEMBERS, request.parameter_paths
     )  # that is the default, which some do not know
-    instructions = [] if request.instructions is None else [Message("system", request.instructions)]
-    body["messages"] = messages_of([*instructions, *request.entries])
+    body["messages"] = messages_of(request.whole)
     if profile.takes_stream_options:
         body["stream_options"] = {"include_usage": True}  # without it a stream reports no usage
     return body

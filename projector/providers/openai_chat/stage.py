@@ -14,15 +14,14 @@ from typing import Any, Final
 
 from projector.contracts import codec
 from projector.core import canonical as read
-from projector.core.canonical import CanonicalEvent
-from projector.core.faults import FAULTS, Fault
+from projector.core.faults import FAULTS
 from projector.core.lane import Slots
 from projector.core.sse import COMMENT, DONE, SseMessage, is_comment
 from projector.providers.error_shapes import ReportedError, error_beside, error_of, members_of
 from projector.providers.openai_chat import chunk_fields
 from projector.providers.openai_chat.chunk_fields import ERROR, EXTRA, ChatProfile
 from projector.providers.openai_chat.output import LEGACY_INDEX, ChatOutput, index_of
-from projector.providers.stage_parts import CALL_SHAPES, Annotation, Drops, Event, JsonStage, usage_of
+from projector.providers.stage_parts import CALL_SHAPES, Annotation, Drops, Event, Events, JsonStage, usage_of
 from projector.providers.think import LONE_TAG, Operation, ThinkSplitter
 
 SUMMARY: Final = "reasoning.summary"
@@ -306,12 +305,10 @@ class OpenAIChatStage(JsonStage):
         self._citations = Citations()
         self._output = ChatOutput(self._dropped)
         self._deltas = DeltaReader(profile, self._output, self._citations, self._dropped)
-        self._usage: dict[str, object] = {}
-        self._reason: str | None = None
         self._inner_error: ReportedError | None = None
         self._is_identified = False
 
-    def read(self, chunk: object, message: SseMessage) -> list[CanonicalEvent | Fault]:
+    def read(self, chunk: object, message: SseMessage) -> Events:
         """Return the events of a chunk."""
         if not isinstance(chunk, dict):
             error = error_of(chunk, has_begun=bool(self._response))
@@ -321,12 +318,7 @@ class OpenAIChatStage(JsonStage):
             return self._numbered(self._deltas.feed(delta))  # nearly every chunk
         return self._read_object(chunk, message.event)
 
-    @property
-    def has_reason(self) -> bool:
-        """Whether there was a finish reason."""
-        return self._reason is not None
-
-    def close(self) -> list[CanonicalEvent | Fault]:
+    def close(self) -> Events:
         """Return the end of the response, if there was a finish reason; else the stream was truncated."""
         if self._is_over:
             return []
@@ -339,7 +331,7 @@ class OpenAIChatStage(JsonStage):
             return None
         return Slots(
             text=("choices", 0, "delta", "content"),
-            next_number=self._numbered.next,
+            next_number=self._next_number,
             padding=("obfuscation",),
             stops=self._deltas.stops,
         )
@@ -350,19 +342,14 @@ class OpenAIChatStage(JsonStage):
         self._deltas.skip(texts)
         self._pass_over(numbers)
 
-    def _read_object(self, chunk: dict[str, Any], name: str) -> list[CanonicalEvent | Fault]:
+    def _read_object(self, chunk: dict[str, Any], name: str) -> Events:
         was_finished = self._reason is not None
-        events: list[Event] = []
-        is_chunk = not CHUNK_MARKS.isdisjoint(chunk)
-        if is_chunk:
-            events = self._read_chunk(chunk)
-        if is_chunk:
-            error = error_beside(chunk) or self._inner_error
-        else:
+        if CHUNK_MARKS.isdisjoint(chunk):
             error = members_of(chunk) if name == ERROR else error_of(chunk, has_begun=bool(self._response))
-        if error is not None:
-            return self._report(error, events, is_late=was_finished)
-        return self._numbered(events) if is_chunk else self._dropped.drop("(no chunk)")
+            return self._dropped.drop("(no chunk)") if error is None else self._report(error, [], is_late=was_finished)
+        events = self._read_chunk(chunk)
+        error = error_beside(chunk) or self._inner_error
+        return self._numbered(events) if error is None else self._report(error, events, is_late=was_finished)
 
     def _read_chunk(self, chunk: dict[str, Any]) -> list[Event]:
         if not chunk_fields.CHUNK_KNOWN.issuperset(chunk):
@@ -408,12 +395,12 @@ class OpenAIChatStage(JsonStage):
                 self._dropped.note(f"finish_reason.{finish}")
         return events
 
-    def _read_text(self, message: SseMessage) -> list[CanonicalEvent | Fault]:
+    def _read_text(self, message: SseMessage) -> Events:
         """Read a payload that is not JSON: blank, the end mark, an error in plain text, or a broken stream."""
         text = message.data.strip()
         if is_comment(text):
             return self._dropped.drop(COMMENT)
-        if self._is_over or (text != DONE and self.has_reason):
+        if self._is_over or (text != DONE and self._reason is not None):
             return [] if text == DONE else self._dropped.drop("(after the end)")
         if text == DONE:
             return self._end()
@@ -438,7 +425,7 @@ class OpenAIChatStage(JsonStage):
         elif read.has_counts(usage) or not self._usage:
             self._usage = usage
 
-    def _end(self) -> list[CanonicalEvent | Fault]:
+    def _end(self) -> Events:
         """Emit what was held back, close all items, and end the response with the status of its finish reason."""
         if not self._response:
             return self._stop([])
@@ -446,9 +433,7 @@ class OpenAIChatStage(JsonStage):
         events = self._deltas.flush() + self._output.end(status)
         return self._finish(events, status, reason=reason, usage=usage_of(self._usage, chunk_fields.COUNTS))
 
-    def _report(
-        self, error: ReportedError, events: list[Event], *, is_late: bool = False
-    ) -> list[CanonicalEvent | Fault]:
+    def _report(self, error: ReportedError, events: list[Event], *, is_late: bool = False) -> Events:
         """Emit an error of the provider, which ends the stream, unless it follows a finish reason (D32)."""
         if is_late:
             self._dropped.note("error after a finish reason")
