@@ -33,7 +33,7 @@ from projector.server.config.settings import Settings, Timeouts, UpstreamSetting
 from projector.server.config.target_settings import ModelSettings
 from projector.server.http.problems import Problem, problem
 from projector.server.streaming.memory import Account
-from projector.server.streaming.session import ErrorReports, ProviderSource
+from projector.server.streaming.session import ProviderSource
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.circuit import Circuits
 from projector.server.upstream.protocol import Upstream
@@ -145,8 +145,7 @@ class AgentBinding:
                     use_stage(made)
 
         attempts = Attempts(targets or self.targets.in_order(), body_of, stats, is_lost)
-        errors = None if redactor is None else ErrorReports(redactor)
-        return ProviderSource(make, UpstreamReader(attempts, stats, account, on_target), errors)
+        return ProviderSource(make, UpstreamReader(attempts, stats, account, on_target), redactor)
 
     def pipeline(
         self,

@@ -117,7 +117,7 @@ class SessionRoute:
         caller, grant = await site.grant(scope)
         grant.check_route(self._name)
         with site.streams.admitted(caller) as account:
-            admission = await site.admission(scope, caller, grant)
+            admission = await site.limiter.enter(scope, caller, grant.rate_limits)
             try:
                 body = await read_json(scope, receive, site.settings, account)
             except ClientLeftError:

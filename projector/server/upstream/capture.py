@@ -20,7 +20,7 @@ from projector.server.config.config_base import DEFAULT_DIALECT
 from projector.server.config.settings import Retries, Settings
 from projector.server.streaming.clock import Clock
 from projector.server.streaming.memory import Account, Memory
-from projector.server.streaming.session import ErrorReports, report_failure
+from projector.server.streaming.session import report_failure
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.protocol import UpstreamError
 from projector.server.upstream.reader import UpstreamReader
@@ -106,7 +106,7 @@ def _reason(error: UpstreamError, settings: Settings) -> str:
     shown = policy.model_copy(
         update={"error_messages": "provider", "registered": (*policy.registered, *secrets_of(settings))}
     )
-    _, failure = report_failure(ErrorReports(Redactor(shown)), error)
+    _, failure = report_failure(Redactor(shown), error, StreamStats(dialect=DEFAULT_DIALECT))
     if failure is not None and failure.message is not None:
         return f"{ours}: {failure.message}"
     return f"{ours}." if error.reason is None else f"{ours} ({error.reason})."
