@@ -14,7 +14,6 @@ from projector.core.faults import Fault
 from projector.recording import Recording, record
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
-from projector.redaction.spans import Finder
 from projector.server.catalog import Catalog, MakeUpstream, provider_upstream
 from projector.server.config.config_base import DEFAULT_DIALECT
 from projector.server.config.settings import Retries, Settings
@@ -69,7 +68,8 @@ async def _record(
         "host_events": binding.upstream.is_recording,
     }
     fault = None if failure is None else failure.fault
-    kept = record(binding.api, bytes(data), None if is_raw else _finder(settings), fault=fault, settings=case)
+    finder = None if is_raw else finder_for(_policy(settings), secrets_of(settings))
+    kept = record(binding.api, bytes(data), finder, fault=fault, settings=case)
     return kept._replace(end=end)
 
 
@@ -110,11 +110,6 @@ def _reason(error: UpstreamError, settings: Settings) -> str:
     if failure is not None and failure.message is not None:
         return f"{ours}: {failure.message}"
     return f"{ours}." if error.reason is None else f"{ours} ({error.reason})."
-
-
-def _finder(settings: Settings) -> Finder:
-    """Return the search for what any policy of a configuration withholds."""
-    return finder_for(_policy(settings), secrets_of(settings))
 
 
 def _policy(settings: Settings) -> Policy:
