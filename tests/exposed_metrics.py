@@ -14,6 +14,11 @@ from projector.server.upstream.circuit import Circuits
 from projector.store.memory import MemoryStore
 
 
+def idle_metrics() -> Metrics:
+    """Return metrics of a server that has done nothing."""
+    return Metrics(Streams(Limits()), Circuits(), StreamLogs(MemoryStore(), unread_s=300))
+
+
 def busy_metrics() -> Metrics:
     """Return metrics in which every counter and histogram has a value."""
     circuits = Circuits()

@@ -112,10 +112,6 @@ class Pipeline:
         """What cleans an error response of the provider, which is no part of a stream."""
         return self._redactor
 
-    def add_error(self, error: ProviderError) -> None:
-        """Record an error response of the provider."""
-        self._projector.main.run.add_error(error)
-
     @property
     def provider_errors(self) -> list[ProviderError]:
         """Errors that providers reported, for the operator's log: redacted, and never with a message of ours."""

@@ -239,7 +239,7 @@ class Host:
     async def _create(self, request: HostRequest, body: dict[str, Any]) -> Response:
         asked = run_request(body)
         workflow = self._find(request, asked.workflow_id)
-        admission = await self._site.admission(request.scope, request.caller, request.grant)
+        admission = await self._site.limiter.enter(request.scope, request.caller, request.grant.rate_limits)
         try:
             begin = await workflow.prepare(asked, request.caller, request.scope, admission)
             run = self._runs.start(asked.workflow_id, request.caller, begin)
@@ -318,7 +318,7 @@ class Host:
     async def _resolve(self, request: HostRequest, body: dict[str, Any]) -> Response:
         run = self._run(request)
         self._find(request, run.workflow_id)  # the rights of the caller may have changed since the start of the run
-        await self._site.admission(request.scope, request.caller, request.grant)
+        await self._site.limiter.enter(request.scope, request.caller, request.grant.rate_limits)
         answer = parse(InterruptAnswer, body)
         interrupt = run.interrupt_of(request.path_params["node_id"], answer.interrupt_id)
         by = ANONYMOUS if request.caller.startswith("address:") else request.caller

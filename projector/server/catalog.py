@@ -30,10 +30,9 @@ from projector.server.config.agent_settings import (
 from projector.server.config.config_base import DEFAULT, DEFAULT_DIALECT, EXTENSIONS
 from projector.server.config.secret_values import secret_values
 from projector.server.config.settings import Settings, Timeouts, UpstreamSettings
-from projector.server.config.target_settings import ModelSettings
 from projector.server.http.problems import Problem, problem
 from projector.server.streaming.memory import Account
-from projector.server.streaming.session import ErrorReports, ProviderSource
+from projector.server.streaming.session import ProviderSource
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.circuit import Circuits
 from projector.server.upstream.protocol import Upstream
@@ -145,8 +144,7 @@ class AgentBinding:
                     use_stage(made)
 
         attempts = Attempts(targets or self.targets.in_order(), body_of, stats, is_lost)
-        errors = None if redactor is None else ErrorReports(redactor)
-        return ProviderSource(make, UpstreamReader(attempts, stats, account, on_target), errors)
+        return ProviderSource(make, UpstreamReader(attempts, stats, account, on_target), redactor)
 
     def pipeline(
         self,
@@ -336,14 +334,16 @@ class Catalog:
     def _passthrough(self, route: str, api: str, settings: Settings) -> PassthroughBinding | None:
         """Return a passthrough route with its models, and its upstreams that have the API; None if it is off."""
         table, row = settings.passthrough or Passthrough(), PROVIDERS[api].passthrough
-        dialects = _passthrough_dialects(table.dialects or _all_dialects(settings), row.dialect if row else "")
+        first, allowed = row.dialect if row else "", table.dialects or _all_dialects(settings)
+        dialects = tuple(sorted(allowed, key=lambda name: name != first))  # that of the API (CONTRACT D38)
         redactor = self.redactor(passthrough_policy(table.policy))
         named = [self._upstreams[name] for name in settings.passthrough_upstreams(route)]
         # the one upstream without a table has the API of each route that its provider has
         upstreams = [
             _of_api(one, api) if not settings.upstreams and api in one.upstream.providers else one for one in named
         ]
-        own = {name: model for name, model in settings.models.items() if self._serves(model, api)}
+        models = settings.models.items()
+        own = {name: one for name, one in models if self._upstreams[one.targets[0].upstream].api == api}
         targets = {one.upstream: self._upstreams[one.upstream] for model in own.values() for one in model.targets}
         recorded = self._recorded(route, table.record, table.policy, targets | {one.name: one for one in upstreams})
         keeping = {name: getattr(table, name) for name in KeepingSettings.model_fields}
@@ -359,17 +359,11 @@ class Catalog:
             for one in (recorded[one.name] for one in upstreams)
             if can_serve(one.api, api)
         )
-        models = {
-            name: AgentBinding(None, self._model(model, recorded), agent, redactor) for name, model in own.items()
-        }
-        return PassthroughBinding(api, dialects, models, bindings) if bindings or models else None
-
-    def _serves(self, model: ModelSettings, api: str) -> bool:
-        return self._upstreams[model.targets[0].upstream].api == api
-
-    def _model(self, model: ModelSettings, upstreams: Mapping[str, UpstreamBinding]) -> TargetList:
-        targets = [self._target(upstreams[one.upstream], one.model, one.weight) for one in model.targets]
-        return TargetList(targets, model.balance)
+        served: dict[str, AgentBinding] = {}
+        for name, model in own.items():
+            found = [self._target(recorded[one.upstream], one.model, one.weight) for one in model.targets]
+            served[name] = AgentBinding(None, TargetList(found, model.balance), agent, redactor)
+        return PassthroughBinding(api, dialects, served, bindings) if bindings or served else None
 
 
 def _upstream(name: str, one: UpstreamSettings, settings: Settings, make_upstream: MakeUpstream) -> UpstreamBinding:
@@ -383,11 +377,6 @@ def _upstream(name: str, one: UpstreamSettings, settings: Settings, make_upstrea
 def _of_api(one: UpstreamBinding, api: str) -> UpstreamBinding:
     """Return the shorthand upstream with one of the APIs below its address."""
     return replace(one, api=api, profile=one.profile if one.api == api else {})
-
-
-def _passthrough_dialects(dialects: Sequence[str], own: str) -> tuple[str, ...]:
-    """Return the dialects of a passthrough route: that of its API first, if it is allowed (CONTRACT D38)."""
-    return tuple(sorted(dialects, key=lambda name: name != own))
 
 
 def passthrough_policy(policy: Policy) -> Policy:

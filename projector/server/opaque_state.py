@@ -30,8 +30,6 @@ MEMORY_MAX_BYTES: Final = 64 * 2**20
 """Size of what one process keeps in memory; the oldest values go first."""
 VALUE_MAX_BYTES: Final = 2**20
 """A larger value is neither kept nor sealed: the reasoning before one call takes a few dozen KB."""
-_LOADED_MAX: Final = 1_000
-"""IDs of one request that are looked up."""
 
 
 class CallKeeper(BackgroundWrites[str, bytes]):
@@ -78,7 +76,7 @@ class CallKeeper(BackgroundWrites[str, bytes]):
         """Return what is kept of the calls that a request names."""
         if self._store is None and not self._values:
             return {}
-        ids = list(dict.fromkeys(ids_of(body)))[:_LOADED_MAX]
+        ids = ids_of(body)
         keys = [_key(caller, one) for one in ids]
         found = {one: value for one, key in zip(ids, keys, strict=True) if (value := self._values.get(key)) is not None}
         missing = [(one, key) for one, key in zip(ids, keys, strict=True) if one not in found]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 from projector.contracts import codec
@@ -111,7 +111,7 @@ class Ownership(BackgroundWrites[tuple[Kind, str], _Owner]):
         """Load the owners of everything that a request may refer to by its ID."""
         if self._store is None:
             return
-        ids = list(dict.fromkeys(ids_of(body)))[:_LOADED_MAX]
+        ids = ids_of(body)
         if not ids:
             return
         await self._load(ids)
@@ -233,10 +233,11 @@ def _read(value: bytes) -> _Owner:
     return _Owner(*codec.loads(value))
 
 
-def ids_of(value: object, name: str = "") -> Iterator[str]:
-    """Yield the values of all members that are named like IDs, also without the prefix of an interrupt."""
-    waiting = [(name, value)]
-    while waiting:
+def ids_of(body: Mapping[str, Any]) -> list[str]:
+    """Return the values of all members that are named like IDs, also without the prefix of an interrupt."""
+    found: dict[str, None] = {}
+    waiting: list[tuple[str, object]] = [*body.items()]
+    while waiting and len(found) < _LOADED_MAX:
         name, value = waiting.pop()
         if isinstance(value, dict):
             waiting += value.items()
@@ -245,6 +246,5 @@ def ids_of(value: object, name: str = "") -> Iterator[str]:
         elif (
             isinstance(value, str) and 0 < len(value) <= ID_MAX_CHARS and name.lower().endswith(("id", "conversation"))
         ):
-            yield value
-            if value.startswith(INTERRUPT_PREFIX):
-                yield value.removeprefix(INTERRUPT_PREFIX)
+            found[value] = found[value.removeprefix(INTERRUPT_PREFIX)] = None
+    return [*found]

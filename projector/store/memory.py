@@ -20,6 +20,7 @@ from projector.store.protocol import (
     Refusal,
     Renewal,
     Seal,
+    Store,
     StoreFullError,
     StoreLimits,
     StreamHead,
@@ -153,7 +154,7 @@ class _Log(Live):
         return freed
 
 
-class MemoryStore(MemoryValues):
+class MemoryStore(MemoryValues, Store):
     """The store of a single process. See `projector.store.protocol.Store`.
 
     Args:
@@ -317,14 +318,6 @@ class MemoryStore(MemoryValues):
     def on_cancel(self, callback: Callable[[str], None]) -> None:
         """See `Store`."""
         self._cancel = callback
-
-    def places(self) -> Sequence[str]:
-        """See `Store`."""
-        return ()
-
-    def place_of(self, stream_id: str) -> str:  # noqa: ARG002 - there is one
-        """See `Store`."""
-        return ""
 
     async def ping(self, place: str = "") -> None:
         """See `Store`."""

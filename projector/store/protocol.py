@@ -152,9 +152,8 @@ class Renewal(NamedTuple):
 class Store(Protocol):
     """A store. Its methods belong to one event loop; it opens connections and threads when they are first needed."""
 
-    @property
-    def budgets(self) -> Budgets:
-        """Budgets of callers, shared by all servers with this store."""
+    budgets: Budgets
+    """Budgets of callers, shared by all servers with this store."""
 
     # logs
 
@@ -244,9 +243,11 @@ class Store(Protocol):
 
     def places(self) -> Sequence[str]:
         """Return all places, in an order in which neighbours are near each other; none if there is one only."""
+        return ()
 
-    def place_of(self, stream_id: str) -> str:
+    def place_of(self, stream_id: str) -> str:  # noqa: ARG002 - by default there is one
         """Return what has a log: streams of one place wait for each other, and fail together. May change once."""
+        return ""
 
     async def ping(self, place: str = "") -> None:
         """Return if the store can be used: a place, or all of it."""

@@ -25,6 +25,7 @@ from projector.store.protocol import (
     Page,
     Refusal,
     Renewal,
+    Store,
     StoreError,
     StoreLimits,
     StoreUnavailableError,
@@ -68,7 +69,7 @@ class _Produced(Live):
     last: int = 0
 
 
-class SqliteStore:
+class SqliteStore(Store):
     """The store in a file. See `projector.store.protocol.Store`.
 
     The file is opened when it is first used, and again after a failure to open it. A stream that was open when the
@@ -220,14 +221,6 @@ class SqliteStore:
     async def update(self, kind: str, keys: Sequence[str], change: Change, ttl_s: float) -> None:
         """See `Store`."""
         await self._write(lambda writing: writing.update(kind, keys, change, ttl_s))
-
-    def places(self) -> Sequence[str]:
-        """See `Store`."""
-        return ()
-
-    def place_of(self, stream_id: str) -> str:  # noqa: ARG002 - there is one
-        """See `Store`."""
-        return ""
 
     async def ping(self, place: str = "") -> None:  # noqa: ARG002 - there is one
         """See `Store`."""

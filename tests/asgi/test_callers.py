@@ -22,7 +22,7 @@ from jwt.algorithms import RSAAlgorithm
 from structlog.testing import capture_logs
 
 from projector.cli import main
-from projector.server.config.auth_settings import Auth
+from projector.server.config.caller_settings import Auth
 from projector.server.config.loading import SettingsError, load
 from projector.server.control.callers import Authenticator
 from projector.server.http.problems import Problem

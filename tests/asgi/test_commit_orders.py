@@ -34,7 +34,7 @@ from projector.server.http.problems import Problem
 from projector.server.streaming import memory, response_writer
 from projector.server.streaming.memory import Account, Memory
 from projector.server.streaming.response_writer import JsonResponseWriter, ResponseWriter
-from projector.server.streaming.session import ErrorReports, ProviderSource, StreamSession
+from projector.server.streaming.session import ProviderSource, StreamSession
 from projector.server.telemetry import logs
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.protocol import ProviderRequest, UpstreamError
@@ -218,7 +218,7 @@ class Scene:
         upstream_reader = UpstreamReader(attempts_of(binding, lambda _: {}, self.stats), self.stats, account)
         self.session = StreamSession(
             self.stats,
-            ProviderSource(lambda: pipeline, upstream_reader, ErrorReports(Redactor(Policy()))),
+            ProviderSource(lambda: pipeline, upstream_reader, Redactor(Policy())),
             account,
             timeouts=given.timeouts,
             heartbeat_s=timing.heartbeat_s,

@@ -8,14 +8,11 @@ import pytest
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
-from projector.server.config.settings import Limits
-from projector.server.streaming.registry import Streams
 from projector.server.telemetry import spans
-from projector.server.telemetry.metrics import Metrics
 from projector.server.telemetry.stream_stats import IN_STREAM, REASONS, StreamStats, reason_label
 from projector.server.upstream import http_upstream
 from projector.server.upstream.targets import CIRCUIT_OPEN
-from tests.exposed_metrics import exposed_labels
+from tests.exposed_metrics import exposed_labels, idle_metrics
 
 CREATED = b'data: {"type":"response.created","response":{"id":"r","model":"sight-word","status":"in_progress"}}\n\n'
 DONE = b'data: {"type":"response.completed","response":{"id":"r","model":"sight-word","status":"completed"}}\n\n'
@@ -95,7 +92,7 @@ def test_reasons_come_from_a_table() -> None:
 def test_tokens_that_cannot_be_are_not_counted(count: int) -> None:
     stats = StreamStats(dialect="public_sse_v1")
     stats.on_frame({"kind": "final", "event_id": 1, "final": {"status": "completed", "usage": {"input_tokens": count}}})
-    metrics = Metrics(Streams(Limits()))
+    metrics = idle_metrics()
     metrics.count(stats)
     assert f"\n{TOKENS}{{" not in metrics.text().decode()
 

@@ -17,13 +17,11 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from starlette.datastructures import Headers
 
 from projector import build_pipeline
-from projector.server.config.settings import Limits
-from projector.server.streaming.registry import Streams
 from projector.server.telemetry import reports
 from projector.server.telemetry import spans as telemetry
-from projector.server.telemetry.metrics import Metrics
 from projector.server.telemetry.reports import Observer
 from projector.server.telemetry.stream_stats import StreamStats
+from tests.exposed_metrics import idle_metrics
 
 GIVEN = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 CREATED = b'data: {"type":"response.created","response":{"id":"resp_1","model":"gpt-x-1","status":"in_progress"}}\n\n'
@@ -128,7 +126,7 @@ def test_how_a_stream_ended(parts: Any, changes: dict[str, Any], outcome: str, c
 
 
 def test_metrics_have_the_names_that_are_documented() -> None:
-    counted = Metrics(Streams(Limits()))
+    counted = idle_metrics()
     one = record(CREATED, UNKNOWN, TEXT, DONE)
     one.heartbeats = 2
     counted.count(one)

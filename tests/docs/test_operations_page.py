@@ -22,17 +22,16 @@ from projector.providers.openai_responses import request as responses_request
 from projector.redaction.policy import Policy
 from projector.server.app import create_app
 from projector.server.config.setting_names import PREFIX, fields, variables
-from projector.server.config.settings import Limits, Settings
+from projector.server.config.settings import Settings
 from projector.server.http import internal_routes, requests
 from projector.server.http.problems import PROBLEMS, problem_of_fault
 from projector.server.process import CLOSE_S
-from projector.server.streaming.registry import LAST_WORDS_S, Streams
-from projector.server.telemetry.metrics import Metrics
+from projector.server.streaming.registry import LAST_WORDS_S
 from projector.server.telemetry.reports import HOOK_S
 from projector.server.upstream.demo import DemoUpstream
 from projector.server.upstream.protocol import UpstreamError
 from projector.server.upstream.targets import REMEDIES, remedy_of
-from tests.exposed_metrics import exposed_labels
+from tests.exposed_metrics import exposed_labels, idle_metrics
 
 ROOT: Final = Path(__file__).parents[2]
 SHELL: Final = ROOT / "projector" / "server"
@@ -273,7 +272,7 @@ def test_every_field_of_a_report_is_listed(event: str, module: str, function: st
 
 
 def test_every_metric_has_its_row_and_no_other() -> None:
-    text = Metrics(Streams(Limits())).text().decode()
+    text = idle_metrics().text().decode()
     named = {name for name in re.findall(r"^# TYPE (\w+) ", text, re.MULTILINE) if not name.endswith("_created")}
     assert TABLES["metric"].keys() == named
 

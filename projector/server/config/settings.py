@@ -32,8 +32,7 @@ from projector.server.config.agent_settings import (
     WorkflowSettings,
     can_serve,
 )
-from projector.server.config.auth_settings import Auth
-from projector.server.config.caller_settings import ROUTES, CallerName, CallerSettings, caller_checks
+from projector.server.config.caller_settings import ROUTES, Auth, CallerName, CallerSettings, caller_checks
 from projector.server.config.config_base import (
     DEFAULT,
     EXTENSIONS,

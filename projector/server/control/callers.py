@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
-from projector.server.config.auth_settings import Auth
-from projector.server.config.caller_settings import ALL, EVERY_CALLER, CallerSettings, RateLimits
+from projector.server.config.caller_settings import ALL, EVERY_CALLER, Auth, CallerSettings, RateLimits
 from projector.server.http.problems import problem
 from projector.server.telemetry.request_facts import client_api, facts_of
 

@@ -87,8 +87,7 @@ class RateLimiter:
     async def enter(self, scope: Scope, caller: str, table: RateLimits) -> Admission:
         """Charge one request to a caller; raise `Problem` without one, or without a token."""
         admission = Admission(self, scope, owner_of(caller), limits_of(table))
-        if admission.limits:
-            await admission.take([(limit, 1.0 if limit.unit == "requests" else 0.0) for limit in admission.limits])
+        await admission.take([(limit, 1.0 if limit.unit == "requests" else 0.0) for limit in admission.limits])
         return admission
 
 
@@ -109,6 +108,8 @@ class Admission:
 
     async def take(self, wanted: Sequence[tuple[Limit, float]]) -> None:
         """Charge units of limits; raise `Problem` if one of them is reached."""
+        if not wanted:
+            return
         levels, receipts = await self._limiter.budgets.take(self._owner, wanted)
         self._levels |= {level.limit: level for level in levels}
         facts_of(self._scope).headers = _headers(self._levels.values())

@@ -36,7 +36,7 @@ from projector.server.http.requests import ClientLeftError, read_json
 from projector.server.http.site import Site
 from projector.server.http.stream_route import Received, with_carried_state
 from projector.server.streaming.clock import Clock, SideTasks
-from projector.server.streaming.session import ErrorReports, report_failure
+from projector.server.streaming.session import report_failure
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.circuit import Circuits
 from projector.server.upstream.protocol import ProviderRequest, Upstream, UpstreamError
@@ -83,7 +83,7 @@ class _Beside(ABC):
         caller, grant = await site.grant(scope)
         grant.check_route(self._name)
         with site.streams.admitted(caller) as account:
-            admission = await site.admission(scope, caller, grant)
+            admission = await site.limiter.enter(scope, caller, grant.rate_limits)
             try:
                 body = await read_json(scope, receive, site.settings, account)
                 await site.ownership.load(body)
@@ -136,10 +136,8 @@ class _Beside(ABC):
                     stats.meter.on_usage(read.mapping_or_empty(_object(answer), "usage"))
             return read_answer(answer, redactor), stats
         except UpstreamError as error:
-            reports = ErrorReports(redactor)
-            shown = report_failure(reports, error)
-            stats.provider_errors, stats.code = tuple(reports.provider_errors), error.fault.code
-            raise problem_of_failure(error, *shown) from None
+            stats.code = error.fault.code
+            raise problem_of_failure(error, *report_failure(redactor, error, stats)) from None
         finally:
             self._site.observer.report_request(stats)
 

@@ -20,7 +20,6 @@ from projector.dialects.descriptor import Dialect
 from projector.dialects.openai_errors import status_of, type_of
 from projector.server.http.problems import ErrorResponse, Problem, problem_of, problem_response, request_id
 from projector.server.telemetry.request_facts import client_route, facts_of, is_openai
-from projector.server.upstream.protocol import ProviderFailure
 
 STATUSES: Final[Mapping[str, int]] = {"invalid_request": 400, "unknown_dialect": 400}
 """Code of a problem -> status that the OpenAI API has for it, if it is another one."""
@@ -99,28 +98,19 @@ def _written(problem: Problem, scope: Scope, dialect: Dialect | None) -> tuple[i
 
 
 def _error(problem: Problem) -> tuple[int, dict[str, object]]:
-    return _own_error(problem) if problem.failure is None else _provider_error(problem, problem.failure)
-
-
-def _own_error(problem: Problem) -> tuple[int, dict[str, object]]:
+    """Return status and error. A provider keeps its status, unless that is no error, such as a redirect."""
+    failure = problem.failure
+    if failure is not None:
+        status = failure.status if failure.status in _ERROR_STATUSES else problem.status.value
+        return status, {
+            "message": failure.message or problem.detail,
+            "type": failure.type or type_of(status),
+            "param": failure.param,
+            "code": failure.code,
+        }
     status = STATUSES.get(problem.code, problem.status.value)
     if problem.code.startswith(_OF_A_STATUS):
         status = status_of(problem.code)
     code = CODES.get(problem.code, problem.code)
     kind = problem.error_type or type_of(status)
     return status, {"message": problem.detail, "type": kind, "param": problem.param, "code": code}
-
-
-def _provider_error(problem: Problem, failure: ProviderFailure) -> tuple[int, dict[str, object]]:
-    status = _kept(failure.status, problem)
-    return status, {
-        "message": failure.message or problem.detail,
-        "type": failure.type or type_of(status),
-        "param": failure.param,
-        "code": failure.code,
-    }
-
-
-def _kept(status: int, problem: Problem) -> int:
-    """Return the provider's status; for one that is no error, such as a redirect, the status of the problem."""
-    return status if status in _ERROR_STATUSES else problem.status.value

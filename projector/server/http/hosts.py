@@ -69,16 +69,13 @@ class TrustedProxies:
         """Return the last address that no trusted proxy has; what is before it may be forged."""
         found = _address(peer)
         for node in reversed(_nodes(self._header, ",".join(values))):
-            if found is None or not self._is_trusted(found):
+            if found is None or not any(found in network for network in self._networks):
                 break
             address = _address(node)
             if address is None:  # unknown, or a name that hides the address
                 break
             found = address
         return peer if found is None else str(found)
-
-    def _is_trusted(self, address: _Address) -> bool:
-        return any(address in network for network in self._networks)
 
 
 def _nodes(header: str, value: str) -> list[str]:

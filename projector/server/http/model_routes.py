@@ -20,7 +20,6 @@ from starlette.types import Receive, Scope, Send
 from projector.conversation.model_request import UnsupportedRequestError
 from projector.core.faults import FAULTS
 from projector.providers import PROVIDERS
-from projector.redaction.redactor import Redactor
 from projector.server.catalog import AgentBinding, Catalog, unknown_model
 from projector.server.config.agent_settings import PASSTHROUGH_APIS
 from projector.server.http.error_responses import json_answer
@@ -151,17 +150,13 @@ class ModelRoutes:
         clean = binding.redactor
         return [
             model._replace(
-                owned_by=model.owned_by if _is_public(model.owned_by, clean) else UNNAMED,
+                # the provider's name of an account is withheld: those of trained models are such
+                owned_by=model.owned_by if clean.provider_message(model.owned_by).value == model.owned_by else UNNAMED,
                 title=model.title if clean.text(model.title).value == model.title else "",
             )
             for model in listed
             if clean.text(model.id).value == model.id
         ]
-
-
-def _is_public(owner: str, redactor: Redactor) -> bool:
-    """Whether an owner is not the provider's name of an account: those of trained models are."""
-    return redactor.provider_message(owner).value == owner
 
 
 def _entry(model: Model) -> dict[str, Any]:

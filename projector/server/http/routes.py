@@ -86,7 +86,7 @@ def routes(catalog: Catalog, site: Site) -> list[Route]:
     ]
     runs = _run_routes(catalog, site, streams)
     paths = [*(path for _, path, *_ in found), *(route.path for route in runs)]
-    has_internal = site.settings.admin is None
+    has_internal, has_pages = site.settings.admin is None, site.settings.demo_page
     return [
         *(
             Route(path, SessionRoute(site, name, opener, dialects, NAMES.get(name)), methods=["POST"])
@@ -101,12 +101,9 @@ def routes(catalog: Catalog, site: Site) -> list[Route]:
         *(INTERNAL_ROUTES if has_internal else ()),
         *HEALTH_ROUTES,
         *(_without_agents(dialect, path) for dialect, path in _OF_DIALECTS.items() if not catalog.agents_with(dialect)),
-        *(_pages(catalog) if site.settings.demo_page else (root_route(paths, has_openapi=has_internal),)),
+        *(RecentStreams(catalog, is_for_operators=False).routes() if has_pages else ()),
+        *(demo_routes(catalog) if has_pages else (root_route(paths, has_openapi=has_internal),)),
     ]
-
-
-def _pages(catalog: Catalog) -> list[Route]:
-    return [*RecentStreams(catalog, is_for_operators=False).routes(), *demo_routes(catalog)]
 
 
 def _run_routes(catalog: Catalog, site: Site, streams: StreamRoutes) -> list[Route]:

@@ -12,7 +12,7 @@ from starlette.types import Scope
 from projector.server.catalog import Catalog, MakeUpstream
 from projector.server.config.settings import Settings
 from projector.server.control.callers import Authenticator, Grant, Rights
-from projector.server.control.rate_limits import Admission, RateLimiter
+from projector.server.control.rate_limits import RateLimiter
 from projector.server.opaque_state import CallKeeper, StateSealer
 from projector.server.ownership import Ownership
 from projector.server.streaming.registry import Streams
@@ -64,10 +64,6 @@ class Site:
         """Return the caller of a request, and what it may use; raise `Problem` if it is not authenticated."""
         caller = await self.authenticator.caller(scope)
         return caller, self.rights.of(caller, facts_of(scope).groups)
-
-    async def admission(self, scope: Scope, caller: str, grant: Grant) -> Admission:
-        """Return what a request takes from the budgets of its caller; raise `Problem` if a limit is reached."""
-        return await self.limiter.enter(scope, caller, grant.rate_limits)
 
     async def aclose(self) -> None:
         """Close the extensions and what they use, and write what waits for the store."""

@@ -180,7 +180,8 @@ async def _status(request: Request) -> Response:
     if last is not None:
         document["last_event_id"] = last["event_id"]
     if status.seal is not None:
-        document["status"] = "error" if last is None or status.seal.reason else _outcome(last)
+        is_final = last is not None and last["kind"] == Kind.FINAL and not status.seal.reason
+        document["status"] = last["final"]["status"] if last is not None and is_final else "error"
         if status.seal.reason:
             document["last_event_id"] += await _closing_events(site, stored, status, status.seal.at_ms)
     present = {name: value for name, value in document.items() if value is not None}
@@ -223,10 +224,6 @@ async def read_page(site: Site, stream_id: str, after: int, max_bytes: int) -> S
         return (await site.logs.store.read(stream_id, after, max_bytes)).frames
     except (UnknownStreamError, TrimmedError):
         raise problem("unknown_stream") from None
-
-
-def _outcome(terminal: dict[str, Any]) -> str:
-    return str(terminal["final"]["status"]) if terminal["kind"] == Kind.FINAL else "error"
 
 
 async def _cancel(request: Request) -> Response:

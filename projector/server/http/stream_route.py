@@ -32,7 +32,7 @@ from projector.server.http.request_bodies import KeptState, conversation_of, hom
 from projector.server.http.requests import ClientLeftError, dialect_options, read_json
 from projector.server.http.site import Site
 from projector.server.http.stored_streams import Claim, key_of, location, respond_with_log, run_headers
-from projector.server.opaque_state import CallKeeper, StateSealer
+from projector.server.opaque_state import StateSealer
 from projector.server.ownership import Ownership
 from projector.server.streaming.log_session import Keeping, StoredStream
 from projector.server.streaming.memory import Account
@@ -117,7 +117,7 @@ class SessionRoute:
         caller, grant = await site.grant(scope)
         grant.check_route(self._name)
         with site.streams.admitted(caller) as account:
-            admission = await site.admission(scope, caller, grant)
+            admission = await site.limiter.enter(scope, caller, grant.rate_limits)
             try:
                 body = await read_json(scope, receive, site.settings, account)
             except ClientLeftError:
@@ -225,16 +225,25 @@ def provider_session(site: Site, received: Received, call: ProviderCall) -> Stre
     # the caller did not send what is kept of calls, so nothing of that may pass
     seen = received.body if received.kept else body
     redactor = binding.redactor.for_request(seen, secrets.token_bytes(16), host_adds=binding.name is not None)
-    keep = _keeping(site.call_keeper, caller, stats) if binding.settings.store == "default" else None
+    is_kept = binding.settings.store == "default"
     carries = DIALECTS[dialect].carries if site.sealer.is_on else frozenset[str]()
     written = replace(options, include_usage=True) if is_json else options
+
+    def place() -> Place:
+        return Place(stats.api, stats.upstream, stats.target_model)  # the target that the response is from
+
+    def keep(call_id: str, own: Any, before: tuple[Any, ...]) -> None:
+        site.call_keeper.keep(caller, call_id, place(), own, before)
+
+    def seal(value: Any, before: tuple[Any, ...]) -> str | None:
+        return site.sealer.seal(caller, place(), value, before)
 
     def make_pipeline() -> Pipeline:
         pipeline = binding.pipeline(
             redactor, stats, context, options=written, output_format="ndjson" if is_json else "sse"
         )
-        if keep is not None or carries:
-            pipeline.keep_opaque(OpaqueCollector(keep, _sealing(site.sealer, caller, stats), carries).add)
+        if is_kept or carries:
+            pipeline.keep_opaque(OpaqueCollector(keep if is_kept else None, seal, carries).add)
         return pipeline
 
     return StreamSession(
@@ -257,28 +266,6 @@ def provider_session(site: Site, received: Received, call: ProviderCall) -> Stre
             ),
         ),
     )
-
-
-def _keeping(keeper: CallKeeper, caller: str, stats: StreamStats) -> Callable[[str, Any, tuple[Any, ...]], None]:
-    """Return a function that keeps what belongs to a call, for the target that the response is from."""
-
-    def keep(call_id: str, own: Any, before: tuple[Any, ...]) -> None:
-        keeper.keep(caller, call_id, _place(stats), own, before)
-
-    return keep
-
-
-def _sealing(sealer: StateSealer, caller: str, stats: StreamStats) -> Callable[[Any, tuple[Any, ...]], str | None]:
-    """Return a function that seals what the provider wants back, for the target that the response is from."""
-
-    def seal(value: Any, before: tuple[Any, ...]) -> str | None:
-        return sealer.seal(caller, _place(stats), value, before)
-
-    return seal
-
-
-def _place(stats: StreamStats) -> Place:
-    return Place(stats.api, stats.upstream, stats.target_model)
 
 
 def _once(body_of: BodyOf) -> BodyOf:

@@ -27,7 +27,8 @@ from starlette.types import Message, Receive, Scope, Send
 
 from projector import Pipeline, UsageError
 from projector.core.faults import FAULTS, Fault
-from projector.core.reported_errors import ProviderError, clean_error, generic_message
+from projector.core.reported_errors import clean_error, generic_message
+from projector.core.transcript import ERRORS_MAX
 from projector.dialects import DIALECTS
 from projector.redaction.redactor import Redactor
 from projector.server.config.settings import Timeouts
@@ -56,8 +57,8 @@ class StreamSource(Protocol):
     """Source of a stream: a provider's response, a workflow, or an agent run."""
 
     @property
-    def errors(self) -> ErrorReports | None:
-        """Where failures are reported while there is no pipeline; None if the source needs its pipeline at once."""
+    def redactor(self) -> Redactor | None:
+        """What cleans failures while there is no pipeline; None if the source needs its pipeline at once."""
 
     @property
     def pipeline(self) -> Pipeline:
@@ -78,9 +79,9 @@ class ProviderSource:
     """The response of one upstream: a provider's, or a host's own iterator or agent run (`PublicSSEResponse`)."""
 
     def __init__(
-        self, make_pipeline: Callable[[], Pipeline], reader: UpstreamReader, errors: ErrorReports | None = None
+        self, make_pipeline: Callable[[], Pipeline], reader: UpstreamReader, redactor: Redactor | None = None
     ) -> None:
-        self.errors = errors
+        self.redactor = redactor
         self._make_pipeline = make_pipeline
         self._reader = reader
 
@@ -135,7 +136,7 @@ class StreamSession(ResponseSession):
         self.keeping = keeping
         self._source: StreamSource | None = source
         self._pipeline: Pipeline | None = None
-        self._errors = source.errors
+        self._redactor = source.redactor
         self._begin_log: Callable[[Pipeline], StreamLog] | None = None
         self._log: StreamLog | None = None
         self._is_logged = False
@@ -211,8 +212,7 @@ class StreamSession(ResponseSession):
             self._source = self._begin_log = None  # cancelled tasks keep the session until the next garbage collection
             if self._pipeline is not None:
                 self.stats.dropped = self._pipeline.dropped
-            for one in (self._errors, self._pipeline):
-                self.stats.provider_errors += () if one is None else tuple(one.provider_errors)
+                self.stats.provider_errors += self._pipeline.provider_errors
         if self._problem is not None and self._state.phase is Phase.REFUSED:
             raise self._problem
 
@@ -244,7 +244,7 @@ class StreamSession(ResponseSession):
         self._fail(UpstreamError(fault))
 
     def _fail(self, error: UpstreamError) -> None:
-        fault, failure = report_failure(self._pipeline or self._errors or self._begin(), error)
+        fault, failure = report_failure(self._redactor or self._begin().redactor, error, self.stats)
         self.stats.failure_reason = error.reason
         if self._stop(Signal.FAIL, lambda pipeline: pipeline.close(fault)) and self._state.phase is Phase.REFUSED:
             self._problem = problem_of_failure(error, fault, failure)
@@ -320,7 +320,7 @@ class StreamSession(ResponseSession):
     async def _produce(self, source: StreamSource, writer: ResponseWriter, clock: Clock) -> None:
         """Write the whole stream; however the source ends, write the end of the stream."""
         account = self._account
-        pipeline: Pipeline | None = None if source.errors is not None else self._begin()
+        pipeline: Pipeline | None = None if source.redactor is not None else self._begin()
 
         async def write(data: bytes) -> None:
             nonlocal pipeline
@@ -385,19 +385,9 @@ async def byte_stream(session: StreamSession) -> AsyncGenerator[bytes, None]:
         await producer
 
 
-class ErrorReports:
-    """Error responses of a provider to a request that has no pipeline, and needs none if it is refused."""
-
-    def __init__(self, redactor: Redactor) -> None:
-        self.redactor = redactor
-        self.provider_errors: list[ProviderError] = []
-
-    def add_error(self, error: ProviderError) -> None:
-        """Record an error response."""
-        self.provider_errors.append(error)
-
-
-def report_failure(reports: Pipeline | ErrorReports, error: UpstreamError) -> tuple[Fault, ProviderFailure | None]:
+def report_failure(
+    redactor: Redactor, error: UpstreamError, stats: StreamStats
+) -> tuple[Fault, ProviderFailure | None]:
     """Record the provider's error response; return the fault with the message that may be shown, and what may be of it.
 
     The second is None if the body reported nothing.
@@ -405,11 +395,12 @@ def report_failure(reports: Pipeline | ErrorReports, error: UpstreamError) -> tu
     failure = error.failure
     if failure is None:
         return error.fault, None
-    redactor, status = reports.redactor, failure.status
+    status, param = failure.status, failure.param
     clean = clean_error(
-        redactor, status=status, message=failure.message, code=failure.code, type_=failure.type, param=failure.param
+        redactor, status=status, message=failure.message, code=failure.code, type_=failure.type, param=param
     )
-    reports.add_error(clean)
+    if len(stats.provider_errors) < ERRORS_MAX:
+        stats.provider_errors.append(clean)
     if failure.message is None and failure.type is None and failure.code is None:
         return error.fault, None
     fault, shown = error.fault, generic_message(clean.code, clean.type, str(failure.status))

@@ -44,7 +44,7 @@ Body: TypeAlias = Mapping[str, object]
 class WorkflowSource:
     """One run as the source of a stream; see `StreamSource`. The workflow context of every event has its `run_id`."""
 
-    errors = None
+    redactor = None
     _write: Write
     _clock: Clock
 
@@ -175,7 +175,7 @@ class WorkflowSource:
         if self._is_stopped:
             return
         if self._has_begun or step.is_optional:
-            report_failure(self.pipeline, error)
+            report_failure(self.pipeline.redactor, error, self._stats)
             await self._write_next(lambda: branch.close(error.fault))
         else:
             self._failure = error

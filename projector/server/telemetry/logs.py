@@ -17,6 +17,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import partialmethod
 from typing import Any, Final
 
 import structlog
@@ -115,22 +116,6 @@ class SafeLogger:
     def __init__(self) -> None:
         self._logger = structlog.get_logger()
 
-    def info(self, event: str, **fields: Any) -> None:
-        """Log normal operation."""
-        self.log(logging.INFO, event, **fields)
-
-    def debug(self, event: str, **fields: Any) -> None:
-        """Log what is of interest in an investigation only."""
-        self.log(logging.DEBUG, event, **fields)
-
-    def warning(self, event: str, **fields: Any) -> None:
-        """Log something that an operator should look at."""
-        self.log(logging.WARNING, event, **fields)
-
-    def error(self, event: str, **fields: Any) -> None:
-        """Log a failure of the server."""
-        self.log(logging.ERROR, event, **fields)
-
     def log(self, level: int, event: str, **fields: Any) -> None:
         """Log an event at a level of the standard library, without fields that are None.
 
@@ -141,6 +126,13 @@ class SafeLogger:
             self._logger.log(level, event, **{name: value for name, value in fields.items() if value is not None})
         except Exception:  # noqa: BLE001 - a log must not change what is logged
             _failed += 1
+
+    info = partialmethod(log, logging.INFO)
+    """Log normal operation."""
+    warning = partialmethod(log, logging.WARNING)
+    """Log something that an operator should look at."""
+    error = partialmethod(log, logging.ERROR)
+    """Log a failure of the server."""
 
 
 _failed = 0

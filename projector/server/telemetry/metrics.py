@@ -37,26 +37,21 @@ _Metric = TypeVar("_Metric", Counter, Histogram)
 class Metrics:
     """Metrics of one server."""
 
-    def __init__(self, streams: Streams, circuits: Circuits | None = None, logs: StreamLogs | None = None) -> None:
+    def __init__(self, streams: Streams, circuits: Circuits, logs: StreamLogs) -> None:
         self._registry = CollectorRegistry()
-        self._connections: Callable[[], int] = lambda: 0
         self._labelled: dict[tuple[object, tuple[str, ...]], Any] = {}
         """As many as the metrics have rows: labels are from fixed tables and the configuration."""
         for name, about, value in (
             ("projector_streams_active", "Running streams.", lambda: streams.active),
             ("projector_upstream_open", "Open requests to providers.", lambda: streams.upstream_open),
             ("projector_memory_held_bytes", "Memory held by streams.", lambda: streams.held_bytes),
-            ("projector_connections_open", "Open connections of clients.", self._count_connections),
             ("projector_stream_readers", "Readers of stored streams.", lambda: streams.readers),
-            ("projector_store_available", "Whether the store works: 1 or 0.", lambda: logs is None or logs.is_sound),
-            ("projector_store_logs_open", "Streams whose log is written.", lambda: 0 if logs is None else logs.open),
-            (
-                "projector_store_waiting_bytes",
-                "Frames that wait for the store.",
-                lambda: logs.waiting_bytes if logs else 0,
-            ),
+            ("projector_store_available", "Whether the store works: 1 or 0.", lambda: logs.is_sound),
+            ("projector_store_logs_open", "Streams whose log is written.", lambda: logs.open),
+            ("projector_store_waiting_bytes", "Frames that wait for the store.", lambda: logs.waiting_bytes),
         ):
             Gauge(name, about, registry=self._registry).set_function(value)
+        self._connections = Gauge("projector_connections_open", "Open connections of clients.", registry=self._registry)
         self._requests = self._counter("projector_requests", "Responses to requests.", "route", "status")
         self._refusals = self._counter("projector_refusals", "Error responses to requests.", "route", "code")
         self._streams = self._counter("projector_streams", "Ended streams.", "outcome", "dialect")
@@ -79,7 +74,7 @@ class Metrics:
         self._refused_retries = self._counter(
             "projector_upstream_retries_refused", "Retries that the budget did not allow.", "upstream"
         )
-        self._circuits = circuits or Circuits()
+        self._circuits = circuits
         self._circuit_states = Gauge(
             "projector_upstream_circuit_state",
             "Circuit breaker of a target: 0 closed, 1 half open, 2 open.",
@@ -98,7 +93,7 @@ class Metrics:
 
     def watch_connections(self, count: Callable[[], int]) -> None:
         """Show the number of open connections; an application does not know those of its server."""
-        self._connections = count
+        self._connections.set_function(count)
 
     def count(self, stats: StreamStats) -> None:
         """Record an ended stream."""
@@ -159,9 +154,6 @@ class Metrics:
         """Record a connection that the server closed without a request."""
         self._closed.labels(reason).inc()
 
-    def _count_connections(self) -> int:
-        return self._connections()
-
     def text(self) -> bytes:
         """Return all metrics in the Prometheus text format."""
         self._circuit_states.clear()
@@ -170,13 +162,10 @@ class Metrics:
         lost = lost_lines()
         self._lost_lines.inc(lost - self._counted_lines)
         self._counted_lines = lost
-        self._count_lost_logs()
-        return generate_latest(self._registry)
-
-    def _count_lost_logs(self) -> None:
-        for reason, times in self._logs.lost.items() if self._logs is not None else ():
+        for reason, times in self._logs.lost.items():
             self._lost_logs.labels(reason).inc(times - self._counted_logs.get(reason, 0))
             self._counted_logs[reason] = times
+        return generate_latest(self._registry)
 
     def _histogram(self, name: str, about: str, buckets: Sequence[float]) -> Histogram:
         return Histogram(name, about, ("upstream", "agent", "outcome"), registry=self._registry, buckets=buckets)

@@ -189,8 +189,16 @@ class Observer:
                 await self.report(stats)
 
     async def report(self, stats: StreamStats) -> None:
-        """Report an ended stream."""
-        self._record(stats)
+        """Report an ended stream: log line, metrics, trace, and the hook."""
+        end_stream(stats)
+        if self._metrics is not None:
+            self._metrics.count(stats)
+        for error in stats.provider_errors:
+            _log_provider_error(stats, error)
+        line = line_of(stats)
+        # a failure of the server or of a provider is a warning
+        level = logging.WARNING if line["outcome"] == "error" else level_of(stats.status, stats.code)
+        log.log(level, "stream_end", **line)
         if self._on_terminal is not None:
             await _call(self._on_terminal, stats)
         stats.release_texts()
@@ -201,18 +209,6 @@ class Observer:
             self._metrics.count_failures(stats)
         for error in stats.provider_errors:
             _log_provider_error(stats, error)
-
-    def _record(self, stats: StreamStats) -> None:
-        """Write the log line, metrics and trace of an ended stream."""
-        end_stream(stats)
-        if self._metrics is not None:
-            self._metrics.count(stats)
-        for error in stats.provider_errors:
-            _log_provider_error(stats, error)
-        line = line_of(stats)
-        # a failure of the server or of a provider is a warning
-        level = logging.WARNING if line["outcome"] == "error" else level_of(stats.status, stats.code)
-        log.log(level, "stream_end", **line)
 
 
 async def _call(hook: OnTerminal, stats: StreamStats) -> None:

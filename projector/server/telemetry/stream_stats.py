@@ -163,8 +163,8 @@ class StreamStats:
     response_model: str | None = None
     dropped: Mapping[str, int] = field(default_factory=dict)
     """Provider events that were not forwarded, by type or reason; set at the end."""
-    provider_errors: tuple[ProviderError, ...] = ()
-    """Errors that providers reported, redacted; set at the end."""
+    provider_errors: list[ProviderError] = field(default_factory=list)
+    """Errors that providers reported, redacted."""
     failure_reason: str | None = None
     """Why a request to an upstream failed, as a word of the server."""
     upstream_failures: dict[tuple[str, str, str | None], int] = field(default_factory=_counts)

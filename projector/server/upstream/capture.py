@@ -14,13 +14,12 @@ from projector.core.faults import Fault
 from projector.recording import Recording, record
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
-from projector.redaction.spans import Finder
 from projector.server.catalog import Catalog, MakeUpstream, provider_upstream
 from projector.server.config.config_base import DEFAULT_DIALECT
 from projector.server.config.settings import Retries, Settings
 from projector.server.streaming.clock import Clock
 from projector.server.streaming.memory import Account, Memory
-from projector.server.streaming.session import ErrorReports, report_failure
+from projector.server.streaming.session import report_failure
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.protocol import UpstreamError
 from projector.server.upstream.reader import UpstreamReader
@@ -69,7 +68,8 @@ async def _record(
         "host_events": binding.upstream.is_recording,
     }
     fault = None if failure is None else failure.fault
-    kept = record(binding.api, bytes(data), None if is_raw else _finder(settings), fault=fault, settings=case)
+    finder = None if is_raw else finder_for(_policy(settings), secrets_of(settings))
+    kept = record(binding.api, bytes(data), finder, fault=fault, settings=case)
     return kept._replace(end=end)
 
 
@@ -106,15 +106,10 @@ def _reason(error: UpstreamError, settings: Settings) -> str:
     shown = policy.model_copy(
         update={"error_messages": "provider", "registered": (*policy.registered, *secrets_of(settings))}
     )
-    _, failure = report_failure(ErrorReports(Redactor(shown)), error)
+    _, failure = report_failure(Redactor(shown), error, StreamStats(dialect=DEFAULT_DIALECT))
     if failure is not None and failure.message is not None:
         return f"{ours}: {failure.message}"
     return f"{ours}." if error.reason is None else f"{ours} ({error.reason})."
-
-
-def _finder(settings: Settings) -> Finder:
-    """Return the search for what any policy of a configuration withholds."""
-    return finder_for(_policy(settings), secrets_of(settings))
 
 
 def _policy(settings: Settings) -> Policy:
