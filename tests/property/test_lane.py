@@ -385,7 +385,7 @@ def lanes(monkeypatch: pytest.MonkeyPatch) -> list[Lane]:
 
 
 @pytest.mark.parametrize("api", APIS.values(), ids=APIS)
-@examples(250)
+@examples(150)
 @given(data=st.data())
 def test_shapes_change_nothing(api: Api, data: st.DataObject) -> None:
     messages, noise = data.draw(streams(api))
