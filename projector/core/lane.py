@@ -26,7 +26,8 @@ MESSAGE_MAX_BYTES: Final = 16_384
 KEPT_MAX: Final = 256
 """Deltas after which the stage is told about them."""
 
-_LINE_ENDS: Final = b"\r\n"
+_OTHER_END: Final = {b"\n\n": b"\r", b"\r\n\r\n": b"\n"}
+"""The end of a message -> the first character of another line end."""
 _QUOTE: Final = ord('"')
 _BACKSLASH: Final = ord("\\")
 _STRING: Final = rb'[^"\\\x00-\x1f]*+(?:\\.[^"\\\x00-\x1f]*+)*+'
@@ -211,10 +212,12 @@ class Lane:
         head = self._constants[0]
         if len(data) < len(head):
             return head.startswith(data)
-        line = data.rstrip(_LINE_ENDS)
-        tail = data[len(line) :]
-        is_open = len(tail) < len(self._end) and self._end.startswith(tail) and b"\n" not in line[len(head) :]
-        return data.startswith(head) and is_open and len(data) < MESSAGE_MAX_BYTES
+        if not data.startswith(head) or len(data) >= MESSAGE_MAX_BYTES:
+            return False
+        end, at = self._end, data.find(self._end[:1], len(head))
+        at = at if at >= 0 else len(data)
+        is_open = len(data) - at < len(end) and end.startswith(data[at:])
+        return is_open and data.find(_OTHER_END[end], len(head), at) < 0
 
     def end(self) -> bytes:
         """Tell the stage what was read, and return the bytes that were read for the next message."""

@@ -441,6 +441,29 @@ def test_a_long_text_is_one_lane(api: Api, size: int, first: int, lanes: list[La
     assert "".join(texts) in "".join(frame["delta"] for frame in played.frames if "delta" in frame)
 
 
+@pytest.mark.parametrize(("line", "other"), [("\n", "\r\n"), ("\n", "\r"), ("\r\n", "\n"), ("\r\n", "\r")])
+def test_a_message_with_another_line_end_does_not_wait(line: str, other: str) -> None:
+    played = start(RESPONSES, "off", PUBLIC, "sse")
+    said = []
+    for number in range(9):
+        block = f"data: {json.dumps(_delta(number, ' word'))}\n\n".replace("\n", line if number < 8 else other)
+        said.append(played.pipeline.feed(block.encode()))
+    assert all(said)
+
+
+@pytest.mark.parametrize("count", [1, LANE_MIN + 1, 9])
+def test_an_object_outside_of_fields_may_begin_where_a_lane_would(count: int) -> None:
+    style = Style((",", ":"), is_ascii=False, padding=0, line="\r\n", is_named=False)
+    *blocks, last = as_sse([GEMINI.delta(number, " word") for number in range(1, count + 1)], {}, style)
+    error = b'{"error": {"code": 503, "message": "no"}}'
+    outputs = []
+    for reads in ([*blocks, last + error[:9], error[9:]], [b"".join([*blocks, last, error])]):
+        played = start(GEMINI, "off", PUBLIC, "sse")
+        outputs.append(b"".join([*map(played.pipeline.feed, reads), played.pipeline.close()]))
+    assert outputs[0] == outputs[1]
+    assert b'"error"' in outputs[0]
+
+
 def test_a_host_event_within_a_run_is_seen_by_the_next_delta() -> None:
     played = start(RESPONSES, "off", PUBLIC, "sse")
     messages = [b"data: %b\n\n" % json.dumps(_delta(number, " word")).encode() for number in range(24)]
