@@ -18,7 +18,10 @@ from bench import inputs, subjects
 
 DELTAS: Final = 1_000
 TIMES: Final = 5
-INPUTS: Final = [each for made in (inputs.text(DELTAS), inputs.chat(DELTAS)) for each in (made, inputs.alone(made))]
+INPUTS: Final = [
+    *(each for made in (inputs.text(DELTAS), inputs.chat(DELTAS)) for each in (made, inputs.alone(made))),
+    inputs.arguments(DELTAS, 40),
+]
 VALGRIND: Final = ("valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null")
 COUNT: Final = re.compile(r"I\s+refs:\s+([0-9,]+)")
 

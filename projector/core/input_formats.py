@@ -63,7 +63,8 @@ class BareJsonDecoder:
     """
 
     def __init__(self, max_event_bytes: int = limits.EVENT_MAX_BYTES, *, message_fields: Collection[str] = ()) -> None:
-        self._max_event_bytes = max_event_bytes
+        self.most_bytes = max_event_bytes
+        """Maximum size of an event."""
         self._sse = SseDecoder(max_event_bytes, message_fields=message_fields)
         self._object = bytearray()
         self._depth = 0
@@ -102,6 +103,18 @@ class BareJsonDecoder:
             return [FAULTS["upstream_truncated"]]
         return [item for item in self._sse.close() if not (self._has_object and isinstance(item, Fault))]
 
+    @property
+    def line_end(self) -> bytes:
+        """The line end of the stream: LF or CRLF."""
+        return self._sse.line_end
+
+    def take_unfinished(self) -> bytes:
+        """Return what is not complete yet, as `SseDecoder.take_unfinished` does; it may be fed again."""
+        unfinished = self._sse.take_unfinished() + self._object
+        self._object, self._depth = bytearray(), 0
+        self._is_in_string, self._is_escaped, self._is_at_start = False, False, True
+        return unfinished
+
     def _read_line(self, data: bytes, at: int, messages: list[SseMessage | Fault]) -> int:
         """Read to the end of a line; return where the next one begins."""
         found = _LINE_END.search(data, at)
@@ -126,7 +139,7 @@ class BareJsonDecoder:
             self._is_escaped = mark == b"\\"
             self._is_in_string ^= mark == b'"'
             self._depth += (mark == b"{") - (mark == b"}")
-        if len(self._object) + at - begin > self._max_event_bytes:
+        if len(self._object) + at - begin > self.most_bytes:
             self._is_over = True
             messages.append(FAULTS["upstream_event_too_large"])
             return at
@@ -137,7 +150,7 @@ class BareJsonDecoder:
         return at
 
 
-_LINE_END: Final = re.compile(rb"[\r\n]")
+_LINE_END: Final = re.compile(rb"\r\n|[\r\n]")
 _IN_STRING: Final = re.compile(rb'["\\]')
 _IN_OBJECT: Final = re.compile(rb'["{}]')
 _BETWEEN: Final = b"[], \t"

@@ -15,7 +15,7 @@ from projector.core.canonical import CanonicalEvent, Frame
 from projector.core.context import BranchContext
 from projector.core.delta_frames import Output
 from projector.core.faults import FAULTS, Fault, check_fault
-from projector.core.input_formats import MakeDecoder
+from projector.core.input_formats import BareJsonDecoder, MakeDecoder
 from projector.core.lane import MESSAGE_MAX_BYTES, Lane, lane_of
 from projector.core.projector import PublicStreamProjector
 from projector.core.sse import SseDecoder, SseMessage
@@ -55,6 +55,7 @@ class _Released:
 
 _RELEASED: Final = _Released()
 
+LANE_DECODERS: Final = (SseDecoder, BareJsonDecoder)
 LANE_MIN: Final = 3
 """Deltas that continue a text before it gets a lane; making one costs as much as two of them."""
 VAIN_MAX: Final = 8
@@ -177,9 +178,11 @@ class PipelineBranch:
     def _begin_lane(self, last: SseMessage | Fault) -> Lane | None:
         """Begin a lane, if the last message continued a text and nothing else."""
         decoder, text = self._decoder, self._projector.open_text
-        if text is None or text.count < LANE_MIN or type(last) is Fault or not isinstance(decoder, SseDecoder):
+        if text is None or text.count < LANE_MIN or type(last) is Fault or not isinstance(decoder, LANE_DECODERS):
             return None
-        lane = lane_of(last, self._stage, text, text.name) if decoder.most_bytes >= MESSAGE_MAX_BYTES else None
+        lane = None
+        if decoder.most_bytes >= MESSAGE_MAX_BYTES:
+            lane = lane_of(last, self._stage, text, text.name, decoder.line_end)
         if lane is None:
             self._vain += 1
             return None

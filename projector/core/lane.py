@@ -26,7 +26,8 @@ MESSAGE_MAX_BYTES: Final = 16_384
 KEPT_MAX: Final = 256
 """Deltas after which the stage is told about them."""
 
-_END: Final = b"\n\n"
+_OTHER_END: Final = {b"\n\n": b"\r", b"\r\n\r\n": b"\n"}
+"""The end of a message -> the first character of another line end."""
 _QUOTE: Final = ord('"')
 _BACKSLASH: Final = ord("\\")
 _STRING: Final = rb'[^"\\\x00-\x1f]*+(?:\\.[^"\\\x00-\x1f]*+)*+'
@@ -56,6 +57,10 @@ class Slots(NamedTuple):
     """Characters that the delta does not contain."""
     event: str = TEXT_DELTA
     """The type of the canonical event of each delta."""
+    counts: tuple[Path, ...] = ()
+    """Numbers above 0 of which the last ones count."""
+    on_counts: Callable[[Sequence[int]], None] | None = None
+    """Records the last values of `counts`, before the stage is used again."""
 
 
 @runtime_checkable
@@ -93,14 +98,17 @@ class Lane:
         members: the expressions of the variable members.
         text: group of the delta in the expression of both.
         number: group of the sequence number; 0 if there is none.
+        counts: groups of the numbers of which the last ones count.
         last: the last sequence number.
-        stops: characters that the delta does not contain.
+        slots: what the stage said about the members.
+        line_end: the line end of the event stream.
         stage: the stage that is passed over.
         owner: the text.
     """
 
     __slots__ = (
-        *("_constants", "_last", "_match", "_number", "_numbers", "_stage", "_text", "_texts", "_unread"),
+        *("_constants", "_counted", "_counts", "_end", "_last", "_match", "_number", "_numbers", "_on_counts"),
+        *("_stage", "_text", "_texts", "_unread"),
         *("count", "owner", "unfinished"),
     )
 
@@ -111,16 +119,22 @@ class Lane:
         *,
         text: int,
         number: int,
+        counts: Sequence[int],
         last: int,
-        stops: str,
+        slots: Slots,
+        line_end: bytes,
         stage: ShapedStage,
         owner: object,
     ) -> None:
         self._constants = constants
         self._match = _expression(tuple(map(len, constants)), members).match
-        self._text, self._number = text, number
+        self._text, self._number, self._counts = text, number, counts
+        self._counted: list[bytes] = []
+        """The numbers of the last message of which the last ones count."""
+        self._on_counts = slots.on_counts
+        self._end = line_end + line_end
         self._last = last
-        self._unread = frozenset(stops + REPLACEMENT)
+        self._unread = frozenset(slots.stops + REPLACEMENT)
         """Characters that the delta does not contain; one of them stands for what is not valid Unicode."""
         self._stage = stage
         self._texts: list[str] = []
@@ -144,7 +158,7 @@ class Lane:
         encoded: list[bytes] = []
         numbers: list[int] = []
         constants, unread, last, at = self._constants, self._unread, self._last, 0
-        match, text_at, number_at = self._match, self._text, self._number
+        match, text_at, number_at, counts = self._match, self._text, self._number, self._counts
         size = len(data)
         while at < size and (found := match(data, at)) is not None:
             parts = found.groups()
@@ -158,7 +172,7 @@ class Lane:
                 break
             number = int(parts[number_at]) if number_at else last + 1
             end = found.end()
-            if number <= last or end - at > MESSAGE_MAX_BYTES:
+            if number <= last or end - at > MESSAGE_MAX_BYTES or (counts and not self._count(parts)):
                 break  # a number may have been read before (CONTRACT D52)
             last, at = number, end
             texts.append(text)
@@ -178,6 +192,14 @@ class Lane:
             self.unfinished, rest = rest, b""
         return rest
 
+    def _count(self, parts: tuple[bytes, ...]) -> bool:
+        """Keep the numbers of which the last ones count; return whether all are above 0."""
+        numbers = [parts[place] for place in self._counts]
+        if b"0" in numbers:
+            return False
+        self._counted = numbers
+        return True
+
     def _completed(self, data: bytes) -> bytes:
         """Return bytes with those before them; nothing as long as no message is complete: each is read once."""
         data = self.unfinished + data
@@ -190,7 +212,12 @@ class Lane:
         head = self._constants[0]
         if len(data) < len(head):
             return head.startswith(data)
-        return data.startswith(head) and _END not in data and len(data) < MESSAGE_MAX_BYTES
+        if not data.startswith(head) or len(data) >= MESSAGE_MAX_BYTES:
+            return False
+        end, at = self._end, data.find(self._end[:1], len(head))
+        at = at if at >= 0 else len(data)
+        is_open = len(data) - at < len(end) and end.startswith(data[at:])
+        return is_open and data.find(_OTHER_END[end], len(head), at) < 0
 
     def end(self) -> bytes:
         """Tell the stage what was read, and return the bytes that were read for the next message."""
@@ -203,6 +230,8 @@ class Lane:
             self.count += len(self._texts)
             self._stage.skip(self._texts, self._numbers)
             self._texts, self._numbers = [], []
+            if self._on_counts is not None:
+                self._on_counts([*map(int, self._counted)])
 
 
 @lru_cache(maxsize=64)
@@ -215,10 +244,17 @@ def _expression(lengths: tuple[int, ...], members: tuple[bytes, ...]) -> re.Patt
     return re.compile(b"".join([b"(.{%d})%b" % (length, member) for length, member in parts]), re.DOTALL)
 
 
-def lane_of(message: SseMessage, stage: object, owner: object, event: object) -> Lane | None:
-    """Return the lane of a text whose last delta a message was; `event` is the type of its canonical events.
+def lane_of(message: SseMessage, stage: object, owner: object, event: object, line_end: bytes) -> Lane | None:
+    """Return the lane of a text whose last delta a message was.
 
     None if the stage cannot be passed over, or if the message's variable members cannot be told apart.
+
+    Args:
+        message: the message.
+        stage: the stage that has read it.
+        owner: the text.
+        event: the type of the canonical events of its deltas.
+        line_end: the line end of the event stream.
     """
     if not isinstance(stage, ShapedStage):
         return None
@@ -230,30 +266,33 @@ def lane_of(message: SseMessage, stage: object, owner: object, event: object) ->
     if slots is None or slots.event != event:  # an event that nobody handled leaves an earlier text open
         return None
     data = message.data
-    paths = [path for path in (slots.text, slots.number, slots.padding) if path is not None]
-    found = ((path, _place(data, tree, path, is_number=path == slots.number)) for path in paths)
+    paths = [path for path in (slots.text, slots.number, slots.padding, *slots.counts) if path is not None]
+    numbers = {slots.number, *slots.counts}
+    found = ((path, _place(data, tree, path, is_number=path in numbers)) for path in paths)
     places = dict(sorted(((path, place) for path, place in found if place is not None), key=itemgetter(1)))
-    is_complete = slots.text in places and (slots.number is None or slots.number in places)
+    is_complete = {slots.text, *numbers} - {None} <= places.keys()
     if not is_complete or len(data) > MESSAGE_MAX_BYTES or not _is_exact(data, tree, places):
         return None
-    constants = [b"event: %b\ndata: " % message.event.encode() if message.event else b"data: "]
+    constants = [b"event: %b%bdata: " % (message.event.encode(), line_end) if message.event else b"data: "]
     members: list[bytes] = []
     at = 0
     groups: dict[Path | None, int] = {None: 0}
     for path, (start, end) in places.items():
         constants[-1] += data[at:start]
         groups[path] = 2 * len(members) + 1
-        members.append(b"(%b)" % (_NUMBER if path == slots.number else _STRING))
+        members.append(b"(%b)" % (_NUMBER if path in numbers else _STRING))
         constants.append(b"")
         at = end
-    constants[-1] += data[at:] + _END
+    constants[-1] += data[at:] + line_end + line_end
     return Lane(
         tuple(constants),
         tuple(members),
         text=groups[slots.text],
         number=groups[slots.number],
         last=tree[slots.number[0]] if slots.number is not None else slots.next_number - 1,
-        stops=slots.stops,
+        counts=[groups[path] for path in slots.counts],
+        slots=slots,
+        line_end=line_end,
         stage=stage,
         owner=owner,
     )

@@ -81,6 +81,8 @@ class LineSplitter:
         self.rest: bytes | bytearray = b""  # the unfinished line
         self._is_after_cr = False
         self._is_first = True
+        self.line_end = b"\n"
+        """CRLF once that was read."""
 
     def feed(self, data: bytes) -> list[bytes]:
         """Return the lines that are now complete, without their ends."""
@@ -120,6 +122,8 @@ class LineSplitter:
             return data
         is_second_half = self._is_after_cr and data.startswith(b"\n")
         self._is_after_cr = data.endswith(b"\r")
+        if is_second_half or b"\r\n" in data:
+            self.line_end = b"\r\n"
         data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         return data[1:] if is_second_half else data
 
@@ -202,6 +206,11 @@ class SseDecoder:
         """Check that the last line is a message by its field (5), and that its JSON is cut off."""
         name, _, value = last.partition(b":")
         return name in self._message_fields and value.lstrip()[:1] == b"{" and not is_whole(value)
+
+    @property
+    def line_end(self) -> bytes:
+        """The line end of the stream: LF or CRLF."""
+        return self._lines.line_end
 
     def take_unfinished(self) -> bytes:
         """Return the fields of the message that is not complete yet, and forget them; they may be fed again."""

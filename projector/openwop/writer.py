@@ -10,10 +10,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
+from projector.contracts import codec
 from projector.contracts.kinds import TERMINAL_KINDS, TOOL_TYPES, Kind, PrivateKind
 from projector.core.canonical import Frame
-from projector.dialects.descriptor import DialectOptions
-from projector.dialects.frame_writer import LARGE, FrameWriter, left_positions, position_of, within_limit
+from projector.core.delta_frames import DeltaFrames
+from projector.dialects.descriptor import DialectOptions, RepeatWriter
+from projector.dialects.frame_writer import (
+    LARGE,
+    NUMBER_PLACE,
+    TEXT_PLACE,
+    FrameWriter,
+    left_positions,
+    literal,
+    pattern_of,
+    position_of,
+    within_limit,
+)
 from projector.openwop import content, event_log
 from projector.openwop.content import close_blocks, close_text, emit_final_text, resume, suspend
 from projector.openwop.event_log import VENDOR, Event, Verbosity, present, shortened
@@ -295,3 +307,19 @@ class OpenWopWriter(FrameWriter[FrameHandler]):
                 follow_context(state, frame)
         handler(state, within_limit(frame, {"reasoning_summary_text"}) if kind in LARGE else frame)
         return state.events
+
+    def _repeat(self, _frame: Frame) -> RepeatWriter:
+        state = self._state
+        event = state.events[-1]
+        event_id = literal(codec.dumps(event["eventId"].rpartition(":")[0] + ":")[:-1]) + NUMBER_PLACE + b'"'
+        payload = pattern_of(event["payload"], {"chunk": TEXT_PLACE})
+        places = {"eventId": event_id, "payload": payload, "timestamp": TEXT_PLACE, "sequence": NUMBER_PLACE}
+        pattern = pattern_of(event, places)
+
+        def write(deltas: DeltaFrames) -> list[bytes]:
+            state.timestamp, first = deltas.timestamp, state.log.sequence
+            state.log.sequence += len(deltas.encoded)
+            time = state.timestamp.encode()
+            return [pattern % (number, text, time, number) for number, text in enumerate(deltas.encoded, first)]
+
+        return RepeatWriter(event["type"], write)

@@ -206,7 +206,40 @@ MESSAGES: Final = Api(
         {"type": "message_stop"},
     ],
 )
-APIS: Final = {"Responses": RESPONSES, "arguments": ARGUMENTS, "Chat": CHAT, "Messages": MESSAGES}
+
+
+def _gemini(number: int, parts: list[dict[str, Any]], usage: object = None, **members: object) -> dict[str, Any]:
+    candidate = {"content": {"parts": parts, "role": "model"}, "index": 0}
+    usage = {"promptTokenCount": 5, "totalTokenCount": number + 5, "candidatesTokenCount": number} | (usage or {})
+    chunk = {"candidates": [candidate | members], "usageMetadata": usage}
+    return {**chunk, "modelVersion": "gemini", "responseId": "r_%d"}
+
+
+GEMINI: Final = Api(
+    "gemini",
+    [],
+    lambda number, text: _gemini(number, [{"text": text}]),
+    [
+        _gemini(7, [{"text": "why", "thought": True}]),
+        _gemini(7, [{"text": "x", "thoughtSignature": "c2ln"}]),
+        _gemini(7, [{"text": "two"}, {"text": "parts"}]),
+        _gemini(7, [{"text": "x"}], {"candidatesTokenCount": 0}),
+        _gemini(7, [{"text": "x"}], {"thoughtsTokenCount": 9}),
+        _gemini(7, [{"text": "x"}], {"candidatesTokenCount": "7"}),
+        _gemini(7, [{"functionCall": {"name": "f", "args": {}}}]),
+        _gemini(7, [{"text": "x"}], index=1),
+        {**_gemini(7, [{"text": "x"}]), "other": 1},
+        {"candidates": []},
+    ],
+    [_gemini(300, [{"text": "."}], finishReason="STOP")],
+)
+APIS: Final = {
+    "Responses": RESPONSES,
+    "arguments": ARGUMENTS,
+    "Chat": CHAT,
+    "Messages": MESSAGES,
+    "Gemini": GEMINI,
+}
 PUBLIC: Final = "public_sse_v1"
 IN_VAIN: Final = (COMMENT, "(after the end)")
 NOISE: Final = [": ping\n\n", "id: 7\n", "retry: 5\n\n", "event: other\n", "\n", "data:\n\n", "\r\n"]
@@ -352,7 +385,7 @@ def lanes(monkeypatch: pytest.MonkeyPatch) -> list[Lane]:
 
 
 @pytest.mark.parametrize("api", APIS.values(), ids=APIS)
-@examples(250)
+@examples(150)
 @given(data=st.data())
 def test_shapes_change_nothing(api: Api, data: st.DataObject) -> None:
     messages, noise = data.draw(streams(api))
@@ -360,7 +393,7 @@ def test_shapes_change_nothing(api: Api, data: st.DataObject) -> None:
     dialect = data.draw(st.sampled_from([PUBLIC, *DIALECTS]))
     policy = data.draw(st.sampled_from(["off", "off", *POLICIES]))
     options = {name: data.draw(st.booleans()) for name in ("hooks", "runs")}
-    options["profile"] = data.draw(st.sampled_from(PROFILES)) if api is not MESSAGES else {}
+    options["profile"] = data.draw(st.sampled_from(PROFILES)) if api not in (MESSAGES, GEMINI) else {}
     reads = cut(b"".join(as_sse(messages, noise, style)), data.draw(st.lists(PLACES, min_size=3, max_size=40)))
     played, plain = (start(api, policy, dialect, way, **options) for way in ("sse", "ndjson"))
     said = b"".join([*map(played.pipeline.feed, reads), played.pipeline.close()])
@@ -397,15 +430,38 @@ def test_a_host_may_act_within_a_run(api: Api, data: st.DataObject) -> None:
 @pytest.mark.parametrize("size", [1, 64, 200, 1_400, 1 << 20])
 @pytest.mark.parametrize("first", [1, 1 << 20])
 def test_a_long_text_is_one_lane(api: Api, size: int, first: int, lanes: list[Lane]) -> None:
-    style = Style((",", ":"), is_ascii=False, padding=0 if api is MESSAGES else -1, line="\n", is_named=True)
+    style = Style((",", ":"), is_ascii=False, padding=0 if api in (MESSAGES, GEMINI) else -1, line="\n", is_named=True)
     texts = [f" word{number % 7}" for number in range(300)]
-    messages = [*api.beginning, *(api.delta(number, text) for number, text in enumerate(texts)), *api.end]
+    messages = [*api.beginning, *(api.delta(number, text) for number, text in enumerate(texts, 3)), *api.end]
     whole = b"".join(as_sse(messages, {}, style))
     reads = [whole[:first], *(whole[at : at + size] for at in range(first, len(whole), size))]
     played = start(api, "credentials", PUBLIC, "sse")
     b"".join([*map(played.pipeline.feed, reads), played.pipeline.close()])
     assert [lane.count > len(texts) - 16 for lane in lanes] == [True]
-    assert "".join(frame["delta"] for frame in played.frames if "delta" in frame).endswith("".join(texts))
+    assert "".join(texts) in "".join(frame["delta"] for frame in played.frames if "delta" in frame)
+
+
+@pytest.mark.parametrize(("line", "other"), [("\n", "\r\n"), ("\n", "\r"), ("\r\n", "\n"), ("\r\n", "\r")])
+def test_a_message_with_another_line_end_does_not_wait(line: str, other: str) -> None:
+    played = start(RESPONSES, "off", PUBLIC, "sse")
+    said = []
+    for number in range(9):
+        block = f"data: {json.dumps(_delta(number, ' word'))}\n\n".replace("\n", line if number < 8 else other)
+        said.append(played.pipeline.feed(block.encode()))
+    assert all(said)
+
+
+@pytest.mark.parametrize("count", [1, LANE_MIN + 1, 9])
+def test_an_object_outside_of_fields_may_begin_where_a_lane_would(count: int) -> None:
+    style = Style((",", ":"), is_ascii=False, padding=0, line="\r\n", is_named=False)
+    *blocks, last = as_sse([GEMINI.delta(number, " word") for number in range(1, count + 1)], {}, style)
+    error = b'{"error": {"code": 503, "message": "no"}}'
+    outputs = []
+    for reads in ([*blocks, last + error[:9], error[9:]], [b"".join([*blocks, last, error])]):
+        played = start(GEMINI, "off", PUBLIC, "sse")
+        outputs.append(b"".join([*map(played.pipeline.feed, reads), played.pipeline.close()]))
+    assert outputs[0] == outputs[1]
+    assert b'"error"' in outputs[0]
 
 
 def test_a_host_event_within_a_run_is_seen_by_the_next_delta() -> None:

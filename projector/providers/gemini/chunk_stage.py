@@ -5,12 +5,13 @@ A response ends with the input after a finish reason, or with a chunk without ca
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, Final
 
 from projector.contracts import codec
 from projector.core import canonical as read
+from projector.core.lane import Slots
 from projector.core.sse import SseMessage
 from projector.providers.error_shapes import error_of
 from projector.providers.gemini import gemini_fields as fields
@@ -27,6 +28,8 @@ TOOLS: Final[Mapping[str, str]] = {
 }
 """Type of a tool of the server -> type of its item."""
 PAGES: Final = "URL_CONTEXT"
+_TEXT_CHUNK: Final = frozenset({"candidates", "usageMetadata", "modelVersion", "responseId"})
+"""Members of a chunk with nothing but text."""
 FIRST: Final = 0
 """Index of the only candidate that is read; without one, its position counts."""
 FAILED_CODE: Final = frozenset({"OUTCOME_FAILED", "OUTCOME_DEADLINE_EXCEEDED"})
@@ -57,6 +60,32 @@ class ChunkStage(JsonStage):
         if self._is_over or not (self._reason or self._is_blocked):
             return []
         return self._end()
+
+    def slots(self, chunk: Mapping[str, Any], _name: str, /) -> Slots | None:
+        """Return what may differ in further chunks with nothing but text, and counts; None for another chunk."""
+        candidates, usage = chunk.get("candidates"), read.mapping_or_empty(chunk, "usageMetadata")
+        if not isinstance(candidates, list) or len(candidates) != 1 or not _TEXT_CHUNK.issuperset(chunk):
+            return None
+        if self._arguments is not None or not self._response.get("id") or not self._output.is_in_text:
+            return None
+        candidate = candidates[0]
+        if type(candidate) is not dict or not {"content", "index"}.issuperset(candidate) or candidate.get("index"):
+            return None
+        parts = read.mapping_or_empty(candidate, "content").get("parts")
+        if type(parts) is not list or [type(part) is dict and [*part] for part in parts] != [["text"]]:
+            return None
+        names = [name for name, count in usage.items() if type(count) is int and count > 0]
+        return Slots(
+            ("candidates", 0, "content", "parts", 0, "text"),
+            next_number=self._numbered.next,
+            counts=tuple(("usageMetadata", name) for name in names),
+            on_counts=lambda counts: self._usage.update(zip(names, counts, strict=True)),
+        )
+
+    def skip(self, texts: Sequence[str], numbers: Sequence[int], /) -> None:
+        """Record deltas of the text, and their sequence numbers."""
+        self._output.skip(texts)
+        self._pass_over(numbers)
 
     def _read(self, chunk: object, data: bytes) -> Events:
         if self._is_over:

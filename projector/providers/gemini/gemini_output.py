@@ -6,7 +6,7 @@ when it resumes. One call of a function is open at a time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from projector.core import canonical as read
@@ -64,6 +64,18 @@ class Output(ItemIds):
         if signature:
             message.opaque = {"signature": signature}
         return [*events, message.text(delta)]
+
+    @property
+    def is_in_text(self) -> bool:
+        """Whether text would only continue the text of the message."""
+        return self._message is not None and self._call is None and self._reasoning is None and self._kind == "text"
+
+    def skip(self, texts: Sequence[str]) -> None:
+        """Add text whose events are not needed; only while `is_in_text`."""
+        if self._message is not None:
+            self._message.skip(texts)
+        self._passages[-1].add("".join(texts))
+        self._chars += sum(map(len, texts))
 
     def thought(self, delta: str, signature: str | None = None) -> list[Event]:
         """Add text of a summary of the reasoning."""
