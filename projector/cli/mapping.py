@@ -163,7 +163,7 @@ def _mapping_lines() -> Iterator[str]:
         "`projector explain` also has the members of messages that are read, what they become, and why others are not."
     )
     yield from ("# Mapping", "", f"{about} {where} {command}", "")
-    yield from ("## Handled provider events", "", "What each does, and the public kinds that it emits:", "")
+    yield from ("## Handled provider events, and the public kinds that they emit", "")
     handled = {**HANDLERS, **HOST_HANDLERS}.items()
     kinds: dict[str, dict[str, None]] = {}
     for _, how in handled:
