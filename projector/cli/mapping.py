@@ -163,7 +163,7 @@ def _mapping_lines() -> Iterator[str]:
         "`projector explain` also has the members of messages that are read, what they become, and why others are not."
     )
     yield from ("# Mapping", "", f"{about} {where} {command}", "")
-    yield from ("## Handled provider events", "", "What each does, and the public kinds that it emits:", "")
+    yield from ("## Handled provider events, and the public kinds that they emit", "")
     handled = {**HANDLERS, **HOST_HANDLERS}.items()
     kinds: dict[str, dict[str, None]] = {}
     for _, how in handled:
@@ -181,12 +181,9 @@ def _mapping_lines() -> Iterator[str]:
 
 
 def _input_lines(provider: str) -> Iterator[str]:
-    tables = PROVIDERS[provider].tables()
-    if not tables.read:  # its messages are the canonical events
-        return
-    yield from (f"## {PROVIDERS[provider].title}", "")
-    finishes = {reason: f"`{status}`" for reason, status in tables.finish_reasons.items()}
-    yield from ("Finish reasons:", "", *_list(finishes), "")
+    finishes = {reason: f"`{status}`" for reason, status in PROVIDERS[provider].tables().finish_reasons.items()}
+    if finishes:
+        yield from (f"## {PROVIDERS[provider].title}", "", "Finish reasons:", "", *_list(finishes), "")
 
 
 def _list(rows: Mapping[str, str]) -> Iterator[str]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from starlette.middleware.base import BaseHTTPMiddleware
+from structlog.testing import capture_logs
 
 from projector.core.handlers import HOST_HANDLERS
 from projector.providers.client_failures import KINDS
@@ -79,7 +80,9 @@ async def test_the_hook_of_the_page_accepts_every_answer() -> None:
 async def test_the_mounted_proxy_answers() -> None:
     names = run(MOUNT)
     async with names["lifespan"](names["app"]):
-        answer = await post(names["app"], "/ai/api/v1/chat/stream", agent="other", message="hi")
+        with capture_logs() as logs:
+            answer = await post(names["app"], "/ai/api/v1/chat/stream", agent="other", message="hi")
+        assert [line["caller"] for line in logs] == ["address:ann"]
         assert (answer.status, json.loads(answer.text)["code"]) == (404, "unknown_agent")
         assert json.loads(answer.text)["instance"] == "/ai/api/v1/chat/stream"
 
@@ -94,12 +97,12 @@ def test_the_events_of_the_host() -> None:
 
 def test_the_page_names_every_event_of_the_host() -> None:
     section = PAGE.partition("`Pipeline.host`")[2]
-    assert set(re.findall(r"^\| `(projector\.\w+)` \|", section, re.MULTILINE)) == HOST_HANDLERS.keys()
+    assert set(re.findall(r"^- `(projector\.\w+)`: ", section, re.MULTILINE)) == HOST_HANDLERS.keys()
 
 
 def test_the_page_names_every_exception_of_a_client() -> None:
     section = PAGE.partition("### When the source fails")[2].partition("\n## ")[0]
-    first = " ".join(re.findall(r"^\| (`.*?`) \|", section, re.MULTILINE))
+    first = " ".join(re.findall(r"^- (`.*?`): ", section, re.MULTILINE))
     assert set(re.findall(r"`(\w+\.\w+)`", first)) == KINDS.keys()
 
 

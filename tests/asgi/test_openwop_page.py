@@ -47,7 +47,7 @@ def test_the_agent_of_the_page_can_be_run(tmp_path: Path) -> None:
     assert settings.openwop is not None
 
 
-@pytest.mark.parametrize("path", re.findall(r"^\| `(?:GET|POST) (\S+)` \|", PAGE, re.MULTILINE))
+@pytest.mark.parametrize("path", re.findall(r"^- `(?:GET|POST) (\S+)`: ", PAGE, re.MULTILINE))
 def test_every_path_of_the_page_is_one_of_the_host(path: str) -> None:
     paths = codec.loads((files("projector.openwop") / "openapi.json").read_bytes())["paths"]
     assert re.sub(r"\{\w+\}", "{}", path) in {re.sub(r"\{\w+\}", "{}", known) for known in paths}

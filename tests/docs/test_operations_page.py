@@ -20,6 +20,7 @@ from projector.providers.agents_sdk.failures import RUN_FAULTS
 from projector.providers.openai_chat import request as chat_request
 from projector.providers.openai_responses import request as responses_request
 from projector.redaction.policy import Policy
+from projector.redaction.rules import shipped
 from projector.server.app import create_app
 from projector.server.config.setting_names import PREFIX, fields, variables
 from projector.server.config.settings import Settings
@@ -91,6 +92,12 @@ def test_every_member_of_a_policy_has_its_row_and_no_other() -> None:
         if name != "limits":
             value = tomllib.loads(f"value = {default.strip('`')}")["value"]
             assert value == ([*fields[name]] if isinstance(fields[name], tuple | frozenset) else fields[name])
+
+
+def test_every_class_of_text_has_its_line() -> None:
+    section = (ROOT / "docs" / "withheld.md").read_text(encoding="utf-8").partition("\n## Classes\n")[2]
+    listed = re.findall(r"^- `(\w+)`(?: in fenced code)?: ", section.partition("\n## ")[0], re.MULTILINE)
+    assert {*listed} == {"credentials", *(one.name for one in shipped().classes)}
 
 
 def pairs(names: str, defaults: str) -> list[tuple[str, str]]:

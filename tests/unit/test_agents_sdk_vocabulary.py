@@ -27,8 +27,8 @@ PAGE: Final = (Path(__file__).parents[2] / "docs" / "agents_sdk.md").read_text(e
 ROWS: Final = {
     name: line
     for line in PAGE.splitlines()
-    if line.startswith("| `")
-    for name in re.findall(r"`(\w+)`", line.split("|")[1])
+    if line.startswith("- `")
+    for name in re.findall(r"`(\w+)`", re.split(r" \(|: ", line)[0])
 }
 
 

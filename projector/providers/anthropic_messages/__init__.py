@@ -57,6 +57,7 @@ PROVIDER: Final = Provider(
         "refusal": "messages-refusal",
         "reasoning": "messages-thinking",
         "failure": "messages-error",
+        "truncated": "messages-truncated",
         "text": "messages-citations",
     },
 )

@@ -44,6 +44,7 @@ PROVIDER: Final = Provider(
         "refusal": "gemini-safety",
         "reasoning": "gemini-thinking",
         "failure": "gemini-error",
+        "truncated": "gemini-truncated",
         "text": "gemini-text",
     },
 )

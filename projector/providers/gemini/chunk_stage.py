@@ -77,7 +77,7 @@ class ChunkStage(JsonStage):
         names = [name for name, count in usage.items() if type(count) is int and count > 0]
         return Slots(
             ("candidates", 0, "content", "parts", 0, "text"),
-            next_number=self._numbered.next,
+            next_number=self._next_number,
             counts=tuple(("usageMetadata", name) for name in names),
             on_counts=lambda counts: self._usage.update(zip(names, counts, strict=True)),
         )

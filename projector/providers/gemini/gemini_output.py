@@ -75,7 +75,6 @@ class Output(ItemIds):
         if self._message is not None:
             self._message.skip(texts)
         self._passages[-1].add("".join(texts))
-        self._chars += sum(map(len, texts))
 
     def thought(self, delta: str, signature: str | None = None) -> list[Event]:
         """Add text of a summary of the reasoning."""

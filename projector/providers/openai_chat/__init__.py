@@ -43,6 +43,8 @@ PROVIDER: Final = Provider(
         "refusal": "chat-completions-refusal",
         "reasoning": "chat-completions-reasoning-content",
         "failure": "chat-completions-error-chunk",
+        "length": "chat-completions-length",
+        "truncated": "chat-completions-truncated",
         "text": "chat-completions-text",
     },
 )

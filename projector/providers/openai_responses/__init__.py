@@ -46,6 +46,8 @@ PROVIDER: Final = Provider(
         "refusal": "chat-refusal",
         "reasoning": "chat-reasoning-summary",
         "failure": "chat-provider-error",
+        "length": "chat-incomplete",
+        "truncated": "chat-truncated",
         "text": "chat-text-citations",
     },
 )

@@ -51,6 +51,8 @@ SCENARIOS: Final = (
     Scenario("refusal", ("refuse", "forbidden")),
     Scenario("reasoning", ("think", "reason", "why")),
     Scenario("failure", ("fail", "error", "break")),
+    Scenario("length", ("limit", "incomplete")),
+    Scenario("truncated", ("truncate",)),
     Scenario("text", ("",)),
 )
 """The first row with a word of the message and an example in the API counts."""
