@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from projector.contracts.kinds import REDACTED
 from projector.providers.recording_shape import ALONE, Path, RecordingShape, keys_of
 from projector.recording.lines import FixedLine, shape_of
-from projector.redaction.spans import Finder, Span, without
+from projector.redaction.whole_values import Finder, Span, without
 
 PLACEHOLDER_PREFIX: Final = "redacted_"
 

@@ -26,7 +26,7 @@ from projector.contracts import codec
 from projector.redaction import descriptions, patterns
 from projector.redaction import value_shapes as shapes
 from projector.redaction.rules import Context, KeyRules, Verdict, plain_letters, shipped
-from projector.redaction.value_ends import Balanced, Block, Cursor, End, Fenced, Header, Line, More, Quoted, Rest, Word
+from projector.redaction.value_ends import Balanced, Block, Cursor, End, Fenced, Header, More, Quoted, Rest, Word, line
 from projector.redaction.value_shapes import BARE, BLANKS, PARAMETER, QUOTES, SLASHES, SPACES, Place
 
 BEFORE_CHARS: Final = 96
@@ -402,7 +402,7 @@ def _default(cursor: Cursor, place: Place, word: str) -> Take | None:
 
 def _bare_extent(place: Place) -> End:
     if place.begins_line and place.is_variable:
-        return Line()
+        return line()
     return Word(place.closers)
 
 
@@ -580,7 +580,7 @@ _INNER_CAPITAL: Final = re.compile(r"[a-z0-9./+~-][A-Z]")
 
 def _header_extent(place: Place) -> End:
     quote = _OPENING_QUOTE.search(place.head)
-    return Header(quote[2], len(quote[1])) if quote else Line()
+    return Header(quote[2], len(quote[1])) if quote else line()
 
 
 VALUES: Final[Mapping[str, Callable[[Cursor, Place], Take | None]]] = {

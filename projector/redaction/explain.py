@@ -18,8 +18,8 @@ from projector.redaction.rule_files import Entry
 from projector.redaction.rules import Format, KeyRules, Rules, TextClass, Verdict, Word, merged, normal_form
 from projector.redaction.scanners import mark_of
 from projector.redaction.search import Prose, Search
-from projector.redaction.spans import Finder, Span
 from projector.redaction.strings import clean_plain
+from projector.redaction.whole_values import Finder, Span
 
 
 class Rule(NamedTuple):

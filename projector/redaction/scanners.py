@@ -4,21 +4,19 @@ A scanner returns steps over the text (`spellings.Step`). The steps after n char
 alone, not on where the pieces end: what a scanner holds is exactly what its search has not decided.
 """
 
-# ruff: noqa: SLF001 - a fork sets the members of its own class
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import ClassVar, Final, Self, TypeAlias
+from typing import ClassVar, Final, TypeAlias
 
 from projector.contracts.kinds import REDACTED
 from projector.redaction.policy import CREDENTIALS
 from projector.redaction.rules import Verdict
 from projector.redaction.search import Find, Search
 from projector.redaction.spellings import PLAIN, SPELLED, SPELLED_IN_SECRETS, Step
-from projector.redaction.steps import twin_of
 from projector.redaction.text_search import ASSIGNED, FENCE, Candidate, search_of
-from projector.redaction.value_ends import Cursor, End, Found, More, Reported
+from projector.redaction.value_ends import Cursor, End, Found, More, Reported, State
 from projector.redaction.value_shapes import is_hex_key, is_random
 
 _FENCED: Final = "\0"
@@ -31,7 +29,7 @@ Begins: TypeAlias = Callable[[Cursor], End | None]
 """Decides whether a text begins with a value, and returns the end of that."""
 
 
-class Scanner:
+class Scanner(State):
     """The reader of one text with one search."""
 
     spelled: ClassVar[re.Pattern[str]] = SPELLED_IN_SECRETS
@@ -109,12 +107,6 @@ class Scanner:
         self._needs = 0
         self._scan(self.held, steps, at_end=True)
         return steps
-
-    def fork(self) -> Self:
-        """Return a scanner in the same state."""
-        twin = twin_of(self)
-        twin._end = None if self._end is None else self._end.fork()
-        return twin
 
     def _scan(self, text: str, steps: list[Step], *, at_end: bool) -> None:
         shown, self._shown, self._needs, self.held = self._shown, 0, 0, ""

@@ -26,12 +26,10 @@ from projector.redaction.clean import (
     render,
 )
 from projector.redaction.json_filter import JsonStreamFilter, Path
-from projector.redaction.json_grammar import ESCAPE
 from projector.redaction.ledger import Echo, Ledger, class_of
 from projector.redaction.policy import Limits
 from projector.redaction.search import Search
-from projector.redaction.spellings import Step
-from projector.redaction.steps import PositionMap, StepWriter
+from projector.redaction.spellings import ESCAPE, PositionMap, Step, StepWriter
 from projector.redaction.text_filter import PIECE_CHARS, Filter, TextFilter, Union, in_pieces
 from projector.redaction.value_ends import Registered
 from projector.redaction.whole_values import clean_tree

@@ -14,7 +14,7 @@ from projector.core.faults import Fault
 from projector.recording import Recording, record
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
-from projector.redaction.spans import Finder
+from projector.redaction.whole_values import Finder
 from projector.server.catalog import Catalog, MakeUpstream, provider_upstream
 from projector.server.config.config_base import DEFAULT_DIALECT
 from projector.server.config.settings import Retries, Settings
