@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from io import StringIO
 from typing import Final, Generic, NamedTuple, NewType, TypeVar, cast
 
@@ -54,26 +55,15 @@ class Notice(NamedTuple):
     message: str
 
 
+@dataclass(slots=True, unsafe_hash=True)
 class Cleaned(Generic[T]):
     """A clean value, and the notices of data withheld from it or truncated.
 
     It is no tuple: `tuple.__new__` and `_make` would build one from any values without a word of the type checker.
     """
 
-    __slots__ = ("notices", "value")
-
-    def __init__(self, value: T, notices: tuple[Notice, ...] = ()) -> None:
-        self.value = value
-        self.notices = notices
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Cleaned) and (self.value, self.notices) == (other.value, other.notices)
-
-    def __hash__(self) -> int:
-        return hash((self.value, self.notices))
-
-    def __repr__(self) -> str:
-        return f"Cleaned({self.value!r}, {self.notices!r})"
+    value: T
+    notices: tuple[Notice, ...] = ()
 
 
 class CleanArguments(NamedTuple):

@@ -169,19 +169,14 @@ class FormatSearch:
             at, prefix_end = scans.start_of(first, text, stop)
             if begin <= at < end and (best is None or at < best.start):
                 is_word = first is word or first.lastindex is not None
-                found = self._open_or_match(text, at, prefix_end, is_word=is_word)
+                is_short = not self._at_end and prefix_end == len(text) and prefix_end - at < PREFIX_CHARS
+                found = Find(at, at, prefix_end, None) if is_short else self._match(text, at, is_word=is_word)
                 if found is not None and first.lastindex is None:
                     return found
                 best = found or best  # behind an escape; another one may begin in the escape
             following = first.re.search(text, first.start() + 1, stop)
             word, inside = (following, inside) if first is word else (word, following)
         return best
-
-    def _open_or_match(self, text: str, at: int, prefix_end: int, *, is_word: bool) -> Find | None:
-        """Return the credential at a position whose prefix was found, or open text."""
-        if not self._at_end and prefix_end == len(text) and prefix_end - at < PREFIX_CHARS:
-            return Find(at, at, prefix_end, None)  # too short to be complete
-        return self._match(text, at, is_word=is_word)
 
     def _match(self, text: str, at: int, *, is_word: bool) -> Find | None:
         """Return the credential or open text that begins at a position."""

@@ -26,7 +26,7 @@ from projector.redaction.assignments import BEFORE_CHARS
 from projector.redaction.format_search import FormatSearch, RunSearch
 from projector.redaction.patterns import CONTEXT_CHARS, PREFIX_CHARS, WORD, alternatives, last_class, pieces
 from projector.redaction.policy import CREDENTIALS, Policy
-from projector.redaction.registered import SECRET_MIN_CHARS, Values
+from projector.redaction.registered import OPEN_CHARS, SECRET_MIN_CHARS, Values
 from projector.redaction.rules import LOOKALIKES, Format, KeyRules, Rules, TextClass, merged
 from projector.redaction.spellings import INVISIBLE, MAY_BE_SPELLED, PLAIN, SPELLED, unfinished_from
 from projector.redaction.text_search import ASSIGNED, FENCE, looks_back, search_of
@@ -270,7 +270,9 @@ class Search:
         `start`, at least 1, is where the new text begins. With `is_whole` nothing follows.
         """
         formats, end = self._formats, len(text)
-        if MAY_BE_SPELLED.search(text, start) is not None and _has_spelling(text, start):
+        if MAY_BE_SPELLED.search(text, start) is not None and (
+            SPELLED.search(text, start) is not None or unfinished_from(text, start) < end
+        ):
             return -1
         if formats is not None:
             if not text.isascii() and _DISGUISE.search(text, start - CONTEXT_CHARS) is not None:
@@ -287,11 +289,7 @@ class Search:
     def _before_value(self, text: str, start: int, end: int) -> int:
         """Return the position up to which a text is shown if its end may begin a registered value."""
         at = self.values.may_begin(text, start)
-        return end if at < 0 else min(end, at) if len(text) - at < self.values.shortest_beginning else -1
-
-
-def _has_spelling(text: str, start: int) -> bool:
-    return SPELLED.search(text, start) is not None or unfinished_from(text, start) < len(text)
+        return end if at < 0 else min(end, at) if len(text) - at < OPEN_CHARS else -1
 
 
 class Prose(Search):

@@ -94,8 +94,10 @@ def end_of_blanks(text: str, at: int) -> int:
 FIRST: Final = frozenset('",}')
 """First characters of what is read at once."""
 _MAX_KEPT: Final = 64
-"""Maximum number of keys that are remembered; arrays of objects repeat fewer."""
+"""Maximum number of keys and strings that are remembered; arrays of objects repeat fewer."""
 _KEY_MAX_CHARS: Final = 80
+_STRING_MAX_CHARS: Final = 24
+"""Length of the longest string that is remembered; longer ones repeat rarely."""
 
 
 class Members(NamedTuple):
@@ -107,20 +109,21 @@ class Members(NamedTuple):
 
 
 class KnownMembers:
-    """Keys of one document that were shown whole.
+    """Keys and strings of one document that were shown whole.
 
     Args:
         is_clean: whether a complete string is certainly shown as it is.
         has_numbers: whether a number may be withheld.
     """
 
-    __slots__ = ("_has_numbers", "_is_clean", "keys")
+    __slots__ = ("_has_numbers", "_is_clean", "_strings", "keys")
 
     def __init__(self, is_clean: Callable[[str], bool], *, has_numbers: bool) -> None:
         self._is_clean = is_clean
         self._has_numbers = has_numbers
         self.keys: set[str] = set()
         """Keys whose values are not sensitive."""
+        self._strings: set[str] = set()
 
     def add(self, key: str) -> None:
         """Remember a key that was shown, and whose value is not sensitive."""
@@ -145,7 +148,13 @@ class KnownMembers:
         """Return whether a member is shown, and leaves nothing to the next one."""
         if key not in self.keys or names_a_value(key):
             return False
-        return (number is None or not self._has_numbers) if content is None else self._is_clean(content)
+        if content is None:
+            return number is None or not self._has_numbers
+        if content not in self._strings and not self._is_clean(content):
+            return False
+        if len(content) <= _STRING_MAX_CHARS and len(self._strings) < _MAX_KEPT:
+            self._strings.add(content)
+        return True
 
 
 # strings
@@ -164,15 +173,10 @@ _KEPT_CHARS: Final = _CONTEXT_CHARS + 16  # an unfinished escape is not context
 class Document(Filter, Protocol):
     """The filter of a JSON document, as `JsonStreamFilter` is. The modules import each other in one direction only."""
 
-    @property
-    def failed(self) -> bool:
-        """Whether the text is not JSON from here on; `rest` is the unread text."""
-        ...
-
-    @property
-    def rest(self) -> str:
-        """The text after the syntax error."""
-        ...
+    failed: bool
+    """Whether the text is not JSON from here on."""
+    rest: str
+    """The text after the syntax error."""
 
     @property
     def complete(self) -> bool:

@@ -10,16 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate, islice
-from typing import Final, NamedTuple, Protocol, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 Check: TypeAlias = Callable[[str, bool], int]
-
-
-class ExtensionEnd(Protocol):
-    """Return the end of the extension at a position; the position if there is none, None if later text decides."""
-
-    def __call__(self, text: str, at: int, /, *, at_end: bool) -> int | None:  # noqa: D102 - the class says it
-        ...
 
 
 def email(text: str, is_cut: bool) -> int:  # noqa: FBT001 - the table's signature
@@ -491,5 +484,5 @@ CHECKS: Final[Mapping[str, Check]] = {
 }
 """Name of a check in the rule files -> function."""
 
-EXTENSIONS: Final[Mapping[str, ExtensionEnd]] = {"phone": extension_end}
+EXTENSIONS: Final[Mapping[str, Callable[..., int | None]]] = {"phone": extension_end}
 """Name of a check -> the function that finds the extension of its values."""

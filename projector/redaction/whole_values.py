@@ -109,7 +109,12 @@ def clean_continued(search: Search, texts: Iterable[str], max_chars: int | None)
         steps += merge([[whole, each]])
     whole.add(joined.end())
     steps += merge([[whole, each]])
-    return [_bounded(text, is_whole, max_chars) for text, is_whole in _applied(steps, read)]
+    cleaned: list[Cleaned[CleanText]] = []
+    for text, is_whole in _applied(steps, read):
+        cut = bound(text, max_chars)
+        truncated = cut.notices or (() if is_whole else TRUNCATED_HERE)
+        cleaned.append(Cleaned(cut.value, (REDACTED_HERE if MARK.search(cut.value) else ()) + truncated))
+    return cleaned
 
 
 def _applied(steps: list[Step], read: list[tuple[str, bool]]) -> Iterator[tuple[str, bool]]:
@@ -130,12 +135,6 @@ def _applied(steps: list[Step], read: list[tuple[str, bool]]) -> Iterator[tuple[
                 parts.append(last)
             at += count
         yield "".join(parts), is_whole
-
-
-def _bounded(text: str, is_whole: bool, max_chars: int | None) -> Cleaned[CleanText]:  # noqa: FBT001 - a fact of the text
-    cut = bound(text, max_chars)
-    truncated = cut.notices or (() if is_whole else TRUNCATED_HERE)
-    return Cleaned(cut.value, (REDACTED_HERE if MARK.search(cut.value) else ()) + truncated)
 
 
 def _clean(string: Filter, text: str, max_chars: int | None) -> Cleaned[CleanText]:
