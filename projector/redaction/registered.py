@@ -65,6 +65,8 @@ class Values:
             Decimal(value).copy_abs(): (value, mark) for value, mark in self._marks.items() if _NUMBER.fullmatch(value)
         }
         self._numbers = {size: mark for size, (_, mark) in numbers.items()}
+        self.has_numbers = bool(numbers)
+        """Whether a value is a number."""
         self._digits = {_significant(value).rstrip("0"): value for value, _ in numbers.values()}
 
     def __bool__(self) -> bool:
@@ -130,11 +132,6 @@ class Values:
         return -1
 
     # numbers
-
-    @property
-    def has_numbers(self) -> bool:
-        """Whether a value is a number."""
-        return bool(self._numbers)
 
     def mark_of_number(self, number: str, *, at_end: bool = False) -> str | None:
         """Return the mark of a number that is registered, with any sign and spelling: 4711 is `-4711.0` and `4.711e3`.

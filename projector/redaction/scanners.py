@@ -36,8 +36,8 @@ class Scanner(State):
     """The spellings that are decoded where the text is read once more."""
 
     __slots__ = (
-        *("_context", "_end", "_find", "_is_marked", "_kind", "_mark", "_needs", "_shown", "before", "begins"),
-        *("ended_in", "held", "named"),
+        *("_context", "_find", "_is_marked", "_kind", "_mark", "_needs", "_shown", "before", "begins"),
+        *("ended_in", "held", "named", "value"),
     )
 
     def __init__(self, find: Find, context: int, before: str, kind: type[str] = str) -> None:
@@ -50,7 +50,8 @@ class Scanner(State):
         """Characters that no step covers yet, and before them `_shown` characters that are shown."""
         self._shown = 0
         self._needs = 0  # number of held characters with which the search may decide
-        self._end: End | None = None  # of the value that is read
+        self.value: End | None = None
+        """The end of the value that is read."""
         self._mark = kind()  # for the next characters of that value
         self.named = self._mark
         """The mark of the last value."""
@@ -63,7 +64,7 @@ class Scanner(State):
     @property
     def is_idle(self) -> bool:
         """Whether nothing is undecided."""
-        return self._end is None and not self.held and self.begins is None
+        return self.value is None and not self.held and self.begins is None
 
     @property
     def uncovered(self) -> int:
@@ -79,22 +80,17 @@ class Scanner(State):
     def is_resumable(self) -> bool:
         """Whether a new scanner could continue with the text before and what is held: no value is near."""
         is_near = self._is_marked and len(self.before) < self._context
-        return not (is_near or self._shown or self._end is not None or self.begins is not None)
-
-    @property
-    def value(self) -> End | None:
-        """The end of the value that is read."""
-        return self._end
+        return not (is_near or self._shown or self.value is not None or self.begins is not None)
 
     def mark_again(self) -> None:
         """Put a mark before the next characters of the value that is read."""
-        if self._end is not None:
+        if self.value is not None:
             self._mark = self._kind(REDACTED)
 
     def feed(self, text: str) -> list[Step]:
         """Read a piece and return the steps that no later text can change."""
         text = self.held + text
-        if self._end is None and len(text) < self._needs:
+        if self.value is None and len(text) < self._needs:
             self.held = text
             return []
         steps: list[Step] = []
@@ -110,9 +106,9 @@ class Scanner(State):
 
     def _scan(self, text: str, steps: list[Step], *, at_end: bool) -> None:
         shown, self._shown, self._needs, self.held = self._shown, 0, 0, ""
-        while text or (at_end and self._end is not None):
-            if self._end is not None:
-                text = self._read_value(self._end, text, steps, at_end=at_end)
+        while text or (at_end and self.value is not None):
+            if self.value is not None:
+                text = self._read_value(self.value, text, steps, at_end=at_end)
                 continue
             begins = self.begins
             found = self._begin(begins, text, at_end=at_end) if begins else self._first(text, at_end=at_end)
@@ -139,7 +135,7 @@ class Scanner(State):
                 self._mark = self.named = self._kind(found.mark)
                 self._withhold(found.end - found.shown, steps)
             text = text[found.end :]
-            self._end = found.rest
+            self.value = found.rest
 
     def _ask(self, text: str, start: int, *, at_end: bool) -> Found | None:
         """Return what is found first in a text at or after a position."""
@@ -168,7 +164,7 @@ class Scanner(State):
             self.ended_in = end if count == len(text) else None
         self._withhold(count, steps)
         if is_end:
-            self._end = None
+            self.value = None
             return text[count:]
         self.held = text[count:]
         return ""

@@ -85,13 +85,13 @@ _ISSUERS: Final = (
 """Issuer identification numbers (ISO/IEC 7812-1), from first to last, and the lengths of their card numbers."""
 
 
-def _lengths_by_prefix() -> Mapping[bytes, frozenset[int]]:
-    found: dict[bytes, frozenset[int]] = {}
+def _lengths_by_prefix() -> Mapping[bytes, tuple[int, ...]]:
+    found: dict[bytes, tuple[int, ...]] = {}
     for first, last, *lengths in _ISSUERS:
         rest = 10 ** (_CARD_GROUP_CHARS - len(str(first)))
         for number in range(first * rest, (last + 1) * rest):
             prefix = str(number).encode()
-            found[prefix] = found.get(prefix, frozenset()).union(lengths)
+            found[prefix] = tuple({*found.get(prefix, ()), *lengths})
     return found
 
 
@@ -138,20 +138,22 @@ def next_card(text: str, at: int, stop: int) -> int:
     values = [bytearray(digits.translate(_VALUES)), bytearray(digits.translate(_VALUES))]
     for first, each in enumerate(values):
         each[first::2] = digits[first::2].translate(_DOUBLED).translate(_VALUES)
-    sums = [[*accumulate(each, initial=0)] for each in values]
-    read, count = 0, len(digits)
+    sums = [[*accumulate(each, initial=0), *_BEHIND] for each in values]
+    read = 0
     for group in _DIGIT_RUN.finditer(text, at, stop):
         start, behind = group.span()
         for length in _CARD_LENGTHS.get(digits[read : read + _CARD_GROUP_CHARS], ()):
             end = read + length
             of = sums[end & 1]
-            if end <= count and (of[end] - of[read]) % 10 == 0:
+            if (of[end] - of[read]) % 10 == 0:
                 return start
         read += behind - start
     return stop
 
 
 _CARD_MAX_CHARS: Final = 40
+_BEHIND: Final = [float("nan")] * 19
+"""Sums behind the last digit, which no card has."""
 _SEPARATORS: Final = b" ./-"
 _ALNUM: Final = re.compile("[0-9A-Za-z]")
 
