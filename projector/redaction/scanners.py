@@ -35,11 +35,6 @@ class Scanner(State):
     spelled: ClassVar[re.Pattern[str]] = SPELLED_IN_SECRETS
     """The spellings that are decoded where the text is read once more."""
 
-    __slots__ = (
-        *("_context", "_find", "_is_marked", "_kind", "_mark", "_needs", "_shown", "before", "begins"),
-        *("ended_in", "held", "named", "value"),
-    )
-
     def __init__(self, find: Find, context: int, before: str, kind: type[str] = str) -> None:
         self._find = find
         self._context = context
@@ -203,8 +198,6 @@ def _nothing(_text: str, _start: int, *, at_end: bool) -> Found | None:  # noqa:
 
 class ClassScanner(Scanner):
     """The scanner for personal data by class, and in fenced code for random values of sensitive words."""
-
-    __slots__ = ("_in_code", "_keys", "_reported", "_rows")
 
     spelled = SPELLED
 

@@ -106,8 +106,6 @@ def unfinished_from(text: str, start: int = 0) -> int:
 class Decoder(State):
     """The reading of a growing text as it is read. `held` is the number of characters that no step covers yet."""
 
-    __slots__ = ("_expression", "_hidden", "_spelled", "held", "pending")
-
     def __init__(self, held: int, expression: re.Pattern[str] = SPELLED) -> None:
         self._expression = expression
         self.pending = ""

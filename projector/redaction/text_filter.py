@@ -71,8 +71,6 @@ class Filter(Protocol):
 class Queue(State):
     """The steps of one of several filters of a text which the others have not made yet."""
 
-    __slots__ = ("_ahead", "steps")
-
     def __init__(self, steps: Iterable[Step] = (), ahead: int = 0) -> None:
         self.steps = [*steps]
         self._ahead = ahead  # characters that were taken before their steps were made
@@ -159,8 +157,6 @@ def _strictest(marks: list[str]) -> str:
 
 class Reading(State):
     """A scanner with its view of the text."""
-
-    __slots__ = ("decoder", "queue", "scanner")
 
     def __init__(self, scanner: Scanner) -> None:
         self.scanner = scanner
@@ -320,22 +316,6 @@ class TextFilter(State):
     Nearly every piece is decided by `Search.shown`; the readings begin where it cannot tell, and end when nothing near
     is withheld any more.
     """
-
-    __slots__ = (
-        "_before",
-        "_begun",
-        "_decide",
-        "_ended",
-        "_going_on",
-        "_is_muted",
-        "_readings",
-        "_search",
-        "_shown",
-        "_uncovered",
-        "_words",
-        "held",
-        "late",
-    )
 
     def __init__(self, search: Search) -> None:
         self._search = search

@@ -23,28 +23,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from functools import cache
 from typing import Final, NamedTuple, Self
-
-
-@cache
-def _slots(kind: type) -> tuple[str, ...]:
-    return tuple(name for base in kind.__mro__ for name in base.__dict__.get("__slots__", ()))
 
 
 class State:
     """The state of the reading of a text. Its parts are of this class too, or values that do not change."""
 
-    __slots__ = ()
-
     def fork(self) -> Self:
         """Return a copy, which is cheaper than that of `copy`: each string of an array needs several."""
         kind: type = self.__class__
         twin: Self = object.__new__(kind)
-        for name in _slots(kind):
-            setattr(twin, name, _forked(getattr(self, name)))
-        for name, part in getattr(self, "__dict__", {}).items():
-            twin.__dict__[name] = _forked(part)
+        twin.__dict__.update({name: _forked(part) for name, part in self.__dict__.items()})
         return twin
 
 
