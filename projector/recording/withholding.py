@@ -22,7 +22,7 @@ from projector.core.input_formats import InputFormat, decoder_for
 from projector.core.sse import DONE, SseMessage, is_comment
 from projector.providers import PROVIDERS
 from projector.providers.recording_shape import ALONE, Path, RecordingShape, keys_of
-from projector.redaction.spans import Finder, Span, without
+from projector.redaction.whole_values import Finder, Span, without
 
 ERROR: Final = "error"
 NO_JSON: Final = b"(no JSON: withheld)"
@@ -48,7 +48,7 @@ class StreamLines(NamedTuple):
 def read_lines(
     provider: str, data: bytes, input_format: InputFormat = "sse", pause: Callable[[], None] = lambda: None
 ) -> StreamLines:
-    """Decode a stream, message by message. Comments and blank messages are skipped. `pause`: see `spans.Finder`."""
+    """Decode a stream, message by message. Comments and blank messages are skipped. `pause`: see `whole_values.Finder`."""
     shape = shape_of(provider)
     row = PROVIDERS.get(provider)
     fields, is_bare = (row.message_fields, row.has_bare_json) if row is not None else ((), False)

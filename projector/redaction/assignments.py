@@ -26,8 +26,8 @@ from projector.contracts import codec
 from projector.redaction import descriptions, patterns
 from projector.redaction import value_shapes as shapes
 from projector.redaction.rules import Context, KeyRules, Verdict, plain_letters, shipped
-from projector.redaction.value_ends import Balanced, Block, Cursor, End, Fenced, Header, Line, More, Quoted, Rest, Word
-from projector.redaction.value_shapes import BARE, BLANKS, PARAMETER, QUOTES, SLASHES, SPACES, Place
+from projector.redaction.value_ends import Balanced, Block, Cursor, End, Fenced, Header, More, Quoted, Rest, Word, line
+from projector.redaction.value_shapes import BARE, BLANKS, PARAMETER, QUOTED, QUOTES, SLASHES, SPACES, Place
 
 BEFORE_CHARS: Final = 96
 """Characters before a key that are read."""
@@ -139,7 +139,7 @@ def container(cursor: Cursor, place: Place) -> Take | None:
     text = cursor.text[start:end]
     if text[0] == "{" and place.link[:1] == '"' and _is_described(cursor, place, text, is_end=is_end):
         return None
-    is_data = place.link[:1] in ("\\", *QUOTES) and text[0] != "("
+    is_data = place.link[:1] in QUOTED and text[0] != "("
     is_data = is_data and _CODE_IN_DATA.search(_STRINGS.sub('""', text)) is None
     is_data = is_data or ((is_end or cursor.is_whole) and _ONE_STRING.fullmatch(text) is not None)
     at = start
@@ -269,7 +269,7 @@ def _of_char(cursor: Cursor, place: Place, char: str) -> Take | None:
         char = cursor.peek()
     if char == "\\" and (after := _continued(cursor)):
         char = after
-    if char == "\\" or (char and char in QUOTES):
+    if char in QUOTED:
         return quoted(cursor, place, is_any=True)
     if char and char in "{[(":
         return container(cursor, place)
@@ -402,7 +402,7 @@ def _default(cursor: Cursor, place: Place, word: str) -> Take | None:
 
 def _bare_extent(place: Place) -> End:
     if place.begins_line and place.is_variable:
-        return Line()
+        return line()
     return Word(place.closers)
 
 
@@ -413,9 +413,9 @@ def any_value(cursor: Cursor, place: Place) -> Take | None:
     """Decide about a value that stands where only a secret can: behind an option or a name with a value."""
     cursor.run(BLANKS)
     char = cursor.peek()
-    if len(place.link) > 1 and place.head[-1:] == "-" and char not in ("\\", *QUOTES):
+    if len(place.link) > 1 and place.head[-1:] == "-" and char not in QUOTED:
         return _neighbour(cursor, place)  # a column of the help of a command
-    if char == "\\" or (char and char in QUOTES):
+    if char in QUOTED:
         return quoted(cursor, place, is_any=True)
     if (take := _symbolic(cursor, place)) is not None:
         return take
@@ -437,21 +437,17 @@ def any_value(cursor: Cursor, place: Place) -> Take | None:
         or shapes.is_short_number(plain)
         or (place.verdict is not Verdict.SENSITIVE and plain.isdigit())
         or shapes.is_key_name(plain, place.keys)
-        or _names_an_argument(cursor, plain)
+        # the name of an argument in the help of a command: `--token FILE   Read it from ..`
+        or (plain.isalpha() and plain.isupper() and len(cursor.run(BLANKS)) > 1)
     )
     return None if is_harmless else Take(start, Word())
-
-
-def _names_an_argument(cursor: Cursor, word: str) -> bool:
-    """Return whether a word is the name of an argument in the help of a command: `--token FILE   Read it from ..`."""
-    return word.isalpha() and word.isupper() and len(cursor.run(BLANKS)) > 1
 
 
 def _neighbour(cursor: Cursor, place: Place) -> Take | None:
     """Decide about the next word or column behind a key: it must look random."""
     char = cursor.peek()
     start = cursor.at
-    if char == "\\" or (char and char in QUOTES):
+    if char in QUOTED:
         return quoted(cursor, place, is_any=False) or _second(cursor, place, start)
     word = cursor.run(BARE)
     return Take(start, Word()) if shapes.is_random(word) else None
@@ -490,7 +486,7 @@ def _string(cursor: Cursor, place: Place) -> Take | None:
     char = cursor.peek()
     if place.head[-1:] == "-" and _OPTION.match(cursor.text, cursor.at) is not None:
         return None
-    return quoted(cursor, place, is_any=True) if char == "\\" or (char and char in QUOTES) else None
+    return quoted(cursor, place, is_any=True) if char in QUOTED else None
 
 
 _OPTION: Final = re.compile(r"\\*[\"'`]--?[A-Za-z]")
@@ -521,7 +517,7 @@ def _header(cursor: Cursor, place: Place) -> Take | None:
     """Decide about the value of a header, to the end of its line or of the string that holds the header."""
     cursor.run(BLANKS)
     start = cursor.at
-    if cursor.peek() in ("\\", *QUOTES):
+    if cursor.peek() in QUOTED:
         return quoted(cursor, place, is_any=True)
     word = cursor.run(_HEADER_WORD)
     name, equals, value = word.partition("=")
@@ -580,7 +576,7 @@ _INNER_CAPITAL: Final = re.compile(r"[a-z0-9./+~-][A-Z]")
 
 def _header_extent(place: Place) -> End:
     quote = _OPENING_QUOTE.search(place.head)
-    return Header(quote[2], len(quote[1])) if quote else Line()
+    return Header(quote[2], len(quote[1])) if quote else line()
 
 
 VALUES: Final[Mapping[str, Callable[[Cursor, Place], Take | None]]] = {
@@ -627,7 +623,7 @@ def _row(context: Context) -> _Row:
         context,
         re.compile(rf"(?:{context.before})\Z") if context.before else None,
         re.compile(context.key, re.IGNORECASE),
-        re.compile("|".join(map(_beginning, ways))),
+        re.compile("|".join(patterns.sequence(way, may_end=True) for way in ways)),
         tuple(tuple(map(_compiled, way)) for way in ways),
     )
 
@@ -639,14 +635,6 @@ def _ways(link: str) -> list[list[patterns.Piece]]:
         spelled = "".join(_MACROS.get(item, item) for item in way.split(" "))
         ways.append(patterns.pieces(spelled, ignore_case=True))
     return ways
-
-
-def _beginning(way: list[patterns.Piece]) -> str:
-    """Return the expression for a sequence of classes, or for the end of the text in it."""
-    expression = ""
-    for atom, least, most in reversed(way):
-        expression = rf"(?:{atom}{{{least},{most}}}+{expression}|{atom}{{0,{most}}}+\Z)"
-    return expression
 
 
 def _compiled(piece: patterns.Piece) -> tuple[re.Pattern[str], int, int]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from io import StringIO
 from typing import Final, Generic, NamedTuple, NewType, TypeVar, cast
 
 from projector.contracts.kinds import NoticeType
@@ -53,26 +55,15 @@ class Notice(NamedTuple):
     message: str
 
 
+@dataclass(slots=True, unsafe_hash=True)
 class Cleaned(Generic[T]):
     """A clean value, and the notices of data withheld from it or truncated.
 
     It is no tuple: `tuple.__new__` and `_make` would build one from any values without a word of the type checker.
     """
 
-    __slots__ = ("notices", "value")
-
-    def __init__(self, value: T, notices: tuple[Notice, ...] = ()) -> None:
-        self.value = value
-        self.notices = notices
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Cleaned) and (self.value, self.notices) == (other.value, other.notices)
-
-    def __hash__(self) -> int:
-        return hash((self.value, self.notices))
-
-    def __repr__(self) -> str:
-        return f"Cleaned({self.value!r}, {self.notices!r})"
+    value: T
+    notices: tuple[Notice, ...] = ()
 
 
 class CleanArguments(NamedTuple):
@@ -169,47 +160,29 @@ def cut_text(text: str, max_chars: int) -> str:
     return text[: max(0, max_chars)]
 
 
-# text that grows by many small pieces
-
-PIECES_MAX: Final = 512
-"""Number of pieces that are collected before they are joined; a few hundred take little memory and make joins rare."""
-
 Text = TypeVar("Text", bound=str)
 
 
 class Gathered(Generic[Text]):
-    """Text that is built piece by piece, in little more memory than the text itself.
+    """Text that is built piece by piece, in little more memory than the text itself."""
 
-    A list of small strings takes ten times the memory of their text, so a few hundred at a time are joined.
-    """
-
-    __slots__ = ("_joined", "_pieces")
+    __slots__ = ("_pieces",)
 
     def __init__(self) -> None:
-        self._joined: list[str] = []
-        self._pieces: list[str] = []
+        self._pieces = StringIO(newline="")
 
     def __bool__(self) -> bool:
-        return bool(self._joined or self._pieces)
+        return self._pieces.tell() > 0
 
     def add(self, piece: Text) -> None:
         """Append a piece."""
-        pieces = self._pieces
-        pieces.append(piece)
-        if len(pieces) >= PIECES_MAX:
-            self._joined.append("".join(pieces))
-            pieces.clear()
+        self._pieces.write(piece)
 
     def extend(self, pieces: Iterable[Text]) -> None:
         """Append several pieces."""
-        self._pieces.extend(pieces)
-        if len(self._pieces) >= PIECES_MAX:
-            self._joined.append("".join(self._pieces))
-            self._pieces.clear()
+        self._pieces.writelines(pieces)
 
     @property
     def text(self) -> Text:
         """The whole text, clean because its pieces are."""
-        whole = "".join((*self._joined, *self._pieces))
-        self._joined, self._pieces = [whole] if whole else [], []
-        return cast("Text", whole)
+        return cast("Text", self._pieces.getvalue())

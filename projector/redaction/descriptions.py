@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from projector.contracts import codec
+from projector.redaction.patterns import Piece, sequence
 
 _STATES: Final = (
     "none nil undefined true false yes no on off ok failed n/a unset missing required optional invalid expired"
@@ -53,7 +54,7 @@ _TYPES: Final = (
     *("string", "number", "integer", "boolean", "object", "array", "null"),
     *("apiKey", "http", "oauth2", "openIdConnect", "mutualTLS"),
 )
-_BLANKS: Final = ("[ \t\r\n]", 0, 32)
+_BLANKS: Final = Piece("[ \t\r\n]", 0, 32)
 
 
 def shown_under(key: str, *, is_count: bool) -> tuple[re.Pattern[str], re.Pattern[str]]:
@@ -71,21 +72,13 @@ def is_outcome(key: str, value: object) -> bool:
 _OUTCOMES_LIMIT: Final = 1_000
 
 
-def _member(key: str, value: str) -> list[tuple[str, int, int]]:
+def _member(key: str, value: str) -> list[Piece]:
     """Return the classes of an object's beginning: its first key, and the beginning of the value."""
     texts: list[list[str]] = [["{"], list(f'"{key}"'), [":"], list(value)]
-    pieces: list[tuple[str, int, int]] = []
+    pieces: list[Piece] = []
     for text in texts:
-        pieces += [*((re.escape(char), 1, 1) for char in text), _BLANKS]
+        pieces += [*(Piece(re.escape(char)) for char in text), _BLANKS]
     return pieces[:-1]
-
-
-def _expression(pieces: list[tuple[str, int, int]], *, may_end: bool) -> str:
-    expression = ""
-    for atom, least, most in reversed(pieces):
-        whole = f"{atom}{{{least},{most}}}+{expression}"
-        expression = rf"(?:{whole}|{atom}{{0,{most}}}+\Z)" if may_end else whole
-    return expression
 
 
 class _Head:
@@ -93,8 +86,8 @@ class _Head:
 
     def __init__(self, heads: Iterable[tuple[str, str]]) -> None:
         ways = [_member(*head) for head in heads]
-        self.whole = re.compile("|".join(_expression(way, may_end=False) for way in ways))
-        self.opens = re.compile("|".join(_expression(way, may_end=True) for way in ways))
+        self.whole = re.compile("|".join(map(sequence, ways)))
+        self.opens = re.compile("|".join(sequence(way, may_end=True) for way in ways))
 
 
 _SCHEMAS: Final = [

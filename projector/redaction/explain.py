@@ -8,7 +8,7 @@ file is one text.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from projector.contracts import codec
 from projector.contracts.kinds import REDACTED
@@ -18,8 +18,8 @@ from projector.redaction.rule_files import Entry
 from projector.redaction.rules import Format, KeyRules, Rules, TextClass, Verdict, Word, merged, normal_form
 from projector.redaction.scanners import mark_of
 from projector.redaction.search import Prose, Search
-from projector.redaction.spans import Finder, Span
 from projector.redaction.strings import clean_plain
+from projector.redaction.whole_values import Finder, Span
 
 
 class Rule(NamedTuple):
@@ -97,9 +97,8 @@ class Withholding(NamedTuple):
     source: str
 
 
-class _Reason(NamedTuple):
-    rule: str
-    source: str
+_Reason: TypeAlias = tuple[str, str]
+"""The name and the source of a rule."""
 
 
 class Tracer:
@@ -151,24 +150,24 @@ class Tracer:
         """Return the rule of a mark: a registered or configured value, a class, a format, or a sensitive key."""
         for row in self._policy.registered:
             if row.value.get_secret_value() in text[span.start : span.end]:
-                return _Reason(row.id or "registered value", "registered by the host")
+                return row.id or "registered value", "registered by the host"
         if any(secret in text[span.start : span.end] for secret in self._secrets):
-            return _Reason("configured secret", "the configuration of the server")
+            return "configured secret", "the configuration of the server"
         for one in self._rules.classes:
             if span.mark == mark_of(one.name):
-                return _Reason(one.name, one.source)
+                return one.name, one.source
         found = self._search.format_of(text, max(0, span.start - _BEFORE_CHARS), span.start, span.end)
         if found is not None:
-            return _Reason(found.name, found.source)
-        return _Reason("address or sensitive key", "contracts/public_sse_v1, D25")
+            return found.name, found.source
+        return "address or sensitive key", "contracts/public_sse_v1, D25"
 
     def _reason_of_key(self, key: str) -> _Reason:
         """Return the sensitive word of a key."""
         for word in self._rules.words:
             one = Rules(words=(word,), exceptions=self._rules.exceptions, counts=self._rules.counts)
             if KeyRules(rules=one).verdict(key) is not Verdict.PLAIN:
-                return _Reason(word.name, word.source)
-        return _Reason("sensitive_keys_add", "added by the policy")
+                return word.name, word.source
+        return "sensitive_keys_add", "added by the policy"
 
 
 def _documents(text: str) -> list[tuple[int, object]] | None:

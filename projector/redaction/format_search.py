@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, cached_property
 from typing import Final, NamedTuple
 
 from projector.redaction.patterns import (
@@ -95,9 +95,6 @@ class FormatSearch:
             for way in alternatives(row.anchor):
                 if words or WORD not in way:
                     self._add_anchor(index, pieces(way, ignore_case=row.ignore_case))
-        self._whole_scans: Scans | None = None
-        self._open_scans: Scans | None = None
-        self._quick_scans: Scans | None = None  # one of these
         self._units: dict[tuple[str, bool], tuple[re.Pattern[str], tuple[Group, ...]]] = {}
         self._starting: dict[str, int] = {}  # short text at the start of a word -> what `quick` returns, from its start
         self._inside: dict[str, int] = {}  # the same inside a word
@@ -105,8 +102,8 @@ class FormatSearch:
 
     def compile(self) -> None:
         """Compile what is otherwise compiled on first use, some milliseconds for each first character of a format."""
-        for at_end in {True, self._at_end}:
-            self._scans(at_end=at_end).prefix()
+        for scans in (self._scans, self._open_scans):
+            _ = scans.prefix
         for char in self._anchors:
             for is_word in (True, False):
                 if (char, is_word) not in self._units:
@@ -119,11 +116,9 @@ class FormatSearch:
             return found and Find(found.start - 1, found.body - 1, found.end - 1, found.row)
         tail = len(text) if self._at_end else max(start, len(text) - _TAIL_CHARS)
         for begin in range(start, tail, _WINDOW_CHARS):
-            if (
-                found := self._in_window(self._scans(at_end=True), text, begin, min(begin + _WINDOW_CHARS, tail))
-            ) is not None:
+            if (found := self._in_window(self._scans, text, begin, min(begin + _WINDOW_CHARS, tail))) is not None:
                 return found
-        return None if self._at_end else self._in_window(self._scans(at_end=False), text, tail, len(text))
+        return None if self._at_end else self._in_window(self._open_scans, text, tail, len(text))
 
     def quick(self, text: str, start: int) -> int:
         """Return the position up to which a text is shown; -1 if only `first` can decide.
@@ -150,9 +145,7 @@ class FormatSearch:
 
     def _quick(self, text: str, start: int) -> int:
         """Decide as `quick`, behind text that does not end inside an escape."""
-        scans = self._quick_scans
-        if scans is None:
-            scans = self._quick_scans = self._scans(at_end=self._at_end)
+        scans = self._open_scans
         word = scans.word.search(text, start - 1)
         inside = scans.inside.search(text, start)
         first = _earlier(word, inside)
@@ -176,19 +169,14 @@ class FormatSearch:
             at, prefix_end = scans.start_of(first, text, stop)
             if begin <= at < end and (best is None or at < best.start):
                 is_word = first is word or first.lastindex is not None
-                found = self._open_or_match(text, at, prefix_end, is_word=is_word)
+                is_short = not self._at_end and prefix_end == len(text) and prefix_end - at < PREFIX_CHARS
+                found = Find(at, at, prefix_end, None) if is_short else self._match(text, at, is_word=is_word)
                 if found is not None and first.lastindex is None:
                     return found
                 best = found or best  # behind an escape; another one may begin in the escape
             following = first.re.search(text, first.start() + 1, stop)
             word, inside = (following, inside) if first is word else (word, following)
         return best
-
-    def _open_or_match(self, text: str, at: int, prefix_end: int, *, is_word: bool) -> Find | None:
-        """Return the credential at a position whose prefix was found, or open text."""
-        if not self._at_end and prefix_end == len(text) and prefix_end - at < PREFIX_CHARS:
-            return Find(at, at, prefix_end, None)  # too short to be complete
-        return self._match(text, at, is_word=is_word)
 
     def _match(self, text: str, at: int, *, is_word: bool) -> Find | None:
         """Return the credential or open text that begins at a position."""
@@ -209,16 +197,15 @@ class FormatSearch:
             word = [RestOfWord(char)] if is_word else []
             self._anchors.setdefault(char, []).append((index, [*rest, *word, *more]))
 
-    def _scans(self, *, at_end: bool) -> Scans:
-        """Return the scans for whole prefixes, and unless `at_end` for prefixes that the end of the text cuts off."""
-        scans = self._whole_scans if at_end else self._open_scans
-        if scans is None:
-            scans = self._compile_scans(at_end=at_end)
-            if at_end:
-                self._whole_scans = scans
-            else:
-                self._open_scans = scans
-        return scans
+    @cached_property
+    def _scans(self) -> Scans:
+        """The scans for whole prefixes."""
+        return self._compile_scans(at_end=True)
+
+    @cached_property
+    def _open_scans(self) -> Scans:
+        """The scans for prefixes that the end of the text may cut off, unless it is complete."""
+        return self._scans if self._at_end else self._compile_scans(at_end=False)
 
     def prefixes(self, count: int) -> tuple[dict[str, str], dict[str, str]]:
         """Return the expressions for the first characters of all formats, which the end of the text may cut off.
@@ -276,7 +263,6 @@ class Scans:
         self.inside = re.compile(f"{inside_prefixes}|{_ESCAPES}")
         """Prefixes anywhere, and escapes, which set a group."""
         self._word_prefixes = word_prefixes
-        self._prefix: re.Pattern[str] | None = None
 
     def start_of(self, found: re.Match[str], text: str, stop: int) -> tuple[int, int]:
         """Return where the prefix of a match begins and ends; an escape without a prefix behind it has none."""
@@ -284,14 +270,13 @@ class Scans:
             return found.start() + 1, found.end()
         if found.lastindex is None:
             return found.span()
-        prefix = self.prefix().match(text, found.end(), stop)
+        prefix = self.prefix.match(text, found.end(), stop)
         return prefix.span() if prefix is not None else (-1, -1)
 
+    @cached_property
     def prefix(self) -> re.Pattern[str]:
-        """Return prefixes of formats at the start of a word; most texts have no escape and never compile it."""
-        if self._prefix is None:
-            self._prefix = re.compile(self._word_prefixes)
-        return self._prefix
+        """Prefixes of formats at the start of a word; most texts have no escape and never compile it."""
+        return re.compile(self._word_prefixes)
 
 
 @cache

@@ -85,7 +85,7 @@ class InternalsFilter:
 
     def clean(self, text: str) -> str:
         """Return a text with all names replaced."""
-        return self._without_names(self._without_addresses(self._without_identifiers(text)))
+        return self._named.sub(self._name, self._without_addresses(self._without_identifiers(text)))
 
     def _without_identifiers(self, text: str) -> str:
         parts: list[str] = []
@@ -129,9 +129,6 @@ class InternalsFilter:
         if mark and scheme.lower() in {"http", "https"} and host in self._public_hosts:
             return f"{scheme}://{_QUERY.sub(_WITHHELD_QUERY, rest)}"
         return REDACTED
-
-    def _without_names(self, text: str) -> str:
-        return self._named.sub(self._name, text)
 
     def _name(self, match: re.Match[str]) -> str:
         """Return a resource with its name replaced, if what follows it is a name."""

@@ -26,11 +26,10 @@ from typing import Final, TypeAlias
 from projector.contracts import codec
 from projector.contracts.kinds import REDACTED
 from projector.redaction import descriptions
-from projector.redaction import json_grammar as grammar
+from projector.redaction import strings as grammar
 from projector.redaction.rules import MATERIAL, Verdict, is_value_of_pair, names_a_value
 from projector.redaction.search import Search
-from projector.redaction.spellings import Step
-from projector.redaction.steps import StepBuffer
+from projector.redaction.spellings import STRING_RUN, UNFINISHED_ESCAPE, Step, StepBuffer
 from projector.redaction.strings import (
     MAY_BE_JSON,
     EntryFilter,
@@ -181,12 +180,6 @@ class JsonStreamFilter:
             return at
         if text[at] == "}":
             return self._next_object(text, at) if expect is _NEXT_MEMBER else at
-        if expect is _COLON:
-            end = self._known.rest_of_member(text, at, str(self._path[-1])) if self._verdict is Verdict.PLAIN else at
-            if end > at:
-                self._expect = _NEXT_MEMBER
-                self._steps.show(end - at)
-            return end
         is_next = expect is _NEXT_MEMBER if text[at] == "," else expect is _KEY or expect is _FIRST_KEY
         members = self._known.members(text, at) if is_next and text[at] != ":" else None
         if members is None:
@@ -194,7 +187,7 @@ class JsonStreamFilter:
         self._path[-1] = members.key
         self._expect = _VALUE if members.is_key_only else _NEXT_MEMBER
         self._steps.show(members.end - at)
-        return self._rest_of_piece(text, members.end) if members.is_key_only else members.end
+        return members.end
 
     def _next_object(self, text: str, at: int) -> int:
         """Read from the end of an object to the beginning of the next one in an array."""
@@ -206,20 +199,6 @@ class JsonStreamFilter:
         self._expect = _FIRST_KEY
         self._steps.show(found.end() - at)
         return found.end()
-
-    def _rest_of_piece(self, text: str, at: int) -> int:
-        """Read the beginning of a string that is plain text up to the end of the piece."""
-        begin = at + 1
-        if text[at:begin] != '"' or len(text) == begin or text[begin] in MAY_BE_JSON:
-            return at
-        if grammar.NOT_PLAIN.search(text, begin) is not None:
-            return at
-        self._string = TextFilter(self._search)
-        self._read = JsonStreamFilter._in_string
-        self._content_start = ""
-        self._steps.show(1)
-        self._content(text[begin:])
-        return len(text)
 
     @property
     def _is_member(self) -> bool:
@@ -350,7 +329,7 @@ class JsonStreamFilter:
                 return end
         run = grammar.PLAIN_RUN.match(text, at)
         end = run.end() if run else at
-        if text[end : end + 1] == "\\" and (run := grammar.STRING_RUN.match(text, at)) is not None:
+        if text[end : end + 1] == "\\" and (run := STRING_RUN.match(text, at)) is not None:
             end = run.end()
         if end > at:
             self._content(text[at:end])
@@ -359,7 +338,7 @@ class JsonStreamFilter:
         if text[end] == '"':
             self._close_string()
             return end + 1
-        if grammar.UNFINISHED_ESCAPE.match(text, end):
+        if UNFINISHED_ESCAPE.match(text, end):
             self._pending = text[end:]
             return len(text)
         self._flush_string()

@@ -132,6 +132,15 @@ def any_case(char: str) -> str:
     return re.escape(char) if lower == upper else f"[{upper}{lower}]"
 
 
+def sequence(steps: Iterable[Piece], *, may_end: bool = False) -> str:
+    """Return the expression for some pieces; with `may_end` also for a text that ends in them."""
+    expression = ""
+    for atom, least, most in reversed([*steps]):
+        whole = f"{atom}{{{least},{most}}}+{expression}"
+        expression = rf"(?:{whole}|{atom}{{0,{most}}}+\Z)" if may_end else whole
+    return expression
+
+
 # tries
 
 _SEPARATOR: Final = "[-_. ]?+"

@@ -1,6 +1,11 @@
 """The redactor: functions that create clean values from untrusted ones.
 
 A `Redactor` is a compiled policy, shared by all streams. That of one stream (`for_stream`) also remembers its names.
+
+IDs and names are searched like text, but a mark cannot stand in an ID (CONTRACT D41). One that holds a credential or a
+registered value is replaced by a pseudonym, the same wherever the ID occurs in the stream. Pseudonyms are numbered in
+the order of their first use. They are therefore equal in every replay, and do not depend on what they replace: a hash,
+even with a key, could be searched for short values, because a key that a replay can reproduce is known to the client.
 """
 
 from __future__ import annotations
@@ -9,6 +14,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from copy import copy
+from hashlib import blake2b
 from typing import Final, Literal
 
 from projector.contracts import codec
@@ -16,21 +22,23 @@ from projector.contracts.limits import NAME_MAX_CHARS
 from projector.redaction import compose, whole_values
 from projector.redaction.clean import (
     MARK,
+    REDACTED_HERE,
     CleanArguments,
     Cleaned,
     CleanJson,
     CleanText,
     bounded,
+    cut_text,
     notice,
     render,
 )
 from projector.redaction.json_filter import string_filter
 from projector.redaction.ledger import Echo, Ledger
-from projector.redaction.names import Names
 from projector.redaction.policy import Policy
 from projector.redaction.rules import KeyRules, Rules, merged
-from projector.redaction.search import Prose, Search, Structured, ValueSearch
+from projector.redaction.search import Prose, Search
 from projector.redaction.streams import ArgumentStream, MessageStream, Seam, TextStream, echo_of
+from projector.redaction.strings import clean_plain
 
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/]*+={0,2}")
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:\[\]/-]{0,127}")
@@ -52,11 +60,11 @@ class Redactor:
         self._search = Search(policy, self._secrets)
         self._names: Names | None = None
         self._clean_names: dict[str, CleanText] = {}
-        self._values = ValueSearch(self._search)
-        self._as_sent = ValueSearch(self._search, keys=KeyRules(rules=Rules())) if policy.arguments_as_sent else None
+        self._values = self._search.of_values()
+        self._as_sent = self._search.of_values(keys=KeyRules(rules=Rules())) if policy.arguments_as_sent else None
         actions = policy.text_actions
         self._prose = Prose(self._search, actions, merged(policy.own_rules).classes) if actions else None
-        self._structured = Structured(self._search, self._prose.rows, self._prose.reported) if self._prose else None
+        self._structured = self._search.of_classes(self._prose.rows, self._prose.reported) if self._prose else None
         self._echo: Echo | None = None
 
     def compile(self) -> None:
@@ -261,3 +269,79 @@ def _marked(tree: object, path: tuple[str | int, ...] = ()) -> Iterator[tuple[st
     elif isinstance(tree, list):
         for at, entry in enumerate(tree):
             yield from _marked(entry, (*path, at))
+
+
+# IDs and names
+
+KNOWN_MAX: Final = 512
+"""IDs that are remembered as clean. Deltas of an item do not ask again, so more would save little."""
+CLEAN_NAMES_MAX: Final = 1_024
+"""Names that all streams of a policy remember as clean: roles, models, tools and agents. A search of one takes longer
+than anything else in the set-up of a short stream."""
+CLEAN_NAME_MAX_CHARS: Final = 64
+"""Length of a name that is remembered; those of tools have at most as many."""
+READ_MAX_CHARS: Final = 4_096
+"""Characters of an ID that are searched; of a longer one no more is ever shown."""
+
+
+class Names:
+    """The IDs and names of one stream.
+
+    Args:
+        search: the compiled policy.
+        max_chars: limit of an ID.
+        clean_names: names in which nothing is withheld, shared with other streams of the policy.
+    """
+
+    __slots__ = ("_clean_names", "_known", "_max_chars", "_pseudonyms", "_search", "replaced")
+
+    def __init__(self, search: Search, max_chars: int, clean_names: dict[str, CleanText]) -> None:
+        self._search = search
+        self._max_chars = max_chars
+        self._clean_names = clean_names
+        self._known: dict[str, CleanText] = {}
+        self._pseudonyms: dict[bytes, CleanText] = {}
+        self.replaced: set[str] = set()
+        """Pseudonyms, and names with a mark: a frame that contains one needs a notice."""
+
+    def identifier(self, text: str) -> CleanText:
+        """Return an ID of at most `max_chars`, or its pseudonym if something in it is withheld."""
+        found = self._known.get(text)
+        if found is not None:
+            return found
+        read = codec.scrub(text[:READ_MAX_CHARS])
+        if not self._search.is_clean(read) and clean_plain(self._search, read) != read:
+            return self._pseudonym(text)
+        clean = CleanText(cut_text(read, self._max_chars))
+        if len(text) <= self._max_chars and len(self._known) < KNOWN_MAX:
+            self._known[text] = clean
+        return clean
+
+    def name(self, text: str, max_chars: int) -> CleanText:
+        """Return a name of at most `max_chars`, with marks in place of what is withheld."""
+        known = self._clean_names.get(text)
+        if known is not None and len(known) <= max_chars:
+            return known
+        cleaned = whole_values.clean_text(self._search, text, max_chars)
+        if REDACTED_HERE[0] in cleaned.notices:
+            self.replaced.add(cleaned.value)
+        elif cleaned.value == text and not cleaned.notices:
+            self._remember(cleaned.value)
+        return cleaned.value
+
+    def _remember(self, name: CleanText) -> None:
+        if len(name) <= CLEAN_NAME_MAX_CHARS and len(self._clean_names) < CLEAN_NAMES_MAX:
+            self._clean_names[name] = name
+
+    def noted(self, text: str) -> Cleaned[CleanText]:
+        """Return an ID with its own notice, for a place inside a tree."""
+        found = self.identifier(text)
+        return Cleaned(found, REDACTED_HERE if found in self.replaced else ())
+
+    def _pseudonym(self, text: str) -> CleanText:
+        key = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()  # an ID may be very long
+        found = self._pseudonyms.get(key)
+        if found is None:
+            found = self._pseudonyms[key] = CleanText(f"redacted_{len(self._pseudonyms) + 1}")
+            self.replaced.add(found)
+        return found

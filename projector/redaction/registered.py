@@ -18,7 +18,7 @@ from projector.redaction.value_ends import Found, Registered
 
 SECRET_MIN_CHARS: Final = 8
 """Minimum length of a secret of the configuration; a shorter one would match ordinary words."""
-_OPEN_CHARS: Final = 4
+OPEN_CHARS: Final = 4
 """Number of leading characters that count as the whole value at the end of a text; no value is shorter."""
 _SECRET_OPEN_CHARS: Final = 16
 """The same for secrets, at least half of one: many keys begin with words, or as in `sk-proj-`."""
@@ -29,7 +29,7 @@ _NUMBER: Final = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,5})?")
 _EXPONENT: Final = re.compile("[eE].*")
 _NUMBER_MAX_CHARS: Final = 128
 """A longer number is shown: with so many zeros it can be no registered one."""
-_SLICES: Final = tuple(slice(at, at + _OPEN_CHARS) for at in range(4_096))
+_SLICES: Final = tuple(slice(at, at + OPEN_CHARS) for at in range(4_096))
 
 
 class Values:
@@ -49,13 +49,13 @@ class Values:
         }
         self.longest = max(map(len, self._marks), default=0)
         """Length of the longest value."""
-        self._open_chars = dict.fromkeys(self._marks, _OPEN_CHARS) | {
+        self._open_chars = dict.fromkeys(self._marks, OPEN_CHARS) | {
             spelling: min(_SECRET_OPEN_CHARS, max(SECRET_MIN_CHARS, len(value) // 2))
             for value in self._secrets
             for spelling in (value, _spelled(value))
         }
-        self._beginnings = {value[:_OPEN_CHARS] for value in self._marks}
-        self._shorter = {begin[:count] for begin in self._beginnings for count in range(1, _OPEN_CHARS)}
+        self._beginnings = {value[:OPEN_CHARS] for value in self._marks}
+        self._shorter = {begin[:count] for begin in self._beginnings for count in range(1, OPEN_CHARS)}
         self._few = None  # an expression for all beginnings
         if len(self._beginnings) <= _FEW:
             self._few = re.compile("|".join(map(re.escape, self._beginnings)) or "(?!)")
@@ -65,15 +65,12 @@ class Values:
             Decimal(value).copy_abs(): (value, mark) for value, mark in self._marks.items() if _NUMBER.fullmatch(value)
         }
         self._numbers = {size: mark for size, (_, mark) in numbers.items()}
+        self.has_numbers = bool(numbers)
+        """Whether a value is a number."""
         self._digits = {_significant(value).rstrip("0"): value for value, _ in numbers.values()}
 
     def __bool__(self) -> bool:
         return bool(self._marks)
-
-    @property
-    def shortest_beginning(self) -> int:
-        """Number of characters of a value that are looked up."""
-        return _OPEN_CHARS
 
     def crossing(self) -> Values:
         """Return the values that contain JSON syntax, which are searched before a text is parsed as JSON."""
@@ -85,7 +82,7 @@ class Values:
         at = self._next(text, start)
         if at >= 0:
             return at
-        for count in range(min(_OPEN_CHARS - 1, len(text) - start), 0, -1):
+        for count in range(min(OPEN_CHARS - 1, len(text) - start), 0, -1):
             if text[-count:] in self._shorter:
                 return len(text) - count
         return -1
@@ -127,7 +124,7 @@ class Values:
             return -1 if found is None else found.start()
         known = self._beginnings
         for begin in range(start, len(text), len(_SLICES)):
-            part = text[begin : begin + len(_SLICES) + _OPEN_CHARS - 1]
+            part = text[begin : begin + len(_SLICES) + OPEN_CHARS - 1]
             beginnings = map(part.__getitem__, _SLICES[: len(part)])
             at = next((at for at, is_known in enumerate(map(known.__contains__, beginnings)) if is_known), -1)
             if at >= 0:
@@ -135,11 +132,6 @@ class Values:
         return -1
 
     # numbers
-
-    @property
-    def has_numbers(self) -> bool:
-        """Whether a value is a number."""
-        return bool(self._numbers)
 
     def mark_of_number(self, number: str, *, at_end: bool = False) -> str | None:
         """Return the mark of a number that is registered, with any sign and spelling: 4711 is `-4711.0` and `4.711e3`.

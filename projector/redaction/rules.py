@@ -14,6 +14,7 @@ import unicodedata
 from collections.abc import Container, Iterable, Mapping
 from enum import Enum
 from functools import cache
+from operator import add
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
@@ -147,15 +148,7 @@ def _word(row: dict[str, Any]) -> Word:
 
 def merged(own: Rules) -> Rules:
     """Return a host's own rules, which take precedence, with the shipped ones."""
-    theirs = shipped()
-    return Rules(
-        own.formats + theirs.formats,
-        own.words + theirs.words,
-        own.exceptions + theirs.exceptions,
-        own.counts + theirs.counts,
-        own.contexts + theirs.contexts,
-        own.classes + theirs.classes,
-    )
+    return Rules._make(map(add, own, shipped()))
 
 
 _SEPARATORS: Final = re.compile(r"[-_.\s]+")

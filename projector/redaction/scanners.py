@@ -4,21 +4,19 @@ A scanner returns steps over the text (`spellings.Step`). The steps after n char
 alone, not on where the pieces end: what a scanner holds is exactly what its search has not decided.
 """
 
-# ruff: noqa: SLF001 - a fork sets the members of its own class
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import ClassVar, Final, Self, TypeAlias
+from typing import ClassVar, Final, TypeAlias
 
 from projector.contracts.kinds import REDACTED
 from projector.redaction.policy import CREDENTIALS
 from projector.redaction.rules import Verdict
 from projector.redaction.search import Find, Search
 from projector.redaction.spellings import PLAIN, SPELLED, SPELLED_IN_SECRETS, Step
-from projector.redaction.steps import twin_of
 from projector.redaction.text_search import ASSIGNED, FENCE, Candidate, search_of
-from projector.redaction.value_ends import Cursor, End, Found, More, Reported
+from projector.redaction.value_ends import Cursor, End, Found, More, Reported, State
 from projector.redaction.value_shapes import is_hex_key, is_random
 
 _FENCED: Final = "\0"
@@ -31,16 +29,11 @@ Begins: TypeAlias = Callable[[Cursor], End | None]
 """Decides whether a text begins with a value, and returns the end of that."""
 
 
-class Scanner:
+class Scanner(State):
     """The reader of one text with one search."""
 
     spelled: ClassVar[re.Pattern[str]] = SPELLED_IN_SECRETS
     """The spellings that are decoded where the text is read once more."""
-
-    __slots__ = (
-        *("_context", "_end", "_find", "_is_marked", "_kind", "_mark", "_needs", "_shown", "before", "begins"),
-        *("ended_in", "held", "named"),
-    )
 
     def __init__(self, find: Find, context: int, before: str, kind: type[str] = str) -> None:
         self._find = find
@@ -52,7 +45,8 @@ class Scanner:
         """Characters that no step covers yet, and before them `_shown` characters that are shown."""
         self._shown = 0
         self._needs = 0  # number of held characters with which the search may decide
-        self._end: End | None = None  # of the value that is read
+        self.value: End | None = None
+        """The end of the value that is read."""
         self._mark = kind()  # for the next characters of that value
         self.named = self._mark
         """The mark of the last value."""
@@ -65,7 +59,7 @@ class Scanner:
     @property
     def is_idle(self) -> bool:
         """Whether nothing is undecided."""
-        return self._end is None and not self.held and self.begins is None
+        return self.value is None and not self.held and self.begins is None
 
     @property
     def uncovered(self) -> int:
@@ -81,22 +75,17 @@ class Scanner:
     def is_resumable(self) -> bool:
         """Whether a new scanner could continue with the text before and what is held: no value is near."""
         is_near = self._is_marked and len(self.before) < self._context
-        return not (is_near or self._shown or self._end is not None or self.begins is not None)
-
-    @property
-    def value(self) -> End | None:
-        """The end of the value that is read."""
-        return self._end
+        return not (is_near or self._shown or self.value is not None or self.begins is not None)
 
     def mark_again(self) -> None:
         """Put a mark before the next characters of the value that is read."""
-        if self._end is not None:
+        if self.value is not None:
             self._mark = self._kind(REDACTED)
 
     def feed(self, text: str) -> list[Step]:
         """Read a piece and return the steps that no later text can change."""
         text = self.held + text
-        if self._end is None and len(text) < self._needs:
+        if self.value is None and len(text) < self._needs:
             self.held = text
             return []
         steps: list[Step] = []
@@ -110,17 +99,11 @@ class Scanner:
         self._scan(self.held, steps, at_end=True)
         return steps
 
-    def fork(self) -> Self:
-        """Return a scanner in the same state."""
-        twin = twin_of(self)
-        twin._end = None if self._end is None else self._end.fork()
-        return twin
-
     def _scan(self, text: str, steps: list[Step], *, at_end: bool) -> None:
         shown, self._shown, self._needs, self.held = self._shown, 0, 0, ""
-        while text or (at_end and self._end is not None):
-            if self._end is not None:
-                text = self._read_value(self._end, text, steps, at_end=at_end)
+        while text or (at_end and self.value is not None):
+            if self.value is not None:
+                text = self._read_value(self.value, text, steps, at_end=at_end)
                 continue
             begins = self.begins
             found = self._begin(begins, text, at_end=at_end) if begins else self._first(text, at_end=at_end)
@@ -147,7 +130,7 @@ class Scanner:
                 self._mark = self.named = self._kind(found.mark)
                 self._withhold(found.end - found.shown, steps)
             text = text[found.end :]
-            self._end = found.rest
+            self.value = found.rest
 
     def _ask(self, text: str, start: int, *, at_end: bool) -> Found | None:
         """Return what is found first in a text at or after a position."""
@@ -176,7 +159,7 @@ class Scanner:
             self.ended_in = end if count == len(text) else None
         self._withhold(count, steps)
         if is_end:
-            self._end = None
+            self.value = None
             return text[count:]
         self.held = text[count:]
         return ""
@@ -215,8 +198,6 @@ def _nothing(_text: str, _start: int, *, at_end: bool) -> Found | None:  # noqa:
 
 class ClassScanner(Scanner):
     """The scanner for personal data by class, and in fenced code for random values of sensitive words."""
-
-    __slots__ = ("_in_code", "_keys", "_reported", "_rows")
 
     spelled = SPELLED
 

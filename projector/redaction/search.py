@@ -26,7 +26,7 @@ from projector.redaction.assignments import BEFORE_CHARS
 from projector.redaction.format_search import FormatSearch, RunSearch
 from projector.redaction.patterns import CONTEXT_CHARS, PREFIX_CHARS, WORD, alternatives, last_class, pieces
 from projector.redaction.policy import CREDENTIALS, Policy
-from projector.redaction.registered import SECRET_MIN_CHARS, Values
+from projector.redaction.registered import OPEN_CHARS, SECRET_MIN_CHARS, Values
 from projector.redaction.rules import LOOKALIKES, Format, KeyRules, Rules, TextClass, merged
 from projector.redaction.spellings import INVISIBLE, MAY_BE_SPELLED, PLAIN, SPELLED, unfinished_from
 from projector.redaction.text_search import ASSIGNED, FENCE, looks_back, search_of
@@ -71,10 +71,9 @@ class Formats:
         return Formats(self.keys, [_in_prose(row) for row in self.rows if WORD not in row.anchor])
 
     def compile(self) -> None:
-        """Compile what is otherwise compiled on first use; it takes about a second for all formats."""
-        for formats in (self, self.of_prose):
-            formats.live.compile()
-            formats.last.compile()
+        """Compile what is otherwise compiled on first use; it takes about half a second for all formats."""
+        self.live.compile()
+        self.last.compile()
 
     def find(self, text: str, start: int, *, at_end: bool) -> Found | None:
         """Return the first credential or value of a sensitive word, or text that may become one."""
@@ -177,15 +176,19 @@ def _mark(name: str | None) -> str:
 class Search:
     """A policy and the secrets of the configuration, ready for searching.
 
-    This class searches the texts of tools; `Prose` and `ValueSearch` search others.
+    This class searches the texts of tools, `of_classes` structured outputs, and `of_values` finds registered values
+    only. `Prose` searches text that people read.
     """
 
-    context: int = BEFORE_CHARS
-    """Number of characters before a position on which the answer depends."""
     rows: tuple[TextClass, ...] = ()
     """Classes of personal data that are searched for."""
     reported: frozenset[str] = frozenset()
     """Names of classes that are shown and only reported."""
+    reads_code = False
+    """Whether fenced code is searched for values of sensitive words."""
+    context: int = BEFORE_CHARS
+    """Number of characters before a position on which the answer depends."""
+    _formats: Formats | None
 
     def __init__(self, policy: Policy, secrets: Iterable[str] = ()) -> None:
         self._formats = formats = _compiled(
@@ -196,19 +199,31 @@ class Search:
         self.values = Values(registered, [value for value in secrets if len(value) >= SECRET_MIN_CHARS])
         self.crossing = self.values.crossing()
 
+    def of_classes(self, rows: tuple[TextClass, ...], reported: frozenset[str]) -> Search:
+        """Return a search for classes of personal data too."""
+        search = self._other(self._formats, self.values)
+        search.rows, search.reported = rows, reported - {CREDENTIALS}
+        return search
+
+    def of_values(self, *, crossing: bool = False, keys: KeyRules | None = None) -> Search:
+        """Return a search for registered values and nothing else; no key is sensitive if `keys` has no words."""
+        search = self._other(None, self.crossing if crossing else self.values)
+        search.keys, search.context = keys or self.keys, 1
+        return search
+
+    def _other(self, formats: Formats | None, values: Values) -> Search:
+        search = Search.__new__(Search)
+        search._formats, search.values, search.keys, search.crossing = formats, values, self.keys, self.crossing  # noqa: SLF001 - of this class
+        return search
+
     @cached_property
     def finds(self) -> tuple[tuple[Find, type[str]], ...]:
         """The searches for what is withheld, in order of precedence of their marks, with the type of these."""
-        return (*self._values, (self._formats.find, str))
-
-    @property
-    def _values(self) -> tuple[tuple[Find, type[str]], ...]:
-        return ((self.values.find, Registered),) if self.values else ()
-
-    @property
-    def reads_code(self) -> bool:
-        """Whether fenced code is searched for values of sensitive words."""
-        return False
+        kind = Reported if CREDENTIALS in self.reported else str
+        return (
+            *(((self.values.find, Registered),) if self.values else ()),
+            *(((self._formats.find, kind),) if self._formats is not None else ()),
+        )
 
     @property
     def scanned(self) -> tuple[TextClass, ...]:
@@ -217,16 +232,19 @@ class Search:
 
     def compile(self) -> None:
         """Compile what is otherwise compiled on first use."""
-        self._formats.compile()
+        if self._formats is not None:
+            self._formats.compile()
 
     def format_of(self, text: str, at: int, start: int, end: int) -> Format | None:
         """Return the format of the credential between two positions of a complete text, searched from `at` on."""
-        plain = undisguised(text)
-        while (found := self._formats.last.first(plain, at)) is not None and found.start < end:
+        plain, formats = undisguised(text), self._formats
+        if formats is None:
+            return None
+        while (found := formats.last.first(plain, at)) is not None and found.start < end:
             if found.end >= start:
                 return found.row
             at = found.start + 1
-        run = self._formats.runs.first(text, start, at_end=True)
+        run = formats.runs.first(text, start, at_end=True)
         return run[2] if run is not None and run[0] < end else None
 
     def is_clean(self, text: str) -> bool:
@@ -251,23 +269,27 @@ class Search:
 
         `start`, at least 1, is where the new text begins. With `is_whole` nothing follows.
         """
-        if not text.isascii() and _DISGUISE.search(text, start - CONTEXT_CHARS) is not None:
+        formats, end = self._formats, len(text)
+        if MAY_BE_SPELLED.search(text, start) is not None and (
+            SPELLED.search(text, start) is not None or unfinished_from(text, start) < end
+        ):
             return -1
-        if MAY_BE_SPELLED.search(text, start) is not None and _has_spelling(text, start):
+        if formats is not None:
+            if not text.isascii() and _DISGUISE.search(text, start - CONTEXT_CHARS) is not None:
+                return -1
+            if formats.runs.may_begin(text, start) >= 0:
+                return -1
+            end = (formats.last if is_whole else formats.live).quick(text, start)
+        if self.rows and (not text.isascii() or search_of(self.rows).near(text, start) >= 0):
             return -1
-        if self._formats.runs.may_begin(text, start) >= 0:
-            return -1
-        end = (self._formats.last if is_whole else self._formats.live).quick(text, start)
-        return end if end < 0 or not self.values else self._before_value(text, start, end)
+        if end >= 0 and self.values:
+            end = self._before_value(text, start, end)
+        return -1 if is_whole and end < len(text) else end
 
     def _before_value(self, text: str, start: int, end: int) -> int:
         """Return the position up to which a text is shown if its end may begin a registered value."""
         at = self.values.may_begin(text, start)
-        return end if at < 0 else min(end, at) if len(text) - at < self.values.shortest_beginning else -1
-
-
-def _has_spelling(text: str, start: int) -> bool:
-    return SPELLED.search(text, start) is not None or unfinished_from(text, start) < len(text)
+        return end if at < 0 else min(end, at) if len(text) - at < OPEN_CHARS else -1
 
 
 class Prose(Search):
@@ -281,35 +303,21 @@ class Prose(Search):
 
     def __init__(self, search: Search, actions: Mapping[str, str], rows: Iterable[TextClass]) -> None:
         self.rows = tuple(row for row in rows if row.name in actions)
-        self._has_credentials = CREDENTIALS in actions
-        self._formats = search._formats.of_prose  # noqa: SLF001 - of the base class
+        self.reads_code = CREDENTIALS in actions
+        formats = search._formats  # noqa: SLF001 - of the base class
+        self._formats = formats.of_prose if self.reads_code and formats is not None else None
         self.keys, self.values, self.crossing = search.keys, search.values, search.crossing
         self.reported = frozenset(name for name, action in actions.items() if action == "report")
         self.context = max(CONTEXT_CHARS, *map(looks_back, (*self.rows, FENCE))) + 1
 
-    @cached_property
-    def finds(self) -> tuple[tuple[Find, type[str]], ...]:
-        """The searches for what is withheld, in order of precedence of their marks, with the type of these."""
-        kind = Reported if CREDENTIALS in self.reported else str
-        return (*self._values, *(((self._formats.find, kind),) if self._has_credentials else ()))
-
-    @property
-    def reads_code(self) -> bool:
-        """Whether fenced code is searched for values of sensitive words."""
-        return self._has_credentials
-
     def compile(self) -> None:
         """Compile what is otherwise compiled on first use."""
+        super().compile()
         _ = self._gate, search_of(self.scanned), search_of((ASSIGNED,))
-        if self._has_credentials:
-            self._formats.live.compile()
-            self._formats.last.compile()
 
     @cached_property
     def _gate(self) -> Gate:
-        return Gate(
-            self._formats if self._has_credentials else None, self.rows, self._before_value if self.values else None
-        )
+        return Gate(self._formats, self.rows, self._before_value if self.values else None)
 
     @cached_property
     def decider(self) -> Callable[[str, int], int]:
@@ -319,47 +327,6 @@ class Prose(Search):
     def shown(self, text: str, start: int, *, is_whole: bool = False) -> int:
         """Return the position up to which a text is shown whatever follows; -1 if only the `finds` can tell."""
         end = self._gate.shown(text, start)
-        return -1 if is_whole and end < len(text) else end
-
-
-class Structured(Search):
-    """The search of a structured output: that of tool texts, and classes of personal data."""
-
-    def __init__(self, search: Search, rows: tuple[TextClass, ...], reported: frozenset[str]) -> None:
-        self._formats = search._formats  # noqa: SLF001 - of the base class
-        self.keys, self.values, self.crossing = search.keys, search.values, search.crossing
-        self.rows, self.reported = rows, reported
-
-    def shown(self, text: str, start: int, *, is_whole: bool = False) -> int:
-        """Return -1 if a class is searched for: only the filter can tell."""
-        end = super().shown(text, start, is_whole=is_whole)
-        if end < 0 or not text.isascii():
-            return -1
-        near = search_of(self.rows).near(text, start)
-        return end if near < 0 else -1
-
-
-class ValueSearch(Search):
-    """The search for registered values and nothing else; no key is sensitive if `keys` has no words."""
-
-    def __init__(self, search: Search, *, crossing: bool = False, keys: KeyRules | None = None) -> None:
-        self.keys, self.crossing = keys or search.keys, search.crossing
-        self.values = search.crossing if crossing else search.values
-        self.context = 1
-
-    @cached_property
-    def finds(self) -> tuple[tuple[Find, type[str]], ...]:
-        """The search for registered values."""
-        return self._values
-
-    def compile(self) -> None:
-        """Compile nothing."""
-
-    def shown(self, text: str, start: int, *, is_whole: bool = False) -> int:
-        """Return the position up to which a text is shown whatever follows; -1 if only the `finds` can tell."""
-        if MAY_BE_SPELLED.search(text, start) is not None and _has_spelling(text, start):
-            return -1
-        end = self._before_value(text, start, len(text))
         return -1 if is_whole and end < len(text) else end
 
 

@@ -26,12 +26,10 @@ from projector.redaction.clean import (
     render,
 )
 from projector.redaction.json_filter import JsonStreamFilter, Path
-from projector.redaction.json_grammar import ESCAPE
 from projector.redaction.ledger import Echo, Ledger, class_of
 from projector.redaction.policy import Limits
 from projector.redaction.search import Search
-from projector.redaction.spellings import Step
-from projector.redaction.steps import PositionMap, StepWriter
+from projector.redaction.spellings import ESCAPE, PositionMap, Step, StepWriter
 from projector.redaction.text_filter import PIECE_CHARS, Filter, TextFilter, Union, in_pieces
 from projector.redaction.value_ends import Registered
 from projector.redaction.whole_values import clean_tree
@@ -341,7 +339,9 @@ class ArgumentStream:
         if not text or self._filter.failed:
             return _NOTHING
         if self._is_cut:
-            self._keep_late(text)
+            self._late_chars += len(text)
+            if self._late_chars <= _UNPARSED_MAX_CHARS:
+                self._late.add(text)
             return _NOTHING
         if (count := self._filter.quick(text)) >= 0:
             return self._delta(self._writer.show(count, text))
@@ -368,11 +368,6 @@ class ArgumentStream:
         return "".join(
             self._writer.write(self._filter.feed(piece), piece) for piece in pieces if not self._filter.failed
         )
-
-    def _keep_late(self, text: str) -> None:
-        self._late_chars += len(text)
-        if self._late_chars <= _UNPARSED_MAX_CHARS:
-            self._late.add(text)
 
     def _delta(self, clean: str) -> Cleaned[CleanText]:
         """Return clean text as a delta, up to the limit."""

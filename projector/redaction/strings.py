@@ -25,15 +25,139 @@ from enum import Enum, auto
 from functools import partial
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
-from projector.redaction import json_grammar as grammar
 from projector.redaction import value_shapes as shapes
 from projector.redaction.assignments import announces, entry_end
 from projector.redaction.registered import Values
-from projector.redaction.search import Search, ValueSearch
-from projector.redaction.spellings import Step
-from projector.redaction.steps import StepWriter
+from projector.redaction.rules import names_a_value
+from projector.redaction.search import Search
+from projector.redaction.spellings import Step, StepWriter
 from projector.redaction.text_filter import Filter, TextFilter, Union
 from projector.redaction.value_ends import Cursor, End, Tail
+
+# the grammar of JSON's strings, numbers and literals (RFC 8259)
+
+LITERALS: Final = {"t": "true", "f": "false", "n": "null"}
+
+
+def _transitions(table: str) -> dict[str, dict[str, str]]:
+    """Parse lines of a state and its transitions, each as characters and the next state."""
+    lines = (line.partition(":") for line in table.strip().splitlines())
+    steps = {state.strip(): [step.split() for step in rest.split(",")] for state, _, rest in lines}
+    return {state: {char: after for chars, after in found for char in chars} for state, found in steps.items()}
+
+
+NUMBER: Final = _transitions("""
+    start: - sign, 0 zero, 123456789 whole
+    sign: 0 zero, 123456789 whole
+    zero: . point, eE exponent
+    whole: 0123456789 whole, . point, eE exponent
+    point: 0123456789 fraction
+    fraction: 0123456789 fraction, eE exponent
+    exponent: +- exponent-sign, 0123456789 power
+    exponent-sign: 0123456789 power
+    power: 0123456789 power
+""")
+"""State -> character -> next state."""
+DIGIT_STATES: Final = frozenset({"whole", "fraction", "power"})
+COMPLETE_STATES: Final = DIGIT_STATES | {"zero"}
+
+PLAIN_RUN: Final = re.compile(r'[^"\\\x00-\x1f]*+')
+NOT_PLAIN: Final = re.compile(r'["\\\x00-\x1f]')
+BLANKS: Final = re.compile(r"[ \t\n\r]*+")
+_MEMBER: Final = r'"([^"\\\x00-\x1f]*+)"[ \t\n\r]*+:[ \t\n\r]*+'
+MEMBER: Final = {'"': re.compile(_MEMBER), ",": re.compile(rf",[ \t\n\r]*+{_MEMBER}")}
+"""First character -> a member of an object up to its value, as its first and after another one. Keys with escapes
+do not match."""
+_NUMBER: Final = r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?"
+_SIMPLE_VALUE: Final = (
+    rf'(?:"(|[^"\\\x00-\x1f {{\[][^"\\\x00-\x1f]*+)"|true|false|null|({_NUMBER}))(?=[ \t\n\r]*+[,}}])'
+)
+SIMPLE_MEMBER: Final = {char: re.compile(member.pattern + _SIMPLE_VALUE) for char, member in MEMBER.items()}
+"""The same with a whole value that is no container and no string that may contain JSON; groups: key, string, number."""
+NEXT_OBJECT: Final = re.compile(r"\}[ \t\n\r]*+,[ \t\n\r]*+\{")
+"""The end of an object, and the beginning of the next one of an array."""
+DIGIT_RUN: Final = re.compile(r"[0-9]*+")
+
+
+def end_of_blanks(text: str, at: int) -> int:
+    """Return the end of the blanks at a position."""
+    blanks = BLANKS.match(text, at)
+    return blanks.end() if blanks else at
+
+
+# members whose key was shown before
+#
+# Documents with arrays of objects repeat their keys, so these members are read at once. It is exact because what a key
+# does depends on the key alone, unless it is in a pair of a name and a value, and because a clean value that is no
+# container leaves nothing to the next member.
+
+FIRST: Final = frozenset('",}')
+"""First characters of what is read at once."""
+_MAX_KEPT: Final = 64
+"""Maximum number of keys and strings that are remembered; arrays of objects repeat fewer."""
+_KEY_MAX_CHARS: Final = 80
+_STRING_MAX_CHARS: Final = 24
+"""Length of the longest string that is remembered; longer ones repeat rarely."""
+
+
+class Members(NamedTuple):
+    """Members up to a position: the last key, and whether its value is still to be read."""
+
+    end: int
+    key: str
+    is_key_only: bool
+
+
+class KnownMembers:
+    """Keys and strings of one document that were shown whole.
+
+    Args:
+        is_clean: whether a complete string is certainly shown as it is.
+        has_numbers: whether a number may be withheld.
+    """
+
+    __slots__ = ("_has_numbers", "_is_clean", "_strings", "keys")
+
+    def __init__(self, is_clean: Callable[[str], bool], *, has_numbers: bool) -> None:
+        self._is_clean = is_clean
+        self._has_numbers = has_numbers
+        self.keys: set[str] = set()
+        """Keys whose values are not sensitive."""
+        self._strings: set[str] = set()
+
+    def add(self, key: str) -> None:
+        """Remember a key that was shown, and whose value is not sensitive."""
+        if len(key) <= _KEY_MAX_CHARS and len(self.keys) < _MAX_KEPT:
+            self.keys.add(key)
+
+    def members(self, text: str, at: int) -> Members | None:
+        """Return the members at a position, from a comma or a first key on, if at least the first key is known."""
+        key, start = "", at
+        while (found := SIMPLE_MEMBER[text[at]].match(text, at)) is not None:
+            if not self._is_shown(*found.groups()):
+                break
+            key, at = found[1], found.end()
+            if text[at] != ",":
+                return Members(at, key, is_key_only=False)
+        member = MEMBER[text[at]].match(text, at)
+        if member is not None and member[1] in self.keys:
+            return Members(member.end(), member[1], is_key_only=True)
+        return Members(at, key, is_key_only=False) if at > start else None
+
+    def _is_shown(self, key: str, content: str | None, number: str | None) -> bool:
+        """Return whether a member is shown, and leaves nothing to the next one."""
+        if key not in self.keys or names_a_value(key):
+            return False
+        if content is None:
+            return number is None or not self._has_numbers
+        if content not in self._strings and not self._is_clean(content):
+            return False
+        if len(content) <= _STRING_MAX_CHARS and len(self._strings) < _MAX_KEPT:
+            self._strings.add(content)
+        return True
+
+
+# strings
 
 OPENERS: Final = frozenset('{["')
 """First characters of a text that may be JSON."""
@@ -49,15 +173,10 @@ _KEPT_CHARS: Final = _CONTEXT_CHARS + 16  # an unfinished escape is not context
 class Document(Filter, Protocol):
     """The filter of a JSON document, as `JsonStreamFilter` is. The modules import each other in one direction only."""
 
-    @property
-    def failed(self) -> bool:
-        """Whether the text is not JSON from here on; `rest` is the unread text."""
-        ...
-
-    @property
-    def rest(self) -> str:
-        """The text after the syntax error."""
-        ...
+    failed: bool
+    """Whether the text is not JSON from here on."""
+    rest: str
+    """The text after the syntax error."""
 
     @property
     def complete(self) -> bool:
@@ -96,7 +215,7 @@ class StringFilter:
         self._mode = _Mode.BLANK
         self._plain = TextFilter(search)
         self._document: Document | None = None
-        self._guard = TextFilter(ValueSearch(search, crossing=True)) if search.crossing else None
+        self._guard = TextFilter(search.of_values(crossing=True)) if search.crossing else None
         self._guarded = ""
         self._recent = ""
 
@@ -146,7 +265,7 @@ class StringFilter:
         return self._mode is _Mode.WITHHELD or self._plain.goes_on(rest)
 
     def _begin(self, text: str) -> list[Step]:
-        start = grammar.end_of_blanks(text, 0)
+        start = end_of_blanks(text, 0)
         if start == len(text):
             return self._plain.feed(text)
         if text[start] not in OPENERS or self._level > _MAX_LEVELS:
@@ -391,17 +510,17 @@ class NumberFilter:
     @property
     def complete(self) -> bool:
         """Whether the number may end here."""
-        return self._state in grammar.COMPLETE_STATES
+        return self._state in COMPLETE_STATES
 
     def read(self, text: str, at: int) -> int:
         """Return the position of the first character from `at` on that does not continue the number."""
         while at < len(text):
-            state = grammar.NUMBER[self._state].get(text[at])
+            state = NUMBER[self._state].get(text[at])
             if state is None:
                 break
             self._state = state
             at += 1
-            if state in grammar.DIGIT_STATES and (run := grammar.DIGIT_RUN.match(text, at)) is not None:
+            if state in DIGIT_STATES and (run := DIGIT_RUN.match(text, at)) is not None:
                 at = run.end()
         return at
 

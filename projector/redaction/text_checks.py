@@ -8,20 +8,11 @@ extension stands behind a value and belongs to it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from itertools import islice
-from typing import Final, Protocol, TypeAlias
-
-from projector.redaction.phone_numbers import extension_end, phone
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import accumulate, islice
+from typing import Final, NamedTuple, TypeAlias
 
 Check: TypeAlias = Callable[[str, bool], int]
-
-
-class ExtensionEnd(Protocol):
-    """Return the end of the extension at a position; the position if there is none, None if later text decides."""
-
-    def __call__(self, text: str, at: int, /, *, at_end: bool) -> int | None:  # noqa: D102 - the class says it
-        ...
 
 
 def email(text: str, is_cut: bool) -> int:  # noqa: FBT001 - the table's signature
@@ -94,12 +85,13 @@ _ISSUERS: Final = (
 """Issuer identification numbers (ISO/IEC 7812-1), from first to last, and the lengths of their card numbers."""
 
 
-def _lengths_by_prefix() -> Mapping[str, frozenset[int]]:
-    found: dict[str, frozenset[int]] = {}
+def _lengths_by_prefix() -> Mapping[bytes, tuple[int, ...]]:
+    found: dict[bytes, tuple[int, ...]] = {}
     for first, last, *lengths in _ISSUERS:
         rest = 10 ** (_CARD_GROUP_CHARS - len(str(first)))
-        for prefix in map(str, range(first * rest, (last + 1) * rest)):
-            found[prefix] = found.get(prefix, frozenset()).union(lengths)
+        for number in range(first * rest, (last + 1) * rest):
+            prefix = str(number).encode()
+            found[prefix] = tuple({*found.get(prefix, ()), *lengths})
     return found
 
 
@@ -122,7 +114,7 @@ _CARD_DIGITS: Final = {16: (16, 12), 17: (16, 17, 12), 18: (16, 18, 12), 19: (16
 
 def payment_card(text: str, is_cut: bool) -> int:  # noqa: FBT001 - the table's signature
     """Check issuer, length, groups and the Luhn digit (ISO/IEC 7812-1 annex B); groups have one separator."""
-    lengths = _CARD_LENGTHS.get(text[:4])
+    lengths = _CARD_LENGTHS.get(text[:_CARD_GROUP_CHARS].encode())
     if lengths is None:
         return 0
     match = _CARD.match(text)
@@ -136,6 +128,32 @@ def payment_card(text: str, is_cut: bool) -> int:  # noqa: FBT001 - the table's 
     return cut.end() if cut is not None and not text[cut.end() :].strip(" ./-") else 0
 
 
+def next_card(text: str, at: int, stop: int) -> int:
+    """Return the first of two positions between which there are only numbers at which a card may begin; else the last.
+
+    At least as many characters as a card has follow the last position. The Luhn digits of all parts of the text are
+    differences of two sums: of those with each second digit doubled, from the first one or the second one on.
+    """
+    digits = _only(text[at : stop + _CARD_MAX_CHARS])
+    values = [bytearray(digits.translate(_VALUES)), bytearray(digits.translate(_VALUES))]
+    for first, each in enumerate(values):
+        each[first::2] = digits[first::2].translate(_DOUBLED).translate(_VALUES)
+    sums = [[*accumulate(each, initial=0), *_BEHIND] for each in values]
+    read = 0
+    for group in _DIGIT_RUN.finditer(text, at, stop):
+        start, behind = group.span()
+        for length in _CARD_LENGTHS.get(digits[read : read + _CARD_GROUP_CHARS], ()):
+            end = read + length
+            of = sums[end & 1]
+            if (of[end] - of[read]) % 10 == 0:
+                return start
+        read += behind - start
+    return stop
+
+
+_CARD_MAX_CHARS: Final = 40
+_BEHIND: Final = [float("nan")] * 19
+"""Sums behind the last digit, which no card has."""
 _SEPARATORS: Final = b" ./-"
 _ALNUM: Final = re.compile("[0-9A-Za-z]")
 
@@ -157,6 +175,7 @@ def _luhn(digits: bytes) -> bool:
 _ZERO: Final = ord("0")
 _DOUBLED: Final = bytes.maketrans(b"0123456789", b"0246813579")
 """A digit -> the cross sum of its double."""
+_VALUES: Final = bytes.maketrans(b"0123456789", bytes(range(10)))
 
 
 _IBAN_LENGTHS: Final[Mapping[str, int]] = {
@@ -288,6 +307,174 @@ _MRZ_FORMS: Final[tuple[tuple[re.Pattern[str], Callable[[str], bool]], ...]] = (
     (_MRZ_CARD_DATA, lambda text: _is_checked(text, (0, 6), (8, 14))),
 )
 
+
+# telephone numbers: where one ends, also if another number or an extension follows it directly
+#
+#   +44 20 7946 0958 (415) 555-2671     `415` could belong to the first number, which may have 15 digits
+#   415-555-2671/020 7946 0958          digits that go on make a North American number an ID, unless a number begins
+#   +1 415 555 2671 9am                 the last digits begin a word
+#   415-555-2671x99                     an extension belongs to its number
+#
+# A number ends where the next one begins; the search then finds that one.
+
+_DIGIT_RUN: Final = re.compile("[0-9]+")
+_DATE: Final = r"(?:[0-3]?[0-9][./ -][01]?[0-9][./ -](?:19|20)[0-9]{2}(?![0-9])|(?:19|20)[0-9]{2}[./-])"
+_IS_DATE: Final = re.compile(_DATE)
+_GAP: Final = "[ ()./-]{0,3}"
+_INTERNATIONAL: Final = rf"(?:\+\(?|00 ?)[1-9](?:{_GAP}[0-9]){{7,14}}(?![0-9])"
+_IS_INTERNATIONAL: Final = re.compile(_INTERNATIONAL)
+_SPLIT_DIGITS: Final = range(9, 16)
+"""How many digits an international number has if others stand behind it: those of eight are rare."""
+_INTERNATIONAL_CUT: Final = re.compile(rf"\+\(?[1-9](?:{_GAP}[0-9]){{4,14}}{_GAP}")
+_ZERO_PREFIX: Final = re.compile(r"00 ?[1-9][0-9]*(?:(?:[ ()/-]{1,3}[0-9]+)+|(?:\.[0-9]+)+)?")
+"""A number with the prefix 00 has points only, or none: `001.06 1.06` are two coordinates."""
+_LINK: Final = "(?: ?- ?| {1,2})"
+_NORTH_AMERICAN: Final = (
+    rf"(?:1[ .-]?)?(?:\([2-9][0-9]{{2}}\)[ .-]?[2-9][0-9]{{2}}[ .-]|[2-9][0-9]{{2}} ?- ?[2-9][0-9]{{2}} ?- ?"
+    rf"|[2-9][0-9]{{2}} {{1,2}}[2-9][0-9]{{2}}{_LINK}|[2-9][0-9]{{2}}\.[2-9][0-9]{{2}}\.)[0-9]{{4}}(?![0-9])"
+)
+_IS_NORTH_AMERICAN: Final = re.compile(_NORTH_AMERICAN)
+_NATIONAL: Final = (
+    r"\(?0[1-9][0-9]{0,4}(?:\)[ /-]?|[ /.-]|[ ][/-][ ])[0-9]{2,8}"
+    r"(?:(?:[ /-]?[0-9]{2,8}){1,4}|(?:\.?[0-9]{2,8}){0,4})(?![0-9])"
+)
+_IS_NATIONAL: Final = re.compile(_NATIONAL)
+_NATIONAL_DIGITS: Final = range(9, 13)
+_OTHER: Final = re.compile(
+    rf"[ )./-]{{0,3}}+\(??(?!{_DATE})(?:{_INTERNATIONAL}|{_NORTH_AMERICAN}|(?P<national>{_NATIONAL}))"
+)
+"""Another number, behind what separates it."""
+_OTHER_CUT: Final = re.compile(r"[./-]\(?(?:1[ .-]?)?[02-9][0-9]{1,4}[) ./-]{1,2}[0-9][0-9 ()./-]*")
+"""Another number, which the end of the text cuts off."""
+_LAST_DIGITS: Final = re.compile(r"(?:/[0-9]{1,4}(?![0-9]))+(?![./-][0-9])")
+"""The end of another number that begins like the first one: `415-555-2671/72`."""
+_DAY: Final = "[0-3]?[0-9][./-]"
+_MONTH: Final = "[01]?[0-9][./-]"
+_YEAR: Final = "(?:19|20)[0-9]{2}"
+_BEHIND_DATE: Final = re.compile(rf" {{1,3}}(?:{_DAY}{_MONTH}{_YEAR}|{_YEAR}[./-]{_MONTH}[0-3]?[0-9])(?![0-9])")
+_GOES_ON: Final = re.compile("[./-][0-9]")
+_FRACTION: Final = re.compile("[.-][0-9]{1,3}(?![0-9])")
+
+
+class _Group(NamedTuple):
+    """A group of digits: the end of it, the number of digits up to there, and the number of its own."""
+
+    end: int
+    digits: int
+    size: int
+
+
+def phone(text: str, is_cut: bool) -> int:  # noqa: FBT001 - the table's signature
+    """Check an international number (E.164), or a national one with separators: North American, or with a 0."""
+    if _IS_DATE.match(text) is not None:
+        return 0
+    if text.startswith(("+", "0")):
+        end = _international(text) or _national(text)
+    else:
+        end = _north_american(text, is_cut=is_cut) or _national(text)
+    if end:
+        return end
+    cut = _INTERNATIONAL_CUT.fullmatch(text) if is_cut else None
+    return len(text.rstrip(" ()./-")) if cut is not None else 0
+
+
+def _international(text: str) -> int:
+    """Return the end of an international number; 0 if there is none."""
+    prefix = 2 if text.startswith("0") else 0
+    uniform = _ZERO_PREFIX.match(text) if prefix else None
+    match = _IS_INTERNATIONAL.match(text, 0, len(text) if uniform is None else uniform.end())
+    if match is None:
+        return 0
+    longest = match.end()
+    ends = [group.end for group in _groups(text, 0, longest) if group.digits - prefix in _SPLIT_DIGITS][::-1]
+    closed = next((end for end in ends if text.count("(", 0, end) <= text.count(")", 0, end)), longest)
+    return _split(text, ends, longest) or closed
+
+
+def _north_american(text: str, *, is_cut: bool) -> int:
+    """Return the end of a North American number; 0 if there is none, or if its separator and more digits follow."""
+    match = _IS_NORTH_AMERICAN.match(text)
+    if match is None:
+        return 0
+    end = match.end()
+    if _GOES_ON.match(text, end) is None or "(" in match[0] or _other_end(text, end):
+        return end
+    if text[end] == text[end - 5] or _FRACTION.match(text, end) is not None:
+        return end if is_cut and _OTHER_CUT.fullmatch(text, end) is not None else 0
+    others = _LAST_DIGITS.match(text, end)
+    return end if others is None else others.end()
+
+
+def _national(text: str) -> int:
+    """Return the end of a national number; 0 if there is none."""
+    match = _IS_NATIONAL.match(text)
+    if match is None:
+        return 0
+    longest = match.end()
+    groups = [*_groups(text, 0, longest)]
+    ends = [at for at, group in enumerate(groups) if group.digits in _NATIONAL_DIGITS][::-1]
+    alone = (at for at in ends if groups[at].end == longest or _is_apart(text, *groups[at : at + 2]))
+    end = next((groups[at].end for at in alone), 0)
+    return _split(text, [groups[at].end for at in ends], end) or end
+
+
+def _split(text: str, ends: Sequence[int], longest: int) -> int:
+    """Return the end behind which a date begins, or another number that ends behind the longest one; 0 if none does."""
+    others = (end for end in ends if _BEHIND_DATE.match(text, end) is not None or _other_end(text, end) > longest)
+    return next(others, 0)
+
+
+def _groups(text: str, start: int, end: int) -> Iterator[_Group]:
+    """Yield the groups of digits between two positions."""
+    digits = 0
+    for match in _DIGIT_RUN.finditer(text, start, end):
+        digits += len(match[0])
+        yield _Group(match.end(), digits, len(match[0]))
+
+
+def _is_apart(text: str, group: _Group, after: _Group) -> bool:
+    """Return whether the next group begins a date, or is not one of several with the same separator and length."""
+    start = after.end - after.size
+    separator = text[group.end : start]
+    if separator != text[group.end - group.size - 1]:
+        return True
+    return separator == " " and (_IS_DATE.match(text, start) is not None or group.size != after.size)
+
+
+def _other_end(text: str, at: int) -> int:
+    """Return the end of another number, which begins behind the separators at a position; 0 if none does."""
+    match = _OTHER.match(text, at)
+    if match is None or match["national"] is None:
+        return 0 if match is None else match.end()
+    groups = _groups(text, *match.span("national"))
+    return max((group.end for group in groups if group.digits in _NATIONAL_DIGITS), default=0)
+
+
+_EXTENSION: Final = re.compile(
+    r"(?:,? ?(?:(?:x|extn?|extension)[.:]? ?|#)|;ext=|[pw])[0-9]{1,20}",  # digits: as in libphonenumber
+    re.IGNORECASE,
+)
+_PREFIXES: Final = "|".join("extension"[:count] for count in range(9, 0, -1))
+_EXTENSION_CUT: Final = re.compile(
+    rf"(?:,? ?(?:(?:x|extn|{_PREFIXES})[.:]? ?|#)?|;(?:e(?:x(?:t=?)?)?)?|[pw])\Z", re.IGNORECASE
+)
+
+
+def extension_end(text: str, at: int, *, at_end: bool) -> int | None:
+    """Return the end of the extension behind a number (RFC 3966); `at` if there is none, None if later text decides.
+
+    If the text ends in letters that may begin one, they count.
+    """
+    match = _EXTENSION.match(text, at)
+    if match is not None:
+        return match.end() if at_end or match.end() < len(text) else None
+    if _EXTENSION_CUT.match(text, at) is None:
+        return at
+    if not at_end:
+        return None
+    return len(text) if text[at : at + 1].isalpha() else at
+
+
 CHECKS: Final[Mapping[str, Check]] = {
     "email": email,
     "payment_card": payment_card,
@@ -299,5 +486,5 @@ CHECKS: Final[Mapping[str, Check]] = {
 }
 """Name of a check in the rule files -> function."""
 
-EXTENSIONS: Final[Mapping[str, ExtensionEnd]] = {"phone": extension_end}
+EXTENSIONS: Final[Mapping[str, Callable[..., int | None]]] = {"phone": extension_end}
 """Name of a check -> the function that finds the extension of its values."""

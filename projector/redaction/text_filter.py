@@ -20,8 +20,7 @@ from projector.redaction.clean import CleanText
 from projector.redaction.scanners import BEFORE_CHARS, Scanner, scanners_of
 from projector.redaction.search import Search
 from projector.redaction.spellings import MAY_BE_SPELLED, SPELLED, SPELLED_IN_SECRETS, Decoder, Step, unfinished_from
-from projector.redaction.steps import twin_of
-from projector.redaction.value_ends import Continued, Cursor, End, is_reported, rest_of
+from projector.redaction.value_ends import Continued, Cursor, End, State, is_reported, rest_of
 
 PIECE_CHARS: Final = 4_096
 """Maximum length of a piece. It bounds the time to search the rest of a piece again after a find."""
@@ -69,10 +68,8 @@ class Filter(Protocol):
         ...
 
 
-class Queue:
+class Queue(State):
     """The steps of one of several filters of a text which the others have not made yet."""
-
-    __slots__ = ("_ahead", "steps")
 
     def __init__(self, steps: Iterable[Step] = (), ahead: int = 0) -> None:
         self.steps = [*steps]
@@ -110,10 +107,6 @@ class Queue:
             del self.steps[0]
         else:
             self.steps[0] = (length - count, mark if mark is None else rest_of(mark))
-
-    def fork(self) -> Queue:
-        """Return a queue in the same state."""
-        return Queue(self.steps, self._ahead)
 
 
 def merge(groups: Sequence[Sequence[Queue]], last: Step | None = None, lost: list[str] | None = None) -> list[Step]:
@@ -162,10 +155,8 @@ def _strictest(marks: list[str]) -> str:
     return strict[0] if all(strict) else rest_of(strict[0])
 
 
-class Reading:
+class Reading(State):
     """A scanner with its view of the text."""
-
-    __slots__ = ("decoder", "queue", "scanner")
 
     def __init__(self, scanner: Scanner) -> None:
         self.scanner = scanner
@@ -200,16 +191,8 @@ class Reading:
         steps += self.scanner.end()
         return [*decoder.as_written(steps), (decoder.unread, None)]
 
-    def fork(self) -> Reading:
-        """Return a reading in the same state."""
-        twin = twin_of(self)
-        twin.scanner = self.scanner.fork()
-        twin.decoder = None if self.decoder is None else self.decoder.fork()
-        twin.queue = self.queue.fork()
-        return twin
 
-
-class Readings:
+class Readings(State):
     """The readings of a text. Those of the text as it is read begin with its first spelling."""
 
     def __init__(self, search: Search, before: str) -> None:
@@ -290,12 +273,6 @@ class Readings:
             row.queue.add(row.end())
         return steps + self._merged()
 
-    def fork(self) -> Readings:
-        """Return readings in the same state."""
-        twin = twin_of(self)
-        twin.rows = [row.fork() for row in self.rows]
-        return twin
-
     def _feed(self, text: str) -> list[Step]:
         if not text:
             return []
@@ -333,28 +310,12 @@ def _are_equal(written: Reading, read: Reading) -> bool:
     return is_idle and state is not None and state == read.scanner.state
 
 
-class TextFilter:
+class TextFilter(State):
     """The filter of one text.
 
     Nearly every piece is decided by `Search.shown`; the readings begin where it cannot tell, and end when nothing near
     is withheld any more.
     """
-
-    __slots__ = (
-        "_before",
-        "_begun",
-        "_decide",
-        "_ended",
-        "_going_on",
-        "_is_muted",
-        "_readings",
-        "_search",
-        "_shown",
-        "_uncovered",
-        "_words",
-        "held",
-        "late",
-    )
 
     def __init__(self, search: Search) -> None:
         self._search = search
@@ -506,12 +467,6 @@ class TextFilter:
     def goes_on(self, rest: str, /) -> bool:
         """Return whether a text that follows would belong to a value that is withheld."""
         return any(end.goes_on(rest) for end in (*self.ends, *self.ended_in))
-
-    def fork(self) -> TextFilter:
-        """Return a filter in the same state."""
-        twin = twin_of(self)
-        twin._readings = None if self._readings is None else self._readings.fork()
-        return twin
 
     def continue_after(self, shown: str) -> None:
         """Continue after text that was already shown. A value may have begun in it."""

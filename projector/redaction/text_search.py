@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 
 from projector.redaction import patterns
 from projector.redaction.rules import TextClass
-from projector.redaction.text_checks import CHECKS, EXTENSIONS
+from projector.redaction.text_checks import CHECKS, EXTENSIONS, next_card
 
 FENCE: Final = TextClass("fence", "", "", "```|~~~", run="[0-9A-Za-z_+#-]", least=3, most=32, before="`|~")
 """The beginning or end of fenced code in Markdown."""
@@ -36,6 +36,11 @@ _WORD_CHAR: Final = re.compile("[0-9A-Za-z]")
 _REST_OF_WORD: Final = re.compile("_{0,2}[0-9A-Za-z]|___")
 _EMPHASIS: Final = re.compile(r"_{1,2}\Z")
 _DIGITS: Final = "0123456789"
+_CARD: Final = "payment_card"
+_CARD_MAX_CHARS: Final = 40
+_NUMBERS: Final = re.compile(r"[0-9 ./-]{80,512}")
+"""Many numbers, in which the search for cards goes from number to number without an expression for each."""
+_REST: Final = re.compile("[0-9]+")
 
 
 class Candidate(NamedTuple):
@@ -46,90 +51,130 @@ class Candidate(NamedTuple):
     row: TextClass | None
 
 
-class _Row(NamedTuple):
-    row: TextClass
-    near: re.Pattern[str]
-    whole: re.Pattern[str]
-
-
 class TextSearch:
     """The search for some classes at once."""
 
     def __init__(self, rows: Sequence[TextClass]) -> None:
-        self._rows = [_Row(row, re.compile(_near(row)), re.compile(_whole(row))) for row in rows]
-        self.expression = "|".join(row.near.pattern for row in self._rows) or "(?!)"
+        self._rows = rows
+        self._nears = [*map(_near, rows)]
+        self.expression = "|".join(self._nears) or "(?!)"
         """Where a value may begin, as an alternative of a larger expression."""
         self.behind_first = "|".join(_near(row, is_read=True) for row in rows)
         """The same behind the first character."""
-        self._near = re.compile(self.expression)
+        self._whole = [re.compile(_whole(row)) for row in rows]
+        # number of a class -> candidates of this one and those after it
+        self._from: dict[int, re.Pattern[str]] = {}
+        self._search = self._candidates(0).search
+        self._goes_past_digits = all(map(_begins_no_rest_of_number, rows))
+        self._others: re.Pattern[str] | None = None
+        if self._goes_past_digits and any(row.check == _CARD for row in rows) and all(map(_knows_numbers, rows)):
+            nears = (near for near, row in zip(self._nears, rows, strict=True) if row.check != _CARD)
+            self._others = re.compile(f"[^0-9](?=[0-9])(?:{'|'.join(nears) or '(?!)'})")
         self.looks_back = max(map(looks_back, rows), default=1)
         """How many characters before a candidate decide whether it is one."""
 
     def near(self, text: str, start: int) -> int:
         """Return the first position at or after `start` where a value may begin; -1 if none does."""
-        found = self._near.search(text, start)
+        found = self._search(text, start)
         return -1 if found is None else found.start()
 
     def first(self, text: str, start: int, *, at_end: bool) -> Candidate | None:
         """Return the first value at or after a position, or the first text that may become one."""
         at = start
-        while (near := self._near.search(text, at)) is not None:
-            found = self._at(text, near.start(), at_end=at_end)
+        while (near := self._search(text, at)) is not None:
+            found = self._at(text, near, at_end=at_end)
             if found is not None:
                 return found
-            at = near.start() + 1
+            at = self._after(text, near.start())
         return None
 
-    def _at(self, text: str, at: int, *, at_end: bool) -> Candidate | None:
-        """Return the longest value at a position; open text if any class may still have one there."""
+    def _after(self, text: str, at: int) -> int:
+        """Return where the search goes on after a position at which no value begins."""
+        rest = _REST.match(text, at) if self._goes_past_digits else None
+        at = at + 1 if rest is None else rest.end()
+        numbers = _NUMBERS.match(text, at) if self._others is not None else None
+        if numbers is None or self._others is None:
+            return at
+        stop = numbers.end() - _CARD_MAX_CHARS
+        other = self._others.search(text, at - 1, stop)
+        return next_card(text, at, stop if other is None else other.start() + 1)
+
+    def _at(self, text: str, near: re.Match[str], *, at_end: bool) -> Candidate | None:
+        """Return the longest value at the position of a candidate; open text if any class may still have one there."""
         best: Candidate | None = None
-        for each in self._rows:
-            match = each.near.match(text, at)
-            if match is None:
-                continue
-            is_cut = match.end() == len(text)
-            end = None if is_cut and not at_end else _end(each, text, match, at_end=at_end)
+        at, match, row = near.start(), near, 0
+        while True:
+            row += match.lastindex or 0
+            last = match.end()
+            end = self._end(row - 1, text, at, last, at_end=at_end) if at_end or last < len(text) else None
             if end is None:
                 return Candidate(at, len(text), None)
             if end > at and (best is None or end > best.end):
-                best = Candidate(at, end, each.row)
-        return best
+                best = Candidate(at, end, self._rows[row - 1])
+            following = self._candidates(row).match(text, at)
+            if following is None:
+                return best
+            match = following
 
+    def _candidates(self, first: int) -> re.Pattern[str]:
+        """Return the expression for candidates of a class and those after it; its empty groups tell the class."""
+        found = self._from.get(first)
+        if found is None:
+            ways = "|".join(f"(?:{near})()" for near in self._nears[first:])
+            found = self._from[first] = re.compile(ways or "(?!)")
+        return found
 
-def _end(each: _Row, text: str, candidate: re.Match[str], *, at_end: bool) -> int | None:
-    """Return the end of the value of a candidate; its start if there is none, None if later text decides."""
-    at, last = candidate.span()
-    extension = EXTENSIONS.get(each.row.check)
-    if extension is None or _WORD_CHAR.match(text, last) is None:
+    def _end(self, number: int, text: str, at: int, last: int, *, at_end: bool) -> int | None:
+        """Return the end of the value of a candidate; its start if there is none, None if later text decides."""
+        row = self._rows[number]
+        extension = EXTENSIONS.get(row.check)
         stops = [last]
-    else:  # digits before a letter, as in `9am`, count only if that begins an extension
-        after = extension(text, last, at_end=at_end)
-        if after is None:
+        if extension is not None and _WORD_CHAR.match(text, last) is not None:
+            # digits before a letter, as in `9am`, count only if that begins an extension
+            after = extension(text, last, at_end=at_end)
+            if after is None:
+                return None
+            stops = [*([last] if after > last else []), at + len(text[at:last].rstrip(_DIGITS))]
+        end = at
+        for stop in stops:
+            candidate = text[at:stop]
+            if row.check:
+                end = at + CHECKS[row.check](candidate, stop == len(text))
+            elif (whole := self._whole[number].match(candidate)) is not None:
+                end = at + whole.end()
+            if end > at:
+                break
+        else:
+            return at
+        behind = end if extension is None else extension(text, end, at_end=at_end)
+        if behind != end:
+            return behind
+        if not at_end and _EMPHASIS.match(text, end) is not None:
             return None
-        stops = [*([last] if after > last else []), at + len(candidate[0].rstrip(_DIGITS))]
-    ends = (at + _value(each.row, each.whole, text[at:stop], is_cut=stop == len(text)) for stop in stops)
-    end = next((end for end in ends if end > at), at)
-    behind = end if extension is None or end == at else extension(text, end, at_end=at_end)
-    if behind != end or end == at:
-        return behind
-    if not at_end and _EMPHASIS.match(text, end) is not None:
-        return None
-    return at if _REST_OF_WORD.match(text, end) is not None else end
+        return at if _REST_OF_WORD.match(text, end) is not None else end
 
 
-def _value(row: TextClass, whole: re.Pattern[str], candidate: str, *, is_cut: bool) -> int:
-    if row.check:
-        return CHECKS[row.check](candidate, is_cut)
-    match = whole.match(candidate)
-    return match.end() if match is not None else 0
+def _begins_no_rest_of_number(row: TextClass) -> bool:
+    """Return whether no value begins with a digit after another one."""
+    ways = [patterns.pieces(way) for way in patterns.alternatives(row.before)]
+    before = frozenset[str]().union(*(patterns.characters(way[0].atom) for way in ways if len(way) == 1))
+    firsts = "".join(patterns.pieces(way)[0].atom for way in patterns.alternatives(row.begins))
+    return bool(row.sure) or before.issuperset(_DIGITS) or _REST.search(firsts) is None
+
+
+def _knows_numbers(row: TextClass) -> bool:
+    """Return whether a class has what `next_card` knows in a candidate, or is no card and begins at no separator."""
+    if row.check == _CARD:
+        return row.run == "[0-9 ./-]" and row.most <= _CARD_MAX_CHARS
+    return all(patterns.characters(patterns.pieces(way)[0].atom).isdisjoint("./-") for way in _ways(row))
 
 
 def _near(row: TextClass, *, is_read: bool = False) -> str:
     """Return the expression for a candidate of a class, or for the end of the text inside one."""
-    before = _lookbehinds(row.before)
+    first, *others = _lookbehinds(row.before)
+    before = first, "".join(others)
     if row.sure:
-        least = _lookbehinds(f"{_WORD}|{row.sure}")
-        before = f"{least}(?:(?<={row.sure})|{before})"
+        before = "".join(_lookbehinds(f"{_WORD}|{row.sure}")), f"(?:(?<={row.sure})|{first}{before[1]})"
     ways = [(patterns.pieces(way), _way(patterns.pieces(way), row, before, r"\Z")) for way in _ways(row)]
     if is_read:
         return "|".join(f"(?<={pieces[0].atom}){way.removeprefix(pieces[0].atom)}" for pieces, way in ways)
@@ -138,21 +183,22 @@ def _near(row: TextClass, *, is_read: bool = False) -> str:
 
 def _whole(row: TextClass) -> str:
     """Return the expression for a whole candidate."""
-    return "|".join(_way(patterns.pieces(way), row, "", "") for way in _ways(row))
+    return "|".join(_way(patterns.pieces(way), row, ("", ""), "") for way in _ways(row))
 
 
 def _ways(row: TextClass) -> list[str]:
     return patterns.alternatives(row.begins)
 
 
-def _way(pieces: Sequence[patterns.Piece], row: TextClass, before: str, end: str) -> str:
+def _way(pieces: Sequence[patterns.Piece], row: TextClass, before: tuple[str, str], end: str) -> str:
     """Return the expression for one alternative of what a class begins with, and its run.
 
-    It begins with one character, which excludes most alternatives at once, then looks at what is before that.
+    It begins with one character, which excludes most alternatives at once. What most often precedes other text is
+    looked at next, the rest of it once the first characters of a value are there.
     """
     shortest = sum(piece.least for piece in pieces)
     longest = sum(piece.most for piece in pieces)
-    expression = ""
+    expression = begins = ""
     if row.run:
         least, most = max(0, row.least - longest), max(1, row.most - shortest)
         expression = f"{row.run}{{{least},{most}}}+"
@@ -163,11 +209,13 @@ def _way(pieces: Sequence[patterns.Piece], row: TextClass, before: str, end: str
         more.insert(0, first._replace(least=first.least - 1, most=first.most - 1))
     for piece in reversed(more):
         is_one = piece.least == piece.most == 1
-        expression = (piece.atom if is_one else f"{piece.atom}{{{piece.least},{piece.most}}}+") + expression
+        repeated = piece.atom if is_one else f"{piece.atom}{{{piece.least},{piece.most}}}+"
+        expression, begins = repeated + expression, repeated + begins
         if end:
             short = "" if is_one else f"{piece.atom}{{0,{piece.most - (piece.least > 0)}}}+"
-            expression = f"(?:{expression}|{short}{end})"
-    return first.atom + before + expression
+            expression, begins = f"(?:{expression}|{short}{end})", f"(?:{begins}|{short}{end})"
+    others = f"(?={begins}){before[1]}" if before[1] and more else before[1]
+    return first.atom + before[0] + others + expression
 
 
 def looks_back(row: TextClass) -> int:
@@ -175,10 +223,10 @@ def looks_back(row: TextClass) -> int:
     return max(len(patterns.pieces(way)) for way in patterns.alternatives(row.before))
 
 
-def _lookbehinds(before: str) -> str:
-    """Return the expression for a first character that none of the alternatives of `before` precedes."""
+def _lookbehinds(before: str) -> list[str]:
+    """Return the expressions for a first character that none of the alternatives of `before` precedes."""
     ways = ["".join(piece.atom for piece in patterns.pieces(way)) for way in patterns.alternatives(before)]
-    return "".join(rf"(?<!{way}[\s\S])" for way in ways)
+    return [rf"(?<!{way}[\s\S])" for way in ways]
 
 
 @lru_cache(maxsize=64)

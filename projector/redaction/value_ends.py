@@ -6,7 +6,7 @@ Each end reads its value piece by piece; what it has read is dropped:
     Fenced       to a text that closes the value: triple quotes, `]]>`, `</`, the last line of a heredoc
     Balanced     to the bracket that closes the first one; brackets in strings and comments do not count
     Word         to a blank, or punctuation with a blank after it
-    Line         to the end of the line
+    line         to the end of the line
     Header       to the quote that closes a header in quotes, past the quoted parts of its value
     Block        to the first line that is not indented as deeply as the first one (YAML)
     PrivateKey   to the end line of a PEM block
@@ -19,14 +19,28 @@ arrived, its `Cursor` raises `More`, and the decision is made again with more te
 it looked at and on nothing else, however the text is cut.
 """
 
-# ruff: noqa: SLF001 - a fork sets the members of its own class
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple, Self
 
-from projector.redaction.steps import twin_of
+
+class State:
+    """The state of the reading of a text. Its parts are of this class too, or values that do not change."""
+
+    def fork(self) -> Self:
+        """Return a copy, which is cheaper than that of `copy`: each string of an array needs several."""
+        kind: type = self.__class__
+        twin: Self = object.__new__(kind)
+        twin.__dict__.update({name: _forked(part) for name, part in self.__dict__.items()})
+        return twin
+
+
+def _forked(part: object) -> object:
+    if isinstance(part, State):
+        return part.fork()
+    return [*map(_forked, part)] if type(part) is list else part
 
 
 class More(Exception):  # noqa: N818  # a question, not an error
@@ -81,7 +95,7 @@ def end_of(expression: re.Pattern[str], text: str, at: int) -> int:
     return match.end() if match else at
 
 
-class End:
+class End(State):
     """The end of a value."""
 
     is_certain = False
@@ -105,10 +119,6 @@ class End:
     def goes_on(self, rest: str, /) -> bool:
         """Return whether a text that follows belongs to the value."""
         return bool(rest)
-
-    def fork(self) -> Self:
-        """Return an end in the same state."""
-        return twin_of(self)
 
 
 _SLASHES: Final = re.compile(r"\\*+")
@@ -219,18 +229,12 @@ class Balanced(End):
                 self._inner = _inner(char, text[at : at + 1])
         return at, False
 
-    def fork(self) -> Self:
-        """Return an end in the same state."""
-        twin = twin_of(self)
-        twin._inner = None if self._inner is None else self._inner.fork()
-        return twin
-
 
 def _inner(char: str, after: str) -> End | None:
     """Return the end of the string or comment that begins with a character."""
     if char in ('"', "'", "`"):
         return Quoted(char)
-    return Line() if char == "#" or (char == "/" and after == "/") else None
+    return line() if char == "#" or (char == "/" and after == "/") else None
 
 
 _SOFT: Final = ",;)]}<>\"'`&"
@@ -262,19 +266,6 @@ class Word(End):
 _LINE: Final = re.compile(r"[^\n\r]*+")
 
 
-class Line(End):
-    """The rest of a line."""
-
-    def feed(self, text: str, /) -> tuple[int, bool]:
-        """Return how many characters belong to the value for certain, and whether the value ends after them."""
-        at = end_of(_LINE, text, 0)
-        return at, at < len(text)
-
-    def goes_on(self, rest: str, /) -> bool:
-        """Return whether a text is on the same line."""
-        return rest[:1] not in ("", "\n", "\r")
-
-
 class Header(End):
     """The value of a header inside quotes: to the quote that closes it, past the quoted parts of the value."""
 
@@ -299,12 +290,6 @@ class Header(End):
             self._inside = not self._inside
             self._after_equals = False
             read += 1
-
-    def fork(self) -> Self:
-        """Return an end in the same state."""
-        twin = twin_of(self)
-        twin._quoted = self._quoted.fork()
-        return twin
 
 
 _BLANK_LINES: Final = re.compile(r"[ \t\n\r]*+")
@@ -366,19 +351,25 @@ class Rest(End):
 
 
 class Tail(End):
-    """A run of characters, such as those of a token."""
+    """A run of characters: those of a token, or of something else that no other string goes on with."""
 
-    def __init__(self, run: re.Pattern[str]) -> None:
-        self.run: re.Pattern[str] = run
+    def __init__(self, run: re.Pattern[str], *, is_token: bool = True) -> None:
+        self._run = run
+        self.run = run if is_token else None
 
     def feed(self, text: str, /) -> tuple[int, bool]:
         """Return how many characters belong to the value for certain, and whether the value ends after them."""
-        at = end_of(self.run, text, 0)
+        at = end_of(self._run, text, 0)
         return at, at < len(text)
 
     def goes_on(self, rest: str, /) -> bool:
         """Return whether a text begins with a character of the run."""
-        return self.run.fullmatch(rest[:1]) is not None and bool(rest)
+        return self._run.fullmatch(rest[:1]) is not None and bool(rest)
+
+
+def line() -> Tail:
+    """Return the end of a value that is the rest of a line."""
+    return Tail(_LINE, is_token=False)
 
 
 _BEGIN_OF_KEY: Final = re.compile(
@@ -432,12 +423,6 @@ class Value(End):
             self._key = PrivateKey() if begins[-1][1] else Tail(_ANYTHING)
         if _END_OF_KEY.search(recent, begins[-1].end() if begins else 0) is not None:
             self._key = None
-
-    def fork(self) -> Self:
-        """Return an end in the same state."""
-        twin = twin_of(self)
-        twin._end = self._end.fork()
-        return twin
 
 
 class Registered(str):

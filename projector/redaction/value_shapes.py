@@ -302,6 +302,8 @@ SLASHES: Final = re.compile(r"\\*+")
 BARE: Final = re.compile(r"[^\s\"'`,;<>]*+")
 PARAMETER: Final = re.compile(r"[^\s\"'`,;<>&]*+")
 QUOTES: Final = "\"'`"
+QUOTED: Final = ("\\", *QUOTES)
+"""First characters of strings in quotes, which may be escaped."""
 
 
 ANNOUNCE_CHARS: Final = 80
@@ -402,7 +404,7 @@ def is_secret_place(word: str, place: Place, before: str, after: str) -> bool:
         return False
     if _is_expression(word):
         return place.begins_line and after in ("\n", "\r", "") and "_" in plain and plain.islower()
-    return place.link[:1] in ("\\", *QUOTES) or _WITH_SYMBOL.match(plain) is not None
+    return place.link[:1] in QUOTED or _WITH_SYMBOL.match(plain) is not None
 
 
 _WITH_SYMBOL: Final = re.compile(r"[A-Za-z/]{0,24}[0-9@#$%^&*+=~]")
@@ -428,7 +430,7 @@ def _is_argument(word: str, place: Place, after: str) -> bool:
     if word.endswith(("(", "[", "{")) or word.count(")") > word.count("(") or _is_open(place.head, "(", ")"):
         return True
     if ":" in place.link and (
-        place.link[:1] in ("\\", *QUOTES) or _is_open(place.head, "{", "}") or _ACTIONS.fullmatch(word) is not None
+        place.link[:1] in QUOTED or _is_open(place.head, "{", "}") or _ACTIONS.fullmatch(word) is not None
     ):
         return True
     return place.begins_line and place.line[:1] in (" ", "\t") and after == ","

@@ -1,15 +1,16 @@
-"""Clean complete values: texts, keys, web addresses, trees (CONTRACT D25, D27, D28, D31)."""
+"""Clean complete values: texts, keys, web addresses, trees (CONTRACT D25, D27, D28, D31), and search them."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
 from urllib.parse import unquote, unquote_plus
 
 from projector.contracts import codec
 from projector.contracts.kinds import REDACTED, NoticeType
+from projector.contracts.limits import EVENT_MAX_BYTES
 from projector.redaction import descriptions
 from projector.redaction.clean import (
     MARK,
@@ -26,14 +27,12 @@ from projector.redaction.clean import (
 )
 from projector.redaction.internals import without_internals
 from projector.redaction.json_filter import string_filter, strings_of
-from projector.redaction.json_grammar import end_of_blanks
-from projector.redaction.policy import Limits
-from projector.redaction.rules import Verdict, is_value_of_pair, normal_form
-from projector.redaction.search import Search
-from projector.redaction.spellings import Step
-from projector.redaction.steps import StepWriter
-from projector.redaction.strings import OPENERS, clean_plain
-from projector.redaction.text_filter import Filter, Queue, in_pieces, merge
+from projector.redaction.policy import CREDENTIALS, Limits, Policy
+from projector.redaction.rules import Verdict, is_value_of_pair, merged, normal_form
+from projector.redaction.search import Prose, Search
+from projector.redaction.spellings import Step, StepWriter
+from projector.redaction.strings import OPENERS, clean_plain, end_of_blanks
+from projector.redaction.text_filter import Filter, Queue, TextFilter, in_pieces, merge
 
 _MESSAGE_MAX_CHARS: Final = 4_096
 """Characters of an error message that are read: several times as many as are shown, as names are replaced."""
@@ -110,7 +109,12 @@ def clean_continued(search: Search, texts: Iterable[str], max_chars: int | None)
         steps += merge([[whole, each]])
     whole.add(joined.end())
     steps += merge([[whole, each]])
-    return [_bounded(text, is_whole, max_chars) for text, is_whole in _applied(steps, read)]
+    cleaned: list[Cleaned[CleanText]] = []
+    for text, is_whole in _applied(steps, read):
+        cut = bound(text, max_chars)
+        truncated = cut.notices or (() if is_whole else TRUNCATED_HERE)
+        cleaned.append(Cleaned(cut.value, (REDACTED_HERE if MARK.search(cut.value) else ()) + truncated))
+    return cleaned
 
 
 def _applied(steps: list[Step], read: list[tuple[str, bool]]) -> Iterator[tuple[str, bool]]:
@@ -131,12 +135,6 @@ def _applied(steps: list[Step], read: list[tuple[str, bool]]) -> Iterator[tuple[
                 parts.append(last)
             at += count
         yield "".join(parts), is_whole
-
-
-def _bounded(text: str, is_whole: bool, max_chars: int | None) -> Cleaned[CleanText]:  # noqa: FBT001 - a fact of the text
-    cut = bound(text, max_chars)
-    truncated = cut.notices or (() if is_whole else TRUNCATED_HERE)
-    return Cleaned(cut.value, (REDACTED_HERE if MARK.search(cut.value) else ()) + truncated)
 
 
 def _clean(string: Filter, text: str, max_chars: int | None) -> Cleaned[CleanText]:
@@ -245,6 +243,8 @@ def _decoded(text: str) -> str:
 # trees
 
 _MAX_BITS: Final = 13_000  # about 3,900 digits; Python refuses to write integers of more than 4,300
+_INT64: Final = range(-(2**63), 2**64)
+"""The integers that JSON encoders write: signed or unsigned, of 64 bits."""
 _MAX_PATHS: Final = 64  # more than an event has notices; the notices that follow are of the whole tree
 
 
@@ -253,15 +253,8 @@ def clean_tree(
 ) -> Cleaned[CleanJson]:
     """Return a tree of JSON's types, in bounded strings, containers and depth.
 
-    Without a search the tree was parsed from clean text and only needs its bounds; one within them is returned.
+    Without a search the tree was parsed from clean text and only needs its bounds.
     """
-    if (
-        search is None
-        and string_max_chars is not None
-        and type(value) is dict
-        and is_within(value, limits, string_max_chars)
-    ):
-        return Cleaned(CleanJson(value))
     walk = _Walk(limits, string_max_chars, search)
     tree = walk.value(value)
     return Cleaned(CleanJson(tree), bounded(walk.notices))
@@ -322,7 +315,7 @@ class _Walk:
             return mark
         if isinstance(value, float):
             return value if math.isfinite(value) else None
-        return value if value in INT64 else str(value)
+        return value if value in _INT64 else str(value)
 
     def _array(self, entries: list[object] | tuple[object, ...]) -> list[object]:
         found: list[object] = []
@@ -380,51 +373,119 @@ class _Walk:
         return self._limits.container_max_entries if len(self._path) < self._limits.container_max_depth else 0
 
 
-# trees within their bounds, which need not be copied
+# searches of complete texts, for recordings: nothing is held back or truncated, and the result is a list of spans
 
-INT64: Final = range(-(2**63), 2**64)
-"""The integers that JSON encoders write: signed or unsigned, of 64 bits."""
-
-
-def is_within(tree: dict[str, object], limits: Limits, string_max_chars: int) -> bool:
-    """Return whether a parsed object is within its bounds and has no half of a character; False for other types."""
-    level: list[object] = [tree]
-    for _ in range(limits.container_max_depth):
-        deeper: list[object] = []
-        for container in level:
-            if type(container) is dict:
-                if not _are_keys(container, limits):
-                    return False
-                entries = list(container.values())
-            elif type(container) is list:
-                entries = container
-            else:
-                return False
-            if len(entries) > limits.container_max_entries or not _are_entries(entries, string_max_chars, deeper):
-                return False
-        if not deeper:
-            return True
-        level = deeper
-    return False
+_ADDRESS: Final = re.compile(r"https?://\S*", re.IGNORECASE)
 
 
-def _are_keys(members: dict[str, object], limits: Limits) -> bool:
-    max_chars = limits.key_max_chars
-    return all(len(key) <= max_chars and (key.isascii() or codec.scrub(key) is key) for key in members)
+class Span(NamedTuple):
+    """A part of a text, and the mark that replaces it."""
+
+    start: int
+    end: int
+    mark: str
+
+    def overlaps(self, other: Span) -> bool:
+        """Return whether a character belongs to both."""
+        return self.start < other.end and other.start < self.end
 
 
-def _are_entries(entries: list[object], string_max_chars: int, deeper: list[object]) -> bool:
-    """Return whether strings and numbers are within their bounds; add other values, except literals, to `deeper`."""
-    for entry in entries:
-        if type(entry) is str:
-            if len(entry) > string_max_chars or not (entry.isascii() or codec.scrub(entry) is entry):
-                return False
-        elif type(entry) is int:
-            if entry not in INT64:
-                return False
-        elif type(entry) is float:
-            if not math.isfinite(entry):
-                return False
-        elif entry is not None and type(entry) is not bool:
-            deeper.append(entry)
-    return True
+class Finder:
+    """Search of complete texts, keys and numbers for data that a policy withholds; immutable.
+
+    `pause` is called between small pieces of work, so that the caller can yield to other tasks.
+    """
+
+    def __init__(self, policy: Policy, pause: Callable[[], None] = lambda: None, secrets: Iterable[str] = ()) -> None:
+        self._search = Search(policy, secrets)
+        classes = merged(policy.own_rules).classes
+        actions = {name: action for name, action in policy.text_actions.items() if action != "report"}
+        self._classes = Prose(
+            self._search, {name: action for name, action in actions.items() if name != CREDENTIALS}, classes
+        )
+        self.pause = pause
+
+    def spans(self, text: str) -> list[Span]:
+        """Return the withheld parts of a text: what `tool_spans` finds, and values of classes that the policy names."""
+        found = self.tool_spans(text)
+        if not self._classes.rows:
+            return found
+        words = TextFilter(self._classes)
+        personal = _spans(words.feed(text) + words.end(), range(len(text) + 1))
+        return sorted([*found, *(span for span in personal if not any(map(span.overlaps, found)))])
+
+    def tool_spans(self, text: str) -> list[Span]:
+        """Return the credentials, registered values and sensitive values of embedded JSON in a text.
+
+        Two halves of a surrogate pair are searched as the character that they are. A text that is a web address is
+        cleaned as one: then one span covers all of it, and its mark is the clean address.
+        """
+        if _ADDRESS.fullmatch(text):
+            address = clean_url(self._search, text, EVENT_MAX_BYTES).value
+            return [] if address == text else [Span(0, len(text), address)]
+        if is_clean(self._search, text):
+            return []
+        scrubbed = codec.scrub(text)
+        string = string_filter(self._search)
+        steps: list[Step] = []
+        for piece in in_pieces(scrubbed):
+            self.pause()
+            steps += string.feed(piece)
+        return _spans(steps + string.end(), range(len(text) + 1) if scrubbed == text else _positions(text))
+
+    def key(self, key: str) -> str:
+        """Return the key of an object, cleaned; it is never read as JSON."""
+        return clean_plain(self._search, key)
+
+    def hides(self, key: str, value: object) -> bool:
+        """Return whether the value of a key is withheld. Null and token counts are not (D25)."""
+        return value is not None and self._search.keys.hides(key, value)
+
+    def mark_of(self, number: float) -> str | None:
+        """Return the mark for a number that is registered."""
+        values = self._search.values
+        return values.mark_of_number(repr(number)) if values.has_numbers else None
+
+
+def without(text: str, spans: Iterable[Span]) -> str:
+    """Return a text with marks in place of its spans. Overlapping spans get the mark of the first."""
+    parts: list[str] = []
+    at = 0
+    for start, end, mark in sorted(spans):
+        if start >= at:
+            parts += (text[at:start], mark)
+        at = max(at, end)
+    return "".join([*parts, text[at:]])
+
+
+def _spans(steps: list[Step], positions: range | list[int]) -> list[Span]:
+    """Convert steps over a text into spans. An empty mark extends the previous span; uncovered text is withheld."""
+    uncovered = len(positions) - 1 - sum(count for count, _ in steps)
+    found: list[Span] = []
+    at = 0
+    announced = ""  # the mark of a value that is read after it
+    for count, mark in (*steps, (uncovered, REDACTED)):
+        start, at = at, at + count
+        if mark is None:
+            continue
+        if not count:
+            announced = announced or mark
+        elif not mark and not announced and found and found[-1].end == positions[start]:
+            found[-1] = found[-1]._replace(end=positions[at])
+        else:
+            found.append(Span(positions[start], positions[at], announced or mark))
+            announced = ""
+    return found
+
+
+_PAIR: Final = re.compile(r"[\ud800-\udbff][\udc00-\udfff]")
+
+
+def _positions(text: str) -> list[int]:
+    """Return the position of each character in a text where surrogate pairs count as two, and the text's end."""
+    positions = []
+    at = 0
+    while at < len(text):
+        positions.append(at)
+        at += 2 if _PAIR.match(text, at) else 1
+    return [*positions, at]

@@ -19,7 +19,7 @@ from projector import UsageError, build_pipeline, cli
 from projector.providers import PROVIDERS, profile_of
 from projector.recording import record, replay, write
 from projector.redaction.policy import Policy
-from projector.redaction.spans import Finder
+from projector.redaction.whole_values import Finder
 from projector.server.app import create_app
 from projector.server.config.settings import Settings
 from projector.server.telemetry import spans

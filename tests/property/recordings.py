@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from projector.recording import record
 from projector.redaction.policy import Policy
-from projector.redaction.spans import Finder, without
+from projector.redaction.whole_values import Finder, without
 from tests.property.canaries import ESCAPE_LEVELS, WINDOW_CHARS, Event
 
 FINDER: Final = Finder(Policy())

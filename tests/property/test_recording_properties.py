@@ -18,7 +18,7 @@ from projector.core.handlers import DROPPED, HANDLERS
 from projector.dialects import DIALECTS
 from projector.recording import record, replay
 from projector.redaction.policy import Policy
-from projector.redaction.spans import Finder
+from projector.redaction.whole_values import Finder
 from tests.property.canaries import (
     DELTAS,
     NESTINGS,

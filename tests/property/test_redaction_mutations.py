@@ -10,15 +10,14 @@ from typing import Any, Final
 import pytest
 
 from projector.redaction import json_filter, steps, streams, strings
-from projector.redaction import json_grammar as grammar
+from projector.redaction import strings as grammar
 from projector.redaction.json_filter import JsonStreamFilter
 from projector.redaction.redactor import Redactor
 from projector.redaction.registered import Values
 from projector.redaction.rules import KeyRules, Verdict
 from projector.redaction.scanners import Scanner
 from projector.redaction.search import Formats, Search
-from projector.redaction.spellings import Step
-from projector.redaction.steps import StepBuffer, StepWriter
+from projector.redaction.spellings import Step, StepBuffer, StepWriter
 from projector.redaction.strings import NumberFilter
 from projector.redaction.text_filter import TextFilter
 from tests.property.redaction_documents import LAWS, POLICY

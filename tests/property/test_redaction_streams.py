@@ -10,9 +10,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from projector.redaction.json_filter import JsonStreamFilter
-from projector.redaction.json_grammar import KnownMembers
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
+from projector.redaction.strings import KnownMembers
 from projector.redaction.text_filter import TextFilter
 from tests.property.redaction_documents import LAWS, POLICY, pieces
 from tests.property.soundness import examples

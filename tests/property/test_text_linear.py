@@ -9,7 +9,7 @@ import pytest
 
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
-from tests.property.cost import assert_linear, assert_linear_up_to_eight
+from tests.property.cost import assert_linear, assert_linear_up_to_eight, cost_of
 from tests.rule_samples import CLASSES
 
 EVERY: Final = Redactor(Policy.load({"text": {"credentials": "mask", **{row.name: "mask" for row in CLASSES}}}))
@@ -85,3 +85,14 @@ def test_twice_the_text_costs_twice_as_much_in_single_characters(unit: str) -> N
 @pytest.mark.parametrize("unit", HOSTILE.values(), ids=HOSTILE)
 def test_a_long_hostile_text_comes_to_an_end(unit: str) -> None:
     streamed(EVERY, unit * (50_000 // len(unit)), 4_096)
+
+
+@pytest.mark.parametrize("unit", ["4111 ", "4111-", "4111 1111 1111 1112 "])
+def test_a_character_of_a_number_takes_few_steps(unit: str) -> None:
+    chars = 4_000
+    text = unit * (chars // len(unit))
+    assert cost_of(lambda: streamed(EVERY, text, 4_096)).steps <= _STEPS_MOST * chars
+
+
+_STEPS_MOST: Final = 6
+"""Steps for each character; 20 if each number is tried as a candidate of each class."""

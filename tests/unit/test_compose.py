@@ -8,7 +8,6 @@ import pytest
 
 from projector.redaction import compose
 from projector.redaction.clean import (
-    PIECES_MAX,
     REDACTED_HERE,
     TRUNCATED_HERE,
     Cleaned,
@@ -33,9 +32,10 @@ def test_texts_are_joined() -> None:
     assert compose.paragraphs([]) == compose.joined() == Cleaned("")
     assert compose.own_words("code") == "code"
     gathered: Gathered[CleanText] = Gathered()
-    for number in range(3 * PIECES_MAX):
-        gathered.add(CleanText(f"{number} "))
-    assert gathered.text == gathered.text == "".join(f"{number} " for number in range(3 * PIECES_MAX))
+    pieces = [CleanText(each) for each in ("a\r", "\n", "\r\n", "\ud83d", "é")]
+    gathered.add(pieces[0])
+    gathered.extend(pieces[1:])
+    assert gathered.text == gathered.text == "".join(pieces)
 
 
 def test_neighbours_keep_their_notices_once() -> None:

@@ -35,7 +35,7 @@ from projector.providers.gemini.partial_arguments import PartialArguments, steps
 from projector.providers.stage_parts import ID_KEPT_CHARS
 from projector.recording import record
 from projector.redaction.policy import Policy
-from projector.redaction.spans import Finder
+from projector.redaction.whole_values import Finder
 
 ROW: Final = PROVIDERS["gemini"]
 GOLDENS: Final = sorted((Path(__file__).parents[2] / "examples_ndjson" / "gemini").glob("*.ndjson"))

@@ -8,7 +8,8 @@ from typing import Any, Final, TypeAlias
 import pytest
 
 from projector.contracts import paths
-from projector.redaction import names
+from projector.redaction import redactor as names
+from projector.redaction import whole_values
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
 from projector.redaction.search import Search
@@ -139,9 +140,11 @@ def test_names_of_other_streams_are_not_remembered() -> None:
 def test_a_clean_name_is_searched_once_for_all_streams(monkeypatch: pytest.MonkeyPatch) -> None:
     redactor = Redactor(Policy())
     searched: list[str] = []
-    clean = names.clean_text
+    clean = whole_values.clean_text
     monkeypatch.setattr(
-        names, "clean_text", lambda detector, text, *limit: searched.append(text) or clean(detector, text, *limit)
+        whole_values,
+        "clean_text",
+        lambda detector, text, *limit: searched.append(text) or clean(detector, text, *limit),
     )
     for _ in range(3):
         assert redactor.for_stream().name("get_weather") == "get_weather"

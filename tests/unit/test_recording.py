@@ -17,7 +17,7 @@ from projector.core.handlers import DROPPED, HANDLERS
 from projector.providers.openai_responses.recording import DELTAS
 from projector.recording import Recording, record, replay, write
 from projector.redaction.policy import Policy
-from projector.redaction.spans import Finder, Span, without
+from projector.redaction.whole_values import Finder, Span, without
 
 FINDER: Final = Finder(Policy.load({"registered": [{"id": "vault", "value": "quiet heron"}, {"value": "48151623"}]}))
 

@@ -14,7 +14,7 @@ from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
 from projector.redaction.scanners import Scanner
 from projector.redaction.search import Search
-from projector.redaction.steps import StepWriter
+from projector.redaction.spellings import StepWriter
 from projector.redaction.strings import clean_plain
 from tests.rule_samples import FORMATS, WORD, Format
 

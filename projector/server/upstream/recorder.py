@@ -22,7 +22,7 @@ from pydantic import SecretStr
 from projector.core.faults import FAULTS, Fault
 from projector.recording import record, write
 from projector.redaction.policy import Policy, RegisteredValue
-from projector.redaction.spans import Finder
+from projector.redaction.whole_values import Finder
 from projector.server.config.agent_settings import RecordSettings
 from projector.server.config.secret_values import secret_values
 from projector.server.config.settings import Settings
