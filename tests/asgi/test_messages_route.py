@@ -166,6 +166,35 @@ async def test_a_stream_is_read_again_after_each_event(site_of: Any, upstream: A
     assert (await site.get(address, last_event_id=str(len(whole) + 1))).status == 400
 
 
+SEARCHES: Final = {
+    "anthropic_messages": example("messages-web-search", "anthropic_messages_input"),
+    "openai_responses": example("chat-web-search"),
+}
+SHOWN_AS: Final = ("server_tool_use", "web_search", "web_search_tool_result")
+
+
+@pytest.mark.parametrize("api", SEARCHES)
+async def test_searches_are_shown_to_clients_that_ask_for_them(site_of: Any, upstream: Any, api: str) -> None:
+    """They do not go back: the provider's own form of them does."""
+    provider = await upstream(plays(*SEARCHES[api]))
+    site = site_of(api)
+    plain = json.loads(await (await site.ask(MESSAGES, BODY)).rest())["content"]
+    shown = json.loads(await (await site.ask(f"{MESSAGES}?extensions=true", BODY)).rest())["content"]
+    streamed = await (await site.ask(f"{MESSAGES}?extensions=true", {**BODY, "stream": True})).rest()
+    lines = [line.removeprefix(b"data: ") for line in streamed.splitlines() if line.startswith(b"data: ")]
+    assert violations_of("anthropic_messages", lines) == []
+    search, result, *_ = [block for block in shown if block not in plain]
+    started = [event["content_block"] for line in lines if "content_block" in (event := json.loads(line))]
+    assert ({**search, "input": {}} in started, result in started) == (True, True)
+    assert (search["type"], search["name"], result["type"]) == SHOWN_AS
+    assert (bool(search["input"]["query"]), search["id"]) == (True, result["tool_use_id"])
+    assert all(page["url"].startswith("https://") for page in result["content"])
+    turns = [TURNS[0], {"role": "assistant", "content": shown}, TURNS[0]]
+    assert (await site.ask(MESSAGES, {**BODY, "messages": turns})).status == 200
+    *_, peer = [await provider.peers.get() for _ in range(4)]
+    assert "web_search" not in json.dumps(peer.body)
+
+
 async def test_tools_and_history_in_another_api(site_of: Any, upstream: Any) -> None:
     provider = await upstream(plays(*ANSWERS["openai_chat"]))
     tool = {"name": "tide", "input_schema": {"type": "object"}, "defer_loading": True}

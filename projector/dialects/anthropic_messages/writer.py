@@ -22,6 +22,9 @@ UNKNOWN: Final = "unknown"
 SIGNATURE: Final = f"{VENDOR}."
 """Start of our signatures, so that encrypted reasoning comes back as what it is."""
 
+SEARCH_ID: Final = "srvtoolu_public_sse_"
+"""Start of our IDs of searches, whose blocks are for the client only."""
+
 CUSTOM: Final = "custom_tool_call"
 CALLS: Final = frozenset({"function_call", CUSTOM})
 """Types of items that are calls for the client."""
@@ -80,6 +83,7 @@ class MessageStream:
         self.is_run = options.is_run
         self.has_ended = False
         """Whether the last response has ended."""
+        self.shows_searches = options.extensions
         self._input_tokens = options.input_tokens
         self._request_id = options.request_id
         self._model = UNKNOWN
@@ -254,13 +258,32 @@ def on_encrypted(stream: MessageStream, frame: Frame) -> None:
 
 
 def on_tool_status(stream: MessageStream, frame: Frame) -> None:
-    """Write the start of a call that the client executes."""
+    """Write the start of a call that the client executes, or a search that is done."""
     call, tool = stream.calls.get(frame["item_id"]), frame["tool"]
+    if (
+        stream.shows_searches
+        and tool["tool_type"] == "web_search"
+        and "query" in tool
+        and tool["status"] == "completed"
+    ):
+        write_search(stream, frame["item_id"], tool)
     if call is None or call.call_id:
         return
     call.call_id, call.name = tool["tool_call_id"], tool["name"]
     if not stream.is_run and call.name != UNKNOWN:
         stream.announce(frame["item_id"], call)
+
+
+def write_search(stream: MessageStream, item_id: str, tool: Mapping[str, Any]) -> None:
+    """Write a search of the provider, and the addresses that it found."""
+    call_id = SEARCH_ID + tool["tool_call_id"]
+    call = {"type": "server_tool_use", "id": call_id, "name": "web_search", "input": {}}
+    hidden = {"title": "", "encrypted_content": "", "page_age": None}
+    found = [{"type": "web_search_result", "url": url, **hidden} for url in tool.get("sources", ())]
+    result = {"type": "web_search_tool_result", "tool_use_id": call_id, "content": found}
+    stream.write(Block(item_id, 0, call), "tool_use", codec.dumps({"query": tool["query"]}).decode())
+    stream.write(Block(item_id, 1, result), "tool_use", "")
+    stream.events += stream.blocks.close(item_id)
 
 
 def on_arguments_delta(stream: MessageStream, frame: Frame) -> None:
