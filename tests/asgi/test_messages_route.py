@@ -23,6 +23,7 @@ ANSWERS: Final = {
     "anthropic_messages": example("messages-text", "anthropic_messages_input"),
     "openai_chat": example("chat-completions-text", "openai_chat"),
     "openai_responses": example("chat-text-citations"),
+    "gemini": example("gemini-text", "gemini"),
 }
 PING: Final = b'event: ping\ndata: {"type":"ping"}\n\n'
 KEY: Final = "sk-caller-0123456789"
@@ -153,9 +154,10 @@ async def test_a_silence_has_pings_after_the_first_event(site_of: Any, upstream:
     assert violations_of("anthropic_messages", lines) == []
 
 
-async def test_a_stream_is_read_again_after_each_event(site_of: Any, upstream: Any) -> None:
-    await upstream(plays(*ANSWERS["anthropic_messages"]))
-    site = site_of("anthropic_messages")
+@pytest.mark.parametrize("api", ANSWERS)
+async def test_a_stream_is_read_again_after_each_event(site_of: Any, upstream: Any, api: str) -> None:
+    await upstream(plays(*ANSWERS[api]))
+    site = site_of(api)
     answer = await site.ask(MESSAGES, {**BODY, "stream": True})
     whole = [event + b"\n\n" for event in (await answer.rest()).split(b"\n\n") if event]
     address = f"{answer.headers['location']}/events"
@@ -164,6 +166,38 @@ async def test_a_stream_is_read_again_after_each_event(site_of: Any, upstream: A
         assert (later.status, await later.rest()) == (200, b"".join(whole[count:])), count
     assert (await site.get(address, last_event_id=str(len(whole)))).status == 204
     assert (await site.get(address, last_event_id=str(len(whole) + 1))).status == 400
+
+
+@pytest.mark.parametrize("api", ANSWERS)
+async def test_a_broken_connection_is_continued(serve: Any, upstream: Any, upstream_port: int, api: str) -> None:
+    """The client has some events and a part of one; it comes back while the provider still sends."""
+    has_left = asyncio.Event()
+
+    async def script(peer: Any) -> None:
+        await peer.start()
+        [events] = ANSWERS[api]
+        for event in events[:-1]:
+            await peer.chunk(b"data: " + event + b"\n\n")
+        await has_left.wait()
+        await peer.chunk(b"data: " + events[-1] + b"\n\n")
+        await peer.end()
+
+    await upstream(script)
+    one = {"api": api, "base_url": f"http://localhost:{upstream_port}/v1"}
+    agent = {"upstream": "one", "model": "m", "dialects": ["anthropic_messages"], "on_disconnect": "continue"}
+    site = serve(api_key=None, base_url=None, upstreams={"one": one}, agents={"default": agent})
+    answer = await site.ask("/api/v1/chat/stream?dialect=anthropic_messages")
+    said = b""
+    while b"content_block_delta" not in said:
+        said += await answer.chunk()
+    answer.leave()
+    events = said.split(b"\n\n")[:-1]
+    later = await site.get(f"{answer.headers['location']}/events", last_event_id=str(len(events) - 1))
+    has_left.set()
+    whole = b"\n\n".join([*events[:-1], await later.rest()])
+    lines = [line.removeprefix(b"data: ") for line in whole.splitlines() if line.startswith(b"data: ")]
+    assert violations_of("anthropic_messages", lines) == []
+    assert whole.endswith(b'event: message_stop\ndata: {"type":"message_stop"}\n\n')
 
 
 SEARCHES: Final = {
