@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import re
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
 from structlog.testing import capture_logs
 
+from projector.recording import replay
 from tests.asgi.examples import example, plays
+from tests.asgi.test_recorder import cases_in, until
 from tests.dialect_checks import violations_of
 
 MESSAGES: Final = "/v1/messages"
@@ -198,6 +202,20 @@ async def test_a_broken_connection_is_continued(serve: Any, upstream: Any, upstr
     lines = [line.removeprefix(b"data: ") for line in whole.splitlines() if line.startswith(b"data: ")]
     assert violations_of("anthropic_messages", lines) == []
     assert whole.endswith(b'event: message_stop\ndata: {"type":"message_stop"}\n\n')
+
+
+async def test_a_stream_is_recorded_and_counted(serve: Any, upstream: Any, upstream_port: int, tmp_path: Path) -> None:
+    await upstream(plays(*ANSWERS["anthropic_messages"]))
+    one = {"api": "anthropic_messages", "base_url": f"http://localhost:{upstream_port}/v1"}
+    route = {"messages": "one", "record": {"folder": str(tmp_path)}}
+    site = serve(api_key=None, base_url=None, upstreams={"one": one}, passthrough=route)
+    said = await (await site.ask(MESSAGES, {**BODY, "stream": True})).rest()
+    await until(lambda: bool(cases_in(tmp_path)))
+    [case] = cases_in(tmp_path)
+    lines = [line.removeprefix(b"data: ") for line in said.splitlines() if line.startswith(b"data: ")]
+    assert replay.play(case, "anthropic_messages").splitlines()[1:] == lines[1:]  # the first has an estimate of tokens
+    metrics = (await (await site.get("/metrics")).rest()).decode()
+    assert re.search(r'\nprojector_tokens_total{[^}]*upstream="one"[^}]*} 131\.0\n', metrics)
 
 
 SEARCHES: Final = {
