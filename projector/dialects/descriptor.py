@@ -44,7 +44,8 @@ class DialectOptions:
         is_run: whether the host may execute calls, as in a run; set by the pipeline (`chat_completions`).
         message_id: ID of the client's message that the stream continues (`ai_sdk`).
         level: major version of the AI SDK that reads the stream, one of `AI_SDK_LEVELS` (`ai_sdk`).
-        extensions: whether the client accepts members that the API does not define (`chat_completions`, `responses`).
+        extensions: whether the client accepts members that the API does not define (`chat_completions`, `responses`),
+            or blocks of searches (`anthropic_messages`).
     """
 
     thread_id: str | None = None

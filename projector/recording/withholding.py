@@ -48,7 +48,10 @@ class StreamLines(NamedTuple):
 def read_lines(
     provider: str, data: bytes, input_format: InputFormat = "sse", pause: Callable[[], None] = lambda: None
 ) -> StreamLines:
-    """Decode a stream, message by message. Comments and blank messages are skipped. `pause`: see `whole_values.Finder`."""
+    """Decode a stream, message by message. Comments and blank messages are skipped.
+
+    `pause`: see `whole_values.Finder`.
+    """
     shape = shape_of(provider)
     row = PROVIDERS.get(provider)
     fields, is_bare = (row.message_fields, row.has_bare_json) if row is not None else ((), False)

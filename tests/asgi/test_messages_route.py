@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import re
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
 from structlog.testing import capture_logs
 
+from projector.recording import replay
 from tests.asgi.examples import example, plays
+from tests.asgi.test_recorder import cases_in, until
 from tests.dialect_checks import violations_of
 
 MESSAGES: Final = "/v1/messages"
@@ -23,6 +27,7 @@ ANSWERS: Final = {
     "anthropic_messages": example("messages-text", "anthropic_messages_input"),
     "openai_chat": example("chat-completions-text", "openai_chat"),
     "openai_responses": example("chat-text-citations"),
+    "gemini": example("gemini-text", "gemini"),
 }
 PING: Final = b'event: ping\ndata: {"type":"ping"}\n\n'
 KEY: Final = "sk-caller-0123456789"
@@ -153,9 +158,10 @@ async def test_a_silence_has_pings_after_the_first_event(site_of: Any, upstream:
     assert violations_of("anthropic_messages", lines) == []
 
 
-async def test_a_stream_is_read_again_after_each_event(site_of: Any, upstream: Any) -> None:
-    await upstream(plays(*ANSWERS["anthropic_messages"]))
-    site = site_of("anthropic_messages")
+@pytest.mark.parametrize("api", ANSWERS)
+async def test_a_stream_is_read_again_after_each_event(site_of: Any, upstream: Any, api: str) -> None:
+    await upstream(plays(*ANSWERS[api]))
+    site = site_of(api)
     answer = await site.ask(MESSAGES, {**BODY, "stream": True})
     whole = [event + b"\n\n" for event in (await answer.rest()).split(b"\n\n") if event]
     address = f"{answer.headers['location']}/events"
@@ -164,6 +170,81 @@ async def test_a_stream_is_read_again_after_each_event(site_of: Any, upstream: A
         assert (later.status, await later.rest()) == (200, b"".join(whole[count:])), count
     assert (await site.get(address, last_event_id=str(len(whole)))).status == 204
     assert (await site.get(address, last_event_id=str(len(whole) + 1))).status == 400
+
+
+@pytest.mark.parametrize("api", ANSWERS)
+async def test_a_broken_connection_is_continued(serve: Any, upstream: Any, upstream_port: int, api: str) -> None:
+    """The client has some events and a part of one; it comes back while the provider still sends."""
+    has_left = asyncio.Event()
+
+    async def script(peer: Any) -> None:
+        await peer.start()
+        [events] = ANSWERS[api]
+        for event in events[:-1]:
+            await peer.chunk(b"data: " + event + b"\n\n")
+        await has_left.wait()
+        await peer.chunk(b"data: " + events[-1] + b"\n\n")
+        await peer.end()
+
+    await upstream(script)
+    one = {"api": api, "base_url": f"http://localhost:{upstream_port}/v1"}
+    agent = {"upstream": "one", "model": "m", "dialects": ["anthropic_messages"], "on_disconnect": "continue"}
+    site = serve(api_key=None, base_url=None, upstreams={"one": one}, agents={"default": agent})
+    answer = await site.ask("/api/v1/chat/stream?dialect=anthropic_messages")
+    said = b""
+    while b"content_block_delta" not in said:
+        said += await answer.chunk()
+    answer.leave()
+    events = said.split(b"\n\n")[:-1]
+    later = await site.get(f"{answer.headers['location']}/events", last_event_id=str(len(events) - 1))
+    has_left.set()
+    whole = b"\n\n".join([*events[:-1], await later.rest()])
+    lines = [line.removeprefix(b"data: ") for line in whole.splitlines() if line.startswith(b"data: ")]
+    assert violations_of("anthropic_messages", lines) == []
+    assert whole.endswith(b'event: message_stop\ndata: {"type":"message_stop"}\n\n')
+
+
+async def test_a_stream_is_recorded_and_counted(serve: Any, upstream: Any, upstream_port: int, tmp_path: Path) -> None:
+    await upstream(plays(*ANSWERS["anthropic_messages"]))
+    one = {"api": "anthropic_messages", "base_url": f"http://localhost:{upstream_port}/v1"}
+    route = {"messages": "one", "record": {"folder": str(tmp_path)}}
+    site = serve(api_key=None, base_url=None, upstreams={"one": one}, passthrough=route)
+    said = await (await site.ask(MESSAGES, {**BODY, "stream": True})).rest()
+    await until(lambda: bool(cases_in(tmp_path)))
+    [case] = cases_in(tmp_path)
+    lines = [line.removeprefix(b"data: ") for line in said.splitlines() if line.startswith(b"data: ")]
+    assert replay.play(case, "anthropic_messages").splitlines()[1:] == lines[1:]  # the first has an estimate of tokens
+    metrics = (await (await site.get("/metrics")).rest()).decode()
+    assert re.search(r'\nprojector_tokens_total{[^}]*upstream="one"[^}]*} 131\.0\n', metrics)
+
+
+SEARCHES: Final = {
+    "anthropic_messages": example("messages-web-search", "anthropic_messages_input"),
+    "openai_responses": example("chat-web-search"),
+}
+SHOWN_AS: Final = ("server_tool_use", "web_search", "web_search_tool_result")
+
+
+@pytest.mark.parametrize("api", SEARCHES)
+async def test_searches_are_shown_to_clients_that_ask_for_them(site_of: Any, upstream: Any, api: str) -> None:
+    """They do not go back: the provider's own form of them does."""
+    provider = await upstream(plays(*SEARCHES[api]))
+    site = site_of(api)
+    plain = json.loads(await (await site.ask(MESSAGES, BODY)).rest())["content"]
+    shown = json.loads(await (await site.ask(f"{MESSAGES}?extensions=true", BODY)).rest())["content"]
+    streamed = await (await site.ask(f"{MESSAGES}?extensions=true", {**BODY, "stream": True})).rest()
+    lines = [line.removeprefix(b"data: ") for line in streamed.splitlines() if line.startswith(b"data: ")]
+    assert violations_of("anthropic_messages", lines) == []
+    search, result, *_ = [block for block in shown if block not in plain]
+    started = [event["content_block"] for line in lines if "content_block" in (event := json.loads(line))]
+    assert ({**search, "input": {}} in started, result in started) == (True, True)
+    assert (search["type"], search["name"], result["type"]) == SHOWN_AS
+    assert (bool(search["input"]["query"]), search["id"]) == (True, result["tool_use_id"])
+    assert all(page["url"].startswith("https://") for page in result["content"])
+    turns = [TURNS[0], {"role": "assistant", "content": shown}, TURNS[0]]
+    assert (await site.ask(MESSAGES, {**BODY, "messages": turns})).status == 200
+    *_, peer = [await provider.peers.get() for _ in range(4)]
+    assert "web_search" not in json.dumps(peer.body)
 
 
 async def test_tools_and_history_in_another_api(site_of: Any, upstream: Any) -> None:

@@ -107,6 +107,9 @@ def delta_event(index: int, kind: str, value: object) -> Event:
 SIGNATURE: Final = f"{VENDOR}."
 """Start of our signatures, so that encrypted reasoning comes back as what it is."""
 
+SEARCH_ID: Final = "srvtoolu_public_sse_"
+"""Start of our IDs of searches, whose blocks are for the client only."""
+
 TEXT: Final[Mapping[str, Any]] = {"type": "text", "text": ""}
 THINKING: Final[Mapping[str, Any]] = {"type": "thinking", "thinking": "", "signature": ""}
 
@@ -269,6 +272,27 @@ def on_encrypted(stream: MessageStream, frame: Frame) -> None:
     stream.write(Block(frame["item_id"], 0, THINKING), "signature", SIGNATURE + frame["encrypted_content"])
 
 
+def on_tool_status(stream: MessageStream, frame: Frame) -> None:
+    """Write the start of a call that the client executes, or a search that is done."""
+    tool = frame["tool"]
+    is_search = tool["tool_type"] == "web_search" and "query" in tool and tool["status"] == "completed"
+    if is_search and stream.options.extensions:
+        write_search(stream, frame["item_id"], tool)
+    stream.on_tool_status(frame)
+
+
+def write_search(stream: MessageStream, item_id: str, tool: Mapping[str, Any]) -> None:
+    """Write a search of the provider, and the addresses that it found."""
+    call_id = SEARCH_ID + tool["tool_call_id"]
+    call = {"type": "server_tool_use", "id": call_id, "name": "web_search", "input": {}}
+    hidden = {"title": "", "encrypted_content": "", "page_age": None}
+    found = [{"type": "web_search_result", "url": url, **hidden} for url in tool.get("sources", ())]
+    result = {"type": "web_search_tool_result", "tool_use_id": call_id, "content": found}
+    stream.write(Block(item_id, 0, call), "tool_use", codec.dumps({"query": tool["query"]}).decode())
+    stream.write(Block(item_id, 1, result), "tool_use", "")
+    stream.events += stream.blocks.close(item_id)
+
+
 def on_final(stream: MessageStream, frame: Frame) -> None:
     """Write what was held back, then the end."""
     final = frame["final"]
@@ -313,7 +337,7 @@ HANDLED: Final[Mapping[str, Writer]] = {
     Kind.REASONING_SUMMARY_DELTA: partial(on_reasoning, "summary_index"),
     PrivateKind.REASONING_DELTA: partial(on_reasoning, "content_index"),
     PrivateKind.REASONING_ENCRYPTED: on_encrypted,
-    Kind.TOOL_STATUS: MessageStream.on_tool_status,
+    Kind.TOOL_STATUS: on_tool_status,
     Kind.TOOL_ARGUMENTS_DELTA: MessageStream.on_arguments_delta,
     Kind.TOOL_ARGUMENTS_DONE: MessageStream.on_arguments_done,
     Kind.TOOL_OUTPUT: MessageStream.on_output,

@@ -212,6 +212,12 @@ PARTS: Final[common.PartWriters] = {
 SIGNATURE: Final = f"{VENDOR}."
 """Start of the signatures that our dialect writes."""
 
+SEARCH_ID: Final = "srvtoolu_public_sse_"
+"""Start of the IDs of searches that our dialect shows; the provider's own blocks come back otherwise."""
+
+SEARCHES: Final[Mapping[str, str]] = {"server_tool_use": "id", "web_search_tool_result": "tool_use_id"}
+"""Block of a search -> its member with the ID of the search."""
+
 THREAD: Final = "thread"
 """Member of a request that continues, or begins, a conversation that the provider holds."""
 
@@ -255,11 +261,16 @@ def _forwarded(message: Any) -> Any:
 
 
 def is_ours(block: object) -> bool:
-    """Return whether a block is thinking that only we have signed, or nobody has."""
+    """Return whether a block is thinking that only we have signed, or nobody has, or a search that we show."""
     if not isinstance(block, dict) or block.get("type") != "thinking":
-        return False
+        return _is_search(block)
     signature = block.get("signature")
     return not signature or (isinstance(signature, str) and signature.startswith(SIGNATURE))
+
+
+def _is_search(block: object) -> bool:
+    call_id = block.get(SEARCHES.get(str(block.get("type")), "")) if isinstance(block, dict) else None
+    return isinstance(call_id, str) and call_id.startswith(SEARCH_ID)
 
 
 def _without_citations(block: object) -> object:
@@ -335,6 +346,8 @@ def _entries(message: common.Given) -> Iterator[neutral.Entry]:
         return
     parts: list[neutral.Part] = []
     for block in message.objects("content"):
+        if _is_search(block.members):
+            continue
         read = ENTRIES.get(block.text("type"))
         if read is None:
             parts.append(common.part_of(block, PART_READERS))

@@ -18,6 +18,8 @@ DELTAS: Final[Mapping[str, frozenset[str]]] = {
     "text": frozenset({"text_delta", "citations_delta"}),
     "thinking": frozenset({"thinking_delta", "signature_delta"}),
     "tool_use": frozenset({"input_json_delta"}),
+    "server_tool_use": frozenset({"input_json_delta"}),
+    "web_search_tool_result": frozenset(),
 }
 """Type of a block -> the types of its deltas."""
 
@@ -102,8 +104,8 @@ class AnthropicMessagesChecker:
     def _on_content_block_stop(self, event: Event) -> list[str]:
         if self._open is None or event["index"] != self._count - 1:
             return ["the stop of the open block"]
-        is_call = self._open["type"] == "tool_use"  # without a delta its input is that of its start
-        found = [] if self._deltas or is_call else ["no empty block"]
+        is_whole = self._open["type"] in {"tool_use", "web_search_tool_result"}  # what its start has
+        found = [] if self._deltas or is_whole else ["no empty block"]
         self._open = None
         return found
 

@@ -65,6 +65,33 @@ class ToolUseStart(Model):
     toolset_name: Maybe[str] = None
 
 
+class SearchStart(Model):
+    """A search of the provider, which clients get that accept extensions."""
+
+    type: Literal["server_tool_use"]
+    id: str = Field(pattern=r"^srvtoolu_public_sse_.")
+    name: Literal["web_search"]
+    input: NoInput
+
+
+class FoundPage(Model):
+    """The address of a page. What the page says, and the provider's own form of it, are not shown."""
+
+    type: Literal["web_search_result"]
+    url: str
+    title: Literal[""]
+    encrypted_content: Literal[""]
+    page_age: None
+
+
+class SearchResult(Model):
+    """What a search found; it has no deltas."""
+
+    type: Literal["web_search_tool_result"]
+    tool_use_id: str = Field(pattern=r"^srvtoolu_public_sse_.")
+    content: list[FoundPage]
+
+
 class TextDelta(Model):
     """A part of a text."""
 
@@ -100,7 +127,9 @@ class CitationsDelta(Model):
     citation: Citation
 
 
-BlockStart: TypeAlias = Annotated[TextStart | ThinkingStart | ToolUseStart, Field(discriminator="type")]
+BlockStart: TypeAlias = Annotated[
+    TextStart | ThinkingStart | ToolUseStart | SearchStart | SearchResult, Field(discriminator="type")
+]
 BlockDelta: TypeAlias = Annotated[
     TextDelta | ThinkingDelta | SignatureDelta | InputDelta | CitationsDelta, Field(discriminator="type")
 ]
@@ -244,6 +273,15 @@ class ToolUse(Model):
     toolset_name: Maybe[str] = None
 
 
+class Search(Model):
+    """A whole search of the provider."""
+
+    type: Literal["server_tool_use"]
+    id: str
+    name: Literal["web_search"]
+    input: dict[str, Any]
+
+
 class MessageAnswer(Model):
     """The answer to a request that does not stream."""
 
@@ -251,7 +289,7 @@ class MessageAnswer(Model):
     type: Literal["message"]
     role: Literal["assistant"]
     model: str
-    content: list[Annotated[Text | Thinking | ToolUse, Field(discriminator="type")]]
+    content: list[Annotated[Text | Thinking | ToolUse | Search | SearchResult, Field(discriminator="type")]]
     stop_reason: StopReason
     stop_sequence: None
     stop_details: Maybe[StopDetails] = None
