@@ -6,7 +6,7 @@ IMAGE := build/image
 PARALLEL := --numprocesses auto --dist worksteal
 unexport PYTHONDONTWRITEBYTECODE # tests start hundreds of processes, and each would compile all modules
 
-.PHONY: demo test test-all check goldens schemas docs page picture bench bench-compare bench-store bench-proxy bench-cost bench-capacity bench-page soak fuzz wheel sbom release-check site lock check-latest clean
+.PHONY: demo test test-all check goldens schemas docs page picture bench bench-compare bench-store bench-proxy bench-cost bench-capacity bench-page soak fuzz mutants wheel sbom release-check site lock check-latest clean
 
 demo: .venv/server          # serve the built-in provider
 	$(BIN)/projector demo
@@ -78,6 +78,12 @@ soak: .venv/dev             # minutes of traffic on loopback; measures memory an
 fuzz: .venv/dev             # many thousands of random inputs; turn each finding into a test
 	PROJECTOR_TESTS_EFFORT=50 $(BIN)/python -m pytest tests/asgi/test_chaos.py tests/fuzz tests/property/test_pipeline_properties.py tests/property/test_recording_properties.py tests/property/test_redaction_draws.py --timeout=0
 
+mutants: .venv/dev .mutants/ready   # run the tests against 400 random mutants; continues a run that was stopped
+	mkdir -p build
+	test -s build/mutants.sqlite || .mutants/bin/cosmic-ray init tests/mutants/cosmic-ray.toml build/mutants.sqlite
+	test -s build/mutants.jsonl || .mutants/bin/python tests/mutants/draw.py build/mutants.sqlite 400 20261126 > build/mutants.jsonl
+	$(BIN)/python tests/mutants/run.py build/mutants.jsonl build/mutants-results.jsonl
+
 check-latest: .venv/dev     # compare the tables with the newest SDKs
 	$(BIN)/python tests/latest_sdk.py
 
@@ -106,9 +112,10 @@ lock: | $(BIN)/python       # renew the lock files
 	$(LOCK) requirements/clients.in -o requirements/clients.txt
 	$(LOCK) requirements/site.in -o requirements/site.txt
 	$(LOCK) requirements/compare.in -o requirements/compare.txt
+	$(LOCK) requirements/mutants.in -o requirements/mutants.txt
 
 clean:
-	rm -rf .venv .clients .compare .site .node dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .clients .compare .mutants .site .node dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 $(BIN)/python:
 	$(PYTHON) -m venv .venv
@@ -136,4 +143,9 @@ $(BIN)/python:
 .compare/ready: requirements/compare.txt   # other gateways, for their figures beside ours
 	$(PYTHON) -m venv .compare
 	.compare/bin/pip install --quiet --require-hashes -r requirements/compare.txt
+	touch $@
+
+.mutants/ready: requirements/mutants.txt   # cosmic-ray, which mutates the code
+	$(PYTHON) -m venv .mutants
+	.mutants/bin/pip install --quiet --require-hashes -r requirements/mutants.txt
 	touch $@

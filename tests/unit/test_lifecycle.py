@@ -51,6 +51,24 @@ BRANCH_ROWS = [
         pytest.param("RESPONSE_END PROGRESS EOF", "BEGIN_AND_SETTLE IGNORE FINISH", id="too-late-for-its-response"),
         pytest.param("RESPONSE_END DROPPED EOF", "BEGIN_AND_SETTLE IGNORE FINISH", id="a-late-keepalive"),
         pytest.param("RESPONSE_END RESPONSE_END HOST FAULT", "BEGIN_AND_SETTLE IGNORE EMIT FAIL", id="settled"),
+        pytest.param("NEXT EOF", "IGNORE EMPTY", id="the-next-response-alone-begins-nothing"),
+        pytest.param("FAULT EOF", "FAIL IGNORE", id="D11-a-fault-is-the-first"),
+        pytest.param("STOP EOF", "CANCELLED IGNORE", id="stopped-before-it-begins"),
+        pytest.param(
+            "PROGRESS PROGRESS HOST DROPPED BEGINNING RESPONSE_END",
+            "BEGIN EMIT EMIT IGNORE EMIT SETTLE",
+            id="within-a-response",
+        ),
+        pytest.param("PROGRESS RUN_CLOSE EOF", "BEGIN TRUNCATED IGNORE", id="D12-truncated-by-the-host"),
+        pytest.param("PROGRESS STOP EOF", "BEGIN CANCELLED IGNORE", id="stopped"),
+        pytest.param("RESPONSE_END RESPONSE_END EOF", "BEGIN_AND_SETTLE IGNORE FINISH", id="two-ends"),
+        pytest.param("RESPONSE_END CANCEL EOF", "BEGIN_AND_SETTLE CANCELLED IGNORE", id="cancelled-between-responses"),
+        pytest.param("RESPONSE_END STOP EOF", "BEGIN_AND_SETTLE CANCELLED IGNORE", id="stopped-between-responses"),
+        pytest.param(
+            f"CANCEL {' '.join(signal.name for signal in Signal)} EOF",
+            f"CANCELLED {'IGNORE ' * len(Signal)} IGNORE",
+            id="D11-nothing-after-the-end",
+        ),
     ],
 )
 def test_walks(signals: str, verdicts: str) -> None:
@@ -87,6 +105,13 @@ def test_no_failure_of_an_optional_branch_ends_the_run(phase: Phase) -> None:
         pytest.param(BRANCH_TRANSITIONS, "PROGRESS FAULT", "BEGIN FAIL", id="failed"),
         pytest.param(BRANCH_TRANSITIONS, "PROGRESS RESPONSE_END FAULT", "BEGIN SETTLE LEAVE", id="a-late-fault"),
         pytest.param(BRANCH_TRANSITIONS, "PROGRESS STOP FAULT", "BEGIN LEAVE IGNORE", id="stopped"),
+        pytest.param(BRANCH_TRANSITIONS, "STOP FAULT", "LEAVE IGNORE", id="stopped-before-it-begins"),
+        pytest.param(BRANCH_TRANSITIONS, "RESPONSE_END STOP", "BEGIN_AND_SETTLE LEAVE", id="stopped-late"),
+        pytest.param(OPTIONAL_BRANCH_TRANSITIONS, "STOP", "LEAVE", id="optional-stopped-before-it-begins"),
+        pytest.param(OPTIONAL_BRANCH_TRANSITIONS, "PROGRESS STOP", "BEGIN LEAVE", id="optional-stopped"),
+        pytest.param(
+            OPTIONAL_BRANCH_TRANSITIONS, "RESPONSE_END STOP", "BEGIN_AND_SETTLE LEAVE", id="optional-stopped-late"
+        ),
         pytest.param(OPTIONAL_BRANCH_TRANSITIONS, "PROGRESS EOF", "BEGIN TRUNCATE_BRANCH", id="optional-cut-off"),
         pytest.param(OPTIONAL_BRANCH_TRANSITIONS, "EOF", "EMPTY_BRANCH", id="optional-empty"),
         pytest.param(

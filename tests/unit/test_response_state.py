@@ -13,6 +13,40 @@ SENDS: Final = frozenset({Signal.SEND, Signal.BEAT, Signal.SENT})
 DECISIONS: Final = frozenset({Signal.FAIL, Signal.STOP})
 
 
+@pytest.mark.parametrize(
+    ("signals", "phases"),
+    [
+        pytest.param(
+            "SEND SEND BEAT STOP SEND SENT", "COMMITTED COMMITTED COMMITTED CLOSING CLOSING ENDED", id="stream"
+        ),
+        pytest.param("BEAT FAIL SEND SENT", "COMMITTED CLOSING CLOSING ENDED", id="failed-after-the-status"),
+        pytest.param("STOP SEND SENT", "ENDING CLOSING ENDED", id="whole"),
+        pytest.param("FAIL", "REFUSED", id="failed-before-the-status"),
+        pytest.param("BREAK", "REFUSED", id="broken-before-the-status"),
+        pytest.param("STOP BREAK", "ENDING REFUSED", id="no-end-before-the-status"),
+        pytest.param("SEND STOP BREAK", "COMMITTED CLOSING GONE", id="no-end-after-the-status"),
+        pytest.param("LEAVE", "GONE", id="left-before-the-status"),
+        pytest.param("SEND LEAVE", "COMMITTED GONE", id="left"),
+        pytest.param("STOP LEAVE", "ENDING GONE", id="left-at-a-whole-end"),
+        pytest.param("SEND STOP LEAVE", "COMMITTED CLOSING GONE", id="left-at-the-end"),
+        pytest.param("FAIL LEAVE", "REFUSED GONE", id="left-when-refused"),
+        pytest.param("SENT", "ignored", id="ignored-before-the-status"),
+        pytest.param("SEND BREAK SENT", "COMMITTED ignored ignored", id="ignored-in-a-stream"),
+        pytest.param("STOP BEAT FAIL STOP SENT", "ENDING ignored ignored ignored ignored", id="ignored-at-a-whole-end"),
+        pytest.param("SEND STOP BEAT FAIL STOP", "COMMITTED CLOSING ignored ignored ignored", id="ignored-at-the-end"),
+    ],
+)
+def test_walks(signals: str, phases: str) -> None:
+    state = ResponseState()
+    seen = [state.phase.name if state.apply(Signal[name]) else "ignored" for name in signals.split()]
+    assert seen == phases.split()
+
+
+@pytest.mark.parametrize(("phase", "accepted"), [("REFUSED", "LEAVE"), ("ENDED", ""), ("GONE", "")])
+def test_after_the_end(phase: str, accepted: str) -> None:
+    assert [signal.name for signal in TRANSITIONS[Phase[phase]]] == accepted.split()
+
+
 @pytest.mark.parametrize("phase", Phase, ids=lambda phase: phase.name)
 @pytest.mark.parametrize("signal", Signal, ids=lambda signal: signal.name)
 def test_a_signal_is_accepted_or_changes_nothing(phase: Phase, signal: Signal) -> None:
