@@ -6,7 +6,7 @@ IMAGE := build/image
 PARALLEL := --numprocesses auto --dist worksteal
 unexport PYTHONDONTWRITEBYTECODE # tests start hundreds of processes, and each would compile all modules
 
-.PHONY: demo test test-all check goldens schemas docs page picture bench bench-compare bench-store bench-proxy bench-capacity bench-page soak fuzz wheel sbom release-check site lock check-latest clean
+.PHONY: demo test test-all check goldens schemas docs page picture bench bench-compare bench-store bench-proxy bench-cost bench-capacity bench-page soak fuzz wheel sbom release-check site lock check-latest clean
 
 demo: .venv/server          # serve the built-in provider
 	$(BIN)/projector demo
@@ -57,6 +57,9 @@ bench-store: .venv/dev      # the cost of storing and reading an event, in each 
 
 bench-proxy: .venv/dev      # the server compared with a pass-through proxy, on loopback
 	$(BIN)/python bench/proxy.py
+
+bench-cost: .venv/dev       # instructions of the server for a stream, where valgrind is installed
+	$(BIN)/python bench/cost.py
 
 bench-capacity: .venv/dev   # what an open stream costs, and whether the plan of docs/capacity.md holds
 	$(BIN)/python bench/capacity.py

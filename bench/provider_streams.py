@@ -15,7 +15,11 @@ PACED_EVENTS = 250
 BURST_EVENTS = 2_000
 SLOW_S = 5
 """Seconds that a slow stream takes."""
+THOUSAND = "thousand"
+HUNDRED = "hundred"
+"""Streams of a thousand events at once, and of a hundred, each in a read of its own."""
 PACES = {b"paced": (PACED_EVENTS, 1 / EVENTS_PER_S), b"slow": (SLOW_S * 5, 1 / 5), b"burst": (BURST_EVENTS, 0)}
+PACES |= {THOUSAND.encode(): (1_000, 0), HUNDRED.encode(): (100, 1 / 10)}
 """Load -> number of events, and the seconds between two of them."""
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n"

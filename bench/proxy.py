@@ -16,6 +16,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, Final, NamedTuple
 
@@ -88,13 +89,13 @@ class Site:
 
     script: ClassVar = SITES
 
-    def __init__(self, what: str, *provider: int) -> None:
+    def __init__(self, what: str, *provider: int, tool: Sequence[str] = (), first: str = "") -> None:
         with socket.create_server(("127.0.0.1", 0)) as taken:
             self.port: int = taken.getsockname()[1]
         script, *options = PASS_THROUGHS.get(what) or [str(self.script)]
         name = [] if what in PASS_THROUGHS else [what]
         ports = (str(port) for port in (self.port, *provider))
-        command = [sys.executable, "-c", RUN, script, *name, *ports, *options]
+        command = [*tool, sys.executable, "-c", first + RUN, script, *name, *ports, *options]
         self.process = subprocess.Popen(command, stderr=subprocess.DEVNULL)  # noqa: S603 - our own scripts
         self.wait(what)
 

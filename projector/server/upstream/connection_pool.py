@@ -71,6 +71,11 @@ class _Handler(ResponseHandler):
         """Expect no response."""
         self._is_idle = True
 
+    def resume_reading(self, resume_parser: bool = True) -> None:  # noqa: FBT001, FBT002 - the signature of aiohttp
+        """Go on reading, if it was paused; aiohttp resumes its parser and the transport after each read."""
+        if self._reading_paused:
+            super().resume_reading(resume_parser)
+
     def data_received(self, data: bytes) -> None:
         """Parse data; close the connection if no response is expected, or if data is left behind its end."""
         if self._is_idle:
