@@ -77,7 +77,7 @@ TABLES: Final = _tables()
 
 
 def test_the_tables_of_the_page() -> None:
-    named = {"the stream", "route", "variable", "code", "event", "failure", "metric"}
+    named = {"route", "variable", "code", "event", "failure", "metric"}
     assert TABLES.keys() == named
 
 
