@@ -78,11 +78,12 @@ soak: .venv/dev             # minutes of traffic on loopback; measures memory an
 fuzz: .venv/dev             # many thousands of random inputs; turn each finding into a test
 	PROJECTOR_TESTS_EFFORT=50 $(BIN)/python -m pytest tests/asgi/test_chaos.py tests/fuzz tests/property/test_pipeline_properties.py tests/property/test_recording_properties.py tests/property/test_redaction_draws.py --timeout=0
 
-mutants: .venv/dev .mutants/ready   # run the tests against 400 random mutants; continues a run that was stopped
+mutants: .venv/dev .mutants/ready   # the tests against 400 random mutants; a stopped run continues, `rm build/mutants*` begins anew
 	mkdir -p build
-	test -s build/mutants.sqlite || .mutants/bin/cosmic-ray init tests/mutants/cosmic-ray.toml build/mutants.sqlite
-	test -s build/mutants.jsonl || .mutants/bin/python tests/mutants/draw.py build/mutants.sqlite 400 20261126 > build/mutants.jsonl
-	$(BIN)/python tests/mutants/run.py build/mutants.jsonl build/mutants-results.jsonl
+	test -s build/mutants.jsonl || .mutants/bin/cosmic-ray init tests/mutants/cosmic-ray.toml build/mutants.sqlite
+	test -s build/mutants.jsonl || .mutants/bin/python tests/mutants/draw.py build/mutants.sqlite 400 20261126 > build/mutants.part
+	test -s build/mutants.jsonl || mv build/mutants.part build/mutants.jsonl
+	nice -n 19 $(BIN)/python tests/mutants/run.py build/mutants.jsonl build/mutants-results.jsonl
 
 check-latest: .venv/dev     # compare the tables with the newest SDKs
 	$(BIN)/python tests/latest_sdk.py

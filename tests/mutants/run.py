@@ -115,8 +115,8 @@ def forked(work: Callable[[], int], limit_s: float) -> tuple[int, float]:
 
 
 def key_of(code: CodeType) -> str:
-    """Return where a function is."""
-    return f"{Path(code.co_filename).relative_to(ROOT).as_posix()}:{code.co_firstlineno}"
+    """Return where a function is, and its name: a lambda may be on the same line."""
+    return f"{Path(code.co_filename).relative_to(ROOT).as_posix()}:{code.co_firstlineno}:{code.co_qualname}"
 
 
 def changed_function(original: CodeType, mutated: CodeType) -> tuple[CodeType, CodeType] | None:
@@ -233,7 +233,7 @@ class Functions:
             codes = [compile(text, path, "exec", dont_inherit=True) for text in (path.read_text(), mutant["mutated"])]
             changed = changed_function(codes[0], codes[1])
             key = key_of(changed[0]) if changed else ""
-            if changed is None or key in imported or key not in functions:
+            if changed is None or key not in functions:
                 self.others.append(mutant["number"])
                 continue
             quick = [items[name] for name in self._reach.of_function(key)]
@@ -246,7 +246,10 @@ class Functions:
                 code, spent = forked(work, max(LIMIT_S, LIMIT_FACTOR * usual_s * len(chosen) / len(quick)))
                 if code != PASSED:
                     break
-            record(self._results, mutant, code, spent)
+            if code in {PASSED, NOT_REACHED} and key in imported:
+                self.others.append(mutant["number"])
+            else:
+                record(self._results, mutant, code, spent)
         return True
 
     @staticmethod
@@ -295,11 +298,12 @@ def main(drawn: Path, results: Path) -> None:
         importlib.import_module(library)
     mutants = [{**json.loads(line), "number": number} for number, line in enumerate(drawn.read_text().splitlines())]
     done = {row["number"] for row in _rows(results)}
+    tests = FILES.read_text().split()
     read, write = os.pipe()
     pid = os.fork()  # the package is imported there, not here
     if not pid:
         plugin = Functions([one for one in mutants if one["number"] not in done], results)
-        pytest.main([*OPTIONS, *FILES.read_text().split()], plugins=[plugin])
+        pytest.main([*OPTIONS, *tests], plugins=[plugin])
         with os.fdopen(write, "w") as pipe:
             json.dump(plugin.others, pipe)
         os._exit(0)
@@ -309,7 +313,7 @@ def main(drawn: Path, results: Path) -> None:
     os.waitpid(pid, 0)
     reach = Reach(results.with_suffix(".reach"))
     for number in others:
-        work = functools.partial(_import, mutants[number], reach.of_module(mutants[number]["path"]))
+        work = functools.partial(_import, mutants[number], reach.of_module(mutants[number]["path"]) or tests)
         record(results, mutants[number], *forked(work, IMPORT_LIMIT_S))
     rows = _rows(results)
     for (room, outcome), count in sorted(Counter((Path(row["path"]).parts[1], row["outcome"]) for row in rows).items()):
