@@ -10,14 +10,8 @@ if TYPE_CHECKING:
     from projector.server.app import create_app
     from projector.server.config.loading import load_settings
     from projector.server.config.settings import Settings, Timeouts
-    from projector.server.response import (
-        HeadlessWorkflow,
-        ProjectingMiddleware,
-        Projection,
-        PublicSSEResponse,
-        public_stream,
-        workflow,
-    )
+    from projector.server.headless import HeadlessWorkflow, workflow
+    from projector.server.response import ProjectingMiddleware, Projection, PublicSSEResponse, public_stream
     from projector.server.streaming.host_source import AgentRun
     from projector.server.telemetry.stream_stats import Terminal
     from projector.server.tools.tool_loop import ToolLoop
@@ -44,7 +38,7 @@ __all__ = [
 
 _MODULES = {
     "AgentRun": "streaming.host_source",
-    "HeadlessWorkflow": "response",
+    "HeadlessWorkflow": "headless",
     "ProjectingMiddleware": "response",
     "Projection": "response",
     "PublicSSEResponse": "response",
@@ -57,7 +51,7 @@ _MODULES = {
     "create_app": "app",
     "load_settings": "config.loading",
     "public_stream": "response",
-    "workflow": "response",
+    "workflow": "headless",
 }
 
 if not TYPE_CHECKING:  # a type checker must report unknown names

@@ -1,4 +1,4 @@
-"""Streams in other applications: `PublicSSEResponse` and `ProjectingMiddleware` for ASGI, and workflows without HTTP.
+"""Streams in other applications: `PublicSSEResponse` and `ProjectingMiddleware`, for Starlette, FastAPI or plain ASGI.
 
 The response projects a stream of the host's own. The middleware is pure ASGI, and projects the streams of an inner app:
 provider events in, the public stream out. Only a 200 with `text/event-stream` is projected; every other response passes
@@ -9,7 +9,7 @@ is compressed cannot be read, and ends with an error.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from math import inf
@@ -22,12 +22,11 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from projector import Pipeline, Policy, StreamContext, build_pipeline
-from projector._errors import check_argument, check_positive, known_name
+from projector._errors import check_argument, check_positive
 from projector.core.faults import FAULTS, Fault
-from projector.core.pipeline import OutputFormat, check_arguments
+from projector.core.pipeline import check_arguments
 from projector.dialects import DIALECTS
 from projector.providers import DEFAULT_PROVIDER, profile_of
-from projector.server.catalog import Catalog, MakeUpstream, provider_upstream
 from projector.server.config.config_base import DEFAULT_DIALECT
 from projector.server.config.settings import Limits, Retries, Settings, Timeouts
 from projector.server.http.problems import Problem, problem_response
@@ -35,8 +34,7 @@ from projector.server.streaming.host_source import AgentRun, HostSource, HostUps
 from projector.server.streaming.memory import Account, Memory
 from projector.server.streaming.response_writer import HEADERS
 from projector.server.streaming.session import ProviderSource, StreamSession, byte_stream
-from projector.server.streaming.workflow_source import workflow_source
-from projector.server.telemetry.reports import Observer, OnTerminal, begin_stream, check_hook, end_stream
+from projector.server.telemetry.reports import Observer, OnTerminal, begin_stream, check_hook
 from projector.server.telemetry.request_facts import facts_of
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.tools.tool_loop import ToolLoop
@@ -325,51 +323,3 @@ class _Response:
         except OSError:  # ASGI servers raise it after a disconnect
             stream.stats.is_client_gone = True
             raise
-
-
-class HeadlessWorkflow:
-    """A configured workflow that runs in this process; made by `workflow`."""
-
-    def __init__(self, settings: Settings, name: str, make_upstream: MakeUpstream) -> None:
-        self._settings = settings
-        self._name = name
-        self._make_upstream = make_upstream
-
-    async def stream(
-        self,
-        message: str,
-        *,
-        dialect: str | None = None,
-        output_format: OutputFormat = "sse",
-        conversation_id: str | None = None,
-    ) -> AsyncGenerator[bytes, None]:
-        """Run the workflow, and yield its stream; a failure of the run is its terminal event.
-
-        The next chunk, of 64 KiB at most, is produced on demand. Closing the generator closes the upstreams.
-
-        Args:
-            message: the caller's message, `{{request.message}}` in the inputs of the steps.
-            dialect: one of the workflow's, otherwise a `UsageError`; the first if None.
-            output_format: `sse`, or `ndjson`: a line for each event.
-            conversation_id: the host's ID of the conversation.
-        """
-        settings = self._settings
-        async with AsyncExitStack() as stack:
-            catalog = Catalog(settings, self._make_upstream)
-            stack.push_async_callback(catalog.aclose)
-            binding = catalog.workflows[self._name]
-            dialects = binding.settings.dialects
-            name = known_name("dialect", dialect or dialects[0], dialects)
-            stats = begin_stream({"headers": []}, StreamStats(dialect=name, conversation_id=conversation_id))
-            stack.callback(end_stream, stats)
-            account = Account(Memory(settings.limits.max_memory_bytes))
-            source = workflow_source(binding, message, stats, account, output_format)
-            chunks = byte_stream(StreamSession(stats, source, account, timeouts=settings.timeouts))
-            stack.push_async_callback(chunks.aclose)
-            async for data in chunks:
-                yield data
-
-
-def workflow(settings: Settings, name: str, make_upstream: MakeUpstream = provider_upstream) -> HeadlessWorkflow:
-    """Return the workflow of a table of `[workflows]`, to be run without HTTP; raise `UsageError` if it is unknown."""
-    return HeadlessWorkflow(settings, known_name("workflow", name, settings.workflows), make_upstream)

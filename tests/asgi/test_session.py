@@ -136,7 +136,7 @@ async def test_a_whole_stream() -> None:
 async def test_the_client_leaves(play: Any, moment_s: float) -> None:
     upstream, client = Upstream(play), Client()
     asyncio.get_running_loop().call_later(moment_s, client.left.set)
-    with anyio.fail_after(1):
+    with anyio.fail_after(60):
         await session(upstream).run(SCOPE, client.receive, client.send)
     assert upstream.opened == upstream.closed
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Final, Literal, TypeAlias
@@ -24,6 +24,7 @@ from pydantic import (
     model_validator,
 )
 
+from projector._errors import UsageError, known_name
 from projector.providers import DEFAULT_PROVIDER, PROVIDERS, profile_of
 from projector.server.config.agent_settings import (
     PASSTHROUGH_APIS,
@@ -48,7 +49,7 @@ from projector.server.config.config_base import (
 )
 from projector.server.config.http_fields import ExtraHeaders, ExtraQuery, ModelId, ModelNames
 from projector.server.config.store_settings import EncryptionKeys, StoreSettings
-from projector.server.config.target_settings import CircuitBreaker, ModelSettings, api_of, upstream_of
+from projector.server.config.target_settings import CircuitBreaker, ModelSettings
 from projector.server.config.tls_settings import ListenerTls, UpstreamTls
 
 NEEDS_RESTART: Final = ("admin", "host", "log_level", "port", "store", "tls", *sorted(EXTENSIONS))
@@ -352,7 +353,7 @@ def _checks(settings: Settings) -> Iterator[_Check]:
     for name in sorted(SHORTHAND.keys() & settings.model_fields_set if settings.upstreams else ()):
         yield partial(_check_shorthand, settings, name)
     for name, agent in settings.agents.items():
-        yield partial(api_of, f"agent `{name}`", [one.upstream for one in agent.all_targets], upstreams)
+        yield partial(_api_of, f"agent `{name}`", [one.upstream for one in agent.all_targets], upstreams)
     for name, model in settings.models.items():
         yield partial(_check_model, name, [one.upstream for one in model.targets], upstreams)
     for name, workflow in settings.workflows.items():
@@ -383,8 +384,32 @@ def _check_shorthand(settings: Settings, name: str) -> None:
         raise ValueError(f"`{name}` cannot be combined with `upstreams`: it belongs in `{place}`")
 
 
+def _upstream_of(name: str, upstream: str, upstreams: Mapping[str, UpstreamSettings | None]) -> UpstreamSettings | None:
+    """Return an upstream that a setting names; raise `UsageError` if it is unknown."""
+    if upstream not in upstreams and None in upstreams.values():
+        place = f"`[upstreams.{upstream}]`"
+        raise UsageError(f"unknown upstream of {name}: `{upstream}`; no upstreams are configured: add {place}")
+    return upstreams[known_name(f"upstream of {name}:", upstream, upstreams)]
+
+
+def _api_of(name: str, names: Iterable[str], upstreams: Mapping[str, UpstreamSettings | None]) -> str:
+    """Return the API of the upstreams of targets; an upstream that is None has the default one.
+
+    Raises:
+        UsageError: an upstream is unknown, or they have different APIs.
+    """
+    apis: dict[str, str] = {}
+    for upstream in names:
+        row = _upstream_of(name, upstream, upstreams)
+        apis.setdefault(row.api if row is not None else DEFAULT_PROVIDER, upstream)
+    if len(apis) > 1:
+        (first, one), (second, other), *_ = apis.items()
+        raise UsageError(f"{name}: expected targets with the same api: `{one}` has `{first}`, `{other}` has `{second}`")
+    return next(iter(apis))
+
+
 def _check_model(name: str, used: list[str], upstreams: Mapping[str, UpstreamSettings | None]) -> None:
-    api = api_of(f"model `{name}`", used, upstreams)
+    api = _api_of(f"model `{name}`", used, upstreams)
     if api not in PASSTHROUGH_APIS.values():
         raise ValueError(f"model `{name}`: there is no passthrough route for the api `{api}`")
 
@@ -399,7 +424,7 @@ def _check_route(settings: Settings, route: str, api: str, upstreams: Mapping[st
     """Check the upstreams of a passthrough route: each has its API, and all but the last a list of models."""
     for_any_model: str | None = None
     for name in settings.passthrough_upstreams(route):
-        upstream = upstream_of(f"`passthrough.{route}`", name, upstreams)
+        upstream = _upstream_of(f"`passthrough.{route}`", name, upstreams)
         if upstream is not None and not can_serve(upstream.api, api):
             raise ValueError(f"`passthrough.{route}`: expected an upstream with api `{api}`, not `{name}`")
         if upstream is not None and upstream.models is not None:

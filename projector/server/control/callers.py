@@ -60,9 +60,6 @@ class Grant:
         return self.models is None or name in self.models
 
 
-EVERYTHING: Final = Grant()
-
-
 class Rights:
     """The rights of all callers."""
 
