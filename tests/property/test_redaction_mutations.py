@@ -9,8 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from projector.redaction import json_filter, steps, streams, strings
-from projector.redaction import strings as grammar
+from projector.redaction import json_filter, spellings, streams, strings
 from projector.redaction.json_filter import JsonStreamFilter
 from projector.redaction.redactor import Redactor
 from projector.redaction.registered import Values
@@ -43,16 +42,16 @@ def escapes_are_not_decoded(patch: pytest.MonkeyPatch) -> None:
 
 
 def escapes_are_not_counted(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(steps, "raw_steps", lambda decoded, _raw: decoded)
+    patch.setattr(spellings, "raw_steps", lambda decoded, _raw: decoded)
 
 
 def escapes_do_not_wait(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(grammar, "UNFINISHED_ESCAPE", _NOTHING_MATCHES)
+    patch.setattr(json_filter, "UNFINISHED_ESCAPE", _NOTHING_MATCHES)
 
 
 def surrogate_escapes_do_not_wait(patch: pytest.MonkeyPatch) -> None:
     run = re.compile(r'(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+')
-    patch.setattr(grammar, "STRING_RUN", run)
+    patch.setattr(json_filter, "STRING_RUN", run)
 
 
 def containers_are_not_muted(patch: pytest.MonkeyPatch) -> None:
@@ -108,7 +107,7 @@ def broken_documents_are_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 
 def marks_are_not_escaped(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(steps, "_escaped", lambda mark: mark)
+    patch.setattr(spellings, "_escaped", lambda mark: mark)
 
 
 def values_are_not_held(patch: pytest.MonkeyPatch) -> None:
