@@ -14,7 +14,7 @@ INTO: Final[dict[str, tuple[str, str, str]]] = {
     "an error first": ("error-first", '"rate_limit_error"', '"kind":"error"'),
     "the same ID again": ("emulator", '"id":"msg_18"', '"status":"completed"'),
     "another ID": ("spliced", '"id":"msg_17"', '"code":"upstream_truncated"'),
-    "blocks of text that follow each other": ("text", '", from pier two."', 'leaves at noon, from pier two.'),
+    "blocks of text that follow each other": ("text", '", from pier two."', "leaves at noon, from pier two."),
     "text after another block": ("fetch", '"It ends in May."', '"output_index":2'),
     "text in the start of a block": ("citations", '"text":" So"', '"delta":" So"'),
     "citations wait for their text": ("citations", '"citations_delta"', '"start_index":19,"end_index":35'),
