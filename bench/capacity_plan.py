@@ -35,28 +35,31 @@ def _row(default: float, text: str) -> float:
 class Costs:
     """What `make bench-capacity` measures."""
 
-    server_mb: float = _row(88.5, "memory of a server without streams, MB")
-    stream_kb: float = _row(57.2, "memory of an open stream in its server, KB")
-    turn_us: float = _row(849, "CPU of a server for each turn in which it has events, µs")
-    open_us: float = _row(69.3, "CPU of an open stream, whatever it sends, µs per second")
-    event_us: float = _row(161, "CPU of an event in the server of its stream, µs")
-    reader_us: float = _row(459, "CPU of an event for a reader that came back, µs")
-    start_us: float = _row(4170, "CPU of the start and the end of a stream, µs")
+    server_mb: float = _row(87.7, "memory of a server without streams, MB")
+    stream_kb: float = _row(63.7, "memory of an open stream in its server, KB")
+    turn_us: float = _row(396, "CPU of a server for each turn in which it has events, µs")
+    open_us: float = _row(44.1, "CPU of an open stream, whatever it sends, µs per second")
+    event_us: float = _row(189, "CPU of an event in the server of its stream, µs")
+    reader_us: float = _row(289, "CPU of an event for a reader that came back, µs")
+    start_us: float = _row(4300, "CPU of the start and the end of a stream, µs")
     client_bytes: float = _row(326, "an event to its client, bytes")
     provider_bytes: float = _row(189, "an event from the provider, bytes")
-    redis_turn_us: float = _row(62.9, "CPU of Redis for each turn of a server, µs")
-    redis_event_us: float = _row(6.4, "CPU of an event in Redis, µs")
-    redis_commands: float = _row(1, "commands to Redis of an event")
-    redis_open_commands: float = _row(1.22, "commands to Redis of an open stream, per second")
-    redis_in_bytes: float = _row(450, "an event to Redis, bytes")
-    redis_open_bytes: float = _row(149, "an open stream to Redis, bytes per second")
-    redis_out_bytes: float = _row(458, "an event from Redis to a reader that came back, bytes")
-    redis_event_bytes: float = _row(341, "memory of an event in Redis, bytes")
-    redis_stream_bytes: float = _row(6500, "memory of a stream in Redis, bytes")
-    cluster_turn_us: float = _row(763, "with a cluster: CPU of a server for each turn, µs")
-    cluster_event_us: float = _row(169, "with a cluster: CPU of an event in the server of its stream, µs")
-    cluster_redis_turn_us: float = _row(130, "with a cluster: CPU of a primary for each turn of a server, µs")
-    cluster_redis_event_us: float = _row(9.36, "with a cluster: CPU of an event in its primary, µs")
+    redis_turn_us: float = _row(75.1, "CPU of Redis for each turn of a server, µs")
+    redis_event_us: float = _row(5.46, "CPU of an event in Redis, µs")
+    redis_commands: float = _row(0.967, "commands to Redis of an event")
+    redis_open_commands: float = _row(1.15, "commands to Redis of an open stream, per second")
+    redis_open_us: float = _row(3.3, "CPU of an open stream in Redis, whatever it sends, µs per second")
+    redis_in_bytes: float = _row(446, "an event to Redis, bytes")
+    redis_open_bytes: float = _row(141, "an open stream to Redis, bytes per second")
+    redis_out_bytes: float = _row(453, "an event from Redis to a reader that came back, bytes")
+    redis_event_bytes: float = _row(349, "memory of an event in Redis, bytes")
+    redis_stream_bytes: float = _row(6270, "memory of a stream in Redis, bytes")
+    cluster_turn_us: float = _row(560, "with a cluster: CPU of a server for each turn, µs")
+    cluster_event_us: float = _row(222, "with a cluster: CPU of an event in the server of its stream, µs")
+    cluster_redis_turn_us: float = _row(90.7, "with a cluster: CPU of a primary for each turn of a server, µs")
+    cluster_redis_event_us: float = _row(8.64, "with a cluster: CPU of an event in its primary, µs")
+
+    cluster_redis_open_us: float = _row(8.29, "with a cluster: CPU of an open stream in its primary, µs per second")
 
     @property
     def busy_core(self) -> float:
@@ -77,6 +80,7 @@ class Costs:
             event_us=self.cluster_event_us,
             redis_turn_us=self.cluster_redis_turn_us,
             redis_event_us=self.cluster_redis_event_us,
+            redis_open_us=self.cluster_redis_open_us,
         )
 
 
@@ -148,7 +152,7 @@ def kept_bytes(load: Load, costs: Costs = COSTS) -> float:
 
 def redis_us(load: Load, costs: Costs = COSTS) -> float:
     """Return the CPU of an open stream with its readers in Redis, in µs per second."""
-    return redis_commands(load, costs) * costs.redis_event_us / costs.redis_commands
+    return load.events_per_s * (1 + load.readers) * costs.redis_event_us + costs.redis_open_us
 
 
 def redis_in_bytes(load: Load, costs: Costs = COSTS) -> float:

@@ -41,6 +41,7 @@ ROUND: Final = Costs(
     redis_event_us=4,
     redis_commands=1,
     redis_open_commands=1,
+    redis_open_us=4,
     redis_in_bytes=400,
     redis_open_bytes=100,
     redis_out_bytes=400,
@@ -50,6 +51,7 @@ ROUND: Final = Costs(
     cluster_event_us=80,
     cluster_redis_turn_us=100,
     cluster_redis_event_us=4,
+    cluster_redis_open_us=4,
 )
 LOAD: Final = Load(streams=1_000, events_per_s=50, lasting_s=30, readers=0, retention_s=60, utilization=0.6)
 
@@ -83,7 +85,7 @@ def test_what_one_carries() -> None:
     assert streams_of_server(replace(LOAD, max_streams=7), ROUND) == 7
     # 50 events for 30 s, half of one open and two ended streams
     assert kept_bytes(LOAD, ROUND) == pytest.approx(1_500 * 2.5 * 400 + 3 * 6_000)
-    # 51 commands of 4 µs, and 1 / 119 of 10,000 µs
+    # 50 events of 4 µs, 4 µs of an open stream, and 1 / 119 of 10,000 µs
     assert streams_of_node(LOAD, ROUND) == pytest.approx(600_000 / (204 + 84))
     assert streams_of_node(replace(LOAD, node_gb=1), ROUND) == pytest.approx(1e9 / 1_518_000)
     assert streams_of_node(replace(LOAD, node_gb=1, store_gb=0.5), ROUND) == pytest.approx(2_000)
@@ -93,7 +95,7 @@ def test_a_plan() -> None:
     small = plan(LOAD, ROUND)
     assert (small.servers, small.primaries, small.clusters, small.redis_nodes) == (9, 1, 1, 2)
     large = plan(replace(LOAD, streams=100_000, readers=0.5), ROUND)
-    # a reader costs 50 x 40 + 100 µs in a server, 25 commands of 4 µs in Redis, and each event again on the network
+    # a reader costs 50 x 40 + 100 µs in a server, 25 readings of 4 µs in Redis, and each event again on the network
     assert large.servers == math.ceil(100_000 / (500_000 / (4_200 + 1_050)))
     assert large.primaries == math.ceil(100_000 * (304 + 105) / 600_000) == 69
     assert large.clusters == 3
@@ -107,9 +109,9 @@ def test_a_plan() -> None:
     )
     dearer = replace(ROUND, cluster_turn_us=2_000, cluster_redis_event_us=8)
     assert plan(LOAD, dearer) == small
-    # 0.6 of a core, less 100 turns of 2,000 µs; 51 commands of 8 µs, and 1 / 95 of 10,000 µs
+    # 0.6 of a core, less 100 turns of 2,000 µs; 50 events of 8 µs, 4 µs of an open stream, and 1 / 95 of 10,000 µs
     assert plan(replace(LOAD, streams=9_990), dearer).servers == math.ceil(9_990 / (400_000 / 4_200))
-    assert plan(replace(LOAD, streams=9_990), dearer).primaries == math.ceil(9_990 * (408 + 105) / 600_000)
+    assert plan(replace(LOAD, streams=9_990), dearer).primaries == math.ceil(9_990 * (404 + 105) / 600_000)
     assert plan(replace(LOAD, streams=3_000), ROUND).primaries == 3, "two cannot agree that one has failed"
 
 
