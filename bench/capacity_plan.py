@@ -54,12 +54,12 @@ class Costs:
     redis_out_bytes: float = _row(453, "an event from Redis to a reader that came back, bytes")
     redis_event_bytes: float = _row(349, "memory of an event in Redis, bytes")
     redis_stream_bytes: float = _row(6270, "memory of a stream in Redis, bytes")
-    cluster_turn_us: float = _row(560, "with a cluster: CPU of a server for each turn, µs")
-    cluster_event_us: float = _row(222, "with a cluster: CPU of an event in the server of its stream, µs")
-    cluster_redis_turn_us: float = _row(90.7, "with a cluster: CPU of a primary for each turn of a server, µs")
-    cluster_redis_event_us: float = _row(8.64, "with a cluster: CPU of an event in its primary, µs")
+    cluster_turn_us: float = _row(560, "CPU of a server for each turn, µs")
+    cluster_event_us: float = _row(222, "CPU of an event in the server of its stream, µs")
+    cluster_redis_turn_us: float = _row(90.7, "CPU of a primary for each turn of a server, µs")
+    cluster_redis_event_us: float = _row(8.64, "CPU of an event in its primary, µs")
 
-    cluster_redis_open_us: float = _row(8.29, "with a cluster: CPU of an open stream in its primary, µs per second")
+    cluster_redis_open_us: float = _row(8.29, "CPU of an open stream in its primary, µs per second")
 
     @property
     def busy_core(self) -> float:
