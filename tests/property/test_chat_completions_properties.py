@@ -143,10 +143,13 @@ def test_our_provider_reads_the_same_completion_of_any_stream(stream: tuple[Case
 def without_reasoning(body: Event) -> Event:
     """Return the answer without reasoning: where it resumes after a text, a reader sees another item.
 
-    The message for a code that nothing knows is left out too: the reader chooses it by the type, which is new.
+    Of a citation that is repeated a reader keeps one. The message for a code that nothing knows is left out too: the reader chooses it by the type, which is new.
     """
     if "error" in body:
         return {"error": {name: value for name, value in body["error"].items() if name != "message"}}
     for choice in body.get("choices", ()):
-        choice["message"].pop("reasoning_content", None)
+        message = choice["message"]
+        message.pop("reasoning_content", None)
+        cited = message.get("annotations") or []
+        message["annotations"] = [one for at, one in enumerate(cited) if one not in cited[:at]]
     return body
