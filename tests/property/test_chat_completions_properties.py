@@ -137,13 +137,15 @@ def test_our_provider_reads_the_same_completion_of_any_stream(stream: tuple[Case
         return
     first, second = assemble(said.splitlines()), assemble(read_again(said).splitlines())
     assert second.status == first.status
-    assert without_reasoning(second.body) == without_reasoning(as_waiting(first.body))
+    body = cut_like(second.body, as_waiting(first.body))
+    assert without_reasoning(second.body) == without_reasoning(body)
 
 
 def without_reasoning(body: Event) -> Event:
     """Return the answer without reasoning: where it resumes after a text, a reader sees another item.
 
-    Of a citation that is repeated a reader keeps one. The message for a code that nothing knows is left out too: the reader chooses it by the type, which is new.
+    Of a citation that is repeated a reader keeps one. The message for a code that nothing knows is left out too: the
+    reader chooses it by the type, which is new.
     """
     if "error" in body:
         return {"error": {name: value for name, value in body["error"].items() if name != "message"}}
