@@ -10,7 +10,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from io import StringIO
 from typing import Final, Generic, NamedTuple, NewType, TypeVar, cast
 
 from projector.contracts.kinds import NoticeType
@@ -160,29 +159,47 @@ def cut_text(text: str, max_chars: int) -> str:
     return text[: max(0, max_chars)]
 
 
+# text that grows by many small pieces
+
+PIECES_MAX: Final = 512
+"""Number of pieces that are collected before they are joined; a few hundred take little memory and make joins rare."""
+
 Text = TypeVar("Text", bound=str)
 
 
 class Gathered(Generic[Text]):
-    """Text that is built piece by piece, in little more memory than the text itself."""
+    """Text that is built piece by piece, in little more memory than the text itself.
 
-    __slots__ = ("_pieces",)
+    A list of small strings takes ten times the memory of their text, so a few hundred at a time are joined.
+    """
+
+    __slots__ = ("_joined", "_pieces")
 
     def __init__(self) -> None:
-        self._pieces = StringIO(newline="")
+        self._joined: list[str] = []
+        self._pieces: list[str] = []
 
     def __bool__(self) -> bool:
-        return self._pieces.tell() > 0
+        return bool(self._joined or self._pieces)
 
     def add(self, piece: Text) -> None:
         """Append a piece."""
-        self._pieces.write(piece)
+        pieces = self._pieces
+        pieces.append(piece)
+        if len(pieces) >= PIECES_MAX:
+            self._joined.append("".join(pieces))
+            pieces.clear()
 
     def extend(self, pieces: Iterable[Text]) -> None:
         """Append several pieces."""
-        self._pieces.writelines(pieces)
+        self._pieces.extend(pieces)
+        if len(self._pieces) >= PIECES_MAX:
+            self._joined.append("".join(self._pieces))
+            self._pieces.clear()
 
     @property
     def text(self) -> Text:
         """The whole text, clean because its pieces are."""
-        return cast("Text", self._pieces.getvalue())
+        whole = "".join((*self._joined, *self._pieces))
+        self._joined, self._pieces = [whole] if whole else [], []
+        return cast("Text", whole)
