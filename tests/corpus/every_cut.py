@@ -51,6 +51,9 @@ class Text:
 
     count = LANE_MIN
 
+    def __init__(self, name: str) -> None:
+        self.name = name
+
 
 class Known(NamedTuple):
     """A message, and what the parts behind the reader say after it."""
@@ -84,7 +87,7 @@ def known_of(data: bytes) -> list[Known]:
         tree, own = codec.loads(message.data), projector.open_text
         text = None
         if own is not None and own.count >= LANE_MIN:
-            text = texts.setdefault(id(own), (own, Text()))[1]  # kept, so that no other one gets its address
+            text = texts.setdefault(id(own), (own, Text(own.name)))[1]  # kept, so that no other one gets its address
         slots = stage.slots(tree, message.event)
         found.append(Known(message, tree.get("delta", {}).get("text"), text, slots))
     return found
