@@ -188,7 +188,7 @@ async def test_new_streams_of_a_process_are_at_one_place_of_its_own(redis_cluste
         await eventually(lambda logs=logs: has_home(logs))
         (home,) = {store.place_of(logs.new_id()) for _ in range(50)}
         homes.append(home)
-        logs._at(logs.new_id()).is_available = False
+        logs.at(logs.new_id()).is_available = False
         assert len({store.place_of(logs.new_id()) for _ in range(50)}) > 1, "new streams do not wait for what is away"
         await logs.aclose()
     assert len(set(homes)) == 3
