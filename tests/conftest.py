@@ -29,7 +29,7 @@ settings.load_profile("any machine")
 
 
 SAMPLED: Final = {
-    "asgi": 16,
+    "asgi": 20,
     "contract/test_clean_types.py::test_mypy_rejects": 8,
     "contract/test_openwop_schemas.py": 4,
     "contract/test_schemas.py": 2,
@@ -104,6 +104,7 @@ REST: Final = {
     "asgi/test_openapi.py": "requests derived from the schemas of all dialects",
     "asgi/test_openwop_openapi.py": "the same",
     "asgi/test_init_command.py::test_a_case_serves": "processes",
+    "asgi/test_request_log.py::test_the_life_of_a_process_is_logged": "processes",
     "asgi/test_interpreter.py": "processes, and collections of all objects",
     "asgi/test_openwop_calls.py": "the protocol's client",
     "asgi/test_outages.py": "servers whose store is away for seconds",
