@@ -58,7 +58,6 @@ class Costs:
     cluster_event_us: float = _row(222, "CPU of an event in the server of its stream, µs")
     cluster_redis_turn_us: float = _row(90.7, "CPU of a primary for each turn of a server, µs")
     cluster_redis_event_us: float = _row(8.64, "CPU of an event in its primary, µs")
-
     cluster_redis_open_us: float = _row(8.29, "CPU of an open stream in its primary, µs per second")
 
     @property

@@ -14,6 +14,9 @@ SCHEMA: Final = "public_sse_v1"
 
 VENDOR: Final = "public-sse"
 """Prefix of names that this project adds to other protocols (CONTRACT D37)."""
+SIGNATURE: Final = f"{VENDOR}."
+SEARCH_ID: Final = "srvtoolu_public_sse_"
+"""Starts of signatures and of IDs of searches in Messages streams of ours, by which their blocks are known again."""
 
 
 class Kind(StrEnum):

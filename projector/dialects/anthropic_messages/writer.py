@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from projector.contracts import codec
-from projector.contracts.kinds import VENDOR, Kind, PrivateKind
+from projector.contracts.kinds import SEARCH_ID, SIGNATURE, Kind, PrivateKind
 from projector.core.canonical import Frame, WireEvent
 from projector.core.delta_frames import DeltaFrames
 from projector.dialects.answer_stream import BEFORE_WORK, AnswerStream, ClientCall, InTurn, error_of, failure_of
@@ -103,12 +103,6 @@ def delta_event(index: int, kind: str, value: object) -> Event:
 
 
 # frames
-
-SIGNATURE: Final = f"{VENDOR}."
-"""Start of our signatures, so that encrypted reasoning comes back as what it is."""
-
-SEARCH_ID: Final = "srvtoolu_public_sse_"
-"""Start of our IDs of searches, whose blocks are for the client only."""
 
 TEXT: Final[Mapping[str, Any]] = {"type": "text", "text": ""}
 THINKING: Final[Mapping[str, Any]] = {"type": "thinking", "thinking": "", "signature": ""}

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from projector.contracts import codec
-from projector.contracts.kinds import VENDOR
+from projector.contracts.kinds import SEARCH_ID, SIGNATURE
 from projector.conversation import entries as neutral
 from projector.conversation import request_members as common
 from projector.conversation.model_request import Body, Item, ModelRequest, UnsupportedRequestError
@@ -208,12 +208,6 @@ PARTS: Final[common.PartWriters] = {
 
 # a caller's own request
 
-
-SIGNATURE: Final = f"{VENDOR}."
-"""Start of the signatures that our dialect writes."""
-
-SEARCH_ID: Final = "srvtoolu_public_sse_"
-"""Start of the IDs of searches that our dialect shows; the provider's own blocks come back otherwise."""
 
 SEARCHES: Final[Mapping[str, str]] = {"server_tool_use": "id", "web_search_tool_result": "tool_use_id"}
 """Block of a search -> its member with the ID of the search."""
