@@ -13,7 +13,7 @@ from typing import Any
 
 from projector._errors import UsageError
 from projector.cli.servers import load_settings, server_module
-from projector.cli.terminal import Progress, opened, paint_diff, print_error
+from projector.cli.terminal import opened, paint_diff, print_error
 from projector.contracts import codec
 from projector.core.faults import Fault
 from projector.core.handlers import unexpected_drops
@@ -128,16 +128,14 @@ def _replay(arguments: argparse.Namespace, folder: Path) -> int:
     loaded = replay.load_cases(folder)
     differences: list[replay.Difference] = []
     drops: list[str] = []
-    with Progress("cases", sum(len(case.dialects) for case in loaded)) as progress:
-        for case in loaded:
-            for dialect in case.dialects:
-                difference = replay.compare(folder, case, dialect, update=arguments.update)
-                differences += [difference] if difference is not None else []
-                progress.advance(1)
-            dropped: Counter[str] = Counter()
-            replay.play(case, case.dialects[0], dropped=dropped)
-            if names := unexpected_drops(dropped, case.settings.dropped):
-                drops.append(f"{case.provider}/{case.name}.ndjson: dropped: {names}")
+    for case in loaded:
+        for dialect in case.dialects:
+            difference = replay.compare(folder, case, dialect, update=arguments.update)
+            differences += [difference] if difference is not None else []
+        dropped: Counter[str] = Counter()
+        replay.play(case, case.dialects[0], dropped=dropped)
+        if names := unexpected_drops(dropped, case.settings.dropped):
+            drops.append(f"{case.provider}/{case.name}.ndjson: dropped: {names}")
     differences += replay.orphans(folder, loaded, update=arguments.update)
     for difference in differences:
         print(f"{difference.dialect}/{difference.case}.ndjson: {difference.what}")
