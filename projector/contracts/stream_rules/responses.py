@@ -201,7 +201,7 @@ class _Transcript:
         ends = {0}
         for texts in self._in_order():
             for joined in {separator.join(order) for order in _orders(texts)}:
-                starts = {end + len(_BLANK_LINE) if end else 0 for end in ends if text.startswith(_BLANK_LINE, end) or not end}
+                starts = {0, *(end + len(_BLANK_LINE) for end in ends if end and text.startswith(_BLANK_LINE, end))}
                 ends |= {start + len(joined) for start in starts if text.startswith(joined, start)}
         return len(text) in ends
 
