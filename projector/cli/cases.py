@@ -94,7 +94,7 @@ def _changes(folder: Path, stored: Path, case: str, answer: Recording) -> list[s
 
 def _sent(settings: Any, upstream: str, request: Mapping[str, object], *, is_raw: bool) -> Recording | Fault:
     """Send a request to an upstream, and return the recording of its stream."""
-    known = settings.upstreams.get(upstream)
+    known = settings.all_upstreams.get(upstream)
     _check_api(DEFAULT_PROVIDER if known is None else known.api, request)
     if is_raw:
         print_error("--raw saves the stream unredacted: do not commit it, it may contain secrets")
@@ -154,7 +154,7 @@ def _replay(arguments: argparse.Namespace, folder: Path) -> int:
 
 def _only_upstream(settings: Any) -> str:
     """Return the name of the configured upstream; raise `UsageError` if there are several."""
-    names = [*settings.upstreams] or [server_module("config.settings").DEFAULT]
+    names = [*settings.all_upstreams]
     if len(names) > 1:
         raise UsageError(f"`--upstream`: expected {' or '.join(f'`{name}`' for name in names)}")
     return str(names[0])

@@ -56,5 +56,5 @@ class OpenWopSettings(ExtensionSettings):
     def check(self, agents: Mapping[str, Any]) -> None:
         """Raise `UsageError` if an agent has the name of a workflow of the suite."""
         for name in sorted(self.mock_workflows):
-            if name in agents and (agents[name] is None or DIALECT in agents[name].dialects):
+            if name in agents and DIALECT in agents[name].dialects:
                 raise UsageError(f"openwop: `{name}` names an agent and a workflow of mock nodes; rename the agent")

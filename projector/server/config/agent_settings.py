@@ -219,9 +219,8 @@ class WorkflowSettings(KeepingSettings):
         _ = self.definition
         return self
 
-    def check(self, name: str, agents: Mapping[str, AgentSettings | None]) -> None:
-        """Raise `UsageError` for an unknown agent, or a missing `policy`; an agent that is None has the defaults."""
+    def check(self, name: str, agents: Mapping[str, AgentSettings]) -> None:
+        """Raise `UsageError` for an unknown agent, or a missing `policy`."""
         used = [agents[known_name(f"agent of workflow `{name}`:", agent, agents)] for agent in self.definition.agents]
-        policies = [agent.policy if agent is not None else Policy() for agent in used]
-        if self.policy is None and any(policy != policies[0] for policy in policies):
+        if self.policy is None and any(agent.policy != used[0].policy for agent in used):
             raise UsageError(f"workflow `{name}`: expected a `policy`, because its agents have different ones")

@@ -72,7 +72,7 @@ class ExtensionSettings(Table, ABC):
 
     @abstractmethod
     def check(self, agents: Mapping[str, Any]) -> None:
-        """Raise `ValueError` if it does not fit the agents; an agent that is None has the defaults."""
+        """Raise `ValueError` if it does not fit the agents."""
 
 
 EXTENSIONS: Final[Registry[type[ExtensionSettings]]] = Registry(

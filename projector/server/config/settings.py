@@ -25,6 +25,7 @@ from pydantic import (
 )
 
 from projector._errors import UsageError, known_name
+from projector.dialects import DIALECTS
 from projector.providers import DEFAULT_PROVIDER, PROVIDERS, profile_of
 from projector.server.config.agent_settings import (
     PASSTHROUGH_APIS,
@@ -36,6 +37,7 @@ from projector.server.config.agent_settings import (
 from projector.server.config.caller_settings import ROUTES, Auth, CallerName, CallerSettings, caller_checks
 from projector.server.config.config_base import (
     DEFAULT,
+    DEFAULT_DIALECT,
     EXTENSIONS,
     SHORTHAND,
     Api,
@@ -49,7 +51,7 @@ from projector.server.config.config_base import (
 )
 from projector.server.config.http_fields import ExtraHeaders, ExtraQuery, ModelId, ModelNames
 from projector.server.config.store_settings import EncryptionKeys, StoreSettings
-from projector.server.config.target_settings import CircuitBreaker, ModelSettings
+from projector.server.config.target_settings import CircuitBreaker, ModelSettings, TargetSettings
 from projector.server.config.tls_settings import ListenerTls, UpstreamTls
 
 NEEDS_RESTART: Final = ("admin", "host", "log_level", "port", "store", "tls", *sorted(EXTENSIONS))
@@ -289,6 +291,24 @@ class Settings(Table):
     openwop: SerializeAsAny[ExtensionSettings] | None = None
     """Without this table the server is not an OpenWOP host."""
 
+    @property
+    def all_upstreams(self) -> Mapping[str, UpstreamSettings]:
+        """The upstreams; without their tables the one that the shorthand settings describe."""
+        return self.upstreams or {DEFAULT: UpstreamSettings(base_url=self.base_url, api_key=self.api_key)}
+
+    @property
+    def all_agents(self) -> Mapping[str, AgentSettings]:
+        """The agents; without any table of agents and upstreams the one that the shorthand settings describe."""
+        if self.agents or self.upstreams:
+            return self.agents
+        return {DEFAULT: AgentSettings(upstream=DEFAULT, model=self.model, dialects=self.all_dialects)}
+
+    @property
+    def all_dialects(self) -> tuple[str, ...]:
+        """All dialects, the default one first, without those of extensions that are off."""
+        names = (name for name in DIALECTS if name not in EXTENSIONS or getattr(self, name) is not None)
+        return (DEFAULT_DIALECT, *(name for name in names if name != DEFAULT_DIALECT))
+
     def passthrough_upstreams(self, route: str) -> tuple[str, ...]:
         """Return the upstreams of a passthrough route, by a name of `PASSTHROUGH_APIS`; the first is the default."""
         table = self.passthrough or Passthrough()
@@ -345,16 +365,15 @@ def check_access(settings: Settings) -> None:
 
 
 def _checks(settings: Settings) -> Iterator[_Check]:
-    upstreams: Mapping[str, UpstreamSettings | None] = settings.upstreams or {DEFAULT: None}
-    agents: Mapping[str, AgentSettings | None] = settings.agents or ({} if settings.upstreams else {DEFAULT: None})
+    agents = settings.all_agents
     yield partial(check_access, settings)
     yield partial(_check_ports, settings)
     for name in sorted(SHORTHAND.keys() & settings.model_fields_set if settings.upstreams else ()):
         yield partial(_check_shorthand, settings, name)
     for name, agent in settings.agents.items():
-        yield partial(_api_of, f"agent `{name}`", [one.upstream for one in agent.all_targets], upstreams)
+        yield partial(_api_of, settings, f"agent `{name}`", agent.all_targets)
     for name, model in settings.models.items():
-        yield partial(_check_model, name, [one.upstream for one in model.targets], upstreams)
+        yield partial(_check_model, settings, name, model.targets)
     for name, workflow in settings.workflows.items():
         yield partial(workflow.check, name, agents)
     for extension in settings.extensions:
@@ -365,9 +384,9 @@ def _checks(settings: Settings) -> Iterator[_Check]:
         for what, used in dialects.items() if getattr(settings, name) is None else ():
             yield partial(_check_dialect, what, name, used)
     for route, api in PASSTHROUGH_APIS.items():
-        yield partial(_check_route, settings, route, api, upstreams)
+        yield partial(_check_route, settings, route, api)
     yield partial(_check_passthrough, settings)
-    yield from _caller_checks(settings, agents, upstreams)
+    yield from _caller_checks(settings, agents)
 
 
 def _check_ports(settings: Settings) -> None:
@@ -383,32 +402,32 @@ def _check_shorthand(settings: Settings, name: str) -> None:
         raise ValueError(f"`{name}` cannot be combined with `upstreams`: it belongs in `{place}`")
 
 
-def _upstream_of(name: str, upstream: str, upstreams: Mapping[str, UpstreamSettings | None]) -> UpstreamSettings | None:
+def _upstream_of(settings: Settings, name: str, upstream: str) -> UpstreamSettings:
     """Return an upstream that a setting names; raise `UsageError` if it is unknown."""
-    if upstream not in upstreams and None in upstreams.values():
+    upstreams = settings.all_upstreams
+    if upstream not in upstreams and not settings.upstreams:
         place = f"`[upstreams.{upstream}]`"
         raise UsageError(f"unknown upstream of {name}: `{upstream}`; no upstreams are configured: add {place}")
     return upstreams[known_name(f"upstream of {name}:", upstream, upstreams)]
 
 
-def _api_of(name: str, names: Iterable[str], upstreams: Mapping[str, UpstreamSettings | None]) -> str:
-    """Return the API of the upstreams of targets; an upstream that is None has the default one.
+def _api_of(settings: Settings, name: str, targets: Iterable[TargetSettings]) -> str:
+    """Return the API of the upstreams of targets.
 
     Raises:
         UsageError: an upstream is unknown, or they have different APIs.
     """
     apis: dict[str, str] = {}
-    for upstream in names:
-        row = _upstream_of(name, upstream, upstreams)
-        apis.setdefault(row.api if row is not None else DEFAULT_PROVIDER, upstream)
+    for target in targets:
+        apis.setdefault(_upstream_of(settings, name, target.upstream).api, target.upstream)
     if len(apis) > 1:
         (first, one), (second, other), *_ = apis.items()
         raise UsageError(f"{name}: expected targets with the same api: `{one}` has `{first}`, `{other}` has `{second}`")
     return next(iter(apis))
 
 
-def _check_model(name: str, used: list[str], upstreams: Mapping[str, UpstreamSettings | None]) -> None:
-    api = _api_of(f"model `{name}`", used, upstreams)
+def _check_model(settings: Settings, name: str, targets: Iterable[TargetSettings]) -> None:
+    api = _api_of(settings, f"model `{name}`", targets)
     if api not in PASSTHROUGH_APIS.values():
         raise ValueError(f"model `{name}`: there is no passthrough route for the api `{api}`")
 
@@ -419,14 +438,14 @@ def _check_dialect(what: str, name: str, used: tuple[str, ...]) -> None:
         raise ValueError(f"{what}: the dialect `{name}` requires the table `{name}`")
 
 
-def _check_route(settings: Settings, route: str, api: str, upstreams: Mapping[str, UpstreamSettings | None]) -> None:
+def _check_route(settings: Settings, route: str, api: str) -> None:
     """Check the upstreams of a passthrough route: each has its API, and all but the last a list of models."""
     for_any_model: str | None = None
     for name in settings.passthrough_upstreams(route):
-        upstream = _upstream_of(f"`passthrough.{route}`", name, upstreams)
-        if upstream is not None and not can_serve(upstream.api, api):
+        upstream = _upstream_of(settings, f"`passthrough.{route}`", name)
+        if not can_serve(upstream.api, api):
             raise ValueError(f"`passthrough.{route}`: expected an upstream with api `{api}`, not `{name}`")
-        if upstream is not None and upstream.models is not None:
+        if upstream.models is not None:
             continue
         if for_any_model is not None:
             raise ValueError(
@@ -442,9 +461,8 @@ def _check_passthrough(settings: Settings) -> None:
         raise ValueError(f"`passthrough`: expected an upstream: `{'` or `'.join(PASSTHROUGH_APIS)}`")
 
 
-def _caller_checks(
-    settings: Settings, agents: Mapping[str, object], upstreams: Mapping[str, UpstreamSettings | None]
-) -> Iterator[_Check]:
+def _caller_checks(settings: Settings, agents: Mapping[str, object]) -> Iterator[_Check]:
+    upstreams = settings.all_upstreams
     names = {name for route in PASSTHROUGH_APIS for name in settings.passthrough_upstreams(route)}
     offered = [None if (one := upstreams.get(name)) is None else one.models for name in sorted(names)]
     offered.append(dict.fromkeys(settings.models, ""))
