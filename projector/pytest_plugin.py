@@ -12,7 +12,8 @@ where a folder of cases is used.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -58,28 +59,25 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     folder, kind = file_path.parent.parent, file_path.parent.name
     if file_path.suffix != ".ndjson" or folder not in parent.config.stash[_FOLDERS]:
         return None
-    from projector.recording import replay  # noqa: PLC0415 - see the module docstring
-
-    inputs = [*map(replay.inputs_of, replay.sources())]
-    if kind in inputs:
-        return _CaseFile.from_parent(parent, path=file_path)
-    is_orphan = kind in projector.DIALECTS and not any((folder / name / file_path.name).exists() for name in inputs)
-    return _OrphanFile.from_parent(parent, path=file_path) if is_orphan else None
+    is_orphan = kind in projector.DIALECTS and not any((folder / name / file_path.name).exists() for name in _inputs())
+    return _File.from_parent(parent, path=file_path) if is_orphan or kind in _inputs() else None
 
 
-class _CaseFile(pytest.File):
-    """One input: a test for each dialect."""
+class _File(pytest.File):
+    """One input, with a test for each dialect; or a golden file without an input, with one that fails."""
 
     def collect(self) -> Iterable[pytest.Item]:
-        case = _cases(self.config, self.path.parent.parent)[self.path.stem]
-        return [_GoldenItem.from_parent(self, name=dialect, case=case) for dialect in case.dialects]
+        from projector.recording import replay  # noqa: PLC0415 - see the module docstring
 
-
-class _OrphanFile(pytest.File):
-    """One golden file without an input: a test that fails."""
-
-    def collect(self) -> Iterable[pytest.Item]:
-        return [_OrphanItem.from_parent(self, name="input")]
+        folder, kind = self.path.parent.parent, self.path.parent.name
+        if kind not in _inputs():
+            missing = replay.Difference(self.path.stem, kind, "input is missing")
+            return [_Item.from_parent(self, name="input", of=kind, compare=lambda: missing)]
+        case = _cases(self.config, folder)[self.path.stem]
+        return [
+            _Item.from_parent(self, name=one, of=one, compare=partial(replay.compare, folder, case, one, update=False))
+            for one in case.dialects
+        ]
 
 
 class DiffersError(Exception):
@@ -87,49 +85,35 @@ class DiffersError(Exception):
 
 
 class _Item(pytest.Item):
-    """A test that fails with a difference instead of a traceback."""
+    """A test of one case in one dialect, `of`; it fails with a difference instead of a traceback."""
+
+    def __init__(self, *, of: str, compare: Callable[[], Difference | None], **more: Any) -> None:
+        super().__init__(**more)
+        self._of = of
+        self._compare = compare
+
+    def runtest(self) -> None:
+        difference = self._compare()
+        if difference is not None:
+            raise DiffersError(
+                f"{difference.dialect}/{difference.case}.ndjson: {difference.what}\n{difference.diff}\n"
+                f"To accept it: projector replay {self.path.parent.parent} --update"
+            )
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         if isinstance(excinfo.value, DiffersError):
             return str(excinfo.value)
         return super().repr_failure(excinfo, style)
 
-    def fail(self, difference: Difference) -> None:
-        folder = self.path.parent.parent
-        raise DiffersError(
-            f"{difference.dialect}/{difference.case}.ndjson: {difference.what}\n{difference.diff}\n"
-            f"To accept it: projector replay {folder} --update"
-        )
-
-
-class _GoldenItem(_Item):
-    """One case in one dialect."""
-
-    def __init__(self, *, case: Case, **more: Any) -> None:
-        super().__init__(**more)
-        self._case = case
-
-    def runtest(self) -> None:
-        from projector.recording import replay  # noqa: PLC0415 - see the module docstring
-
-        difference = replay.compare(self.path.parent.parent, self._case, self.name, update=False)
-        if difference is not None:
-            self.fail(difference)
-
     def reportinfo(self) -> tuple[Path, None, str]:
-        return self.path, None, f"{self._case.name} in {self.name}"
+        return self.path, None, f"{self.path.stem} in {self._of}"
 
 
-class _OrphanItem(_Item):
-    """One golden file without an input."""
+def _inputs() -> list[str]:
+    """Return the names of folders of inputs."""
+    from projector.recording import replay  # noqa: PLC0415 - see the module docstring
 
-    def runtest(self) -> None:
-        from projector.recording import replay  # noqa: PLC0415 - see the module docstring
-
-        self.fail(replay.Difference(self.path.stem, self.path.parent.name, "input is missing"))
-
-    def reportinfo(self) -> tuple[Path, None, str]:
-        return self.path, None, f"{self.path.stem} in {self.path.parent.name}"
+    return [*map(replay.inputs_of, replay.sources())]
 
 
 def _paths(config: pytest.Config) -> Iterator[Path]:

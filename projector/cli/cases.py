@@ -13,7 +13,7 @@ from typing import Any
 
 from projector._errors import UsageError
 from projector.cli.servers import load_settings, server_module
-from projector.cli.terminal import Progress, opened, paint_diff, print_error
+from projector.cli.terminal import opened, paint_diff, print_error
 from projector.contracts import codec
 from projector.core.faults import Fault
 from projector.core.handlers import unexpected_drops
@@ -94,7 +94,7 @@ def _changes(folder: Path, stored: Path, case: str, answer: Recording) -> list[s
 
 def _sent(settings: Any, upstream: str, request: Mapping[str, object], *, is_raw: bool) -> Recording | Fault:
     """Send a request to an upstream, and return the recording of its stream."""
-    known = settings.upstreams.get(upstream)
+    known = settings.all_upstreams.get(upstream)
     _check_api(DEFAULT_PROVIDER if known is None else known.api, request)
     if is_raw:
         print_error("--raw saves the stream unredacted: do not commit it, it may contain secrets")
@@ -128,16 +128,14 @@ def _replay(arguments: argparse.Namespace, folder: Path) -> int:
     loaded = replay.load_cases(folder)
     differences: list[replay.Difference] = []
     drops: list[str] = []
-    with Progress("cases", sum(len(case.dialects) for case in loaded)) as progress:
-        for case in loaded:
-            for dialect in case.dialects:
-                difference = replay.compare(folder, case, dialect, update=arguments.update)
-                differences += [difference] if difference is not None else []
-                progress.advance(1)
-            dropped: Counter[str] = Counter()
-            replay.play(case, case.dialects[0], dropped=dropped)
-            if names := unexpected_drops(dropped, case.settings.dropped):
-                drops.append(f"{case.provider}/{case.name}.ndjson: dropped: {names}")
+    for case in loaded:
+        for dialect in case.dialects:
+            difference = replay.compare(folder, case, dialect, update=arguments.update)
+            differences += [difference] if difference is not None else []
+        dropped: Counter[str] = Counter()
+        replay.play(case, case.dialects[0], dropped=dropped)
+        if names := unexpected_drops(dropped, case.settings.dropped):
+            drops.append(f"{case.provider}/{case.name}.ndjson: dropped: {names}")
     differences += replay.orphans(folder, loaded, update=arguments.update)
     for difference in differences:
         print(f"{difference.dialect}/{difference.case}.ndjson: {difference.what}")
@@ -156,7 +154,7 @@ def _replay(arguments: argparse.Namespace, folder: Path) -> int:
 
 def _only_upstream(settings: Any) -> str:
     """Return the name of the configured upstream; raise `UsageError` if there are several."""
-    names = [*settings.upstreams] or [server_module("config.settings").DEFAULT]
+    names = [*settings.all_upstreams]
     if len(names) > 1:
         raise UsageError(f"`--upstream`: expected {' or '.join(f'`{name}`' for name in names)}")
     return str(names[0])

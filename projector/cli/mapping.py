@@ -40,14 +40,12 @@ def explain_name(arguments: argparse.Namespace) -> int:
     name = arguments.name
     if arguments.config is not None and arguments.redaction is None and name != RULES:
         raise UsageError(f"`--config`: expected `--redaction FILE` or `{RULES}` with it")
+    policy, secrets = policy_of(arguments)
     if arguments.redaction is not None:
-        print("\n".join(withheld_lines(arguments.redaction, *policy_of(arguments))))
-        return 0
-    policy, _ = policy_of(arguments)
-    if name == RULES:
-        print("\n".join(_rule_lines(policy)))
-        return 0
-    if lines := list(everything()) if name is None else explain(name):
+        lines = withheld_lines(arguments.redaction, policy, secrets)
+    else:
+        lines = list(everything()) if name is None else explain(name, policy)
+    if lines:
         print("\n".join(lines))
         return 0
     known = [*(entry.name.removesuffix(ITEM) for entry in _entries()), RULES]
@@ -57,10 +55,10 @@ def explain_name(arguments: argparse.Namespace) -> int:
     return 1
 
 
-def explain(name: str) -> list[str]:
-    """Return the lines about an event type, an item type or a chunk field, or the redaction rules; empty if unknown."""
+def explain(name: str, policy: Policy | None = None) -> list[str]:
+    """Return the lines about an event type, an item type, a chunk field, or the rules of a policy; empty if unknown."""
     if name == RULES:
-        return _rule_lines(Policy())
+        return [f"{rule.group}: {rule.name}: {rule.about}" for rule in rules(policy or Policy())]
     entries = [*_entries()]
     found = [entry for entry in entries if name in {entry.name, entry.name.removesuffix(ITEM)}]
     found = found or [entry for entry in entries if entry.output in {READ, NOT_READ} and name == _field(entry.name)]
@@ -73,10 +71,6 @@ def withheld_lines(name: str, policy: Policy, secrets: Iterable[str] = ()) -> li
         text = source.read().decode("utf-8", "replace")
     found = [f"{at.line}: {at.place}: {at.rule} ({at.source})" for at in Tracer(policy, secrets).file(text)]
     return found or ["nothing is withheld"]
-
-
-def _rule_lines(policy: Policy) -> list[str]:
-    return [f"{rule.group}: {rule.name}: {rule.about}" for rule in rules(policy)]
 
 
 def policy_of(arguments: argparse.Namespace) -> tuple[Policy, tuple[str, ...]]:

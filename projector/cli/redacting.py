@@ -10,8 +10,8 @@ from typing import Final
 
 from projector._errors import UsageError
 from projector.cli.mapping import policy_of
-from projector.cli.streams import hint_at_provider
-from projector.cli.terminal import opened, print_error, write_out
+from projector.cli.streams import convert
+from projector.cli.terminal import opened, print_error, reads, write_out
 from projector.core.context import StreamContext
 from projector.core.pipeline import build_pipeline
 from projector.redaction.clean import SHOWN_COUNTS, bounded
@@ -19,7 +19,6 @@ from projector.redaction.ledger import BlockedError
 from projector.redaction.policy import Policy, PolicyError
 from projector.redaction.redactor import Redactor
 
-READ_BYTES: Final = 65_536
 _SETTINGS: Final = frozenset({"off", "credentials"})
 
 
@@ -31,9 +30,8 @@ def redact(arguments: argparse.Namespace) -> int:
     policy, secrets = policy_of(arguments)
     redactor = Redactor(_with_text(policy, arguments.text), secrets)
     with opened(arguments.file) as source:
-        reads = iter(lambda: source.read1(READ_BYTES), b"")  # type: ignore[attr-defined]  # buffered readers have it
         if arguments.provider is None:
-            return _redact_text(redactor, reads)
+            return _redact_text(redactor, reads(source))
         pipeline = build_pipeline(
             provider=arguments.provider,
             dialect="public_sse_v1",
@@ -42,23 +40,16 @@ def redact(arguments: argparse.Namespace) -> int:
             input_format="auto",
             output_format="ndjson",
         )
-        head, has_events = b"", False
-        for data in reads:
-            head = head or data
-            write_out(written := pipeline.feed(data))
-            has_events = has_events or bool(written)
-        write_out(pipeline.close())
-        if not has_events:
-            hint_at_provider(head, arguments.provider, "auto")
+        convert(source, pipeline, arguments.provider, "auto")
         return 0
 
 
-def _redact_text(redactor: Redactor, reads: Iterable[bytes]) -> int:
+def _redact_text(redactor: Redactor, parts: Iterable[bytes]) -> int:
     """Write a text line by line, so that all text before a blocked value is written."""
     stream = redactor.message_stream()
     line, notices = 1, bounded(())
     try:
-        for text in _lines(reads):
+        for text in _lines(parts):
             clean = stream.feed(text) if text else stream.close()
             write_out(clean.value.encode())
             line, notices = line + text.count("\n"), bounded([*notices, *clean.notices])
@@ -73,10 +64,10 @@ def _redact_text(redactor: Redactor, reads: Iterable[bytes]) -> int:
     return 0
 
 
-def _lines(reads: Iterable[bytes]) -> Iterator[str]:
+def _lines(parts: Iterable[bytes]) -> Iterator[str]:
     """Yield each line of a text, or each part of one in a read, and an empty one as its end."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    for data in reads:
+    for data in parts:
         yield from decoder.decode(data).splitlines(keepends=True)
     yield from decoder.decode(b"", final=True).splitlines()
     yield ""

@@ -9,6 +9,7 @@ import os
 import secrets
 import sys
 from collections.abc import Mapping
+from contextlib import closing
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
@@ -128,24 +129,33 @@ def health_failure(url: str) -> str | None:
     """
     from http.client import HTTPException  # noqa: PLC0415 - the other commands do not need it
 
-    host, port, server = _server(url)
+    scheme, host, port = _address(url)
     where = f"{_HEALTH_PATH} of {host}, port {port}"
-    try:
-        server.request("GET", _HEALTH_PATH)
-        status = server.getresponse().status
-    except (OSError, HTTPException) as error:
-        reason = (error.strerror if isinstance(error, OSError) else None) or type(error).__name__
-        return f"{where}: no response: {reason}"
-    finally:
-        server.close()
+    with closing(_connection(scheme, host, port)) as server:
+        try:
+            server.request("GET", _HEALTH_PATH)
+            status = server.getresponse().status
+        except (OSError, HTTPException) as error:
+            reason = (error.strerror if isinstance(error, OSError) else None) or type(error).__name__
+            is_closed = isinstance(error, ConnectionResetError | HTTPException)  # as a server with TLS does
+            hint = _tls_hint(host, port) if is_closed and scheme == "http" else ""
+            return f"{where}: no response: {reason}{hint}"
     return None if status == HTTPStatus.OK else f"{where}: expected 200, got {status}"
 
 
-def _server(url: str) -> tuple[str, int, HTTPConnection]:
-    """Return host and port of a URL, and a connection that is not open yet."""
-    import ssl  # noqa: PLC0415 - the other commands do not need it
-    from http.client import HTTPConnection, HTTPSConnection  # noqa: PLC0415
-    from urllib.parse import urlsplit  # noqa: PLC0415
+def _tls_hint(host: str, port: int) -> str:
+    """Return a hint at https if a server accepts TLS, empty otherwise."""
+    with closing(_connection("https", host, port)) as server:
+        try:
+            server.connect()
+        except OSError:
+            return ""
+    return f"; it expects TLS: use https://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def _address(url: str) -> tuple[str, str, int]:
+    """Return scheme, host and port of a URL."""
+    from urllib.parse import urlsplit  # noqa: PLC0415 - the other commands do not need it
 
     try:
         parts = urlsplit(url)
@@ -154,11 +164,19 @@ def _server(url: str) -> tuple[str, int, HTTPConnection]:
         host, port = None, None
     if host is None or port is None:
         raise UsageError("expected the URL of a server, like http://127.0.0.1:8000")
-    if parts.scheme == "http":
-        return host, port, HTTPConnection(host, port, timeout=_HEALTH_TIMEOUT_S)
+    return parts.scheme, host, port
+
+
+def _connection(scheme: str, host: str, port: int) -> HTTPConnection:
+    """Return a connection that is not open yet."""
+    import ssl  # noqa: PLC0415 - the other commands do not need it
+    from http.client import HTTPConnection, HTTPSConnection  # noqa: PLC0415
+
+    if scheme == "http":
+        return HTTPConnection(host, port, timeout=_HEALTH_TIMEOUT_S)
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    return host, port, HTTPSConnection(host, port, timeout=_HEALTH_TIMEOUT_S, context=context)
+    return HTTPSConnection(host, port, timeout=_HEALTH_TIMEOUT_S, context=context)
 
 
 def _run(flags: Mapping[str, object], config: str | None, *, is_demo: bool) -> int:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 from projector._errors import UsageError
 from projector.cli import EXIT_INTERRUPTED
-from projector.cli.terminal import Progress, opened, paint, print_error, size_of, write_out
+from projector.cli.terminal import opened, paint, print_error, reads, write_out
 from projector.core.context import StreamContext, parse_time
 from projector.core.handlers import unexpected_drops
 from projector.core.intake import HOST_PREFIX
-from projector.core.pipeline import build_pipeline
+from projector.core.pipeline import Pipeline, build_pipeline
 from projector.dialects import DIALECTS
 from projector.providers import PROVIDERS
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:  # `project` does not need the rules, and importing them takes
     from projector.core.canonical import Frame
     from projector.core.input_formats import InputFormat
 
-READ_BYTES: Final = 65_536
 FRAMING: Final = (b":", b"event:", b"id:", b"retry:")
 """Starts of SSE lines without data."""
 
@@ -34,7 +33,6 @@ def project(arguments: argparse.Namespace) -> int:
     A hint on standard error names the provider of a stream that `--provider` has no event for, or the option that
     reads its host events.
     """
-    head, has_events = b"", False
     pipeline = build_pipeline(
         provider=arguments.provider,
         dialect=arguments.dialect,
@@ -45,19 +43,12 @@ def project(arguments: argparse.Namespace) -> int:
         takes_host_events=arguments.host_events,
         clock=_clock(arguments.clock),
     )
-    with opened(arguments.file) as source, Progress("bytes", size_of(source)) as progress:
-        try:
-            while data := source.read1(READ_BYTES):  # type: ignore[attr-defined]  # buffered readers have it
-                head = head or data
-                write_out(written := pipeline.feed(data))
-                has_events = has_events or bool(written)
-                progress.advance(len(data))
-        except KeyboardInterrupt:
-            write_out(pipeline.cancel())
-            return EXIT_INTERRUPTED
-        write_out(pipeline.close())
-    if not has_events:
-        hint_at_provider(head, arguments.provider, arguments.input_format)
+    try:
+        with opened(arguments.file) as source:
+            convert(source, pipeline, arguments.provider, arguments.input_format)
+    except KeyboardInterrupt:
+        write_out(pipeline.cancel())
+        return EXIT_INTERRUPTED
     names = unexpected_drops(pipeline.dropped)
     if names:
         print_error(f"dropped: {names}")
@@ -79,11 +70,11 @@ def validate(arguments: argparse.Namespace) -> int:
         )
     found = False
     for name in arguments.files:
-        with opened(name) as source, Progress("bytes", size_of(source)) as progress:
+        with opened(name) as source:
             checker = rules()
             violations: list[Violation] = []
             first: tuple[int, bytes] | None = None
-            for number, line in _events(source, progress):
+            for number, line in _events(source):
                 first = first or (number, line)
                 violations += checker.feed(number, line)
             violations += checker.close()
@@ -108,16 +99,27 @@ def _hint_at_dialect(name: str, first: tuple[int, bytes], rules: Callable[[], Ch
             print_error(f"{name}: it looks like a stream of a provider: `projector project --provider {provider}`")
 
 
-def _events(source: BinaryIO, progress: Progress) -> Iterator[tuple[int, bytes]]:
+def _events(source: BinaryIO) -> Iterator[tuple[int, bytes]]:
     """Yield each event of an NDJSON file, or each `data` line of an SSE file that we wrote, with its line number."""
     for number, line in enumerate(source, 1):
-        progress.advance(len(line))
         event = line.removeprefix(b"data:").strip()
         if event and not line.startswith(FRAMING):
             yield number, event
 
 
-def hint_at_provider(head: bytes, provider: str, input_format: InputFormat) -> None:
+def convert(source: BinaryIO, pipeline: Pipeline, provider: str, input_format: InputFormat) -> None:
+    """Write the output of a pipeline for a stream as it arrives; if there is none, print what the input may be."""
+    head, has_events = b"", False
+    for data in reads(source):
+        head = head or data
+        write_out(written := pipeline.feed(data))
+        has_events = has_events or bool(written)
+    write_out(pipeline.close())
+    if not has_events:
+        _hint_at_provider(head, provider, input_format)
+
+
+def _hint_at_provider(head: bytes, provider: str, input_format: InputFormat) -> None:
     """Print what an input without events of a provider is, by its first bytes."""
     other = _provider_of(head, input_format)
     meant = (

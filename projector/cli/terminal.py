@@ -1,19 +1,15 @@
-"""Standard streams and the terminal: input files, progress, colour, error messages."""
+"""Standard streams and the terminal: input files, colour, error messages."""
 
 from __future__ import annotations
 
 import os
-import stat
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import BinaryIO, Final, Literal, Self, TextIO, TypeAlias
+from typing import BinaryIO, Final, Literal, TextIO, TypeAlias
 
 STDIN: Final = "-"
-QUIET_S: Final = 0.5
-"""Seconds of work before progress is shown."""
-STEP_S: Final = 0.1
+READ_BYTES: Final = 65_536
 
 Colour: TypeAlias = Literal["bold", "red", "green", "cyan"]
 _CODES: Final[dict[Colour, int]] = {"bold": 1, "red": 31, "green": 32, "cyan": 36}
@@ -30,17 +26,16 @@ def opened(name: str) -> Iterator[BinaryIO]:
         yield source
 
 
+def reads(source: BinaryIO) -> Iterator[bytes]:
+    """Return the bytes of a file as they arrive."""
+    return iter(lambda: source.read1(READ_BYTES), b"")  # type: ignore[attr-defined]  # buffered readers have it
+
+
 def write_out(data: bytes) -> None:
     """Write to standard output at once."""
     if data:
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
-
-
-def size_of(source: BinaryIO) -> int | None:
-    """Return the size of a file in bytes, None for a pipe."""
-    status = os.fstat(source.fileno())
-    return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
 def paint(text: str, colour: Colour, stream: TextIO | None = None) -> str:
@@ -59,35 +54,3 @@ def paint_diff(diff: str) -> str:
 def print_error(message: str) -> None:
     """Print an error or a warning on standard error."""
     print(f"{paint('projector:', 'red', sys.stderr)} {message}", file=sys.stderr)
-
-
-class Progress:
-    """Progress in `unit`, a plural such as bytes; shown on standard error if only that is a terminal."""
-
-    def __init__(self, unit: str, total: int | None = None) -> None:
-        self._unit = unit
-        self._total = total
-        self._done = 0
-        # if both are one terminal, progress lines would mix with the output
-        self._is_shown = sys.stderr.isatty() and not sys.stdout.isatty()
-        self._next_at = time.monotonic() + QUIET_S
-        self._has_shown = False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._has_shown:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
-
-    def advance(self, amount: int) -> None:
-        """Count some work, and update the display at most ten times a second."""
-        self._done += amount
-        if not self._is_shown or time.monotonic() < self._next_at:
-            return
-        self._next_at = time.monotonic() + STEP_S
-        self._has_shown = True
-        share = f" of {self._total:,} ({self._done * 100 // self._total} %)" if self._total else ""
-        sys.stderr.write(f"\r\x1b[K{self._done:,}{share} {self._unit}")
-        sys.stderr.flush()

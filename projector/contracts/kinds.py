@@ -99,6 +99,8 @@ STATUS_RANKS: Final[Mapping[ToolType, Mapping[str, int]]] = {
 }
 """Rank of each status of section 9.7. It never decreases; of two statuses with the same rank the first stays (D15)."""
 
+RUNNING: Final = frozenset({"queued", "in_progress"})
+"""Statuses of a response that has not ended."""
 ENDED_STATUSES: Final = frozenset({"completed", "failed"})
 """End statuses of a tool call."""
 

@@ -38,5 +38,5 @@ TEXT_MAX_CHARS: Final = 4_194_304  # of one event: far more than a model generat
 ITEMS_MAX: Final = 2_048  # items of a stream, and parts of their texts; an agent with 500 calls has some 1,500
 DELTA_MAX_CHARS: Final = 32_768  # at six bytes per escaped character 196,608 bytes, less than FRAME_MAX_BYTES
 QUERY_MAX_CHARS: Final = 2_000  # a search query or a revised prompt
-REQUEST_TEXT_MAX_CHARS: Final = 1_000_000  # longer than any context window; the limit of the whole body is lower by default
+REQUEST_TEXT_MAX_CHARS: Final = 1_000_000  # longer than any context window; a body is smaller by default
 REQUEST_ITEMS_MAX: Final = 1_000  # messages, calls and outputs of a conversation

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, Final, Generic, TypeVar
 
-from projector.contracts.kinds import Kind, PrivateKind
+from projector.contracts.kinds import RUNNING, Kind, PrivateKind
 from projector.core.canonical import Frame
 from projector.core.faults import FAULTS
 from projector.dialects.descriptor import DialectOptions
@@ -21,9 +21,6 @@ UNKNOWN: Final = "unknown"
 CUSTOM: Final = "custom_tool_call"
 CALLS: Final = frozenset({"function_call", CUSTOM})
 """Types of items that are calls for the client."""
-
-RUNNING: Final = frozenset({"queued", "in_progress"})
-"""Statuses of a response that has not ended."""
 
 BEFORE_WORK: Final = frozenset(
     {

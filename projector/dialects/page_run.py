@@ -33,9 +33,6 @@ Event: TypeAlias = dict[str, Any]
 
 COMPLETED: Final = "completed"
 
-RUNNING: Final = frozenset({"queued", "in_progress"})
-"""Statuses of a response that has not ended."""
-
 SUMMARY: Final = "summary"
 FULL: Final = "full"
 PART_INDEXES: Final[Mapping[str, str]] = {SUMMARY: "summary_index", FULL: "content_index"}

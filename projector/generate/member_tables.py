@@ -26,7 +26,6 @@ _ENTRIES: Final = {
     "tool.results": limits.FILE_SEARCH_RESULTS_MAX_ITEMS,
 }
 """Maximum numbers of entries."""
-_PLAIN: Final = {"string": "string", "integer": "integer", "number": "number", "boolean": "boolean", "object": "object"}
 _SECTIONS: Final = {
     "WorkflowContext": "#workflow-context",
     "Notice": "#notices",
@@ -100,7 +99,7 @@ def _type(name: str, schema: dict[str, Any]) -> str:
         return _UNIONS[name]
     if schema.get("type") == "array":
         return f"array of {_type(name, schema['items'])}s".replace(")s", ")")
-    return _PLAIN.get(schema.get("type", ""), "any JSON")
+    return str(schema.get("type", "any JSON"))
 
 
 def _limits(path: str, schema: dict[str, Any]) -> Iterator[str]:

@@ -19,6 +19,7 @@ from projector.contracts.stream_rules import RULES
 from projector.core.faults import FAULTS
 from projector.dialects import DIALECTS
 from projector.generate.member_tables import ENVELOPE_MEMBERS, members_table
+from projector.generate.operations import metrics_list, settings_list
 from projector.redaction.policy import Limits
 
 SAMPLES: Final[Mapping[str, str]] = {
@@ -139,7 +140,7 @@ def codes_table() -> list[str]:
     return ["| code | source | retryable | message |", "|---|---|---|---|", *rows]
 
 
-PAGES: Final = "contracts/*/README.md"
+PAGES: Final = ("contracts/*/README.md", "docs/operations.md")
 _BLOCK: Final = re.compile(r"(?<=^<!-- generated: )([^\n]+)( -->\n).*?(?=^<!-- end -->$)", re.MULTILINE | re.DOTALL)
 
 
@@ -158,13 +159,15 @@ WRITERS: Final[Mapping[str, Callable[..., list[str]]]] = {
     "stream": stream_block,
     "descriptor": descriptor_table,
     "dropped": dropped_table,
+    "settings": settings_list,
+    "metrics": metrics_list,
 }
 """Name of a block -> function that returns its lines; it is called with the words after the name."""
 
 
 def pages(root: Path) -> dict[Path, bytes]:
     """Return each page below `root` with its blocks up to date, by its path from there."""
-    found = sorted(root.glob(PAGES))
+    found = sorted(path for pattern in PAGES for path in root.glob(pattern))
     return {path.relative_to(root): page(path.read_text(encoding="utf-8")).encode() for path in found}
 
 

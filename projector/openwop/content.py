@@ -15,12 +15,12 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any, Final
 
-from projector.contracts.kinds import ENDED_STATUSES, TOOL_TYPES
+from projector.contracts.kinds import ENDED_STATUSES, TOOL_TYPES, VENDOR
 from projector.contracts.limits import DELTA_MAX_CHARS
 from projector.core.canonical import Frame
 from projector.dialects.frame_writer import PARAGRAPH
 from projector.openwop import event_log
-from projector.openwop.event_log import SUMMARY_MAX_CHARS, VENDOR, Verbosity, present
+from projector.openwop.event_log import SUMMARY_MAX_CHARS, Verbosity, present
 from projector.openwop.log_state import UNKNOWN, LogState, OpenCall, ReasoningBlock, ReasoningItem
 from projector.redaction.clean import TRUNCATED_HERE, cut_text
 

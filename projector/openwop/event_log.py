@@ -10,12 +10,12 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any, Final, Literal, TypeAlias
 
+from projector.contracts.kinds import VENDOR
+
 Event: TypeAlias = dict[str, Any]
 """One event of a run, as in `events.toml`."""
 Verbosity: TypeAlias = Literal["summary", "full", "off"]
 
-VENDOR: Final = "public-sse"
-"""Prefix of our own event types and members."""
 ID_MAX_CHARS: Final = 128
 """Limit for event, run and node ids."""
 AGENT_ID_MIN_CHARS: Final = 3

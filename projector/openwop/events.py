@@ -15,9 +15,10 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, Union
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, create_model
 from pydantic.alias_generators import to_camel
 
+from projector.contracts.kinds import VENDOR
 from projector.contracts.parts import ChunkTarget, Citation, Count, Json, Maybe, Notice
 from projector.openwop import event_log
-from projector.openwop.event_log import AGENT_ID_MIN_CHARS, ID_MAX_CHARS, VENDOR, Verbosity
+from projector.openwop.event_log import AGENT_ID_MIN_CHARS, ID_MAX_CHARS, Verbosity
 
 AGENT_ID_MAX_CHARS: Final = 256
 

@@ -19,15 +19,15 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from projector.contracts import codec
-from projector.openwop.event_log import SUMMARY_MAX_TOKENS, VENDOR, present
+from projector.contracts.kinds import VENDOR
+from projector.contracts.limits import ID_MAX_CHARS
+from projector.openwop.event_log import SUMMARY_MAX_TOKENS, present
 from projector.openwop.requests import (
-    ID_MAX_CHARS,
     HostError,
     InterruptAnswer,
     error_response,
     json_response,
     modes,
-    parse,
     poll_s,
     run_request,
     sequence,
@@ -319,7 +319,7 @@ class Host:
         run = self._run(request)
         self._find(request, run.workflow_id)  # the rights of the caller may have changed since the start of the run
         await self._site.limiter.enter(request.scope, request.caller, request.grant.rate_limits)
-        answer = parse(InterruptAnswer, body)
+        answer = requests.parse(InterruptAnswer, body)
         interrupt = run.interrupt_of(request.path_params["node_id"], answer.interrupt_id)
         by = ANONYMOUS if request.caller.startswith("address:") else request.caller
         return self._answer(request, run, interrupt, answer.resume_value, by)
@@ -331,7 +331,7 @@ class Host:
 
     async def _resolve_token(self, request: HostRequest, body: dict[str, Any]) -> Response:
         run, interrupt = self._runs.of_token(request.path_params["token"])
-        return self._answer(request, run, interrupt, parse(InterruptAnswer, body).resume_value, BY_TOKEN)
+        return self._answer(request, run, interrupt, requests.parse(InterruptAnswer, body).resume_value, BY_TOKEN)
 
     @staticmethod
     def _answer(request: HostRequest, run: HostRun, interrupt: Interrupt, value: object, by: str) -> Response:

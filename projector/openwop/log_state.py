@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from projector.contracts.kinds import VENDOR
 from projector.contracts.limits import NOTICES_MAX_ITEMS
 from projector.core.canonical import Frame
 from projector.dialects.descriptor import DialectOptions
 from projector.dialects.frame_writer import BranchPosition
-from projector.openwop.event_log import VENDOR, Event, EventLog, Verbosity
+from projector.openwop.event_log import Event, EventLog, Verbosity
 from projector.redaction.clean import Gathered
 
 WORKFLOW_ID: Final = f"{VENDOR}.stream"

@@ -1,6 +1,6 @@
 """Requests to the host, and its error responses: the protocol's closed object `{error, message, details?}`.
 
-All functions raise `HostError` for an invalid request. Problems that all routes of the server share keep their code
+All functions raise `Problem` for an invalid request. Problems that all routes of the server share keep their code
 unless the protocol has a code of its own (`PROTOCOL_CODES`).
 """
 
@@ -9,20 +9,21 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 from starlette.datastructures import QueryParams
 from starlette.responses import Response
 from starlette.types import Scope
 
-from projector._validation import sentences
 from projector.contracts import codec
+from projector.contracts.limits import ID_MAX_CHARS
 from projector.contracts.parts import Maybe
 from projector.openwop.event_log import Verbosity, present
 from projector.openwop.events import Share
 from projector.server.http.problems import Problem, request_id
+from projector.server.http.requests import parse
 
 # errors
 
@@ -83,8 +84,6 @@ def json_response(document: object, scope: Scope, status: int = HTTPStatus.OK, *
 
 # bodies
 
-ID_MAX_CHARS: Final = 256
-
 _Id: TypeAlias = Annotated[str, Field(min_length=1, max_length=ID_MAX_CHARS)]
 
 
@@ -114,18 +113,6 @@ class InterruptAnswer(_Body):
 
     resume_value: Any
     interrupt_id: _Id | None = None
-
-
-_Model = TypeVar("_Model", bound=_Body)
-
-
-def parse(model: type[_Model], body: Mapping[str, Any]) -> _Model:
-    """Parse a body."""
-    try:
-        return model.model_validate(body)
-    except ValidationError as error:
-        message = sentences(error, body, model)[0]
-    raise HostError("validation_error", f"{message}.")
 
 
 def run_request(body: Mapping[str, Any]) -> RunRequest:

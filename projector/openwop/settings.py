@@ -26,21 +26,22 @@ class OpenWopSettings(ExtensionSettings):
     extension: ClassVar[str] = "projector.openwop.host:Host"
 
     conformance: bool = False
-    """Whether mock nodes and the workflows of the conformance suite can be run, by all callers. Not for production."""
+    """Mock nodes and workflows of the [conformance suite](openwop.md#start-the-host-for-the-conformance-suite); not
+    for production."""
     fixtures_dir: Path | None = None
-    """Folder with the workflows of the conformance suite, which compares their texts; replaces the host's own."""
+    """Folder with the workflows of the suite, instead of the host's own."""
     escalation_threshold: float = Field(DEFAULT_THRESHOLD, ge=0, le=1)
     """Confidence below which a decision waits for approval; a run can override it."""
     max_runs: int = Field(1000, gt=0)
-    """Number of runs that are kept with their logs, running ones included. The oldest ended runs are dropped first."""
-    max_run_bytes: int = Field(16 * 1024 * 1024, gt=0)
-    """Size limit of one log, about 50,000 tokens with one event each. A run that exceeds it fails."""
+    """Runs whose logs are kept; the oldest ended ones are dropped first."""
+    max_run_bytes: int = Field(16 * 1024 * 1024, gt=0)  # about 50,000 tokens with one event each
+    """Size of one log; a run that exceeds it fails with `log_full`."""
     max_log_bytes: int = Field(256 * 1024 * 1024, gt=0)
-    """Size limit of all logs together."""
+    """Size of all logs."""
     retention_s: float = Field(3600, gt=0)
     """Seconds a log is kept after the end of its run."""
     approval_timeout_s: float = Field(3600, gt=0)
-    """Seconds a run waits for approval before it fails."""
+    """Seconds a run waits for approval before it fails with `interrupt_timeout`."""
 
     @model_validator(mode="after")
     def _check_workflows(self) -> OpenWopSettings:
@@ -52,9 +53,8 @@ class OpenWopSettings(ExtensionSettings):
         """Workflows of mock nodes by id."""
         return read_workflows(self.fixtures_dir or FIXTURES) if self.conformance else {}
 
-    def check(self, agents: Mapping[str, Any], workflows: Mapping[str, Any]) -> None:
+    def check(self, agents: Mapping[str, Any]) -> None:
         """Raise `UsageError` if an agent has the name of a workflow of the suite."""
-        del workflows
         for name in sorted(self.mock_workflows):
-            if name in agents and (agents[name] is None or DIALECT in agents[name].dialects):
+            if name in agents and DIALECT in agents[name].dialects:
                 raise UsageError(f"openwop: `{name}` names an agent and a workflow of mock nodes; rename the agent")

@@ -17,17 +17,16 @@ from starlette.types import Scope
 
 from projector import StreamContext, build_pipeline
 from projector.contracts import codec
-from projector.contracts.kinds import Kind
+from projector.contracts.kinds import RUNNING, VENDOR, Kind
 from projector.core.canonical import Frame
 from projector.core.faults import FAULTS, Fault
 from projector.dialects.descriptor import DialectOptions
-from projector.openwop.event_log import VENDOR, Verbosity, agent_id, present
+from projector.openwop.event_log import Verbosity, agent_id, present
 from projector.openwop.mock_nodes import Emitter, MockWorkflow
 from projector.openwop.requests import HostError, RunRequest
 from projector.openwop.run_log import Interrupt
 from projector.openwop.runs import LOG_FULL, REJECTED, Answers, HostRun, RunEndedError, Work
 from projector.openwop.settings import DIALECT
-from projector.openwop.writer import ACTIVE_STATUSES
 from projector.redaction.redactor import Redactor
 from projector.server.catalog import AgentBinding
 from projector.server.control.rate_limits import Admission
@@ -248,7 +247,7 @@ class AgentWork(Work):
 
     def _on_frame(self, frame: Frame) -> None:
         if frame["kind"] == Kind.LIFECYCLE:
-            self._is_complete = frame["status"] not in ACTIVE_STATUSES
+            self._is_complete = frame["status"] not in RUNNING
         self.stats.on_frame(frame)
 
     def _approval_body(self, kept: Mapping[str, object], answers: Answers) -> Mapping[str, object]:

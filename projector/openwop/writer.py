@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 from projector.contracts import codec
-from projector.contracts.kinds import TERMINAL_KINDS, TOOL_TYPES, Kind, PrivateKind
+from projector.contracts.kinds import RUNNING, TERMINAL_KINDS, TOOL_TYPES, VENDOR, Kind, PrivateKind
 from projector.core.canonical import Frame
 from projector.core.delta_frames import DeltaFrames
 from projector.dialects.descriptor import DialectOptions, RepeatWriter
@@ -28,7 +28,7 @@ from projector.dialects.frame_writer import (
 )
 from projector.openwop import content, event_log
 from projector.openwop.content import close_blocks, close_text, emit_final_text, resume, suspend
-from projector.openwop.event_log import VENDOR, Event, Verbosity, present, shortened
+from projector.openwop.event_log import Event, Verbosity, present, shortened
 from projector.openwop.log_state import UNKNOWN, BranchState, LogState, OpenNode, Position, ResponseState
 
 NODE_ID: Final = "model"
@@ -36,9 +36,6 @@ TYPE_ID: Final = f"vendor.{VENDOR}.model"
 """Default node id and node type. `vendor.*` types may emit agent events (RFC 0023 section A)."""
 
 COMPLETED: Final = "completed"
-ACTIVE_STATUSES: Final = frozenset({"queued", "in_progress"})
-"""Statuses of a response that has not ended."""
-
 RESUMABLE_STATUSES: Final = frozenset({COMPLETED, "incomplete"})
 """Final statuses after which an approval can still be given."""
 
@@ -137,7 +134,7 @@ def on_usage(state: LogState, frame: Frame) -> None:
 def on_lifecycle(state: LogState, frame: Frame) -> None:
     """Emit the end of the text of a response that has ended, and its suspensions."""
     status, response = frame["status"], state.branch.response
-    if status in ACTIVE_STATUSES:
+    if status in RUNNING:
         return
     response.has_ended = True
     response.has_failed = status == "failed"
@@ -225,22 +222,17 @@ ITEMS: Final[Mapping[str, tuple[FrameHandler, FrameHandler]]] = {
 types are internal to the provider."""
 
 
-def on_added(state: LogState, frame: Frame) -> None:
-    """Handle the start of an item."""
+def on_item(state: LogState, frame: Frame) -> None:
+    """Handle the start or the end of an item."""
     if (handlers := ITEMS.get(frame["item_type"])) is not None:
-        handlers[0](state, frame)
-
-
-def on_done(state: LogState, frame: Frame) -> None:
-    """Handle the end of an item."""
-    if (handlers := ITEMS.get(frame["item_type"])) is not None:
-        handlers[1](state, frame)
+        begin, end = handlers
+        (begin if frame["kind"] == Kind.OUTPUT_ITEM_ADDED else end)(state, frame)
 
 
 HANDLED: Final[Mapping[str, FrameHandler]] = {
     Kind.LIFECYCLE: on_lifecycle,
-    Kind.OUTPUT_ITEM_ADDED: on_added,
-    Kind.OUTPUT_ITEM_DONE: on_done,
+    Kind.OUTPUT_ITEM_ADDED: on_item,
+    Kind.OUTPUT_ITEM_DONE: on_item,
     Kind.MESSAGE_DELTA: content.on_text_delta,
     Kind.MESSAGE_CITATION: content.on_citation,
     Kind.REASONING_SUMMARY_DELTA: content.on_summary_delta,
@@ -299,7 +291,7 @@ class OpenWopWriter(FrameWriter[FrameHandler]):
             if not self._has_begun:
                 self._has_begun = True
                 state.begin(frame)
-            is_active = kind == Kind.LIFECYCLE and frame["status"] in ACTIVE_STATUSES
+            is_active = kind == Kind.LIFECYCLE and frame["status"] in RUNNING
             if state.branch.response.has_ended and (is_active or kind == Kind.OUTPUT_ITEM_ADDED):
                 state.branch.response = ResponseState()
                 resume(state)

@@ -13,7 +13,6 @@ from projector._registry import resolve
 from projector.contracts.limits import NAME_MAX_CHARS
 from projector.core.intake import MakeStage
 from projector.core.pipeline import OutputFormat
-from projector.dialects import DIALECTS
 from projector.dialects.descriptor import DialectOptions
 from projector.providers import PROVIDERS
 from projector.redaction.policy import Policy
@@ -27,7 +26,7 @@ from projector.server.config.agent_settings import (
     WorkflowSettings,
     can_serve,
 )
-from projector.server.config.config_base import DEFAULT, DEFAULT_DIALECT, EXTENSIONS
+from projector.server.config.config_base import DEFAULT
 from projector.server.config.secret_values import secret_values
 from projector.server.config.settings import Settings, Timeouts, UpstreamSettings
 from projector.server.http.problems import Problem, problem
@@ -237,15 +236,12 @@ class Catalog:
         self._circuits = circuits or Circuits(settings.circuit_breaker)
         self.keys: set[tuple[str, str]] = set()
         """Upstream and model of each target; the model is empty for those that are not in the configuration."""
-        upstreams = settings.upstreams or {
-            DEFAULT: UpstreamSettings(base_url=settings.base_url, api_key=settings.api_key)
+        self._upstreams = {
+            name: _upstream(name, one, settings, make_upstream) for name, one in settings.all_upstreams.items()
         }
-        shorthand = AgentSettings(upstream=DEFAULT, model=settings.model, dialects=_all_dialects(settings))
-        agents = settings.agents or ({} if settings.upstreams else {DEFAULT: shorthand})
-        self._upstreams = {name: _upstream(name, one, settings, make_upstream) for name, one in upstreams.items()}
         self._recorder = Recorder(secrets_of(settings))
         self._secrets = secret_values(settings)
-        self.agents = {name: self._agent(name, agent) for name, agent in agents.items()}
+        self.agents = {name: self._agent(name, agent) for name, agent in settings.all_agents.items()}
         self.workflows = {name: self._workflow(name, workflow) for name, workflow in settings.workflows.items()}
         self.passthrough = {
             route: binding
@@ -334,7 +330,7 @@ class Catalog:
     def _passthrough(self, route: str, api: str, settings: Settings) -> PassthroughBinding | None:
         """Return a passthrough route with its models, and its upstreams that have the API; None if it is off."""
         table, row = settings.passthrough or Passthrough(), PROVIDERS[api].passthrough
-        first, allowed = row.dialect if row else "", table.dialects or _all_dialects(settings)
+        first, allowed = row.dialect if row else "", table.dialects or settings.all_dialects
         dialects = tuple(sorted(allowed, key=lambda name: name != first))  # that of the API (CONTRACT D38)
         redactor = self.redactor(passthrough_policy(table.policy))
         named = [self._upstreams[name] for name in settings.passthrough_upstreams(route)]
@@ -389,9 +385,3 @@ def passthrough_policy(policy: Policy) -> Policy:
         changes["error_messages"] = "provider"
     limits = {name: chars for name, chars in _PASSTHROUGH_LIMITS.items() if name not in policy.limits.model_fields_set}
     return policy.model_copy(update={**changes, "limits": policy.limits.model_copy(update=limits)})
-
-
-def _all_dialects(settings: Settings) -> tuple[str, ...]:
-    """Return the names of all dialects, the default one first, without those of extensions that are off."""
-    names = (name for name in DIALECTS if name not in EXTENSIONS or getattr(settings, name) is not None)
-    return (DEFAULT_DIALECT, *(name for name in names if name != DEFAULT_DIALECT))

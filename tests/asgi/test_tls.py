@@ -144,6 +144,12 @@ async def test_curl(serve: Any, files: dict[str, str], authority: Authority, cur
     assert output.endswith(b"1.1")
 
 
+async def test_a_health_check_without_tls_has_a_hint(site: Any) -> None:
+    failure = await asyncio.to_thread(health_failure, f"http://127.0.0.1:{site.port}")
+    assert str(failure).endswith(f"; it expects TLS: use https://127.0.0.1:{site.port}")
+    assert await asyncio.to_thread(health_failure, f"https://127.0.0.1:{site.port}") is None
+
+
 async def test_bytes_that_are_no_tls(site: Any) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", site.port)
     writer.write(b"GET /livez HTTP/1.1\r\nhost: a\r\n\r\n")

@@ -16,7 +16,7 @@ from pydantic import SecretStr
 from bench.capacity_plan import Load
 from projector.cli.commands import build_parser
 from projector.server.config.loading import load
-from projector.server.config.setting_names import variables
+from projector.server.config.setting_names import fields, variable
 from projector.server.config.settings import Settings
 from projector.server.process import CLOSE_S
 from projector.server.streaming.registry import LAST_WORDS_S
@@ -65,7 +65,7 @@ def test_the_page_names_what_there_is() -> None:
     assert [name for name in files if not (ROOT / name).exists() and not (ROOT / "docs" / name).exists()] == []
     listed = {path.relative_to(ROOT).as_posix() for path in DEPLOY.iterdir() if path.name != "__pycache__"}
     assert listed <= set(files)
-    assert set(re.findall(r"`(PROJECTOR_\w+)`", page)) <= set(variables())
+    assert set(re.findall(r"`(PROJECTOR_\w+)`", page)) <= {variable(path) for path, _ in fields()}
     frontend = "".join(path.read_text(encoding="utf-8") for path in (DEPLOY / "nextjs" / "lib").iterdir())
     described = (DEPLOY / "nextjs" / "README.md").read_text(encoding="utf-8")
     assert [name for name in re.findall(r"process\.env\.(\w+)", frontend) if f"`{name}" not in page + described] == []

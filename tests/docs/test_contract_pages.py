@@ -176,15 +176,15 @@ def test_a_block_that_was_changed_is_written_again() -> None:
 
 
 def test_each_block_has_a_writer() -> None:
-    for path in (ROOT / "contracts").glob("*/README.md"):
-        text = path.read_text(encoding="utf-8")
+    for path in pages(ROOT):
+        text = (ROOT / path).read_text(encoding="utf-8")
         names = re.findall(r"^<!-- generated: (\w+)", text, re.MULTILINE)
         assert set(names) <= WRITERS.keys(), path
         assert len(names) == text.count("<!-- end -->"), path
 
 
 def test_each_dialect_has_a_page() -> None:
-    assert {path.parts[1] for path in pages(ROOT)} == set(DIALECTS)
+    assert {path.parts[1] for path in pages(ROOT) if path.parts[0] == "contracts"} == set(DIALECTS)
     for name in DIALECTS:
         assert (ROOT / "contracts" / name / "README.md").read_text(encoding="utf-8").startswith(f"# {name}\n")
 

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import pty
-import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -485,27 +482,6 @@ def test_the_server_needs_its_packages(run: Run, monkeypatch: pytest.MonkeyPatch
     done = run("demo")
     assert done.status == 2
     assert b'install `public-stream-projector[server]`; in a clone: `pip install ".[server]"`' in done.err
-
-
-# a terminal
-
-
-def test_long_work_shows_its_progress_on_a_terminal(started: Any) -> None:
-    screen, end = pty.openpty()
-    program = started("project", stderr=end)
-    program.stdin.write(CREATED)
-    program.stdin.flush()
-    program.stdout.readline()
-    time.sleep(0.6)  # shorter work shows no progress
-    program.communicate(HI)
-    os.write(end, b".")
-    shown = b""
-    while not shown.endswith(b"."):
-        shown += os.read(screen, 65_536)
-    os.close(screen)
-    os.close(end)
-    assert program.returncode == 0
-    assert re.fullmatch(rb"(\r\x1b\[K[0-9,]+ bytes)+\r\x1b\[K\.", shown)
 
 
 def test_an_unknown_option_shows_the_usage_of_its_command(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,8 +11,8 @@ from projector.contracts.kinds import ENDED_STATUSES, STATUS_RANKS
 from projector.contracts.limits import ARGUMENTS_TEXT_MAX_CHARS
 from projector.contracts.parts import AnyTool
 from projector.contracts.paths import ABSENT
-from projector.contracts.stream_rules.table import Finding
 from projector.contracts.stream_rules.responses import StreamedText
+from projector.contracts.stream_rules.table import Finding
 from projector.contracts.stream_rules.values import is_truncated
 
 

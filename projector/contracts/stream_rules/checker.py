@@ -17,7 +17,7 @@ from projector.contracts.public_sse_v1 import PublicEvent, parse_event
 from projector.contracts.stream_rules.calls import CallRules
 from projector.contracts.stream_rules.items import STRAY, ChunkRules, ItemRules
 from projector.contracts.stream_rules.responses import LifecycleRules, TextRules
-from projector.contracts.stream_rules.table import RULES, RuleGroup, Finding, Violation, check_lines, violations
+from projector.contracts.stream_rules.table import RULES, Finding, RuleGroup, Violation, check_lines, violations
 from projector.contracts.stream_rules.values import check_bounds, check_notices
 
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")

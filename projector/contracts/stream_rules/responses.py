@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from projector.contracts import public_sse_v1 as events
+from projector.contracts.kinds import RUNNING
 from projector.contracts.parts import FunctionTool
 from projector.contracts.stream_rules.table import Finding
 from projector.contracts.stream_rules.values import is_truncated
@@ -34,10 +35,8 @@ def branch_key(event: events.PublicEvent) -> BranchKey:
     return BranchKey(workflow.stage_name, workflow.parallel_group, workflow.branch_index)
 
 
-_BEGINNINGS: Final = frozenset({"queued", "in_progress"})
-"""Statuses of a response that has not ended."""
 _WEIGHTS: Final[Mapping[str, int]] = {
-    **dict.fromkeys(_BEGINNINGS, 0),
+    **dict.fromkeys(RUNNING, 0),
     "completed": 0,
     "incomplete": 1,
     "refused": 2,
@@ -122,7 +121,7 @@ def _run_status(event: events.Lifecycle) -> str:
 
 
 def _is_end(event: events.Lifecycle) -> bool:
-    return event.status not in _BEGINNINGS
+    return event.status not in RUNNING
 
 
 # texts
@@ -201,7 +200,7 @@ class _Transcript:
         ends = {0}
         for texts in self._in_order():
             for joined in {separator.join(order) for order in _orders(texts)}:
-                starts = {end + len(_BLANK_LINE) if end else 0 for end in ends if text.startswith(_BLANK_LINE, end) or not end}
+                starts = {0, *(end + len(_BLANK_LINE) for end in ends if end and text.startswith(_BLANK_LINE, end))}
                 ends |= {start + len(joined) for start in starts if text.startswith(joined, start)}
         return len(text) in ends
 
@@ -263,7 +262,7 @@ class TextRules:
         if begins:
             self._places.add(branch_key(event))
         self._is_run |= len(self._response_ids) > 1 or len(self._places) > 1 or (begins and self._has_ended)
-        self._has_ended |= isinstance(event, events.Lifecycle) and event.status not in {"queued", "in_progress"}
+        self._has_ended |= isinstance(event, events.Lifecycle) and _is_end(event)
 
     def _refusal(self, event: events.RefusalDelta | events.RefusalDone) -> StreamedText:
         place = (event.output_index, event.content_index)

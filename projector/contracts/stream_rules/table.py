@@ -105,8 +105,11 @@ _ROWS: Final = (
     Rule("refusal_closed", "project", "`refusal.done` is sent once for a part, and no delta follows it", "D30"),
     Rule("refusal_joined", "project", "`refusal_text` equals its joined deltas, or was truncated with a notice", "D30"),
     Rule(
-        "final_text", "project", "texts of `final` hold the streamed texts in order of the items, or were truncated with a notice; whole messages "
-        "(commentary) may be left out of `response_text`", "D13, D43"
+        "final_text",
+        "project",
+        "texts of `final` hold the streamed texts in order of the items, or were truncated with a notice; "
+        "whole messages (commentary) may be left out of `response_text`",
+        "D13, D43",
     ),
     # bounds
     Rule("arguments_text_chars", "spec", "`arguments_text` has at most 8,000 characters", "8.1"),

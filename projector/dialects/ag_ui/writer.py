@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Final, TypeAlias
 
-from projector.contracts.kinds import VENDOR, Kind, PrivateKind
+from projector.contracts.kinds import RUNNING, VENDOR, Kind, PrivateKind
 from projector.core.canonical import Frame
 from projector.core.delta_frames import DeltaFrames
 from projector.dialects import page_run as page
@@ -34,7 +34,7 @@ TOKENS: Final[Mapping[str, str]] = {
 
 def on_lifecycle(run: AgUiRun, frame: Frame) -> list[page.Event]:
     """Write the status of a response."""
-    if frame["status"] not in page.RUNNING:
+    if frame["status"] not in RUNNING:
         run.end_response(frame)
         run.parent_id = None
     return [_custom(run, frame, LIFECYCLE_MEMBERS)]

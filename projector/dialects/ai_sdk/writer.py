@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Final, TypeAlias
 
-from projector.contracts.kinds import TOOL_TYPES, Kind, PrivateKind
+from projector.contracts.kinds import RUNNING, TOOL_TYPES, Kind, PrivateKind
 from projector.core.canonical import Frame
 from projector.core.delta_frames import DeltaFrames
 from projector.dialects import page_run as page
@@ -70,7 +70,7 @@ def end_step(ui: UiMessage) -> list[Chunk]:
 def on_lifecycle(ui: UiMessage, frame: Frame) -> list[Chunk]:
     """Write the status of a response, and the end of the step with the last response in it."""
     status = data_part("lifecycle", members_of(frame, "status", "reason", "response_id"), is_transient=True)
-    if frame["status"] in page.RUNNING:
+    if frame["status"] in RUNNING:
         return [*begin_step(ui), status]
     ui.end_response(frame)
     ui.responding.discard(ui.branch)

@@ -6,14 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
-from pydantic import (
-    Field,
-    JsonValue,
-    StringConstraints,
-    create_model,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, JsonValue, StringConstraints, create_model, field_validator, model_validator
 
 from projector._errors import UsageError, known_name
 from projector.contracts.limits import NAME_MAX_CHARS
@@ -43,35 +36,33 @@ class KeepingSettings(Table):
     """What is kept of streams."""
 
     store: Literal["default", "none"] = "default"
-    """`default`: streams are kept in the store, so that clients can resume them; `none`: nothing of them is stored."""
+    """`default`: streams are [stored](operations.md#stored-streams); `none`: they are not."""
     on_disconnect: Literal["cancel", "continue"] = "cancel"
-    """What a disconnect of the client does: `cancel` ends the stream; with `continue` it goes on for a client that
-    comes back, if it is stored."""
+    """`cancel` ends the stream when its client disconnects; with `continue` it goes on, if it is stored."""
 
 
 class RecordSettings(Table):
     """Recording of the provider streams of an agent or route, redacted, as cases for `projector replay`."""
 
     folder: Path
-    """Folder for the recorded cases. Relative paths are resolved against the working directory."""
+    """Folder for [recordings](recording.md#an-agent-in-production), relative to the working directory."""
     max_streams: int = Field(100, gt=0)
-    """Streams of this agent or route in the folder. Recording stops there until files are removed and the server
-    restarts."""
-    max_stream_bytes: int = Field(4 * 1024 * 1024, gt=0)
-    """Larger streams are not recorded; long responses with images take about half of this."""
+    """Streams of this agent or route in the folder, counted at the start."""
+    max_stream_bytes: int = Field(4 * 1024 * 1024, gt=0)  # long responses with images take half of this
+    """Larger streams are not recorded."""
 
 
 class AgentSettings(KeepingSettings):
     """An agent, which a request selects by name; its settings are never sent to clients."""
 
     upstream: Name | None = None
-    """Name of the upstream; together with `model` a shorthand for one target."""
+    """Name of the upstream."""
     model: Model | None = None
     """Model that requests are sent to."""
     targets: Targets = ()
-    """Several models of upstreams instead of one: `upstream`, `model`, `weight`."""
+    """[Several models](operations.md#several-targets) of upstreams instead of one: `upstream`, `model`, `weight`."""
     balance: Balance = "order"
-    """`order`: requests go to the first target that works; `weight`: to all targets, by their weights."""
+    """`order`: the first target that works; `weight`: all targets, by their weights."""
     instructions: str | None = None
     """System prompt."""
     instructions_file: Path | None = None
@@ -81,21 +72,19 @@ class AgentSettings(KeepingSettings):
     parameters: dict[str, JsonValue] = {}
     """Additional request fields in the format of the upstream API."""
     policy: Policy = Policy()
-    """Redaction policy: `default`, `strict`, or a table of limits, key words, formats, own rule files, registered
-    values, images, reasoning."""
+    """Redaction policy: `default`, `strict`, or a [table](withheld.md#the-whole-policy)."""
     dialects: Dialects = (DEFAULT_DIALECT,)
     """Dialects that a request may select with `?dialect=`; the first is the default."""
     allowed_params: frozenset[AllowedParam] = frozenset({"previous_response_id", "metadata", "images", "history"})
-    """Parameters that a request may set."""
+    """[Parameters](operations.md#configuration) that a request may set."""
     rate_limits: RateLimits = RateLimits()
     """Limits of each caller's use of this agent, in addition to those in `callers`."""
     record: RecordSettings | None = None
     """Without this table nothing is recorded."""
     client_tools: tuple[ToolName, ...] = ()
-    """Tools that a client of AG-UI or the AI SDK may provide and run; `off` for none."""
+    """Tools that a client may provide and run; `off` for none."""
     trust_client_approvals: bool = False
-    """Accept tool approvals of a client of AG-UI or the AI SDK without checking that this server requested them; see
-    docs/decisions/0008."""
+    """Accept approvals that this server did not request: [why not](decisions/0008-client-history-is-untrusted.md)."""
 
     @field_validator("parameters")
     @classmethod
@@ -150,11 +139,7 @@ def can_serve(upstream_api: str, api: str) -> bool:
     return route is not None and route.request_reader is not None
 
 
-UpstreamNames: TypeAlias = Annotated[
-    tuple[Name, ...],
-    NAME_OR_LIST,
-    Field(min_length=1),
-]
+UpstreamNames: TypeAlias = Annotated[tuple[Name, ...], NAME_OR_LIST, Field(min_length=1)]
 """One name, or a list of names."""
 
 
@@ -164,7 +149,7 @@ class _Passthrough(KeepingSettings):
     dialects: Dialects | None = None
     """Dialects that a request may select with `?dialect=`; all by default."""
     policy: Policy = Policy()
-    """Redaction policy of all routes."""
+    """Redaction policy: `default`, `strict`, or a [table](withheld.md#the-whole-policy)."""
     record: RecordSettings | None = None
     """Without this table nothing is recorded."""
 
@@ -174,11 +159,14 @@ class _Passthrough(KeepingSettings):
         return names or ()
 
 
+_OF_A_ROUTE: Final = "Upstream of the route, or a list; without a file, on a loopback address, that of `base_url`."
 if TYPE_CHECKING:
     Passthrough = _Passthrough
 else:  # `responses`, `chat_completions`: a field for each provider with such a route
     Passthrough = create_model(
-        "Passthrough", __base__=_Passthrough, **dict.fromkeys(PASSTHROUGH_APIS, (UpstreamNames | None, None))
+        "Passthrough",
+        __base__=_Passthrough,
+        **dict.fromkeys(PASSTHROUGH_APIS, (UpstreamNames | None, Field(None, description=_OF_A_ROUTE))),
     )
 
 
@@ -209,17 +197,17 @@ class WorkflowSettings(KeepingSettings):
     """A workflow: stages that run one after another."""
 
     stages: tuple[StageSettings, ...] = Field(min_length=1, max_length=64)
-    """Stages in order, each with a `name` and `steps`: `name`, `agent`, `input`, `on_failure`."""
+    """[Stages](workflows.md) in order, each with a `name` and `steps`: `name`, `agent`, `input`, `on_failure`."""
     dialects: Dialects = (DEFAULT_DIALECT,)
     """Dialects that a request may select with `?dialect=`; the first is the default."""
     policy: Policy | None = None
-    """Redaction policy of the whole stream. By default the policy of the agents, which must then be the same."""
+    """Policy of the whole stream; by default that of the agents, if they have the same."""
     max_parallel: int = Field(8, gt=0)
-    """Concurrent upstream requests of one run; waiting steps hold no resources."""
-    max_input_chars: int = Field(200_000, gt=0)
-    """Size of the input of one step, about a context window; longer values are truncated."""
+    """Concurrent upstream requests of one run."""
+    max_input_chars: int = Field(200_000, gt=0)  # about a context window
+    """Size of the input of one step; longer values are truncated."""
     total_s: float = Field(1800, gt=0)
-    """Duration of a run; the time-outs of each upstream apply as well."""
+    """Seconds for a run."""
 
     @property
     def definition(self) -> Workflow:
@@ -231,9 +219,8 @@ class WorkflowSettings(KeepingSettings):
         _ = self.definition
         return self
 
-    def check(self, name: str, agents: Mapping[str, AgentSettings | None]) -> None:
-        """Raise `UsageError` for an unknown agent, or a missing `policy`; an agent that is None has the defaults."""
+    def check(self, name: str, agents: Mapping[str, AgentSettings]) -> None:
+        """Raise `UsageError` for an unknown agent, or a missing `policy`."""
         used = [agents[known_name(f"agent of workflow `{name}`:", agent, agents)] for agent in self.definition.agents]
-        policies = [agent.policy if agent is not None else Policy() for agent in used]
-        if self.policy is None and any(policy != policies[0] for policy in policies):
+        if self.policy is None and any(agent.policy != used[0].policy for agent in used):
             raise UsageError(f"workflow `{name}`: expected a `policy`, because its agents have different ones")

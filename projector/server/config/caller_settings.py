@@ -34,10 +34,7 @@ CallerName: TypeAlias = Annotated[
     str,
     matching(r"default|(key|token|group):.+", "`default`, `key:NAME`, `token:NAME` or `group:NAME`"),
 ]
-Names: TypeAlias = Annotated[
-    tuple[Annotated[str, StringConstraints(min_length=1)], ...],
-    NAME_OR_LIST,
-]
+Names: TypeAlias = Annotated[tuple[Annotated[str, StringConstraints(min_length=1)], ...], NAME_OR_LIST]
 """Names that are checked by `caller_checks`; a single one needs no list."""
 _Count: TypeAlias = Annotated[int, Field(gt=0, le=_COUNT_MAX)]
 
@@ -59,11 +56,11 @@ class CallerSettings(Table):
     """What a caller may use, and how much. What is not set is as in the table `default`."""
 
     agents: Names | None = None
-    """Agents that the caller may use, also within workflows; `*` for all."""
+    """Agents that the caller may use; `*` for all."""
     workflows: Names | None = None
-    """Workflows that the caller may use, if it may use their agents; `*` for all."""
+    """Workflows that the caller may use; `*` for all."""
     models: Names | None = None
-    """Models that the caller may use on the passthrough routes, by their names in requests; `*` for all."""
+    """Models that the caller may use on the passthrough routes; `*` for all."""
     routes: Names | None = None
     """Routes that the caller may use: `chat`, `workflows`, `ag_ui`, `ai_sdk`, `responses`, `chat_completions`,
     `messages`, `openwop`; `*` for all."""
@@ -135,19 +132,19 @@ class Jwt(Table):
     audience: str = Field(min_length=1)
     """Required `aud` of a token."""
     jwks_url: BaseUrl | None = None
-    """URL of the issuer's public keys; alternatively `jwks_file`."""
+    """URL of the issuer's public keys, or `jwks_file`."""
     jwks: str | None = None
     """The public keys themselves."""
     jwks_file: Path | None = None
     """File with the public keys."""
     ca_file: Path | None = None
-    """File with the certificates of the authorities that are trusted for `jwks_url`, instead of those of the system."""
+    """File of the trusted authorities, instead of those of the system."""
     algorithms: tuple[Algorithm, ...] = Field(("RS256", "ES256"), min_length=1)
-    """Accepted signature algorithms; only those with public keys, so that the server holds no secret."""
+    """Accepted signature algorithms, with public keys only."""
     caller_claim: str = Field("sub", min_length=1)
     """Claim with the name of the caller."""
     groups_claim: str | None = Field(None, min_length=1)
-    """Claim with the groups of the caller, such as `scope` or `roles`: a list, or names with spaces between them."""
+    """Claim with the groups of the caller, such as `roles`: a list, or names with spaces between them."""
 
     @field_validator("jwks")
     @classmethod
@@ -174,7 +171,7 @@ class Auth(Table):
     """Authentication of callers. Without it everyone has access, on a loopback address only."""
 
     api_keys: dict[Name, KeyHash] = Field({})
-    """Name of a caller -> hash of its key; while a key is replaced, those of the old and the new one."""
+    """Name of a caller -> [hash of its key](operations.md#authentication)."""
     jwt: Jwt | None = None
 
     @field_validator("api_keys")

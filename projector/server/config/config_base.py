@@ -71,8 +71,8 @@ class ExtensionSettings(Table, ABC):
     """Where the class of the extension is, as `module:name`. `projector.server.app` creates it, with its table."""
 
     @abstractmethod
-    def check(self, agents: Mapping[str, Any], workflows: Mapping[str, Any]) -> None:
-        """Raise `ValueError` if it does not fit the agents and workflows; an agent that is None has the defaults."""
+    def check(self, agents: Mapping[str, Any]) -> None:
+        """Raise `ValueError` if it does not fit the agents."""
 
 
 EXTENSIONS: Final[Registry[type[ExtensionSettings]]] = Registry(

@@ -39,7 +39,8 @@ from projector.server.config.setting_names import (
 from projector.server.config.settings import Settings
 
 _TESTS_PREFIX: Final = "PROJECTOR_TESTS_"
-_FILE: Final = "_file"
+FILE: Final = "_file"
+"""End of the names of settings that name a file."""
 _IN_VARIABLES: Final[Mapping[str, str]] = {
     "must be a list": 'must be a list in JSON, as `["a", "b"]`',
     "must be an object": 'must be an object in JSON, as `{"a": "b"}`',
@@ -175,7 +176,7 @@ def _resolve(
             elif isinstance(value, str) and (_is_http_field(at) or REFERENCE.fullmatch(value)):
                 node[key], references[at] = _resolved(value, environ, at), value
             elif key in _SECRETS and not members(kind_of(at)):
-                raise SettingsError(f"`{path_name(at)}`: expected a variable as `${{NAME}}`, or `{key}{_FILE}`")
+                raise SettingsError(f"`{path_name(at)}`: expected a variable as `${{NAME}}`, or `{key}{FILE}`")
 
 
 def _is_http_field(path: FieldPath) -> bool:
@@ -263,8 +264,8 @@ def _read_files(
             node[key] = with_rules_in(folder, value)
         elif isinstance(value, dict):
             _read_files(value, config, sources, problems, at)
-        elif key.endswith(_FILE) and is_setting(at) and isinstance(value, str) and at not in problems.paths:
-            field = key.removesuffix(_FILE)
+        elif key.endswith(FILE) and is_setting(at) and isinstance(value, str) and at not in problems.paths:
+            field = key.removesuffix(FILE)
             if not is_setting((*path, field)):
                 node[key] = str((folder / value).absolute())
                 continue

@@ -101,10 +101,8 @@ def _check_samples(path: str, policy: Policy) -> None:
 
 def _upstreams(settings: Settings) -> Iterator[tuple[str, UpstreamSettings]]:
     """Yield each upstream with the path of its settings."""
-    if not settings.upstreams:
-        yield "", UpstreamSettings(base_url=settings.base_url, api_key=settings.api_key)
-    for name, upstream in settings.upstreams.items():
-        yield f"upstreams.{name}.", upstream
+    for name, upstream in settings.all_upstreams.items():
+        yield f"upstreams.{name}." if settings.upstreams else "", upstream
 
 
 def _tls_tables(settings: Settings) -> Iterator[tuple[str, Tls]]:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import typing
 from collections.abc import Iterator, Mapping
 from types import UnionType
 from typing import Any, Final, NamedTuple
 
-from pydantic.fields import FieldInfo
-
-from projector._validation import FieldPath, InvalidField, path_name
+from projector._validation import FieldPath, InvalidField, nearest, path_name
 from projector.redaction.policy import Policy
 from projector.server.config.config_base import EXTENSIONS, SHORTHAND, Table
 from projector.server.config.settings import Settings
@@ -27,23 +24,18 @@ class _Extension(NamedTuple):
     name: str
 
 
-def variables() -> list[str]:
-    """Return the names of all variables; `<NAME>` is a placeholder for the name of an upstream or agent."""
-    return [variable(path) for path, _ in fields()]
-
-
 def variable(path: FieldPath) -> str:
-    """Return the variable of a setting."""
+    """Return the variable of a setting; `<NAME>` in it stands for the name of an upstream or agent."""
     return PREFIX + SEPARATOR.join(map(str, path)).upper()
 
 
-def fields(kind: Any = Settings, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], FieldInfo]]:
-    """Yield every setting with its path; extensions are imported."""
+def fields(kind: Any = Settings, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], type[Table]]]:
+    """Yield the path of every setting, and the table that has it; extensions are imported."""
     for name, inner in members(kind).items():
         if members(inner):
             yield from fields(inner, (*path, name))
         else:
-            yield (*path, name), _table(kind).model_fields[name]
+            yield (*path, name), _table(kind)
 
 
 def members(kind: Any) -> dict[str, Any]:
@@ -97,10 +89,10 @@ def nearest_path(path: FieldPath) -> tuple[str, ...]:
     found: tuple[str, ...] = ()
     for name in map(str, path):
         inner = members(kind_of(found))
-        close = [name] if NAME in inner else difflib.get_close_matches(name, inner, n=1)
-        if not close:
+        close = name if NAME in inner else nearest(name, inner)
+        if close is None:
             return ()
-        found = (*found, close[0])
+        found = (*found, close)
     return found
 
 

@@ -25,6 +25,7 @@ from pydantic import (
 )
 
 from projector._errors import UsageError, known_name
+from projector.dialects import DIALECTS
 from projector.providers import DEFAULT_PROVIDER, PROVIDERS, profile_of
 from projector.server.config.agent_settings import (
     PASSTHROUGH_APIS,
@@ -36,6 +37,7 @@ from projector.server.config.agent_settings import (
 from projector.server.config.caller_settings import ROUTES, Auth, CallerName, CallerSettings, caller_checks
 from projector.server.config.config_base import (
     DEFAULT,
+    DEFAULT_DIALECT,
     EXTENSIONS,
     SHORTHAND,
     Api,
@@ -49,7 +51,7 @@ from projector.server.config.config_base import (
 )
 from projector.server.config.http_fields import ExtraHeaders, ExtraQuery, ModelId, ModelNames
 from projector.server.config.store_settings import EncryptionKeys, StoreSettings
-from projector.server.config.target_settings import CircuitBreaker, ModelSettings
+from projector.server.config.target_settings import CircuitBreaker, ModelSettings, TargetSettings
 from projector.server.config.tls_settings import ListenerTls, UpstreamTls
 
 NEEDS_RESTART: Final = ("admin", "host", "log_level", "port", "store", "tls", *sorted(EXTENSIONS))
@@ -100,21 +102,21 @@ _Check: TypeAlias = Callable[[], object]
 class UpstreamTimeouts(Table):
     """Time-outs of upstream requests in seconds; each ends the stream with a code of its own."""
 
-    connect_s: float = Field(5, gt=0, le=_DAY_S)
-    """Seconds to connect to the provider (TCP and TLS); usually well below one."""
-    first_byte_s: float = Field(120, gt=0, le=_DAY_S)
-    """Seconds from the request to the first byte of the response; reasoning models think before they answer."""
-    idle_s: float = Field(120, gt=0, le=_DAY_S)
-    """Seconds between two reads; reasoning models pause for up to a minute."""
-    total_s: float = Field(1800, gt=0, le=_DAY_S)
-    """Seconds for the whole response; longer than any observed, short enough to release a hanging request."""
+    connect_s: float = Field(5, gt=0, le=_DAY_S)  # usually well below one
+    """Seconds to connect to the provider (TCP and TLS)."""
+    first_byte_s: float = Field(120, gt=0, le=_DAY_S)  # reasoning models think before they answer
+    """Seconds from the request to the first byte of the response."""
+    idle_s: float = Field(120, gt=0, le=_DAY_S)  # reasoning models pause for up to a minute
+    """Seconds between two reads."""
+    total_s: float = Field(1800, gt=0, le=_DAY_S)  # longer than any observed, short enough for a hanging request
+    """Seconds for the whole response."""
 
 
 class Timeouts(UpstreamTimeouts):
     """Time-outs in seconds; the `timeouts` of an upstream take precedence."""
 
     request_read_s: float = Field(30, gt=0, le=_DAY_S)
-    """Seconds a client may take to send the request head, and again to send the body."""
+    """Seconds for a client to send the request head, and again for the body."""
     client_stall_timeout_s: float = Field(60, gt=0, le=_DAY_S)
     """Seconds a client may stop reading before it is disconnected."""
 
@@ -122,14 +124,14 @@ class Timeouts(UpstreamTimeouts):
 class Retries(Table):
     """Retries of upstream requests; only before the first byte of the response."""
 
-    max: int = Field(2, ge=0)
-    """Attempts after the first one; the OpenAI clients use the same default."""
+    max: int = Field(2, ge=0)  # as the OpenAI clients
+    """Attempts after the first one."""
     initial_backoff_s: float = Field(0.5, gt=0)
     """Seconds before the first retry; doubles with each further one."""
     max_backoff_s: float = Field(5, gt=0)
-    """Longest pause in seconds. A longer `Retry-After` of the provider is sent to the client instead."""
+    """Longest pause in seconds; a longer `Retry-After` is sent to the client instead."""
     budget_share: float = Field(0.2, ge=0, le=10)
-    """Retries of an upstream as a share of its requests, besides two per second that are always allowed."""
+    """[Retries](operations.md#several-targets) of an upstream as a share of its requests."""
 
 
 _OTHER_CONNECTIONS: Final = 100
@@ -139,22 +141,23 @@ _OTHER_CONNECTIONS: Final = 100
 class Limits(Table):
     """Limits on resources: of one request, of one caller, and of the server."""
 
-    max_body_bytes: int = Field(8 * 1024 * 1024, gt=0)
-    """Size of a request body; enough for a photo in base64."""
+    max_body_bytes: int = Field(8 * 1024 * 1024, gt=0)  # enough for a photo in base64
+    """Size of a request body."""
     max_memory_bytes: int = Field(512 * 1024 * 1024, gt=0)
-    """Memory of all streams: bodies, incomplete events, texts, unsent output; when it is used up, new streams get 503.
-    See `projector.server.streaming.memory`."""
+    """Memory of all streams: 256 KiB for each, bodies, incomplete events, texts and items, unsent output. When it is
+    used up, new streams get 503, and large ones read one at a time. The process takes at most twice as much and
+    150 MB."""
     max_text_bytes: int = Field(64 * 1024 * 1024, gt=0)
-    """Size of everything in one response that is kept until its end: texts, arguments, citations, items."""
+    """Size of what one response keeps until its end: texts, arguments, citations, items."""
     max_streams: int = Field(1000, gt=0)
     """Concurrent streams; each needs two file descriptors and about 100 KB, 400 KB if its client reads slowly."""
     max_streams_per_caller: int | None = Field(None, gt=0)
-    """Concurrent streams of one caller; behind a reverse proxy without authentication it needs `trusted_proxies`."""
+    """Concurrent streams of one caller."""
     max_connections: int | None = Field(None, gt=0)
-    """Open connections of clients; by default twice `max_streams` and 100. For a further one the oldest that has sent
-    no request is closed; without such a one the new one is: after a 503 without TLS, before the handshake with it."""
+    """Open connections of clients; by default twice `max_streams` and 100. At the limit, the oldest without a request
+    is closed; without one, the new one gets 503, or with TLS is closed."""
     max_connections_per_address: int | None = Field(None, gt=0)
-    """Open connections from one address; a reverse proxy is one address."""
+    """Open connections from one address, such as a reverse proxy."""
 
     @property
     def connections(self) -> int:
@@ -170,23 +173,22 @@ class Admin(Table):
     port: int = Field(ge=0, le=65535)
     """Port to listen on; 0 for any free port."""
     streams: bool = False
-    """Serve `/streams`, a page of the recent streams of all callers with their contents."""
+    """Serve `/streams`, the recent streams of all callers with their contents."""
 
 
 class UpstreamSettings(Table):
     """A provider endpoint."""
 
     api: Api = DEFAULT_PROVIDER
-    """API of the provider, by its name in `projector.providers`."""
+    """API of the [provider](providers.md)."""
     base_url: ApiUrl = "https://api.openai.com/v1"
-    """Base URL of the API; by default that of the provider whose `api` it is."""
+    """Base URL of the API; by default that of the provider of `api`."""
     api_key: ApiKey | None = None
-    """API key, which is sent as `api` expects it: as a bearer token, or in a header of its own."""
+    """API key; it is sent as `api` expects it."""
     api_key_file: Path | None = None
     """File with the API key."""
     proxy: SecretStr | None = None
-    """HTTP proxy as `http://user:password@host:port`. `HTTP_PROXY` and similar variables are ignored; to use one, refer
-    to it: `proxy = "${HTTPS_PROXY}"`."""
+    """HTTP proxy as `http://user:password@host:port`, or `"${HTTPS_PROXY}"`: the variable alone is not read."""
     headers: ExtraHeaders = {}
     """Additional request headers, such as `api-key`; `authorization` replaces the one of `api_key`."""
     tls: UpstreamTls = UpstreamTls()
@@ -196,10 +198,9 @@ class UpstreamSettings(Table):
     timeouts: UpstreamTimeouts = UpstreamTimeouts()
     """Overrides the time-outs of the server."""
     models: ModelNames | None = None
-    """Models that this upstream offers on the passthrough routes: a list of IDs, or a table of aliases and the
-    provider's IDs. Without it every model is accepted, and `/v1/models` lists those of the provider."""
+    """Models that this upstream offers on the passthrough routes: a list, or a table of aliases; by default all."""
     profile: dict[str, JsonValue] = {}
-    """Differences from other upstreams with the same API; fields of its profile in `projector.providers`."""
+    """Differences from other upstreams with the same API: [tables](providers.md#openai_chat)."""
 
     @model_validator(mode="before")
     @classmethod
@@ -241,39 +242,39 @@ class Settings(Table):
     admin: Admin | None = None
     """Without this table `/metrics` and `/openapi.json` are served at `port`."""
     api_key: ApiKey | None = None
-    """API key of the provider. Together with `base_url` and `model` a shorthand for one upstream and one agent."""
+    """API key of the provider. With `base_url` and `model` a shorthand for one upstream and one agent."""
     api_key_file: Path | None = None
     """File with the API key."""
     base_url: ApiUrl = "https://api.openai.com/v1"
     """Base URL of the provider."""
     model: Model = "gpt-5.4-mini"
-    """Model of the shorthand agent, and of passthrough requests without a model."""
-    heartbeat_s: float = Field(15, gt=0)
-    """Seconds without output before a comment is sent; nginx disconnects after 60."""
-    drain_timeout_s: float = Field(20, ge=0)
-    """Seconds that running streams get after SIGTERM; with the shutdown below the 30 of common orchestrators."""
+    """Model of the shorthand agent, and of passthrough requests without one."""
+    heartbeat_s: float = Field(15, gt=0)  # nginx disconnects after 60
+    """Seconds without output before a comment is sent."""
+    drain_timeout_s: float = Field(20, ge=0)  # with the shutdown below the 30 of common orchestrators
+    """Seconds that running streams get after SIGTERM."""
     timeouts: Timeouts = Timeouts()
     retries: Retries = Retries()
     circuit_breaker: CircuitBreaker = CircuitBreaker()
     auth: Auth = Auth()
     demo_page: bool = False
-    """Serve a page at `/` that sends messages and shows the events of the answer. `projector demo` serves it too."""
-    demo_pace_s: float = Field(0.15, ge=0, le=60)
-    """Seconds between two events of the provider of `projector demo`, so that one can watch an answer and stop it."""
+    """Serve the demo page at `/`; `projector demo` always does."""
+    demo_pace_s: float = Field(0.15, ge=0, le=60)  # slow enough to watch an answer and stop it
+    """Seconds between two events of `projector demo`."""
     log_level: LogLevel = "info"
-    """Least level of log lines: `debug`, `info`, `warning` or `error`. At `debug`, probes are logged too."""
+    """Least level of log lines: `debug`, `info`, `warning` or `error`."""
     cors_origins: tuple[Origin, ...] = ()
-    """Origins whose pages may call the server; not needed for pages of the same origin."""
+    """Other origins whose pages may call the server."""
     allowed_hosts: tuple[AllowedHost, ...] = ()
     """Hosts that requests may name in `Host`, without ports; `*.example.com` for all below. By default any. Health
     routes accept every host."""
     trusted_proxies: tuple[NetworkText, ...] = ()
-    """Addresses or networks of reverse proxies whose `forwarded_header` has the address of the client."""
+    """Addresses or networks of reverse proxies."""
     forwarded_header: Literal["x-forwarded-for", "forwarded"] = "x-forwarded-for"
-    """Header that the trusted proxies set; the other one may be forged by clients, and is ignored."""
+    """Header in which they send the address of the client; the other one is ignored."""
     state_encryption_keys: EncryptionKeys = ()
-    """Keys that seal what a provider wants back with reasoning, for clients of APIs with a member for it (AES-256-GCM),
-    each 32 bytes in base64. The first one seals, all of them open."""
+    """Keys that seal [what providers want back](providers.md#what-providers-want-back) (AES-256-GCM), the same for all
+    servers. The first one seals, all open."""
     limits: Limits = Limits()
     store: StoreSettings = StoreSettings()
     callers: dict[CallerName, CallerSettings] = {}
@@ -289,6 +290,24 @@ class Settings(Table):
     workflows: dict[Name, WorkflowSettings] = {}
     openwop: SerializeAsAny[ExtensionSettings] | None = None
     """Without this table the server is not an OpenWOP host."""
+
+    @property
+    def all_upstreams(self) -> Mapping[str, UpstreamSettings]:
+        """The upstreams; without their tables the one that the shorthand settings describe."""
+        return self.upstreams or {DEFAULT: UpstreamSettings(base_url=self.base_url, api_key=self.api_key)}
+
+    @property
+    def all_agents(self) -> Mapping[str, AgentSettings]:
+        """The agents; without any table of agents and upstreams the one that the shorthand settings describe."""
+        if self.agents or self.upstreams:
+            return self.agents
+        return {DEFAULT: AgentSettings(upstream=DEFAULT, model=self.model, dialects=self.all_dialects)}
+
+    @property
+    def all_dialects(self) -> tuple[str, ...]:
+        """All dialects, the default one first, without those of extensions that are off."""
+        names = (name for name in DIALECTS if name not in EXTENSIONS or getattr(self, name) is not None)
+        return (DEFAULT_DIALECT, *(name for name in names if name != DEFAULT_DIALECT))
 
     def passthrough_upstreams(self, route: str) -> tuple[str, ...]:
         """Return the upstreams of a passthrough route, by a name of `PASSTHROUGH_APIS`; the first is the default."""
@@ -346,29 +365,28 @@ def check_access(settings: Settings) -> None:
 
 
 def _checks(settings: Settings) -> Iterator[_Check]:
-    upstreams: Mapping[str, UpstreamSettings | None] = settings.upstreams or {DEFAULT: None}
-    agents: Mapping[str, AgentSettings | None] = settings.agents or ({} if settings.upstreams else {DEFAULT: None})
+    agents = settings.all_agents
     yield partial(check_access, settings)
     yield partial(_check_ports, settings)
     for name in sorted(SHORTHAND.keys() & settings.model_fields_set if settings.upstreams else ()):
         yield partial(_check_shorthand, settings, name)
     for name, agent in settings.agents.items():
-        yield partial(_api_of, f"agent `{name}`", [one.upstream for one in agent.all_targets], upstreams)
+        yield partial(_api_of, settings, f"agent `{name}`", agent.all_targets)
     for name, model in settings.models.items():
-        yield partial(_check_model, name, [one.upstream for one in model.targets], upstreams)
+        yield partial(_check_model, settings, name, model.targets)
     for name, workflow in settings.workflows.items():
         yield partial(workflow.check, name, agents)
     for extension in settings.extensions:
-        yield partial(extension.check, agents, settings.workflows)
+        yield partial(extension.check, agents)
     dialects = {f"agent `{name}`": agent.dialects for name, agent in settings.agents.items()}
     dialects |= {f"workflow `{name}`": workflow.dialects for name, workflow in settings.workflows.items()}
     for name in EXTENSIONS:
         for what, used in dialects.items() if getattr(settings, name) is None else ():
             yield partial(_check_dialect, what, name, used)
     for route, api in PASSTHROUGH_APIS.items():
-        yield partial(_check_route, settings, route, api, upstreams)
+        yield partial(_check_route, settings, route, api)
     yield partial(_check_passthrough, settings)
-    yield from _caller_checks(settings, agents, upstreams)
+    yield from _caller_checks(settings, agents)
 
 
 def _check_ports(settings: Settings) -> None:
@@ -384,32 +402,32 @@ def _check_shorthand(settings: Settings, name: str) -> None:
         raise ValueError(f"`{name}` cannot be combined with `upstreams`: it belongs in `{place}`")
 
 
-def _upstream_of(name: str, upstream: str, upstreams: Mapping[str, UpstreamSettings | None]) -> UpstreamSettings | None:
+def _upstream_of(settings: Settings, name: str, upstream: str) -> UpstreamSettings:
     """Return an upstream that a setting names; raise `UsageError` if it is unknown."""
-    if upstream not in upstreams and None in upstreams.values():
+    upstreams = settings.all_upstreams
+    if upstream not in upstreams and not settings.upstreams:
         place = f"`[upstreams.{upstream}]`"
         raise UsageError(f"unknown upstream of {name}: `{upstream}`; no upstreams are configured: add {place}")
     return upstreams[known_name(f"upstream of {name}:", upstream, upstreams)]
 
 
-def _api_of(name: str, names: Iterable[str], upstreams: Mapping[str, UpstreamSettings | None]) -> str:
-    """Return the API of the upstreams of targets; an upstream that is None has the default one.
+def _api_of(settings: Settings, name: str, targets: Iterable[TargetSettings]) -> str:
+    """Return the API of the upstreams of targets.
 
     Raises:
         UsageError: an upstream is unknown, or they have different APIs.
     """
     apis: dict[str, str] = {}
-    for upstream in names:
-        row = _upstream_of(name, upstream, upstreams)
-        apis.setdefault(row.api if row is not None else DEFAULT_PROVIDER, upstream)
+    for target in targets:
+        apis.setdefault(_upstream_of(settings, name, target.upstream).api, target.upstream)
     if len(apis) > 1:
         (first, one), (second, other), *_ = apis.items()
         raise UsageError(f"{name}: expected targets with the same api: `{one}` has `{first}`, `{other}` has `{second}`")
     return next(iter(apis))
 
 
-def _check_model(name: str, used: list[str], upstreams: Mapping[str, UpstreamSettings | None]) -> None:
-    api = _api_of(f"model `{name}`", used, upstreams)
+def _check_model(settings: Settings, name: str, targets: Iterable[TargetSettings]) -> None:
+    api = _api_of(settings, f"model `{name}`", targets)
     if api not in PASSTHROUGH_APIS.values():
         raise ValueError(f"model `{name}`: there is no passthrough route for the api `{api}`")
 
@@ -420,14 +438,14 @@ def _check_dialect(what: str, name: str, used: tuple[str, ...]) -> None:
         raise ValueError(f"{what}: the dialect `{name}` requires the table `{name}`")
 
 
-def _check_route(settings: Settings, route: str, api: str, upstreams: Mapping[str, UpstreamSettings | None]) -> None:
+def _check_route(settings: Settings, route: str, api: str) -> None:
     """Check the upstreams of a passthrough route: each has its API, and all but the last a list of models."""
     for_any_model: str | None = None
     for name in settings.passthrough_upstreams(route):
-        upstream = _upstream_of(f"`passthrough.{route}`", name, upstreams)
-        if upstream is not None and not can_serve(upstream.api, api):
+        upstream = _upstream_of(settings, f"`passthrough.{route}`", name)
+        if not can_serve(upstream.api, api):
             raise ValueError(f"`passthrough.{route}`: expected an upstream with api `{api}`, not `{name}`")
-        if upstream is not None and upstream.models is not None:
+        if upstream.models is not None:
             continue
         if for_any_model is not None:
             raise ValueError(
@@ -443,9 +461,8 @@ def _check_passthrough(settings: Settings) -> None:
         raise ValueError(f"`passthrough`: expected an upstream: `{'` or `'.join(PASSTHROUGH_APIS)}`")
 
 
-def _caller_checks(
-    settings: Settings, agents: Mapping[str, object], upstreams: Mapping[str, UpstreamSettings | None]
-) -> Iterator[_Check]:
+def _caller_checks(settings: Settings, agents: Mapping[str, object]) -> Iterator[_Check]:
+    upstreams = settings.all_upstreams
     names = {name for route in PASSTHROUGH_APIS for name in settings.passthrough_upstreams(route)}
     offered = [None if (one := upstreams.get(name)) is None else one.models for name in sorted(names)]
     offered.append(dict.fromkeys(settings.models, ""))

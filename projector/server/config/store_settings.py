@@ -41,39 +41,39 @@ class StoreSettings(Table):
     """The store of streams."""
 
     kind: Literal["memory", "sqlite", "redis"] = "memory"
-    """`memory`: in this process; `sqlite`: in a file, for one process that may be restarted; `redis`: in Redis or
-    Valkey, for any number of processes."""
+    """Where streams are [stored](operations.md#stored-streams): `memory`, a file (`sqlite`), Redis or Valkey
+    (`redis`)."""
     path: Path | None = None
-    """File of `sqlite`; it is created if it does not exist."""
+    """File of `sqlite`."""
     url: SecretStr | None = None
-    """URL of `redis`: `redis://USER:PASSWORD@HOST:PORT/NUMBER`, or `rediss://` for TLS. Of a cluster, one or more of
-    its servers: `redis://HOST:PORT,HOST:PORT`."""
+    """URL of `redis`: `redis://USER:PASSWORD@HOST:PORT/NUMBER`, or `rediss://` for TLS; of a
+    [cluster](deployment.md#redis-cluster), some of its servers: `redis://HOST:PORT,HOST:PORT`. It needs the extra
+    `redis`."""
     url_file: Path | None = None
     """File with the URL."""
     ca_file: Path | None = None
-    """File with the certificates of the authorities that are trusted for `rediss://`, not those of the system."""
+    """File of the trusted authorities, instead of those of the system."""
     prefix: str = Field("projector:", min_length=1, max_length=64, pattern=r"^[!-z|~]+$")
     """Prefix of all keys in Redis, without braces. Servers with the same prefix share their streams."""
     encryption_keys: EncryptionKeys = ()
-    """Keys that encrypt what is stored (AES-256-GCM), each 32 bytes in base64. The first one encrypts, all of them
-    decrypt."""
+    """Keys that encrypt what is stored (AES-256-GCM). The first one encrypts, all decrypt."""
     required: bool = False
-    """Refuse new streams while the store is unavailable. By default they start, but cannot be resumed."""
+    """Refuse new streams while the store is unavailable."""
     retention_s: float = Field(300, gt=0, le=604_800)
     """Seconds that a stream is kept after its end."""
     unread_s: float = Field(300, gt=0, le=86_400)
     """Seconds that a stream goes on without any reader, if `on_disconnect` is `continue`."""
     calls_s: float = Field(604_800, gt=0, le=2_592_000)
-    """Seconds that what a provider wants back with a call is kept, such as a thought signature."""
+    """Seconds that [what providers want back](providers.md#what-providers-want-back) is kept."""
     max_stream_bytes: int = Field(8 * 2**20, gt=0)
-    """Size of one stream. The first events of a longer one are dropped: a client that needs them gets 410."""
+    """Size of one stream; the first events of a longer one are dropped."""
     max_caller_bytes: int = Field(_DEFAULTS.owner_bytes, gt=0)
     """Size of all streams of one caller."""
     max_caller_streams: int = Field(_DEFAULTS.owner_streams, gt=0)
     """Streams of one caller."""
     max_bytes: int | None = Field(None, gt=0)
-    """Size of all streams; by default 256 MiB, in `memory` an eighth of `limits.max_memory_bytes`. At any of these
-    limits, the streams that ended first are dropped first."""
+    """Size of all streams; by default 256 MiB, in `memory` an eighth of `limits.max_memory_bytes`. At any limit, the
+    streams that ended first are dropped first."""
     max_streams: int = Field(_DEFAULTS.total_streams, gt=0)
     """Number of all streams."""
 

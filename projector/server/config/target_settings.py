@@ -16,10 +16,10 @@ class CircuitBreaker(Table):
     """When a target that fails gets no more requests."""
 
     failures: int = Field(5, ge=0, le=1000)
-    """Requests that must fail one after another until a target gets no more of them; also if half of four times as
-    many fail within a minute. 0 for no limit."""
+    """Failures in a row after which a [target](operations.md#several-targets) gets no requests; also if half of four
+    times as many fail within a minute. 0 for no limit."""
     open_s: float = Field(15, gt=0, le=3600)
-    """Seconds without requests, before one is sent to find out whether the target works again."""
+    """Seconds before one request tries whether the target works again."""
 
 
 class TargetSettings(Table):
@@ -40,7 +40,7 @@ class ModelSettings(Table):
     """A model of the passthrough routes, with the upstreams that serve it."""
 
     targets: Targets = Field(min_length=1)
-    """Upstreams and their names of the model."""
+    """Upstreams and their names of the model. They turn on the passthrough route of their API."""
     balance: Balance = "order"
     """`order`: the first target that works; `weight`: all targets, by their weights."""
 

@@ -19,9 +19,9 @@ class Tls(Table):
     """A certificate with its key, and the accepted versions of the protocol."""
 
     cert_file: Path | None = None
-    """File with a certificate in PEM format, followed by those of its intermediate authorities."""
+    """File with the certificate chain in PEM format."""
     key_file: Path | None = None
-    """File with the private key of the certificate; by default it is in `cert_file`."""
+    """File with the private key; by default it is in `cert_file`."""
     key_password: SecretStr | None = None
     """Password of the private key."""
     key_password_file: Path | None = None
@@ -41,7 +41,7 @@ class UpstreamTls(Tls):
     """TLS of requests to an upstream. The certificate identifies this server."""
 
     ca_file: Path | None = None
-    """File with the certificates of the authorities that are trusted, instead of those of the system."""
+    """File of the trusted authorities, instead of those of the system."""
 
     @property
     def is_default(self) -> bool:

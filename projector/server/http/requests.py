@@ -336,7 +336,7 @@ class WorkflowRequest(RequestModel):
     """For the `on_terminal` hook of the server; not sent to providers."""
 
 
-_Body = TypeVar("_Body", bound=RequestModel)
+_Body = TypeVar("_Body", bound=BaseModel)
 
 
 async def read_json(scope: Scope, receive: Receive, settings: Settings, account: Account) -> dict[str, Any]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 
@@ -31,144 +31,170 @@ _FIRST_BYTE_S: Final = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120)
 _OVERHEAD_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
 """A stream of a hundred events takes a millisecond; one with large images up to a second."""
 
-_Metric = TypeVar("_Metric", Counter, Histogram)
+
+class Row(NamedTuple):
+    """A metric; the samples of a counter have `_total` after its name."""
+
+    kind: Callable[..., Any]
+    name: str
+    about: str
+    labels: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = ()
+    """Upper bounds of a histogram."""
+
+    @property
+    def exposed(self) -> str:
+        """The name in `/metrics`."""
+        return f"{self.name}_total" if self.kind is Counter else self.name
+
+
+_OF_STREAM: Final = ("upstream", "agent", "outcome")
+METRICS: Final = (
+    Row(Gauge, "projector_streams_active", "Running streams."),
+    Row(Gauge, "projector_upstream_open", "Open requests to providers."),
+    Row(Gauge, "projector_memory_held_bytes", "Memory held by streams."),
+    Row(Gauge, "projector_stream_readers", "Readers of stored streams."),
+    Row(Gauge, "projector_store_available", "Whether the store works: 1 or 0."),
+    Row(Gauge, "projector_store_logs_open", "Streams whose log is written."),
+    Row(Gauge, "projector_store_waiting_bytes", "Frames that wait for the store."),
+    Row(Gauge, "projector_connections_open", "Open connections of clients."),
+    Row(Counter, "projector_requests", "Responses to requests.", ("route", "status")),
+    Row(Counter, "projector_refusals", "Error responses to requests.", ("route", "code")),
+    Row(Counter, "projector_streams", "Ended streams.", ("outcome", "dialect")),
+    Row(Counter, "projector_stream_errors", "Streams that failed.", ("upstream", "agent", "code")),
+    Row(Counter, "projector_events_dropped", "Provider events that were not forwarded.", ("type",)),
+    Row(Counter, "projector_notices", "Notices of withheld or truncated values.", ("type",)),
+    Row(Counter, "projector_heartbeats", "Heartbeat comments sent."),
+    Row(Counter, "projector_connections_closed", "Connections that the server closed.", ("reason",)),
+    Row(Counter, "projector_log_lines_lost", "Lines of the log that could not be written."),
+    Row(Counter, "projector_store_logs_lost", "Streams that lost their log.", ("reason",)),
+    Row(Counter, "projector_upstream_failures", "Failed requests to upstreams.", ("upstream", "code", "reason")),
+    Row(Counter, "projector_upstream_failovers", "Requests that were sent to another target.", ("upstream", "code")),
+    Row(Counter, "projector_upstream_retries_refused", "Retries that the budget did not allow.", ("upstream",)),
+    Row(
+        Gauge,
+        "projector_upstream_circuit_state",
+        "Circuit breaker of a target: 0 closed, 1 half open, 2 open.",
+        ("upstream", "model"),
+    ),
+    Row(Counter, "projector_tokens", "Tokens that providers reported.", ("upstream", "agent", "type")),
+    Row(Histogram, "projector_stream_duration_seconds", "Duration of a stream.", _OF_STREAM, _DURATION_S),
+    Row(
+        Histogram, "projector_first_byte_seconds", "Time to the first byte of the upstream.", _OF_STREAM, _FIRST_BYTE_S
+    ),
+    Row(
+        Histogram,
+        "projector_overhead_seconds",
+        "Processing time that the pipeline added to a stream.",
+        _OF_STREAM,
+        _OVERHEAD_S,
+    ),
+)
+"""All metrics, in the order of `/metrics`; those of the process follow."""
 
 
 class Metrics:
     """Metrics of one server."""
 
     def __init__(self, streams: Streams, circuits: Circuits, logs: StreamLogs) -> None:
-        self._registry = CollectorRegistry()
-        self._labelled: dict[tuple[object, tuple[str, ...]], Any] = {}
+        self._registry = registry = CollectorRegistry()
+        self._made = {row.name: _made(row, registry) for row in METRICS}
+        self._labelled: dict[tuple[str, tuple[str, ...]], Any] = {}
         """As many as the metrics have rows: labels are from fixed tables and the configuration."""
-        for name, about, value in (
-            ("projector_streams_active", "Running streams.", lambda: streams.active),
-            ("projector_upstream_open", "Open requests to providers.", lambda: streams.upstream_open),
-            ("projector_memory_held_bytes", "Memory held by streams.", lambda: streams.held_bytes),
-            ("projector_stream_readers", "Readers of stored streams.", lambda: streams.readers),
-            ("projector_store_available", "Whether the store works: 1 or 0.", lambda: logs.is_sound),
-            ("projector_store_logs_open", "Streams whose log is written.", lambda: logs.open),
-            ("projector_store_waiting_bytes", "Frames that wait for the store.", lambda: logs.waiting_bytes),
-        ):
-            Gauge(name, about, registry=self._registry).set_function(value)
-        self._connections = Gauge("projector_connections_open", "Open connections of clients.", registry=self._registry)
-        self._requests = self._counter("projector_requests", "Responses to requests.", "route", "status")
-        self._refusals = self._counter("projector_refusals", "Error responses to requests.", "route", "code")
-        self._streams = self._counter("projector_streams", "Ended streams.", "outcome", "dialect")
-        self._errors = self._counter("projector_stream_errors", "Streams that failed.", "upstream", "agent", "code")
-        self._dropped = self._counter("projector_events_dropped", "Provider events that were not forwarded.", "type")
-        self._notices = self._counter("projector_notices", "Notices of withheld or truncated values.", "type")
-        self._heartbeats = self._counter("projector_heartbeats", "Heartbeat comments sent.")
-        self._closed = self._counter("projector_connections_closed", "Connections that the server closed.", "reason")
-        self._lost_lines = self._counter("projector_log_lines_lost", "Lines of the log that could not be written.")
+        read: dict[str, Callable[[], float]] = {
+            "projector_streams_active": lambda: streams.active,
+            "projector_upstream_open": lambda: streams.upstream_open,
+            "projector_memory_held_bytes": lambda: streams.held_bytes,
+            "projector_stream_readers": lambda: streams.readers,
+            "projector_store_available": lambda: logs.is_sound,
+            "projector_store_logs_open": lambda: logs.open,
+            "projector_store_waiting_bytes": lambda: logs.waiting_bytes,
+        }
+        for name, value in read.items():
+            self._made[name].set_function(value)
+        self._circuits, self._logs = circuits, logs
         self._counted_lines = 0
-        self._logs = logs
-        self._lost_logs = self._counter("projector_store_logs_lost", "Streams that lost their log.", "reason")
         self._counted_logs: dict[str, int] = {}
-        self._failures = self._counter(
-            "projector_upstream_failures", "Failed requests to upstreams.", "upstream", "code", "reason"
-        )
-        self._failovers = self._counter(
-            "projector_upstream_failovers", "Requests that were sent to another target.", "upstream", "code"
-        )
-        self._refused_retries = self._counter(
-            "projector_upstream_retries_refused", "Retries that the budget did not allow.", "upstream"
-        )
-        self._circuits = circuits
-        self._circuit_states = Gauge(
-            "projector_upstream_circuit_state",
-            "Circuit breaker of a target: 0 closed, 1 half open, 2 open.",
-            ("upstream", "model"),
-            registry=self._registry,
-        )
-        self._tokens = self._counter("projector_tokens", "Tokens that providers reported.", "upstream", "agent", "type")
-        self._duration = self._histogram("projector_stream_duration_seconds", "Duration of a stream.", _DURATION_S)
-        self._first_byte = self._histogram(
-            "projector_first_byte_seconds", "Time to the first byte of the upstream.", _FIRST_BYTE_S
-        )
-        self._overhead = self._histogram(
-            "projector_overhead_seconds", "Processing time that the pipeline added to a stream.", _OVERHEAD_S
-        )
-        ProcessCollector(registry=self._registry)
+        ProcessCollector(registry=registry)
 
     def watch_connections(self, count: Callable[[], int]) -> None:
         """Show the number of open connections; an application does not know those of its server."""
-        self._connections.set_function(count)
+        self._made["projector_connections_open"].set_function(count)
 
     def count(self, stats: StreamStats) -> None:
         """Record an ended stream."""
         outcome, code = stats.outcome, stats.code
-        self._of(self._streams, outcome, stats.dialect).inc()
+        self._of("projector_streams", outcome, stats.dialect).inc()
         if stats.heartbeats:
-            self._heartbeats.inc(stats.heartbeats)
+            self._made["projector_heartbeats"].inc(stats.heartbeats)
         labels = stats.upstream, stats.agent or "", outcome
-        self._of(self._duration, *labels).observe(stats.duration_s)
-        self._of(self._overhead, *labels).observe(stats.overhead_s)
+        self._of("projector_stream_duration_seconds", *labels).observe(stats.duration_s)
+        self._of("projector_overhead_seconds", *labels).observe(stats.overhead_s)
         if stats.first_byte_s is not None:
-            self._of(self._first_byte, *labels).observe(stats.first_byte_s)
+            self._of("projector_first_byte_seconds", *labels).observe(stats.first_byte_s)
         for name, kind in _TOKEN_TYPES:
             count = stats.usage.get(name, 0)
             if 0 < count <= _TOKENS_MAX:  # a provider may report anything
-                self._of(self._tokens, stats.upstream, stats.agent or "", kind).inc(count)
+                self._of("projector_tokens", stats.upstream, stats.agent or "", kind).inc(count)
         if code is not None and not stats.is_client_gone:
-            self._errors.labels(stats.upstream, stats.agent or "", code_label(code)).inc()
+            self._of("projector_stream_errors", stats.upstream, stats.agent or "", code_label(code)).inc()
         self.count_failures(stats)
         for name, times in stats.dropped.items():
-            self._of(self._dropped, event_label(name)).inc(times)
+            self._of("projector_events_dropped", event_label(name)).inc(times)
         for name, times in stats.notices.items():
-            self._notices.labels(name).inc(times)
+            self._of("projector_notices", name).inc(times)
 
-    def _of(self, metric: _Metric, *labels: str) -> _Metric:
+    def _of(self, name: str, *labels: str) -> Any:
         """Return a metric with labels. The library checks them and takes a lock each time."""
-        found: _Metric | None = self._labelled.get((metric, labels))
+        found = self._labelled.get((name, labels))
         if found is None:
-            found = self._labelled[metric, labels] = metric.labels(*labels)
+            found = self._labelled[name, labels] = self._made[name].labels(*labels)
         return found
 
     def count_failures(self, stats: StreamStats) -> None:
         """Record what failed at upstreams."""
         for (upstream, code), times in stats.failovers.items():
-            self._failovers.labels(upstream, code_label(code)).inc(times)
+            self._of("projector_upstream_failovers", upstream, code_label(code)).inc(times)
         for upstream, times in stats.refused_retries.items():
-            self._refused_retries.labels(upstream).inc(times)
+            self._of("projector_upstream_retries_refused", upstream).inc(times)
         for (upstream, code, reason), times in stats.upstream_failures.items():
-            self._failures.labels(upstream, code_label(code), reason_label(code, reason)).inc(times)
+            self._of("projector_upstream_failures", upstream, code_label(code), reason_label(code, reason)).inc(times)
         own = stats.code
         if own is None or stats.is_client_gone or own in {one for _, one, _ in stats.upstream_failures}:
             return
         code = code_label(own)
         if code.startswith("upstream_") or code == PROVIDER_CODE:
-            self._failures.labels(stats.upstream, code, IN_STREAM).inc()
+            self._of("projector_upstream_failures", stats.upstream, code, IN_STREAM).inc()
 
     def count_request(self, route: str | None, facts: RequestFacts) -> None:
         """Record a request whose response has ended."""
-        self._of(self._requests, route or OTHER, status_label(facts.status)).inc()
+        self._of("projector_requests", route or OTHER, status_label(facts.status)).inc()
         if facts.code is not None:
-            self._refusals.labels(route or OTHER, code_label(facts.code)).inc()
+            self._of("projector_refusals", route or OTHER, code_label(facts.code)).inc()
 
     def count_malformed(self) -> None:
         """Record bytes of a client that are no request."""
-        self._refusals.labels(OTHER, MALFORMED_HTTP).inc()
+        self._of("projector_refusals", OTHER, MALFORMED_HTTP).inc()
 
     def count_closed_connection(self, reason: str) -> None:
         """Record a connection that the server closed without a request."""
-        self._closed.labels(reason).inc()
+        self._of("projector_connections_closed", reason).inc()
 
     def text(self) -> bytes:
         """Return all metrics in the Prometheus text format."""
-        self._circuit_states.clear()
+        states = self._made["projector_upstream_circuit_state"]
+        states.clear()
         for (upstream, model), circuit in self._circuits:
-            self._circuit_states.labels(upstream, model).set(circuit.state)
+            states.labels(upstream, model).set(circuit.state)
         lost = lost_lines()
-        self._lost_lines.inc(lost - self._counted_lines)
+        self._made["projector_log_lines_lost"].inc(lost - self._counted_lines)
         self._counted_lines = lost
         for reason, times in self._logs.lost.items():
-            self._lost_logs.labels(reason).inc(times - self._counted_logs.get(reason, 0))
+            self._of("projector_store_logs_lost", reason).inc(times - self._counted_logs.get(reason, 0))
             self._counted_logs[reason] = times
         return generate_latest(self._registry)
 
-    def _histogram(self, name: str, about: str, buckets: Sequence[float]) -> Histogram:
-        return Histogram(name, about, ("upstream", "agent", "outcome"), registry=self._registry, buckets=buckets)
 
-    def _counter(self, name: str, about: str, *labels: str) -> Counter:
-        return Counter(name, about, labels, registry=self._registry)
+def _made(row: Row, registry: CollectorRegistry) -> Any:
+    more = {"buckets": row.buckets} if row.buckets else {}
+    return row.kind(row.name, row.about, row.labels, registry=registry, **more)
