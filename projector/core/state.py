@@ -6,7 +6,6 @@ id from event to event (CONTRACT D6).
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -21,12 +20,6 @@ from projector.core.transcript import Item, Response, ResponseEnd, RunRecord
 from projector.redaction import compose
 from projector.redaction.clean import Cleaned, CleanText, Notice
 from projector.redaction.redactor import Redactor
-
-DROP_NAMES_MAX: Final = 64
-"""Maximum number of names that are counted separately; a hostile provider could send a new one with every event."""
-DROP_NAME_MAX_CHARS: Final = 96
-"""Maximum characters of such a name: a type of 80 characters with the reason before it."""
-OTHER: Final = "other"
 
 CONTEXT_ORDER: Final = ("conversation_id", "response_id", "agent", "workflow")
 POSITION: Final = ("stage_name", "parallel_group", "branch_index")
@@ -130,7 +123,7 @@ class StreamState:
         self.policy = redactor.policy
         self.run: RunRecord = RunRecord() if main is None else main.run
         self.slots: SlotAllocator = SlotAllocator(redactor) if main is None else main.slots
-        self.dropped: Counter[str] = Counter() if main is None else main.dropped
+        self.dropped: read.Drops = read.Drops() if main is None else main.dropped
         """Counts of input that was not emitted, by event type or reason."""
         self.branch = self.slots.next_branch()
         self.transitions = transitions
@@ -174,9 +167,7 @@ class StreamState:
 
     def count(self, name: str, times: int = 1) -> None:
         """Count input that is not emitted."""
-        name = name[:DROP_NAME_MAX_CHARS]
-        known = name in self.dropped or len(self.dropped) < DROP_NAMES_MAX
-        self.dropped[name if known else OTHER] += times
+        self.dropped.note(name, times)
 
     def set_context(self, members: Mapping[str, object]) -> None:
         """Set context members from the host; None removes one, others stay (D9).

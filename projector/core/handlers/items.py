@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, TypeAlias, get_args
 
-from projector.contracts.kinds import ItemStatus, Kind
+from projector.contracts.kinds import TOOL_TYPES, ItemStatus, Kind
 from projector.core import canonical as read
 from projector.core import frames
 from projector.core.canonical import CanonicalEvent, Frame
@@ -24,14 +24,7 @@ Finisher: TypeAlias = Callable[[StreamState, Item, Mapping[str, object]], list[F
 FINISHERS: Final[Mapping[str, Finisher]] = {
     "message": messages.finish,
     "reasoning": messages.finish_reasoning,
-    "web_search_call": tool_outputs.finish,
-    "file_search_call": tool_outputs.finish,
-    "code_interpreter_call": tool_outputs.finish,
-    "image_generation_call": tool_outputs.finish,
-    "function_call": tool_outputs.finish,
-    "custom_tool_call": tool_outputs.finish,
-    "mcp_call": tool_outputs.finish,
-    "mcp_approval_request": tool_outputs.finish,
+    **dict.fromkeys(TOOL_TYPES, tool_outputs.finish),
     "function_call_output": tool_outputs.finish_output,
     "custom_tool_call_output": tool_outputs.finish_output,
 }

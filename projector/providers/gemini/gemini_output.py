@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from projector.core import canonical as read
+from projector.core.canonical import Drops
 from projector.providers.gemini.gemini_fields import CODE, FILES, IMAGE, WEB
 from projector.providers.gemini.grounding import Citations, Passage
 from projector.providers.stage_parts import (
     CALL_SHAPES,
     Annotation,
     Call,
-    Drops,
     Event,
     HostedCall,
     ItemIds,

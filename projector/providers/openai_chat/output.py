@@ -12,12 +12,12 @@ from typing import Final, TypeAlias
 
 from projector.contracts import codec
 from projector.core import canonical as read
+from projector.core.canonical import Drops
 from projector.providers.openai_chat.chunk_fields import EXTRA, SHOWN, returned_reasoning
 from projector.providers.stage_parts import (
     CALL_SHAPES,
     Annotation,
     Call,
-    Drops,
     Event,
     ItemIds,
     Message,
