@@ -77,10 +77,7 @@ class SlotAllocator:
         """Allocate the public id of a slot: the provider's, unless another slot has it (D6)."""
         item_id = self._redactor.identifier(provider_id or f"item_{slot}")
         if item_id in self._item_ids:
-            item_id = self._redactor.identifier(f"item_{slot}")
-        while item_id in self._item_ids:
-            self._spare_id = max(self._spare_id, slot) + 1
-            item_id = self._redactor.identifier(f"item_{self._spare_id}")
+            item_id = self._unused(self._item_ids, "item", slot)
         self._item_ids.add(item_id)
         return item_id
 
@@ -88,13 +85,17 @@ class SlotAllocator:
         """Allocate the id of a call: the provider's, else the item's, made unique by the slot (D8)."""
         call_id = self._redactor.identifier(provider_id or item_id)
         if call_id in self._call_ids:
-            start = call_id[-CALL_ID_ROOM:]
-            call_id = self._redactor.identifier(f"{start}_{slot}")
-            while call_id in self._call_ids:
-                self._spare_id = max(self._spare_id, slot) + 1
-                call_id = self._redactor.identifier(f"{start}_{self._spare_id}")
+            call_id = self._unused(self._call_ids, call_id[-CALL_ID_ROOM:], slot)
         self._call_ids.add(call_id)
         return call_id
+
+    def _unused(self, ids: set[str], start: str, slot: int) -> CleanText:
+        """Return an id that no other is equal to: with the number of the slot, or the next one that is spare."""
+        found = self._redactor.identifier(f"{start}_{slot}")
+        while found in ids:
+            self._spare_id = max(self._spare_id, slot) + 1
+            found = self._redactor.identifier(f"{start}_{self._spare_id}")
+        return found
 
 
 class StreamState:

@@ -141,8 +141,7 @@ class Output(ItemIds):
     def arguments(self, delta: str) -> list[Event]:
         """Add text of the arguments of the open call."""
         if self._call is None:
-            self._dropped.note("arguments of no call")
-            return []
+            return self._dropped.drop("arguments of no call")
         return self._call.input(delta)
 
     def sign_call(self, signature: str) -> None:
@@ -194,8 +193,7 @@ class Output(ItemIds):
         """Add what code has written."""
         call = self.waiting(call_id, CODE)
         if call is None:
-            self._dropped.note("result of no code")
-            return []
+            return self._dropped.drop("result of no code")
         call.members["outputs"] = [{"type": "logs", "logs": logs}] if logs else []
         return self.finish(call, "failed" if has_failed else "completed")
 
@@ -207,8 +205,7 @@ class Output(ItemIds):
     def media(self, mime_type: str, data: str) -> list[Event]:
         """Add an image of the answer, which is complete at once; other media have no place in the contract."""
         if not mime_type.startswith(IMAGE_PREFIX) or not data:
-            self._dropped.note(f"media {mime_type}")
-            return []
+            return self._dropped.drop(f"media {mime_type}")
         item_id, index = self.next_id("ht")
         image_format = mime_type.removeprefix(IMAGE_PREFIX)
         return self._begin_item(IMAGE) + image_events(item_id, index, image_format, data)

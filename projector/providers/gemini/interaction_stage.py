@@ -205,8 +205,7 @@ class InteractionStage(JsonStage):
             return self._output.code_result(read.text_or_none(result, "result") or "", call_id, has_failed=has_failed)
         call = self._output.waiting(call_id, item_type)
         if call is None:
-            self._dropped.note("result of no call")
-            return []
+            return self._dropped.drop("result of no call")
         entries = read.mappings(result, "result")
         if item_type == fields.MCP:
             call.members["error" if has_failed else "output"] = _text(result.get("result"))

@@ -204,8 +204,7 @@ class ChatOutput(ItemIds):
         """
         call = self._calls.find(index, call_id, name, kind, has_input=bool(delta.strip()))
         if call is None:
-            self._dropped.note("fragment of no call")
-            return []
+            return self._dropped.drop("fragment of no call")
         if extra:
             call.opaque[EXTRA], call.is_signed = extra, True
         events = self._announce_named() if call is not self._named else []
