@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeVar
 
 from projector.contracts.kinds import Kind, PrivateKind
@@ -81,23 +82,21 @@ class InTurn(Generic[_Piece]):
         return [] if self.current is None else [self.current, *self.waiting]
 
 
+@dataclass(slots=True, eq=False)
 class ClientCall:
     """A call for the client, as read so far."""
 
-    __slots__ = ("call_id", "extra", "has_input", "held", "is_custom", "item_id", "name", "place")
-
-    def __init__(self, frame: Frame) -> None:
-        self.item_id: str = frame["item_id"]
-        self.is_custom = frame["item_type"] == CUSTOM
-        self.call_id = ""
-        self.name = UNKNOWN
-        self.place: Any = None
-        """Where the answer has the call; None until it is written."""
-        self.held: list[str] = []
-        """Fragments of the input that cannot be written yet."""
-        self.has_input = False
-        self.extra: dict[str, Any] = {}
-        """Further members of its first entry."""
+    item_id: str
+    is_custom: bool
+    call_id: str = ""
+    name: str = UNKNOWN
+    place: Any = None
+    """Where the answer has the call; None until it is written."""
+    held: list[str] = field(default_factory=list)
+    """Fragments of the input that cannot be written yet."""
+    has_input: bool = False
+    extra: dict[str, Any] = field(default_factory=dict)
+    """Further members of its first entry."""
 
 
 class AnswerStream(ABC):
@@ -159,7 +158,7 @@ class AnswerStream(ABC):
             self._has_ended = False
             self.calls.clear()
         if frame["item_type"] in CALLS and not (self.is_run and "workflow" in frame):
-            self.calls[frame["item_id"]] = ClientCall(frame)
+            self.calls[frame["item_id"]] = ClientCall(frame["item_id"], is_custom=frame["item_type"] == CUSTOM)
 
     def on_tool_status(self, frame: Frame) -> None:
         """Write the start of a call; its first status has its ID and name."""

@@ -40,7 +40,8 @@ class Output(ItemIds):
         self._kind = ""
         """Its kind: deltas of one kind are one part."""
         self._message: Message | None = None
-        self._passages: list[Passage] = []
+        self.passages: list[Passage] = []
+        """The texts of the open message."""
         self._reasoning: Reasoning | None = None
         self._call: Call | None = None
         self._hosted: dict[str, HostedCall] = {}
@@ -58,9 +59,9 @@ class Output(ItemIds):
         if message is None:
             message = self._message = Message(*self.next_id("msg"))
             events.append(message.added())
-        if not self._passages or self._passages[-1].part != self._part:
-            self._passages.append(Passage(self._part, message.chars))
-        self._passages[-1].add(delta)
+        if not self.passages or self.passages[-1].part != self._part:
+            self.passages.append(Passage(self._part, message.chars))
+        self.passages[-1].add(delta)
         if signature:
             message.opaque = {"signature": signature}
         return [*events, message.text(delta)]
@@ -74,7 +75,7 @@ class Output(ItemIds):
         """Add text whose events are not needed; only while `is_in_text`."""
         if self._message is not None:
             self._message.skip(texts)
-        self._passages[-1].add("".join(texts))
+        self.passages[-1].add("".join(texts))
 
     def thought(self, delta: str, signature: str | None = None) -> list[Event]:
         """Add text of a summary of the reasoning."""
@@ -102,10 +103,6 @@ class Output(ItemIds):
                 self._dropped.note("citation without a text")
             return []
         return [message.annotation(annotation) for annotation in annotations]
-
-    def passages(self) -> list[Passage]:
-        """Return the texts of the open message."""
-        return self._passages
 
     def _sign(self, signature: str) -> list[Event]:
         if self._reasoning is not None:
@@ -250,9 +247,9 @@ class Output(ItemIds):
 
     def end_message(self, status: str, *, is_last: bool = False) -> list[Event]:
         """Close the message with its citations, because another item begins."""
-        cited = self.cite(self.citations.of(self._passages, is_last=is_last))
+        cited = self.cite(self.citations.of(self.passages, is_last=is_last))
         message, self._message = self._message, None
-        self._passages = []
+        self.passages = []
         return [] if message is None else cited + message.done(status)
 
     # parts

@@ -317,7 +317,7 @@ class InteractionStage(JsonStage):
         """Return a citation. Its positions are bytes of the text."""
         kind = read.text_or_none(raw, "type")
         first, last = (read.index_or_none(raw, name) or 0 for name in ("start_index", "end_index"))
-        passages = self._output.passages()
+        passages = self._output.passages
         span = passages[0].span(first, last, "") if passages else None
         if kind == "file_citation":
             return file_citation(number, read.text_or_none(raw, "file_name"), span)

@@ -120,11 +120,6 @@ class ChatOutput(ItemIds):
         """Member of a message -> reasoning that goes back in it."""
         self._has_reasoning = self._is_returned = False
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether no item has been announced."""
-        return self.count == 0
-
     def text(self, delta: str) -> list[Event]:
         """Add text. Blanks wait for the first visible character: reasoning may still come, and comes before it."""
         message = self._message

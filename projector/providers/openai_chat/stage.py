@@ -382,7 +382,7 @@ class OpenAIChatStage(JsonStage):
         if ERROR in choice:
             self._inner_error = error_beside(choice)
         delta = choice.get("delta")
-        if delta is None and self._output.is_empty:
+        if delta is None and not self._output.count:
             delta = choice.get("message")  # a whole completion in one chunk; after deltas it only repeats them
         events: list[Event] = []
         if isinstance(delta, dict):

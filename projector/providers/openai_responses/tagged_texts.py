@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter, is_
 from typing import Any, Final, TypeAlias
@@ -28,22 +29,20 @@ TEXTS_MAX: Final = 4 * ITEMS_MAX
 ID_PREFIX: Final = "rs_think_"
 
 
+@dataclass(slots=True, eq=False)
 class _Text:
     """One text while it arrives."""
 
-    __slots__ = ("has_dropped", "is_over", "item_id", "place", "received", "shown", "splitter")
-
-    def __init__(self, splitter: ThinkSplitter, item_id: str, place: tuple[object, ...]) -> None:
-        self.splitter = splitter
-        self.item_id = item_id
-        """ID of the item of its reasoning."""
-        self.place = place
-        """Values of the members `PLACE` of its first event."""
-        self.is_over = False
-        self.has_dropped = False
-        """Whether a closing tag without its opening one was dropped from what had been shown."""
-        self.received = 0
-        self.shown = 0
+    splitter: ThinkSplitter
+    item_id: str
+    """ID of the item of its reasoning."""
+    place: tuple[object, ...]
+    """Values of the members `PLACE` of its first event."""
+    is_over: bool = False
+    has_dropped: bool = False
+    """Whether a closing tag without its opening one was dropped from what had been shown."""
+    received: int = 0
+    shown: int = 0
 
     @property
     def is_plain(self) -> bool:
