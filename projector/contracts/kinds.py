@@ -56,6 +56,7 @@ class PrivateKind(StrEnum):
     REASONING_DONE = "reasoning.done"
     REASONING_ENCRYPTED = "reasoning.encrypted"
     CALL_SEALED = "call.sealed"
+    LATE_TEXTS = "final.late_texts"
 
 
 TERMINAL_KINDS: Final = frozenset({Kind.ERROR, Kind.FINAL})

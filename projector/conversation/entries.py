@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from projector.contracts import codec
+from projector.core.canonical import object_in
 
 ASSISTANT: Final = "assistant"
 USER: Final = "user"
@@ -183,8 +183,5 @@ def parts_of(entries: Iterable[Entry]) -> list[Part]:
 
 def object_of(text: str) -> dict[str, Any]:
     """Return the arguments of a call; text that is no object is kept in one."""
-    try:
-        value = codec.loads(text.encode("utf-8", "replace")) if text.strip() else {}
-    except codec.CodecError:
-        value = None
-    return value if isinstance(value, dict) else {"input": text}
+    found = object_in(text) if text.strip() else {}
+    return {"input": text} if found is None else found

@@ -1,4 +1,4 @@
-"""The canonical event with the readers that check its members, and the types of frames and wire events.
+"""The canonical event with the readers that check its members, counts of what is not read, types of what is written.
 
 A reader returns a checked value or raises `UnreadableEvent`, which stays inside the projector: the event is dropped
 and counted under its type (CONTRACT D30).
@@ -7,8 +7,11 @@ and counted under its type (CONTRACT D30).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeAlias, TypeGuard
+
+from projector.contracts import codec
 
 CanonicalEvent: TypeAlias = Mapping[str, object]
 """An event in the vocabulary of the OpenAI Responses stream; untrusted, read through the readers below only."""
@@ -23,6 +26,12 @@ INDEX_MAX: Final = 1_000_000
 """Larger indexes are invalid: a stream of a million items would have exceeded its size limit before."""
 COUNT_END: Final = 2**53
 """Larger numbers lose digits in JavaScript."""
+
+DROP_NAMES_MAX: Final = 64
+"""Maximum number of names that are counted separately; a hostile provider could send a new one with every event."""
+DROP_NAME_MAX_CHARS: Final = 96
+"""Maximum characters of such a name: a type of 80 characters with the reason before it."""
+OTHER: Final = "other"
 
 
 class UnreadableEvent(Exception):  # noqa: N818 - an outcome for one event, not an error in the code
@@ -105,6 +114,44 @@ def texts(event: CanonicalEvent, key: str) -> list[str]:
 def is_mapping(value: object) -> TypeGuard[Mapping[str, object]]:
     """Check that a value is a JSON object."""
     return isinstance(value, dict)
+
+
+def object_in(data: str | bytes) -> dict[str, Any] | None:
+    """Return the JSON object that some text is; None if it is anything else."""
+    try:
+        value = codec.loads(data if isinstance(data, bytes) else data.encode("utf-8", "replace"))
+    except codec.CodecError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+class Drops(Counter[str]):
+    """Counts of input that is not read, by name; the number of names is bounded."""
+
+    def note(self, name: str, times: int = 1) -> None:
+        """Count input that is not read."""
+        name = name[:DROP_NAME_MAX_CHARS]
+        known = name in self or len(self) < DROP_NAMES_MAX
+        self[name if known else OTHER] += times
+
+    def drop(self, name: str) -> list[Any]:
+        """Count input that is not read, and return no events."""
+        self.note(name)
+        return []
+
+    def note_unknown(self, kind: str, names: Iterable[str]) -> None:
+        """Count unknown members of a kind of object."""
+        for name in names:
+            self.note(f"{kind}.{name}")
+
+    def objects(self, holder: Mapping[str, object], kind: str, name: str) -> list[Mapping[str, object]]:
+        """Return the objects in a list field. Non-objects are counted; a missing field is not."""
+        value = holder.get(name)
+        entries = value if isinstance(value, list) else [] if value is None else [value]
+        found = mappings(holder, name)
+        if len(found) < len(entries):
+            self.note(f"{kind}.{name}", len(entries) - len(found))
+        return found
 
 
 def _unreadable(event: CanonicalEvent, key: str, expected: str) -> UnreadableEvent:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final, TypeAlias, final
 
 from projector.core.canonical import Frame
@@ -13,6 +14,7 @@ TEXT_MAX_CHARS: Final = 1_024
 
 
 @final
+@dataclass(slots=True, eq=False)
 class DeltaFrames:
     """Frames of deltas of one text, without notices.
 
@@ -27,23 +29,12 @@ class DeltaFrames:
         sequences: the provider's sequence number of each delta.
     """
 
-    __slots__ = ("encoded", "first_id", "frame", "sequences", "texts", "timestamp")
-
-    def __init__(
-        self,
-        frame: Frame,
-        first_id: int,
-        timestamp: str,
-        texts: Sequence[CleanText],
-        encoded: Sequence[bytes],
-        sequences: Sequence[int],
-    ) -> None:
-        self.frame = frame
-        self.first_id = first_id
-        self.timestamp = timestamp
-        self.texts = texts
-        self.encoded = encoded
-        self.sequences = sequences
+    frame: Frame
+    first_id: int
+    timestamp: str
+    texts: Sequence[CleanText]
+    encoded: Sequence[bytes]
+    sequences: Sequence[int]
 
     def divided(self) -> tuple[Frame, DeltaFrames]:
         """Return the first frame, and the others."""

@@ -7,7 +7,7 @@ never null (D3). The envelope is added later.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Final, TypeAlias
 
@@ -262,6 +262,11 @@ def reasoning_encrypted(output_index: int, item_id: CleanText, encrypted_content
 def call_sealed(output_index: int, item_id: CleanText, sealed: CleanText) -> Frame:
     """Build the private `call.sealed`: what the provider wants back with a call, sealed by us (D53)."""
     return _at("call.sealed", output_index, item_id, sealed=sealed)
+
+
+def late_texts(names: Sequence[str]) -> Frame:
+    """Build the private `final.late_texts`: the texts of `final` that no delta contains, or not whole (D13)."""
+    return {"kind": "final.late_texts", "names": [*names]}
 
 
 def add_notices(frame: Frame, replaced: AbstractSet[str]) -> None:

@@ -122,37 +122,21 @@ class PublicStreamProjector:
         return [] if branch.is_over else self._wrap([frames.branch(branch.branch)])
 
     def feed(self, event: CanonicalEvent) -> list[Frame]:
-        """Handle a provider event."""
+        """Handle a provider event with the handler of its type, if the lifecycle allows it."""
         name = event.get("type")
         text = self.open_text
-        if text is not None and name == text.name:
-            output = self._continue(text, event)
-            if output is not None:  # nearly every event
-                return output
+        if text is not None and name == text.name and (said := self._continue(text, event)) is not None:
+            return said  # nearly every event
         self.open_text = None
-        return self._dispatch(name, event)
-
-    def _dispatch(self, name: object, event: CanonicalEvent) -> list[Frame]:
-        """Handle an event with the handler of its type, if the lifecycle allows it."""
         if type(name) is not str or (handler := HANDLERS.get(name)) is None:
             return self.feed({**event, "type": CANCELLED}) if is_cancelled(event) else self._drop(name)
-        phase = self._phase
-        if name not in SIGNALS and self._transitions[phase][PROGRESS] == (phase, EMIT):  # nearly every other event
-            try:
-                output = handler(self.branch, event)
-            except UnreadableEvent:
-                return self._drop(name)
-            except Exception as error:  # noqa: BLE001 - as in `_signal`
-                return self.fail_closed(_fault_of(error))
-            if output:
-                output = self._envelopes.wrap(output, self.branch.envelope, event)
-                if (opened := OPENERS.get(name)) is not None:
-                    self.open_text = opened(self.branch, event, output)
-            return output
         signal = SIGNALS.get(name, PROGRESS)
+        output = self._signal(signal, handler, event)
         if signal is BEGINNING and is_cancelled(event):
-            return self._signal(signal, handler, event) + self.feed({**event, "type": CANCELLED})
-        return self._signal(signal, handler, event)
+            return output + self.feed({**event, "type": CANCELLED})
+        if output and (opened := OPENERS.get(name)) is not None:
+            self.open_text = opened(self.branch, event, output)
+        return output
 
     def _continue(self, text: OpenText, event: CanonicalEvent) -> list[Frame] | None:
         """Handle a delta of the text that the event before it continued; return None if it is another text's.

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from projector.core import canonical as read
 from projector.core.canonical import CanonicalEvent
-from projector.core.faults import FAULTS
+from projector.core.faults import FAULTS, is_retryable_status
 from projector.redaction.clean import REDACTED_HERE, Cleaned, CleanText, Notice
 from projector.redaction.redactor import Redactor
 
@@ -34,57 +34,45 @@ _OUTPUT: Final = "The model wrote something that the provider could not read. Tr
 _SIGNATURE: Final = "The conversation lacks what the provider wants back with a tool call."
 
 
-def _rows(message: str, codes: Iterable[str]) -> dict[str, str]:
-    return dict.fromkeys(codes, message)
-
-
-GENERIC_MESSAGES: Final[Mapping[str, str]] = {
-    **_rows(
-        _RATE, ("rate_limit_exceeded", "rate_limit_error", "rate_limited", "too_many_requests", "slow_down", "429")
-    ),
-    **_rows(
-        _QUOTA, ("insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "quota_exceeded", "402")
-    ),
-    **_rows(_LENGTH, ("context_length_exceeded", "context_window_exceeded", "string_above_max_length", "max_tokens")),
-    **_rows(_CREDENTIALS, ("invalid_api_key", "authentication_error", "invalid_authentication", "unauthorized", "401")),
-    **_rows(_PERMISSION, ("permission_error", "permission_denied", "forbidden", "access_denied", "403")),
-    **_rows(_PERMISSION, ("unsupported_country_region_territory", "organization_not_verified")),
-    **_rows(_MODEL, ("model_not_found", "model_not_available", "deploymentnotfound", "invalid_model")),
-    **_rows(_NOT_FOUND, ("not_found", "not_found_error", "notfounderror", "previous_response_not_found", "404")),
-    **_rows(
-        _CONTENT, ("content_filter", "content_policy_violation", "moderation_blocked", "responsibleaipolicyviolation")
-    ),
-    **_rows(_CONTENT, ("image_content_policy_violation", "cyber_policy_violation", "bio_policy", "safety_violation")),
-    **_rows(_INVALID, ("invalid_request", "invalid_request_error", "badrequesterror", "bad_request", "invalid_prompt")),
-    **_rows(_INVALID, ("invalid_value", "invalid_type", "missing_required_parameter", "unknown_parameter", "400")),
-    **_rows(_INVALID, ("unsupported_parameter", "unsupported_value", "invalid_function_parameters", "422")),
-    **_rows(_CONFLICT, ("conflict", "conflict_error", "409")),
-    **_rows(_TOO_LARGE, ("request_too_large", "413")),
-    **_rows(_IMAGE, ("invalid_image", "invalid_image_format", "invalid_base64_image", "invalid_image_url")),
-    **_rows(
-        _IMAGE,
-        ("image_too_large", "image_too_small", "image_parse_error", "invalid_image_mode", "image_file_too_large"),
-    ),
-    **_rows(
-        _IMAGE, ("unsupported_image_media_type", "empty_image_file", "failed_to_download_image", "image_file_not_found")
-    ),
-    **_rows(_OVERLOADED, ("overloaded", "overloaded_error", "server_overloaded", "server_is_overloaded", "503", "529")),
-    **_rows(_OVERLOADED, ("engine_overloaded", "service_unavailable", "service_unavailable_error", "unavailable")),
-    **_rows(
-        _SERVER, ("server_error", "internal_server_error", "internal_error", "api_error", "bad_gateway", "500", "502")
-    ),
-    **_rows(_TIMEOUT, ("timeout", "timeout_error", "gateway_timeout", "request_timeout", "vector_store_timeout")),
-    **_rows(_TIMEOUT, ("408", "504")),
-    # Google
-    **_rows(_RATE, ("resource_exhausted",)),
-    **_rows(_CREDENTIALS, ("unauthenticated",)),
-    **_rows(_INVALID, ("invalid_argument", "failed_precondition", "out_of_range")),
-    **_rows(_SERVER, ("internal",)),
-    **_rows(_TIMEOUT, ("deadline_exceeded",)),
-    **_rows(_OUTPUT, ("malformed_function_call", "unexpected_tool_call", "malformed_response")),
-    **_rows(_SIGNATURE, ("missing_thought_signature",)),
+_CODES: Final[Mapping[str, str]] = {
+    _RATE: "rate_limit_exceeded rate_limit_error rate_limited too_many_requests slow_down resource_exhausted 429",
+    _QUOTA: "insufficient_quota billing_hard_limit_reached billing_not_active quota_exceeded 402",
+    _LENGTH: "context_length_exceeded context_window_exceeded string_above_max_length max_tokens",
+    _CREDENTIALS: "invalid_api_key authentication_error invalid_authentication unauthorized unauthenticated 401",
+    _PERMISSION: "permission_error permission_denied forbidden access_denied organization_not_verified"
+    " unsupported_country_region_territory 403",
+    _MODEL: "model_not_found model_not_available deploymentnotfound invalid_model",
+    _NOT_FOUND: "not_found not_found_error notfounderror previous_response_not_found 404",
+    _CONTENT: "content_filter content_policy_violation moderation_blocked responsibleaipolicyviolation bio_policy"
+    " image_content_policy_violation cyber_policy_violation safety_violation",
+    _INVALID: "invalid_request invalid_request_error badrequesterror bad_request invalid_prompt invalid_value"
+    " invalid_type missing_required_parameter unknown_parameter unsupported_parameter unsupported_value"
+    " invalid_function_parameters invalid_argument failed_precondition out_of_range 400 422",
+    _CONFLICT: "conflict conflict_error 409",
+    _TOO_LARGE: "request_too_large 413",
+    _IMAGE: "invalid_image invalid_image_format invalid_base64_image invalid_image_url image_too_large image_too_small"
+    " image_parse_error invalid_image_mode image_file_too_large unsupported_image_media_type empty_image_file"
+    " failed_to_download_image image_file_not_found",
+    _OVERLOADED: "overloaded overloaded_error server_overloaded server_is_overloaded engine_overloaded"
+    " service_unavailable service_unavailable_error unavailable 503 529",
+    _SERVER: "server_error internal_server_error internal_error api_error bad_gateway internal 500 502",
+    _TIMEOUT: "timeout timeout_error gateway_timeout request_timeout vector_store_timeout deadline_exceeded 408 504",
+    _OUTPUT: "malformed_function_call unexpected_tool_call malformed_response",
+    _SIGNATURE: "missing_thought_signature",
 }
-"""Code of a provider, or HTTP status, in lower case -> our message; for all others the message of `provider_error`."""
+"""Our message -> codes of providers, and HTTP statuses, in lower case."""
+
+GENERIC_MESSAGES: Final[Mapping[str, str]] = {code: one for one, codes in _CODES.items() for code in codes.split()}
+"""Code -> our message; for all others the message of `provider_error`."""
+
+_RETRYABLE: Final = frozenset({_RATE, _OVERLOADED, _SERVER, _TIMEOUT, _OUTPUT})
+"""Messages of errors after which the same request may succeed; a model may write valid output the next time (D14)."""
+
+
+def is_retryable(code: str) -> bool:
+    """Check whether a request that failed with a code of a provider, or an HTTP status, may succeed later."""
+    status = int(code) if code.isascii() and code.isdigit() and len(code) == 3 else 0  # noqa: PLR2004 - an HTTP status
+    return GENERIC_MESSAGES.get(code.lower()) in _RETRYABLE or is_retryable_status(status)
 
 
 class ProviderError(NamedTuple):

@@ -6,7 +6,6 @@ id from event to event (CONTRACT D6).
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -21,12 +20,6 @@ from projector.core.transcript import Item, Response, ResponseEnd, RunRecord
 from projector.redaction import compose
 from projector.redaction.clean import Cleaned, CleanText, Notice
 from projector.redaction.redactor import Redactor
-
-DROP_NAMES_MAX: Final = 64
-"""Maximum number of names that are counted separately; a hostile provider could send a new one with every event."""
-DROP_NAME_MAX_CHARS: Final = 96
-"""Maximum characters of such a name: a type of 80 characters with the reason before it."""
-OTHER: Final = "other"
 
 CONTEXT_ORDER: Final = ("conversation_id", "response_id", "agent", "workflow")
 POSITION: Final = ("stage_name", "parallel_group", "branch_index")
@@ -84,10 +77,7 @@ class SlotAllocator:
         """Allocate the public id of a slot: the provider's, unless another slot has it (D6)."""
         item_id = self._redactor.identifier(provider_id or f"item_{slot}")
         if item_id in self._item_ids:
-            item_id = self._redactor.identifier(f"item_{slot}")
-        while item_id in self._item_ids:
-            self._spare_id = max(self._spare_id, slot) + 1
-            item_id = self._redactor.identifier(f"item_{self._spare_id}")
+            item_id = self._unused(self._item_ids, "item", slot)
         self._item_ids.add(item_id)
         return item_id
 
@@ -95,13 +85,17 @@ class SlotAllocator:
         """Allocate the id of a call: the provider's, else the item's, made unique by the slot (D8)."""
         call_id = self._redactor.identifier(provider_id or item_id)
         if call_id in self._call_ids:
-            start = call_id[-CALL_ID_ROOM:]
-            call_id = self._redactor.identifier(f"{start}_{slot}")
-            while call_id in self._call_ids:
-                self._spare_id = max(self._spare_id, slot) + 1
-                call_id = self._redactor.identifier(f"{start}_{self._spare_id}")
+            call_id = self._unused(self._call_ids, call_id[-CALL_ID_ROOM:], slot)
         self._call_ids.add(call_id)
         return call_id
+
+    def _unused(self, ids: set[str], start: str, slot: int) -> CleanText:
+        """Return an id that no other is equal to: with the number of the slot, or the next one that is spare."""
+        found = self._redactor.identifier(f"{start}_{slot}")
+        while found in ids:
+            self._spare_id = max(self._spare_id, slot) + 1
+            found = self._redactor.identifier(f"{start}_{self._spare_id}")
+        return found
 
 
 class StreamState:
@@ -130,7 +124,7 @@ class StreamState:
         self.policy = redactor.policy
         self.run: RunRecord = RunRecord() if main is None else main.run
         self.slots: SlotAllocator = SlotAllocator(redactor) if main is None else main.slots
-        self.dropped: Counter[str] = Counter() if main is None else main.dropped
+        self.dropped: read.Drops = read.Drops() if main is None else main.dropped
         """Counts of input that was not emitted, by event type or reason."""
         self.branch = self.slots.next_branch()
         self.transitions = transitions
@@ -174,9 +168,7 @@ class StreamState:
 
     def count(self, name: str, times: int = 1) -> None:
         """Count input that is not emitted."""
-        name = name[:DROP_NAME_MAX_CHARS]
-        known = name in self.dropped or len(self.dropped) < DROP_NAMES_MAX
-        self.dropped[name if known else OTHER] += times
+        self.dropped.note(name, times)
 
     def set_context(self, members: Mapping[str, object]) -> None:
         """Set context members from the host; None removes one, others stay (D9).

@@ -90,6 +90,8 @@ class Item:
     """Code of a code interpreter call: one text, at position 0."""
     cited: set[object] = field(default_factory=set)
     """Citations that were emitted, as (content index, content)."""
+    is_late: bool = False
+    """Whether its texts came after its end, so that no delta contains them."""
 
 
 SEARCH: Final = "web_search_call"
@@ -172,6 +174,14 @@ class ResponseEnd(NamedTuple):
     has_refusal: bool
 
 
+class KeptText(NamedTuple):
+    """A text of an ended response."""
+
+    text: Cleaned[CleanText]
+    is_late: bool
+    """Whether it came after the end of its item; see `Item.is_late`."""
+
+
 class KeepOpaque(Protocol):
     """Keeps what the provider wants back with an item (D53)."""
 
@@ -203,7 +213,7 @@ class RunRecord:
     """Errors that providers reported, for the operator's log."""
     keep_opaque: KeepOpaque | None = None
     _joints: dict[str, Seam] = field(default_factory=dict)
-    _texts: dict[str, tuple[int, dict[int, Cleaned[CleanText]]]] = field(default_factory=dict)
+    _texts: dict[str, tuple[int, dict[int, KeptText]]] = field(default_factory=dict)
     """Name of a text -> the last stage that has it, and the text of each branch of that stage."""
 
     def joint(self, name: str) -> Seam:
@@ -238,7 +248,7 @@ class RunRecord:
         is_refusal = any(end.has_refusal and end.status == "completed" for end in ends)
         return is_refusal and not any(end.text for end in ends)
 
-    def keep(self, name: str, stage: int, branch: int, text: Cleaned[CleanText]) -> bool:
+    def keep(self, name: str, stage: int, branch: int, text: KeptText) -> bool:
         """Keep a text for `final`; return False if a later stage already has one."""
         last, texts = self._texts.get(name, (stage, {}))
         if stage < last:
@@ -251,6 +261,10 @@ class RunRecord:
     def texts(self) -> dict[str, Cleaned[CleanText]]:
         """Return `response_text`, `refusal_text`, `reasoning_summary_text` of the last stage that has each."""
         return {
-            name: compose.paragraphs(texts[branch] for branch in sorted(texts))
+            name: compose.paragraphs(texts[branch].text for branch in sorted(texts))
             for name, (_, texts) in self._texts.items()
         }
+
+    def late_texts(self) -> list[str]:
+        """Return the names of the texts that no deltas contain, or not whole."""
+        return [name for name, (_, texts) in self._texts.items() if any(text.is_late for text in texts.values())]

@@ -1,13 +1,15 @@
 """What `chat_completions` and `anthropic_messages` share: both write a stream as one answer.
 
-Here are the calls that the client executes, the order of items that are streamed side by side, and the reason of the
-end. `failure_of` and `error_of` serve all APIs whose errors have the members of the provider's.
+Here are the calls that the client executes, the order of items that are streamed side by side, the reason of the end,
+and the limit of a JSON answer. `failure_of` and `error_of` serve all APIs whose errors have the members of the
+provider's.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeVar
 
 from projector.contracts.kinds import RUNNING, Kind, PrivateKind
@@ -25,7 +27,7 @@ CALLS: Final = frozenset({"function_call", CUSTOM})
 BEFORE_WORK: Final = frozenset(
     {
         *(PrivateKind.BRANCH, PrivateKind.RESPONSE_META, PrivateKind.RESPONSE_USAGE, PrivateKind.ITEM_DETAILS),
-        *(PrivateKind.ITEM_MEMBERS, PrivateKind.RESPONSE_ERROR),
+        *(PrivateKind.ITEM_MEMBERS, PrivateKind.RESPONSE_ERROR, PrivateKind.LATE_TEXTS),
         *(Kind.LIFECYCLE, Kind.ERROR),
     }
 )
@@ -77,23 +79,21 @@ class InTurn(Generic[_Piece]):
         return [] if self.current is None else [self.current, *self.waiting]
 
 
+@dataclass(slots=True, eq=False)
 class ClientCall:
     """A call for the client, as read so far."""
 
-    __slots__ = ("call_id", "extra", "has_input", "held", "is_custom", "item_id", "name", "place")
-
-    def __init__(self, frame: Frame) -> None:
-        self.item_id: str = frame["item_id"]
-        self.is_custom = frame["item_type"] == CUSTOM
-        self.call_id = ""
-        self.name = UNKNOWN
-        self.place: Any = None
-        """Where the answer has the call; None until it is written."""
-        self.held: list[str] = []
-        """Fragments of the input that cannot be written yet."""
-        self.has_input = False
-        self.extra: dict[str, Any] = {}
-        """Further members of its first entry."""
+    item_id: str
+    is_custom: bool
+    call_id: str = ""
+    name: str = UNKNOWN
+    place: Any = None
+    """Where the answer has the call; None until it is written."""
+    held: list[str] = field(default_factory=list)
+    """Fragments of the input that cannot be written yet."""
+    has_input: bool = False
+    extra: dict[str, Any] = field(default_factory=dict)
+    """Further members of its first entry."""
 
 
 class AnswerStream(ABC):
@@ -114,6 +114,8 @@ class AnswerStream(ABC):
         """Open reasoning item -> the kind of frame that its text is read from, and its last part."""
         self.reported: Frame = {}
         """The error that the provider reported last."""
+        self.late: list[str] = []
+        """Names of the texts of `final` that came with the end of their response."""
         self.reasons: dict[str, str] = {}
         """Status of a response -> the last reason of it."""
         self.model = UNKNOWN
@@ -128,6 +130,14 @@ class AnswerStream(ABC):
     @abstractmethod
     def write_input(self, call: ClientCall, fragment: str) -> None:
         """Write a fragment of the input of a call that has a place."""
+
+    @abstractmethod
+    def fail(self, error: Mapping[str, Any]) -> None:
+        """Write the error that ends the stream."""
+
+    @abstractmethod
+    def finish(self, final: Frame, reason: str) -> None:
+        """Write what was held back, then the end; `final` is the member of the frame."""
 
     def on_meta(self, frame: Frame) -> None:
         """Read the model. That of the first response is kept."""
@@ -145,7 +155,7 @@ class AnswerStream(ABC):
             self._has_ended = False
             self.calls.clear()
         if frame["item_type"] in CALLS and not (self.is_run and "workflow" in frame):
-            self.calls[frame["item_id"]] = ClientCall(frame)
+            self.calls[frame["item_id"]] = ClientCall(frame["item_id"], is_custom=frame["item_type"] == CUSTOM)
 
     def on_tool_status(self, frame: Frame) -> None:
         """Write the start of a call; its first status has its ID and name."""
@@ -179,6 +189,23 @@ class AnswerStream(ABC):
         """Keep the error that the provider reported, for the end of the stream."""
         self.reported = frame
 
+    def on_late_texts(self, frame: Frame) -> None:
+        """Keep which texts of `final` no delta contains, or not whole."""
+        self.late = frame["names"]
+
+    def on_final(self, frame: Frame) -> None:
+        """Write the end of the answer, or the error of a response that failed."""
+        final = frame["final"]
+        reason = self.reasons.get(final["status"], "")
+        if final["status"] == "failed":
+            self.fail(failure_of(reason, self.reported))
+        else:
+            self.finish(final, reason)
+
+    def on_error(self, frame: Frame) -> None:
+        """Write the error, with the members that the provider reported."""
+        self.fail(error_of(frame["error"], self.reported))
+
     def reasoning_part(self, frame: Frame, index: str) -> int | None:
         """Return the part before a delta of reasoning, or its own at first; None if the delta is not read.
 
@@ -207,6 +234,40 @@ class AnswerStream(ABC):
             call.held.append(fragment)
         else:
             self.write_input(call, fragment)
+
+
+COMMON: Final[Mapping[str, Callable[[AnswerStream, Frame], None]]] = {
+    Kind.LIFECYCLE: AnswerStream.on_lifecycle,
+    Kind.OUTPUT_ITEM_ADDED: AnswerStream.on_item_added,
+    Kind.TOOL_ARGUMENTS_DELTA: AnswerStream.on_arguments_delta,
+    Kind.TOOL_ARGUMENTS_DONE: AnswerStream.on_arguments_done,
+    Kind.TOOL_OUTPUT: AnswerStream.on_output,
+    Kind.FINAL: AnswerStream.on_final,
+    Kind.ERROR: AnswerStream.on_error,
+    PrivateKind.RESPONSE_ERROR: AnswerStream.on_provider_error,
+    PrivateKind.LATE_TEXTS: AnswerStream.on_late_texts,
+}
+"""Frame kind -> its writer, the same in both dialects."""
+
+ANSWER_MAX_BYTES: Final = 16 * 1024 * 1024
+"""Limit of the content of a JSON answer (CONTRACT D37)."""
+
+
+class LimitedAnswer:
+    """Counts what is kept for a JSON answer. Once something exceeds the limit, nothing more is kept."""
+
+    def __init__(self, max_bytes: int = ANSWER_MAX_BYTES) -> None:
+        self.held_bytes = 0
+        """Bytes kept so far."""
+        self._max_bytes = max_bytes
+        self._is_truncated = False
+
+    def _fits(self, size: int, *, is_needed: bool = False) -> bool:
+        """Count some bytes; return whether they are kept. What is needed is kept beyond the limit, too."""
+        self._is_truncated = self._is_truncated or self.held_bytes + size > self._max_bytes
+        is_kept = is_needed or not self._is_truncated
+        self.held_bytes += size if is_kept else 0
+        return is_kept
 
 
 def failure_of(reason: str | None, reported: Frame) -> dict[str, Any]:

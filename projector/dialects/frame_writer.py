@@ -30,7 +30,7 @@ ENVELOPE: Final = frozenset(
 )
 """Members of the public envelope, without notices. Events of our own do not repeat them."""
 
-_TEXTS: Final = frozenset({"response_text", "refusal_text", "reasoning_summary_text"})
+_TEXTS: Final = ("response_text", "refusal_text", "reasoning_summary_text")
 """The texts of `final`."""
 
 _Writer = TypeVar("_Writer")
@@ -76,6 +76,17 @@ def within_limit(frame: Frame, sent: Container[str] = _TEXTS) -> Frame:
         final = {name: value for name, value in frame["final"].items() if name not in sent}
         frame = {**frame, "final": final}
     return frame if codec.size(frame) <= FRAME_MAX_BYTES else fit(frame, FRAME_MAX_BYTES)
+
+
+def missing_texts(final: Mapping[str, str], late: Container[str], written: Container[str]) -> dict[str, str]:
+    """Return the texts of `final` that no event contains, by their names (CONTRACT D13).
+
+    Args:
+        final: the end of the stream.
+        late: names of the texts that came with the end of their response: `final.late_texts`.
+        written: names of those of which something was written.
+    """
+    return {name: final[name] for name in _TEXTS if final.get(name) and (name in late or name not in written)}
 
 
 NUMBER_PLACE: Final = b"%d"

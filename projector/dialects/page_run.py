@@ -6,11 +6,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
-from zlib import crc32
 
 from projector.contracts.kinds import Kind, PrivateKind
 from projector.contracts.limits import DELTA_MAX_CHARS
@@ -18,11 +17,11 @@ from projector.core.canonical import Frame
 from projector.dialects.descriptor import DialectOptions
 from projector.dialects.frame_writer import (
     LARGE,
-    PARAGRAPH,
     BranchPosition,
     FrameWriter,
     IdAllocator,
     left_positions,
+    missing_texts,
     position_of,
     within_limit,
 )
@@ -72,72 +71,6 @@ REFUSAL: Final = "refusal"
 
 FINAL_TEXTS: Final[Mapping[str, str]] = {TEXT: "response_text", REFUSAL: "refusal_text"}
 """Kind of a text -> member of `final` with the whole text of that kind."""
-
-
-@dataclass(slots=True)
-class SentPart:
-    """Length and checksum of a part of a message that was sent. The text is not kept."""
-
-    chars: int = 0
-    checksum: int = 0
-
-    def add(self, delta: str) -> None:
-        """Add a delta."""
-        self.chars += len(delta)
-        self.checksum = crc32(delta.encode("utf-8", "surrogatepass"), self.checksum)
-
-
-SentText: TypeAlias = list[tuple[str, SentPart]]
-"""Parts of a text in order, each with the text before it in `final` (CONTRACT D13)."""
-
-
-def is_joined(sent: SentText, text: str) -> bool:
-    """Return whether a text is made of the sent parts."""
-    start = end = 0
-    for number, (separator, part) in enumerate(sent):
-        start = end + len(separator if number else "")
-        end = start + part.chars
-        if crc32(text[start:end].encode("utf-8", "surrogatepass")) != part.checksum:
-            return False
-    return end == len(text)
-
-
-@dataclass(slots=True)
-class BranchState:
-    """State of one branch of a run. A run without branches has one."""
-
-    response: int = 0
-    """Number of responses that have ended, which is the number of the current one."""
-    sent: dict[str, dict[int, dict[int, SentPart]]] = field(default_factory=lambda: {TEXT: {}, REFUSAL: {}})
-    """Kind of a text -> output indexes of the messages of the current response -> the parts that were sent."""
-    last_sent: dict[str, SentText] = field(default_factory=dict)
-    """Kind of a text -> what was sent of it in the last response that had any."""
-
-    def end_response(self) -> None:
-        """Count the response that has ended, and keep what it sent."""
-        self.response += 1
-        for kind, messages in self.sent.items():
-            sent = [
-                (PARAGRAPH if kind == REFUSAL or number == 0 else "", part)
-                for _, parts in sorted(messages.items())
-                for number, (_, part) in enumerate(sorted(parts.items()))
-            ]
-            self.last_sent |= {kind: sent} if sent else {}
-            messages.clear()
-
-    def add_message(self, output_index: int) -> None:
-        """Add a message of the current response."""
-        for messages in self.sent.values():
-            messages[output_index] = {}
-
-    def add(self, kind: str, output_index: int, content_index: int, delta: str) -> None:
-        """Add a delta of a message."""
-        parts = self.sent[kind]
-        try:
-            part = parts[output_index][content_index]
-        except KeyError:
-            part = parts.setdefault(output_index, {})[content_index] = SentPart()
-        part.add(delta)
 
 
 class StepChange(NamedTuple):
@@ -217,8 +150,12 @@ class PageRun:
         self.call_ids = IdAllocator(options.taken_ids)
         self.branch = 0
         """Number of the current branch, 0 in a run without branches."""
-        self.branch_state = BranchState()
-        self.branch_states = {0: self.branch_state}
+        self.responses: Counter[int] = Counter()
+        """Branch -> number of responses that have ended, which is the number of the current one."""
+        self.written: set[str] = set()
+        """Names of the texts of `final` of which something was written."""
+        self.late: list[str] = []
+        """Names of those that came with the end of their response."""
         self.reason: str | None = None
         """Reason for the end of the last response."""
         self.models: set[str] = set()
@@ -226,34 +163,33 @@ class PageRun:
     def enter(self, branch: int) -> None:
         """Switch to another branch."""
         self.branch = branch
-        self.branch_state = self.branch_states.setdefault(branch, BranchState())
 
     def missing_texts(self, final: Mapping[str, str]) -> dict[str, list[str]]:
-        """Return the texts of `final` that no delta contained, by their kind, as deltas (D13).
-
-        A text was sent by one branch, or by the last ones together.
-        """
-        missing: dict[str, list[str]] = {}
-        for kind, name in FINAL_TEXTS.items():
-            text = final.get(name, "")
-            states = [self.branch_states[branch].last_sent for branch in sorted(self.branch_states)]
-            sent = [state[kind] for state in states if kind in state]
-            if text and not any(is_joined(list(chain(*sent[first:])), text) for first in range(len(sent))):
-                missing[kind] = [text[at : at + DELTA_MAX_CHARS] for at in range(0, len(text), DELTA_MAX_CHARS)]
-        return missing
+        """Return the texts of `final` that no event contains, by their kind, as deltas."""
+        missing = missing_texts(final, self.late, self.written)
+        return {
+            kind: [text[at : at + DELTA_MAX_CHARS] for at in range(0, len(text), DELTA_MAX_CHARS)]
+            for kind, name in FINAL_TEXTS.items()
+            if (text := missing.get(name))
+        }
 
     def is_last(self, call: PageCall) -> bool:
         """Return whether a call is of the last response of its branch; a later one shows that it was answered."""
-        return call.response == self.branch_states[call.branch].response - 1
+        return call.response == self.responses[call.branch] - 1
 
     def on_meta(self, frame: Frame) -> list[Event]:
         """Keep the model."""
         self.models |= {frame["model"]} if "model" in frame else set()
         return []
 
+    def on_late_texts(self, frame: Frame) -> list[Event]:
+        """Keep which texts of `final` no delta contains, or not whole."""
+        self.late = frame["names"]
+        return []
+
     def end_response(self, frame: Frame) -> None:
         """Record that a response has ended, and why."""
-        self.branch_state.end_response()
+        self.responses[self.branch] += 1
         self.reason = frame.get("reason", self.reason)
 
 

@@ -263,6 +263,7 @@ DROPPED: Final[Mapping[str, str]] = {
     PrivateKind.REASONING_DONE: "the deltas carry the text, and the end of the item closes the block",
     PrivateKind.REASONING_ENCRYPTED: "only the provider can read it",
     PrivateKind.CALL_SEALED: "only the server can read it",
+    PrivateKind.LATE_TEXTS: "the outputs of the run have them",
 }
 """Frame kind -> why nothing is emitted."""
 

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Final, NamedTuple
 
 from projector.core.faults import FAULTS, Fault, http_status_fault
-from projector.core.handlers.responses import RETRYABLE_CODES
+from projector.core.reported_errors import is_retryable
 
 SAME_CLIENTS: Final[Mapping[str, str]] = {"httpx2": "httpx"}
 """Package whose exceptions have the names of another one."""
@@ -79,8 +79,8 @@ def _response(error: BaseException) -> ClientFailure:
 def _provider_error(error: Any) -> ClientFailure:
     names = ("code", "type", "param", "message")
     reported = {name: text for name in names if isinstance(text := getattr(error, name, None), str) and text}
-    is_retryable = not RETRYABLE_CODES.isdisjoint(reported.get(name, "").lower() for name in ("code", "type"))
-    fault = FAULTS["provider_error"]._replace(is_retryable=is_retryable)
+    may_succeed = any(is_retryable(reported[name]) for name in ("code", "type") if name in reported)
+    fault = FAULTS["provider_error"]._replace(is_retryable=may_succeed)
     return ClientFailure(fault, {"error": reported})
 
 

@@ -102,7 +102,7 @@ class ModelLists(NamedTuple):
     form. The objects are checked later."""
 
 
-def _copy(body: Mapping[str, Any], _profile: Any) -> dict[str, Any]:
+def _copy(body: Mapping[str, Any], _profile: Any, _kept: KeptCalls) -> dict[str, Any]:
     return dict(body)
 
 
@@ -135,12 +135,10 @@ class PassthroughRoute(NamedTuple):
     """Summary of the route in the OpenAPI document."""
     dialect: str
     """Default dialect: the response format of the API itself (CONTRACT D38)."""
-    body_writer: Callable[[Mapping[str, Any], Any], dict[str, Any]] = _copy
-    """Returns the body to forward, from the caller's body and a profile."""
+    body_writer: Callable[[Mapping[str, Any], Any, KeptCalls], dict[str, Any]] = _copy
+    """Returns the body to forward, from the caller's body, a profile, and what the provider wants back."""
     request_reader: Callable[[Mapping[str, Any]], ModelRequest] | None = None
     """Returns the request in neutral terms, for an upstream with another API; None: the route only forwards."""
-    state_writer: Callable[[Mapping[str, Any], KeptCalls], Mapping[str, Any]] | None = None
-    """Returns a caller's body with what the provider wants back; None: nothing."""
     state_reader: Callable[[Mapping[str, Any]], Iterable[Carried]] | None = None
     """Returns the sealed values in a caller's body; None: the API has no member for them."""
     call_restorer: Callable[[Mapping[str, Any]], Callable[[ProviderStage], ProviderStage] | None] | None = None

@@ -24,6 +24,7 @@ PLAIN: Final[Mapping[tuple[str, str], str]] = {
     ("chunk_delta", "target"): "made by `chunk_target`",
     ("chunk_done", "target"): "made by `chunk_target`",
     ("final", "status"): "one of `RUN_STATUS_ORDER`",
+    ("late_texts", "names"): "names of members of ours",
 }
 """Builder and parameter -> why its text needs no redaction."""
 

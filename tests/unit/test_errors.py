@@ -8,7 +8,6 @@ from typing import Any, Final, TypeAlias
 import pytest
 
 from projector.core.faults import FAULTS
-from projector.core.handlers import responses
 from projector.core.reported_errors import GENERIC_MESSAGES, clean_error
 from projector.core.transcript import ERRORS_MAX
 from projector.redaction.policy import Policy
@@ -145,11 +144,6 @@ def test_the_record_for_the_log_has_the_message_of_the_provider() -> None:
 def test_every_generic_message_is_a_sentence_under_a_lower_case_code(code: str) -> None:
     assert code == code.lower()
     assert GENERIC_MESSAGES[code].endswith(".")
-
-
-@pytest.mark.parametrize("code", sorted(responses.RETRYABLE_CODES))
-def test_every_retryable_code_has_a_message(code: str) -> None:
-    assert code in GENERIC_MESSAGES
 
 
 def test_a_run_records_a_limited_number_of_errors(open_stream: Callable[..., Any]) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from projector.conversation.opaque import SEALED
+from projector.conversation.opaque import NOTHING_KEPT, SEALED
 from projector.providers import PROVIDERS, profile_of
 
 REQUESTED = {"include_usage": True}
@@ -36,7 +36,7 @@ def test_usage_is_requested(
     route = PROVIDERS[api].passthrough
     assert route is not None
     body = {"model": "m", **options}
-    assert route.body_writer(body, profile_of(api, profile)) == {"model": "m", **expected}
+    assert route.body_writer(body, profile_of(api, profile), NOTHING_KEPT) == {"model": "m", **expected}
     assert body == {"model": "m", **options}
 
 
@@ -45,7 +45,7 @@ def test_reasoning_of_another_provider_is_not_forwarded() -> None:
     others = {**own, "encrypted_content": f"{SEALED}AAAA"}
     route = PROVIDERS["openai_responses"].passthrough
     assert route is not None
-    assert route.body_writer({"input": ["Hi", own, others]}, None) == {"input": ["Hi", own]}
+    assert route.body_writer({"input": ["Hi", own, others]}, None, NOTHING_KEPT) == {"input": ["Hi", own]}
 
 
 def test_each_route_answers_in_the_dialect_of_its_api() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from projector.core.canonical import DROP_NAME_MAX_CHARS
 from projector.core.sse import SseMessage
 from projector.providers.openai_chat.chunk_fields import COUNTS, ChatProfile
 from projector.providers.openai_chat.stage import OpenAIChatStage
@@ -331,7 +332,7 @@ def test_names_in_the_counts_are_bounded() -> None:
     invented = OpenAIChatStage()
     for number in range(1000):
         invented.feed(SseMessage(json.dumps(chunk({}, **{f"x{number}": 1})).encode()))
-    assert max(map(len, stage.dropped)) == 80
+    assert max(map(len, stage.dropped)) == DROP_NAME_MAX_CHARS
     assert len(invented.dropped) <= 65
     assert sum(invented.dropped.values()) == 1000
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from projector.core.faults import FAULTS
-from projector.core.handlers.responses import RETRYABLE_CODES
-from projector.core.reported_errors import GENERIC_MESSAGES
+from projector.core.reported_errors import GENERIC_MESSAGES, is_retryable
 from projector.dialects.openai_errors import CODE_STATUSES, error_object, status_of, type_of
 from projector.server.http.problems import PROBLEMS, problem_of_fault
 
@@ -56,7 +55,7 @@ def test_the_object_has_the_members_that_sdks_read() -> None:
     assert error_object(None, "No.", None, "tokens")["type"] == "tokens"
 
 
-@pytest.mark.parametrize("code", sorted(RETRYABLE_CODES))
+@pytest.mark.parametrize("code", sorted(filter(is_retryable, GENERIC_MESSAGES)))
 def test_a_retryable_code_has_a_status_that_sdks_retry(code: str) -> None:
     assert status_of(code) in {408, 409, 429, *range(500, 600)}
 

@@ -775,6 +775,7 @@ def test_dropped_kinds_are_covered_by_other_frames() -> None:
         PrivateKind.REASONING_DONE,
         PrivateKind.REASONING_ENCRYPTED,
         PrivateKind.CALL_SEALED,
+        PrivateKind.LATE_TEXTS,
     }
 
 

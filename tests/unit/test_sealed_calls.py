@@ -10,7 +10,8 @@ import pytest
 from openai.lib.streaming.chat import ChatCompletionStreamState
 from openai.types.chat import ChatCompletionChunk
 
-from projector.conversation.opaque import SEALED, KeptCall, OpaqueCollector, Place
+from projector.contracts.kinds import SIGNATURE
+from projector.conversation.opaque import NOTHING_KEPT, SEALED, KeptCall, KeptCalls, OpaqueCollector, Place
 from projector.core.pipeline import build_pipeline
 from projector.dialects import DIALECTS
 from projector.dialects.chat_completions.writer import CompletionAssembly
@@ -90,6 +91,10 @@ def test_other_dialects_have_none(dialect: str) -> None:
     assert ("LNBMF0DXJL" in text, "c2lnbmF0dXJl" in text) == (False, False)
 
 
+def thinking(sealed: str) -> dict[str, Any]:
+    return {"type": "thinking", "thinking": "", "signature": SIGNATURE + sealed}
+
+
 def sent(extra: dict[str, Any]) -> dict[str, Any]:
     call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}, "extra_content": extra}
     return {"model": "m", "messages": [{"role": "assistant", "tool_calls": [call]}]}
@@ -104,8 +109,50 @@ def test_no_upstream_gets_a_sealed_value(value: object, carried: list[str]) -> N
     assert row.passthrough is not None
     body = sent({"google": {"thought_signature": value}})
     assert [(one.param, one.call_id) for one in row.passthrough.carried(body)] == [(path, "c1") for path in carried]
-    [message] = row.passthrough.body_writer(body, profile_of("openai_chat", {}))["messages"]
+    [message] = row.passthrough.body_writer(body, profile_of("openai_chat", {}), NOTHING_KEPT)["messages"]
     assert ("extra_content" in message["tool_calls"][0]) is (not carried)
+
+
+INNER: Final = f"{SEALED}inner"
+CHAINED: Final[dict[str, tuple[dict[str, Any], KeptCalls, str]]] = {
+    "openai_chat": (
+        sent({"google": {"thought_signature": f"{SEALED}outer"}}),
+        {
+            "c1": KeptCall(
+                Place("openai_chat", "u", "m"), 0, {"extra_content": {"google": {"thought_signature": INNER}}}
+            )
+        },
+        "messages",
+    ),
+    "openai_responses": (
+        {"model": "m", "input": [{"type": "reasoning", "summary": [], "encrypted_content": f"{SEALED}outer"}]},
+        {
+            f"{SEALED}outer": KeptCall(
+                Place("openai_responses", "u", "m"), 0, {"type": "reasoning", "summary": [], "encrypted_content": INNER}
+            )
+        },
+        "input",
+    ),
+    "anthropic_messages": (
+        {"model": "m", "messages": [{"role": "assistant", "content": [thinking(f"{SEALED}outer")]}]},
+        {
+            f"{SEALED}outer": KeptCall(
+                Place("anthropic_messages", "u", "m"), 0, {"thinking": "", "signature": SIGNATURE + INNER}
+            )
+        },
+        "messages",
+    ),
+}
+"""API -> a caller's body, what the server has opened or kept of it, and the member with the conversation."""
+
+
+@pytest.mark.parametrize("api", CHAINED)
+def test_a_sealed_value_of_another_projector_goes_back_to_it(api: str) -> None:
+    body, kept, member = CHAINED[api]
+    route = PROVIDERS[api].passthrough
+    assert route is not None
+    text = json.dumps(route.body_writer(body, profile_of(api, {}), kept)[member])
+    assert (text.count(INNER), text.count(f"{SEALED}outer")) == (1, 0)
 
 
 @pytest.mark.parametrize("dialect", ["chat_completions", "ag_ui", "ai_sdk"])

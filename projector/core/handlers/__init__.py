@@ -32,7 +32,7 @@ HANDLERS: Final[Mapping[str, Handler]] = {
     "response.output_item.added": items.on_added,
     "response.output_item.done": items.on_done,
     # 9.3, 9.4 messages and citations
-    "response.output_text.delta": messages.on_text_delta,
+    "response.output_text.delta": messages.TEXT.on_delta,
     "response.output_text.done": messages.TEXT.on_done,
     "response.output_text.annotation.added": messages.on_annotation,
     # 9.5 reasoning
@@ -117,7 +117,7 @@ EMITS: Final[Mapping[Handler, tuple[str, ...]]] = {
         *("tool.arguments.delta", "tool.arguments.done", "tool.code.delta", "tool.code.done", "tool.output"),
         *("chunk.delta", "chunk.done", "tool.status", "output_item.done"),
     ),
-    messages.on_text_delta: ("message.delta",),
+    messages.TEXT.on_delta: ("message.delta",),
     messages.TEXT.on_done: ("message.delta",),
     messages.on_annotation: ("message.citation",),
     messages.SUMMARY.on_delta: ("reasoning_summary.delta",),

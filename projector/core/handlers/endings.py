@@ -15,7 +15,7 @@ from projector.core.growing_text import TextPart
 from projector.core.handlers import items
 from projector.core.lifecycle import RUN_STATUS_ORDER, Verdict
 from projector.core.state import StreamState
-from projector.core.transcript import COMMENTARY, Item, ResponseEnd
+from projector.core.transcript import COMMENTARY, Item, KeptText, ResponseEnd
 from projector.redaction import compose
 from projector.redaction.clean import Cleaned, CleanText
 
@@ -44,8 +44,14 @@ def settle(state: StreamState, status: str) -> None:
         "refusal_text": compose.paragraphs(refusals),
         "reasoning_summary_text": compose.paragraphs(summaries),
     }
+    late = [item for item in items_in_order if item.is_late]
+    is_late = {
+        "response_text": any(_nonempty(item.texts) for item in late),
+        "refusal_text": any(_nonempty(item.refusals) for item in late),
+    }
     for name, text in kept.items():
-        if text.value and run.keep(name, state.stage, state.branch, text) and name == "response_text":
+        one = KeptText(text, is_late.get(name, False))
+        if text.value and run.keep(name, state.stage, state.branch, one) and name == "response_text":
             run.wants_structure = response.wants_structure
     run.ends[state.branch] = ResponseEnd(
         state.stage, status, kept["response_text"].value, bool(kept["refusal_text"].value)
@@ -117,7 +123,9 @@ def _final(state: StreamState, status: str) -> list[Frame]:
         fields["structured_output"] = state.redactor.parsed(text)
     if run.attachments:
         fields["attachments"] = compose.listed(run.attachments, state.policy.limits.container_max_entries)
-    return [frames.final(status, fields, run.usage, has_unknown_items=run.has_unknown_items)]
+    late = run.late_texts()
+    terminal = frames.final(status, fields, run.usage, has_unknown_items=run.has_unknown_items)
+    return [frames.late_texts(late), terminal] if late else [terminal]
 
 
 def _fault(state: StreamState, code: str | None) -> Fault:

@@ -6,9 +6,9 @@ An item closes once: by its own `done`, by the end of its response, or by the en
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple, TypeAlias, get_args
+from typing import Final, TypeAlias, get_args
 
-from projector.contracts.kinds import ItemStatus, Kind
+from projector.contracts.kinds import TOOL_TYPES, ItemStatus, Kind
 from projector.core import canonical as read
 from projector.core import frames
 from projector.core.canonical import CanonicalEvent, Frame
@@ -24,14 +24,7 @@ Finisher: TypeAlias = Callable[[StreamState, Item, Mapping[str, object]], list[F
 FINISHERS: Final[Mapping[str, Finisher]] = {
     "message": messages.finish,
     "reasoning": messages.finish_reasoning,
-    "web_search_call": tool_outputs.finish,
-    "file_search_call": tool_outputs.finish,
-    "code_interpreter_call": tool_outputs.finish,
-    "image_generation_call": tool_outputs.finish,
-    "function_call": tool_outputs.finish,
-    "custom_tool_call": tool_outputs.finish,
-    "mcp_call": tool_outputs.finish,
-    "mcp_approval_request": tool_outputs.finish,
+    **dict.fromkeys(TOOL_TYPES, tool_outputs.finish),
     "function_call_output": tool_outputs.finish_output,
     "custom_tool_call_output": tool_outputs.finish_output,
 }
@@ -81,41 +74,32 @@ STATUSES: Final[frozenset[str]] = frozenset(get_args(ItemStatus))
 """Statuses of items; hosted tools report their progress in `tool.status` instead."""
 
 
-class ItemDescription(NamedTuple):
-    """An item as described by an event."""
-
-    raw: Mapping[str, object]
-    type: str
-    output_index: int | None
-    provider_id: str | None
-
-
 def on_added(state: StreamState, event: CanonicalEvent) -> list[Frame]:
     """Announce an item; a repeated announcement of an open item changes nothing."""
-    described = _read(state, event)
-    if described is None:
+    raw, index = read.mapping(event, "item"), read.index_or_none(event, "output_index")
+    if not _is_known(state, read.text(raw, "type")):
         return []
-    known = state.find(described.output_index, described.provider_id)
+    known = state.find(index, read.text_or_none(raw, "id"))
     output: list[Frame] = []
     if known is not None and known.open:
-        if known.type == described.type:
+        if known.type == raw["type"]:
             return []
         output += close(state, known, {}, None)
-    return output + _open(state, described)[1]
+    return output + _open(state, raw, index)[1]
 
 
 def on_done(state: StreamState, event: CanonicalEvent) -> list[Frame]:
     """Emit content that only the finished item contains, then close the item."""
-    described = _read(state, event)
-    if described is None:
+    raw, index = read.mapping(event, "item"), read.index_or_none(event, "output_index")
+    if not _is_known(state, read.text(raw, "type")):
         return []
-    item = state.find(described.output_index, described.provider_id)
+    item = state.find(index, read.text_or_none(raw, "id"))
     output: list[Frame] = []
     if item is None:
-        item, output = _open(state, described)
+        item, output = _open(state, raw, index)
     if not item.open:
         raise read.UnreadableEvent("`response.output_item.done`: its item is closed")
-    return output + finish(state, item, described.raw)
+    return output + finish(state, item, raw)
 
 
 def _answered_id(item: Item, raw: Mapping[str, object]) -> str | None:
@@ -162,10 +146,9 @@ def _opaque(item_type: str, raw: Mapping[str, object]) -> object:
 
 def emit_whole(state: StreamState, raw: Mapping[str, object]) -> list[Frame]:
     """Announce, finish and close an item that comes only with the end of its response."""
-    described = ItemDescription(raw, read.text_or_none(raw, "type") or "(no type)", None, read.text_or_none(raw, "id"))
-    if not _is_known(state, described.type):
+    if not _is_known(state, read.text_or_none(raw, "type") or "(no type)"):
         return []
-    item, output = _open(state, described)
+    item, output = _open(state, raw, None)
     return output + finish(state, item, raw)
 
 
@@ -191,15 +174,6 @@ def close(state: StreamState, item: Item, raw: Mapping[str, object], default: st
     return output
 
 
-def _read(state: StreamState, event: CanonicalEvent) -> ItemDescription | None:
-    """Read the item of an event; return None if its type is unknown."""
-    raw = read.mapping(event, "item")
-    item_type = read.text(raw, "type")
-    if not _is_known(state, item_type):
-        return None
-    return ItemDescription(raw, item_type, read.index_or_none(event, "output_index"), read.text_or_none(raw, "id"))
-
-
 def _is_known(state: StreamState, item_type: str) -> bool:
     """Check that an item type is known; an unknown one is counted, and marked at the end (D30, D49)."""
     known = item_type in FINISHERS or item_type in ITEMS_ONLY
@@ -215,22 +189,22 @@ def phase_of(raw: Mapping[str, object]) -> CleanText | None:
     return compose.own_words(phase) if phase in PHASES else None
 
 
-def _open(state: StreamState, described: ItemDescription) -> tuple[Item, list[Frame]]:
-    status = read.text_or_none(described.raw, "status")
+def _open(state: StreamState, raw: Mapping[str, object], index: int | None) -> tuple[Item, list[Frame]]:
+    status = read.text_or_none(raw, "status")
     item, output = state.announce(
-        described.type,
-        index=described.output_index,
-        provider_id=described.provider_id,
-        role=read.text_or_none(described.raw, "role"),
+        read.text(raw, "type"),
+        index=index,
+        provider_id=read.text_or_none(raw, "id"),
+        role=read.text_or_none(raw, "role"),
         status=status if status is not None and status in STATUSES else "in_progress",
     )
-    if (phase := phase_of(described.raw)) is not None:
+    if (phase := phase_of(raw)) is not None:
         output = _emit_phase(item, phase) + output  # the announcement of some dialects contains it
-    output = item_members.emit(state, item, described.raw) + output
-    begun = tool_calls.begin(state, item, described.raw)
-    call_id = _answered_id(item, described.raw)
-    if state.run.keep_opaque is not None and "opaque" in described.raw and call_id is not None:
-        sealed = state.run.keep_opaque(item.type, call_id, described.raw["opaque"] or None, is_done=False)
+    output = item_members.emit(state, item, raw) + output
+    begun = tool_calls.begin(state, item, raw)
+    call_id = _answered_id(item, raw)
+    if state.run.keep_opaque is not None and "opaque" in raw and call_id is not None:
+        sealed = state.run.keep_opaque(item.type, call_id, raw["opaque"] or None, is_done=False)
         output += _call_sealed(item, sealed)
     return item, output + begun
 

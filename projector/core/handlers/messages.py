@@ -7,7 +7,6 @@ from functools import partial
 from operator import attrgetter
 from typing import Final, NamedTuple
 
-from projector.contracts.limits import DELTA_MAX_CHARS
 from projector.core import canonical as read
 from projector.core import frames
 from projector.core.canonical import CanonicalEvent, Frame
@@ -88,21 +87,6 @@ ANNOTATION_TYPE_MAX_CHARS: Final = 80
 """Maximum characters of an unknown annotation type in the counts."""
 
 
-def on_text_delta(state: StreamState, event: CanonicalEvent) -> list[Frame]:
-    """Emit the part of the delta that can be shown now."""
-    delta, content_index = event.get("delta"), event.get("content_index")
-    item = state.known_item(event, "message")
-    if item is None or type(delta) is not str or type(content_index) is not int:
-        return _on_new_text(state, event)
-    part = item.texts.get(content_index)
-    if part is None or part.is_complete:
-        return _on_new_text(state, event)
-    cleaned = part.feed(delta)
-    if 0 < len(cleaned.value) <= DELTA_MAX_CHARS:  # nearly every event
-        return [frames.message_delta(item.slot, item.item_id, content_index, cleaned)]
-    return TEXT.emit_delta(item, content_index, cleaned)
-
-
 class OpenText:
     """A text with the last frame of a delta, for as long as only its deltas follow: a cache of what decided about it.
 
@@ -151,17 +135,6 @@ def is_plain_delta(output: list[Frame]) -> bool:
     """Return whether the next delta of a text may be equal to this output but for its text and numbers."""
     frame = output[0]  # an announcement, if nothing of the text can be shown yet
     return len(output) == 1 and "delta" in frame and "provider_sequence_number" in frame and "notices" not in frame
-
-
-def _on_new_text(state: StreamState, event: CanonicalEvent) -> list[Frame]:
-    """Emit a delta of a text or item that may be new."""
-    content_index = read.index(event, "content_index")
-    delta = read.text(event, "delta")
-    item, output = state.item_of(event, "message")
-    part = item.texts.get(content_index) or TEXT.part(state, item, content_index)
-    if part.is_complete:
-        raise read.UnreadableEvent("`response.output_text.delta`: its text is complete")
-    return output + TEXT.emit_delta(item, content_index, part.feed(delta))
 
 
 def on_annotation(state: StreamState, event: CanonicalEvent) -> list[Frame]:

@@ -9,7 +9,7 @@ from projector.contracts.kinds import LifecycleStatus
 from projector.core import canonical as read
 from projector.core import frames, reported_errors
 from projector.core.canonical import CanonicalEvent, Frame
-from projector.core.faults import FAULTS, is_retryable_status
+from projector.core.faults import FAULTS
 from projector.core.handlers import endings, items, messages
 from projector.core.reported_errors import ProviderError
 from projector.core.state import StreamState
@@ -46,20 +46,6 @@ USAGE: Final[Mapping[str, tuple[str, ...]]] = {
     "reasoning_output_tokens": ("output_tokens_details", "reasoning_tokens"),
 }
 """Member of `final.usage` -> path in the provider's usage (D13)."""
-
-RETRYABLE_CODES: Final = frozenset(
-    {
-        *("rate_limit_exceeded", "rate_limit_error", "rate_limited", "too_many_requests", "slow_down"),
-        *("overloaded", "overloaded_error", "server_overloaded", "server_is_overloaded", "engine_overloaded"),
-        *("server_error", "internal_server_error", "internal_error", "api_error", "bad_gateway"),
-        *("service_unavailable", "service_unavailable_error", "unavailable"),
-        *("timeout", "timeout_error", "gateway_timeout", "request_timeout", "vector_store_timeout"),
-        *("resource_exhausted", "internal", "deadline_exceeded"),
-        *("malformed_function_call", "unexpected_tool_call", "malformed_response"),
-    }
-)
-"""Codes of rate limits, overload, server errors, timeouts and outputs of a model that are not valid by chance, as
-providers send them, in lower case (D14)."""
 
 
 def on_status(state: StreamState, event: CanonicalEvent) -> list[Frame]:
@@ -103,7 +89,7 @@ def on_error(state: StreamState, event: CanonicalEvent) -> list[Frame]:
     fault = FAULTS["provider_error"]
     state.fault = fault._replace(
         code=error.code or error.type or fault.code,
-        is_retryable=any(_is_retryable(name) for name in (error.code, error.type) if name),
+        is_retryable=any(reported_errors.is_retryable(name) for name in (error.code, error.type) if name),
     )
     state.fault_message, state.fault_notices = error.shown(state.redactor), error.code_notices
     return [_report(state, error)]
@@ -219,6 +205,7 @@ def _settle_items(state: StreamState, snapshot: list[Mapping[str, object]], *, i
             output += items.close(state, item, {}, None)
         elif raw is not None and has_no_text and item.type == "message":
             messages.finish(state, item, raw)  # too late for its frames; `final` includes the text (D13)
+            item.is_late = True
     known = {id(raw) for raw in matched.values()}
     for raw in snapshot:
         if id(raw) not in known:
@@ -252,8 +239,3 @@ def _match(state: StreamState, snapshot: list[Mapping[str, object]]) -> dict[Ite
         if item not in matched:
             match(item, next(left[item.type], None))
     return matched
-
-
-def _is_retryable(code: str) -> bool:
-    status = int(code) if code.isascii() and code.isdigit() and len(code) == 3 else 0  # noqa: PLR2004 - an HTTP status
-    return code.lower() in RETRYABLE_CODES or is_retryable_status(status)

@@ -85,10 +85,7 @@ def on_outcome(state: StreamState, event: CanonicalEvent) -> list[Frame]:
 def on_arguments_delta(state: StreamState, event: CanonicalEvent) -> list[Frame]:
     """Emit the part of the delta that can be shown now."""
     delta, item_type = read.text(event, "delta"), ARGUMENTS_DELTAS[read.text(event, "type")]
-    item = state.known_item(event, item_type)
-    output: list[Frame] = []
-    if item is None or (call := item.call) is None:
-        item, call, output = call_of(state, event, item_type)
+    item, call, output = call_of(state, event, item_type)
     tool_type = CALL_TYPES.get(call.tool_type)
     if tool_type is None or call.arguments.done or call.has_output:
         raise read.UnreadableEvent("arguments of a call that accepts none any more")

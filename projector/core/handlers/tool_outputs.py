@@ -127,20 +127,14 @@ def _image(state: StreamState, output: Mapping[str, object]) -> Cleaned[CleanTex
 
 def _finish_mcp(state: StreamState, item: Item, call: ToolCall, raw: Mapping[str, object]) -> list[Frame]:
     """Emit the MCP server's output, or its error, after the ID of the approval request."""
-    request_id = read.text_or_none(raw, "approval_request_id")
-    if not request_id:
-        return _mcp_output(state, item, call, raw)
-    details = compose.record({"approval_request_id": state.redactor.noted_identifier(request_id)})
-    return [frames.item_details(item.slot, item.item_id, details), *_mcp_output(state, item, call, raw)]
-
-
-def _mcp_output(state: StreamState, item: Item, call: ToolCall, raw: Mapping[str, object]) -> list[Frame]:
-    output, error = raw.get("output"), raw.get("error")
-    if output is not None:
-        return _emit_output(state, item, call, _clean(state, output))
-    if error:
-        return _emit_output(state, item, call, _clean(state, {"error": error}))
-    return []
+    output: list[Frame] = []
+    if request_id := read.text_or_none(raw, "approval_request_id"):
+        details = compose.record({"approval_request_id": state.redactor.noted_identifier(request_id)})
+        output.append(frames.item_details(item.slot, item.item_id, details))
+    result = raw.get("output")
+    if result is None and raw.get("error"):
+        result = {"error": raw["error"]}
+    return output if result is None else output + _emit_output(state, item, call, _clean(state, result))
 
 
 def _finish_image(state: StreamState, item: Item, call: ToolCall, raw: Mapping[str, object]) -> list[Frame]:

@@ -127,7 +127,6 @@ def on_message_added(run: AgUiRun, frame: Frame) -> list[page.Event]:
     """Add a message. Its first text starts it on the wire."""
     message = run.messages[frame["item_id"]] = Message(frame["item_id"])
     message.notices.add(frame)
-    run.branch_state.add_message(frame["output_index"])
     return []
 
 
@@ -139,7 +138,6 @@ def on_message_delta(kind: str, run: AgUiRun, frame: Frame) -> list[page.Event]:
     delta, content_index = frame["delta"], frame["content_index"]
     if not delta:
         return events
-    run.branch_state.add(kind, frame["output_index"], content_index, delta)
     content = _content(run, message, delta)
     if notices is not None or content_index != message.content_index:
         new_index = content_index if content_index != message.content_index else None
@@ -180,7 +178,7 @@ def on_message_done(run: AgUiRun, frame: Frame) -> list[page.Event]:
 
 
 def write_missing_texts(run: AgUiRun, final: Mapping[str, str]) -> list[page.Event]:
-    """Write the texts of `final` that no delta contained, as the last message without a text (D13)."""
+    """Write the texts of `final` that no event contains, as the last message without a text (D13)."""
     events: list[page.Event] = []
     for message in run.silent[-1:]:
         for kind, deltas in run.missing_texts(final).items():
@@ -195,6 +193,7 @@ def _start_message(run: AgUiRun, message: Message, kind: str, agent: object) -> 
     message.id = run.message_ids.allocate(f"{message.item_id}:{kind}" if message.kind else message.item_id)
     message.kind = kind
     run.parent_id = message.id
+    run.written.add(page.FINAL_TEXTS[kind])
     about = metadata(kind=kind if kind == page.REFUSAL else None)
     events.append(run.event("TEXT_MESSAGE_START", messageId=message.id, role="assistant", name=agent, metadata=about))
     return events

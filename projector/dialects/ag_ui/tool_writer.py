@@ -57,7 +57,7 @@ def on_output(run: AgUiRun, frame: Frame) -> list[Event]:
 def on_call_added(run: AgUiRun, frame: Frame) -> list[Event]:
     """Add a call. Its first status has its name and ID."""
     call = run.calls[frame["item_id"]] = Call(
-        frame["item_id"], frame["item_type"], run.branch, run.branch_state.response
+        frame["item_id"], frame["item_type"], run.branch, run.responses[run.branch]
     )
     call.notices.add(frame)
     return []

@@ -167,6 +167,7 @@ HANDLED: Final[Mapping[str, Writer]] = {
     PrivateKind.REASONING_DELTA: partial(ag_ui_run.on_reasoning_delta, page.FULL),
     PrivateKind.REASONING_ENCRYPTED: ag_ui_run.on_encrypted,
     PrivateKind.CALL_SEALED: tool_writer.on_sealed,
+    PrivateKind.LATE_TEXTS: AgUiRun.on_late_texts,
 }
 
 DROPPED: Final[Mapping[str, str]] = {
@@ -197,7 +198,6 @@ class AgUi(page.PageWriter[AgUiRun]):
 
         def write(deltas: DeltaFrames) -> list[bytes]:
             self._set_time(deltas.timestamp)
-            run.branch_state.add(page.TEXT, frame["output_index"], frame["content_index"], "".join(deltas.texts))
             return [pattern % (run.at, text) for text in deltas.encoded]
 
         return RepeatWriter(None, write)

@@ -34,7 +34,7 @@ APPROVALS_LEVEL: Final = 6
 
 def on_call_added(ui: UiMessage, frame: Frame) -> list[Chunk]:
     """Add a call. Its first status has its name and ID."""
-    ui.calls[frame["item_id"]] = Call(frame["item_id"], frame["item_type"], ui.branch, ui.branch_state.response)
+    ui.calls[frame["item_id"]] = Call(frame["item_id"], frame["item_type"], ui.branch, ui.responses[ui.branch])
     return []
 
 

@@ -110,8 +110,6 @@ _WEB: Final = ("http://", "https://")
 def on_item_added(ui: UiMessage, frame: Frame) -> list[Chunk]:
     """Add a message or a reasoning item. Its first text starts a part."""
     ui.texts[frame["item_id"]] = TextItem(frame["item_id"])
-    if frame["item_type"] == "message":
-        ui.branch_state.add_message(frame["output_index"])
     return []
 
 
@@ -121,10 +119,12 @@ def on_message_delta(kind: str, ui: UiMessage, frame: Frame) -> list[Chunk]:
     if not delta:
         return []
     item, index = ui.texts[frame["item_id"]], frame["content_index"]
-    ui.branch_state.add(kind, frame["output_index"], index, delta)
     part_id = f"{item.item_id}:{index}" if kind == page.TEXT else f"{item.item_id}:{kind}:{index}"
     chunk = ui.text_delta = {"type": "text-delta", "id": part_id, "delta": delta}
-    return [chunk] if part_id in item.open else [_start_text(item, kind, part_id, frame.get("agent")), chunk]
+    if part_id in item.open:
+        return [chunk]
+    ui.written.add(page.FINAL_TEXTS[kind])
+    return [_start_text(item, kind, part_id, frame.get("agent")), chunk]
 
 
 def on_refusal_done(_ui: UiMessage, frame: Frame) -> list[Chunk]:
@@ -155,7 +155,7 @@ def on_citation(ui: UiMessage, frame: Frame) -> list[Chunk]:
 
 
 def write_missing_texts(ui: UiMessage, final: Mapping[str, str]) -> list[Chunk]:
-    """Write the texts of `final` that no delta contained, as the last message without a text (D13)."""
+    """Write the texts of `final` that no event contains, as the last message without a text (D13)."""
     if ui.silent is None:
         return []
     item = TextItem(ui.silent)

@@ -239,6 +239,7 @@ HANDLED: Final[Mapping[str, Writer]] = {
     PrivateKind.REASONING_DELTA: partial(ui_message.on_reasoning_delta, page.FULL),
     PrivateKind.REASONING_ENCRYPTED: ui_message.on_encrypted,
     PrivateKind.CALL_SEALED: tool_parts.on_sealed,
+    PrivateKind.LATE_TEXTS: UiMessage.on_late_texts,
 }
 
 DROPPED: Final[Mapping[str, str]] = {
@@ -257,12 +258,10 @@ class AiSdk(page.PageWriter[UiMessage]):
     def __init__(self, options: DialectOptions) -> None:
         super().__init__(HANDLED, UiMessage(options))
 
-    def _repeat(self, frame: Frame) -> RepeatWriter:
-        ui = self._run
-        pattern = pattern_of(ui.text_delta, {"delta": TEXT_PLACE})
+    def _repeat(self, _frame: Frame) -> RepeatWriter:
+        pattern = pattern_of(self._run.text_delta, {"delta": TEXT_PLACE})
 
         def write(deltas: DeltaFrames) -> list[bytes]:
-            ui.branch_state.add(page.TEXT, frame["output_index"], frame["content_index"], "".join(deltas.texts))
             return [pattern % text for text in deltas.encoded]
 
         return RepeatWriter(None, write)

@@ -9,12 +9,20 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from projector.contracts import codec
 from projector.contracts.kinds import SEARCH_ID, SIGNATURE, Kind, PrivateKind
-from projector.core.canonical import Frame, WireEvent
+from projector.core.canonical import Frame, WireEvent, object_in
 from projector.core.delta_frames import DeltaFrames
-from projector.dialects.answer_stream import BEFORE_WORK, AnswerStream, ClientCall, InTurn, error_of, failure_of
+from projector.dialects.answer_stream import (
+    ANSWER_MAX_BYTES,
+    BEFORE_WORK,
+    COMMON,
+    AnswerStream,
+    ClientCall,
+    InTurn,
+    LimitedAnswer,
+)
 from projector.dialects.anthropic_messages.errors import TYPE_STATUSES, stream_error
 from projector.dialects.descriptor import DialectOptions, JsonAnswer, RepeatWriter
-from projector.dialects.frame_writer import TEXT_PLACE, literal, pattern_of
+from projector.dialects.frame_writer import TEXT_PLACE, literal, missing_texts, pattern_of
 
 # blocks
 
@@ -184,16 +192,26 @@ class MessageStream(AnswerStream):
         elif not call.has_input:
             self.write(call.place, "tool_use", "{}")
 
-    def end(self, stop_reason: str, details: Mapping[str, Any] | None, usage: Mapping[str, int]) -> None:
-        """Write stop reason, usage, and the end."""
+    def finish(self, final: Frame, reason: str) -> None:
+        """Write what was held back, then stop reason, usage, and the end."""
+        missing = missing_texts(final, self.late, self.texts)
+        for member in (_RESPONSE_TEXT, _REFUSAL_TEXT):
+            if member in missing:
+                self.write(Block(f"final.{member}", 0, TEXT), "text", missing[member])
+                self.events += self.blocks.close(f"final.{member}")
+        for item_id, call in self.calls.items() if self.is_run else ():
+            self.end_call(call)
+            self.events += self.blocks.close(item_id)
+        stop = FINISHES.get(final["status"]) or INCOMPLETE_FINISHES.get(reason, "max_tokens")
+        if final["status"] == "completed" and self.has_calls:
+            stop = "tool_use"
+        delta: Event = {"stop_reason": stop, "stop_sequence": None}
+        if stop == "refusal":
+            explanation = final.get(_REFUSAL_TEXT)
+            delta["stop_details"] = {"type": "refusal", "category": None, "explanation": explanation}
+        usage = usage_of(final.get("usage", {}), self.options.input_tokens)
         self.events += self.blocks.finish()
-        delta: Event = {"stop_reason": stop_reason, "stop_sequence": None}
-        if details is not None:
-            delta["stop_details"] = details
-        self.events += [
-            {"type": "message_delta", "delta": delta, "usage": usage_of(usage, self.options.input_tokens)},
-            {"type": "message_stop"},
-        ]
+        self.events += [{"type": "message_delta", "delta": delta, "usage": usage}, {"type": "message_stop"}]
 
 
 _CACHE: Final[Mapping[str, int]] = {"cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
@@ -287,42 +305,13 @@ def write_search(stream: MessageStream, item_id: str, tool: Mapping[str, Any]) -
     stream.events += stream.blocks.close(item_id)
 
 
-def on_final(stream: MessageStream, frame: Frame) -> None:
-    """Write what was held back, then the end."""
-    final = frame["final"]
-    status, reason = final["status"], stream.reasons.get(final["status"], "")
-    if status == "failed":
-        stream.fail(failure_of(reason, stream.reported))
-        return
-    for member in (_RESPONSE_TEXT, _REFUSAL_TEXT):
-        if member not in stream.texts and final.get(member):
-            stream.write(Block(f"final.{member}", 0, TEXT), "text", final[member])
-            stream.events += stream.blocks.close(f"final.{member}")
-    for item_id, call in stream.calls.items() if stream.is_run else ():
-        stream.end_call(call)
-        stream.events += stream.blocks.close(item_id)
-    stop = FINISHES.get(status) or INCOMPLETE_FINISHES.get(reason, "max_tokens")
-    if status == "completed" and stream.has_calls:
-        stop = "tool_use"
-    details = None
-    if stop == "refusal":
-        details = {"type": "refusal", "category": None, "explanation": final.get(_REFUSAL_TEXT)}
-    stream.end(stop, details, final.get("usage", {}))
-
-
 _RESPONSE_TEXT: Final = "response_text"
 _REFUSAL_TEXT: Final = "refusal_text"
 
 
-def on_error(stream: MessageStream, frame: Frame) -> None:
-    """Write the error, which ends the stream: nothing of the end of a message precedes it."""
-    stream.fail(error_of(frame["error"], stream.reported))
-
-
 HANDLED: Final[Mapping[str, Writer]] = {
+    **COMMON,
     PrivateKind.RESPONSE_META: MessageStream.on_meta,
-    Kind.LIFECYCLE: MessageStream.on_lifecycle,
-    Kind.OUTPUT_ITEM_ADDED: MessageStream.on_item_added,
     Kind.OUTPUT_ITEM_DONE: on_item_done,
     PrivateKind.ITEM_MEMBERS: on_members,
     Kind.MESSAGE_DELTA: partial(on_text, _RESPONSE_TEXT),
@@ -332,12 +321,6 @@ HANDLED: Final[Mapping[str, Writer]] = {
     PrivateKind.REASONING_DELTA: partial(on_reasoning, "content_index"),
     PrivateKind.REASONING_ENCRYPTED: on_encrypted,
     Kind.TOOL_STATUS: on_tool_status,
-    Kind.TOOL_ARGUMENTS_DELTA: MessageStream.on_arguments_delta,
-    Kind.TOOL_ARGUMENTS_DONE: MessageStream.on_arguments_done,
-    Kind.TOOL_OUTPUT: MessageStream.on_output,
-    Kind.FINAL: on_final,
-    Kind.ERROR: on_error,
-    PrivateKind.RESPONSE_ERROR: MessageStream.on_provider_error,
 }
 
 DROPPED: Final[Mapping[str, str]] = {
@@ -386,9 +369,6 @@ class AnthropicMessages(MessageStream):
 
 # the JSON answer
 
-ANSWER_MAX_BYTES: Final = 16 * 1024 * 1024
-"""Limit of the content of a JSON answer (CONTRACT D37)."""
-
 INVALID: Final = "INVALID_JSON"
 """Member of the input of a call whose arguments are no JSON object: the API documents this name for sending one."""
 
@@ -396,30 +376,21 @@ _MEMBERS: Final[Mapping[str, str]] = dict(DELTAS.values())
 """Type of a delta -> its member."""
 
 
-class MessageAssembly:
+class MessageAssembly(LimitedAnswer):
     """Builder of the message, from the events of a stream."""
 
     def __init__(self, max_bytes: int = ANSWER_MAX_BYTES) -> None:
+        super().__init__(max_bytes)
         self.message: dict[str, Any] = {}
         self.ends: list[Mapping[str, Any]] = []
         """Its last event, which may be an error."""
         self._texts: dict[str, io.StringIO] = {}
         """Member of the open block -> what its deltas join to."""
-        self._max_bytes = max_bytes
-        self._held = 0
-        self._is_truncated = False
-
-    @property
-    def held_bytes(self) -> int:
-        """Bytes kept for the answer so far."""
-        return self._held
 
     def feed(self, event: bytes, /) -> None:
         """Add the data of an event."""
-        self._is_truncated = self._is_truncated or self._held + len(event) > self._max_bytes
         read = codec.loads(event)
-        if read["type"] in _BEYOND_LIMIT or not self._is_truncated:
-            self._held += len(event)
+        if self._fits(len(event), is_needed=read["type"] in _BEYOND_LIMIT):
             _READERS[read["type"]](self, read)
 
     def close(self) -> JsonAnswer:
@@ -443,9 +414,12 @@ class MessageAssembly:
     def on_stop(self, _event: Mapping[str, Any]) -> None:
         """Complete the last block."""
         for member, text in self._texts.items():
-            value = text.getvalue()
-            change = {"input": _input_of(value)} if member == "partial_json" else {member: value}
-            self.message["content"][-1].update(change)
+            block, value = self.message["content"][-1], text.getvalue()
+            if member == "partial_json":  # the input of a call, which is always an object
+                found = object_in(value)
+                block["input"] = {INVALID: value} if found is None else found
+            else:
+                block[member] = value
         self._texts = {}
 
     def on_end(self, event: Mapping[str, Any]) -> None:
@@ -455,15 +429,6 @@ class MessageAssembly:
         if self._is_truncated:
             self.on_stop(event)
             self.message["stop_reason"] = "max_tokens"
-
-
-def _input_of(text: str) -> dict[str, Any]:
-    """Return the input of a call, which is always an object."""
-    try:
-        value = codec.loads(text.encode())
-    except codec.CodecError:
-        value = None
-    return value if isinstance(value, dict) else {INVALID: text}
 
 
 _READERS: Final[Mapping[str, Callable[[MessageAssembly, dict[str, Any]], None]]] = {

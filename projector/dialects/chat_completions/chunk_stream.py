@@ -178,13 +178,6 @@ class ChunkStream(AnswerStream):
         for delta in deltas:
             self.add({member: delta})
 
-    def add_missing(self, member: str, text: str) -> None:
-        """Write a whole text, if nothing of it was written."""
-        joined = self.texts[member]
-        if text and not joined.length:
-            joined.length = len(text)
-            self.add({member: text})
-
     def add_extension(self, members: Frame) -> None:
         """Write a chunk with an empty delta and members of a public event, within its limit."""
         data = codec.dumps(members)

@@ -14,10 +14,10 @@ from projector.contracts import codec
 from projector.contracts.kinds import Kind, PrivateKind
 from projector.core.canonical import Frame, WireEvent
 from projector.core.delta_frames import DeltaFrames
-from projector.dialects.answer_stream import BEFORE_WORK, error_of, failure_of
+from projector.dialects.answer_stream import ANSWER_MAX_BYTES, BEFORE_WORK, COMMON, LimitedAnswer
 from projector.dialects.chat_completions.chunk_stream import ANNOTATIONS_MAX_ITEMS, ChunkStream
 from projector.dialects.descriptor import DialectOptions, JsonAnswer, RepeatWriter
-from projector.dialects.frame_writer import ENVELOPE
+from projector.dialects.frame_writer import ENVELOPE, missing_texts
 from projector.dialects.openai_errors import status_of
 from projector.redaction.policy import Policy
 
@@ -83,9 +83,6 @@ EXTENSIONS: Final[Mapping[str, Callable[[Frame], Frame | None]]] = {
 """Kind -> what is written of its events."""
 
 
-ANSWER_MAX_BYTES: Final = 16 * 1024 * 1024
-"""Limit of the content of a JSON answer (CONTRACT D37)."""
-
 ERROR_PREFIX: Final = b'{"error":'
 """Start of the data of an error, as this dialect encodes it."""
 
@@ -111,10 +108,11 @@ def usage_of(usage: Mapping[str, int]) -> dict[str, Any]:
     return counts
 
 
-class CompletionAssembly:
+class CompletionAssembly(LimitedAnswer):
     """Builder of the JSON answer, from the chunks of a stream."""
 
     def __init__(self, max_bytes: int = ANSWER_MAX_BYTES) -> None:
+        super().__init__(max_bytes)
         self._error = b""
         self._head: dict[str, Any] = {}
         self._finish: str | None = None
@@ -124,25 +122,17 @@ class CompletionAssembly:
         self._inputs: list[io.StringIO] = []
         self._annotations: list[Any] = []
         self._extensions: list[Any] = []
-        self._max_bytes = max_bytes
-        self._held = 0
-        self._is_truncated = False
-
-    @property
-    def held_bytes(self) -> int:
-        """Bytes kept for the answer so far."""
-        return self._held
 
     def feed(self, event: bytes, /) -> None:
         """Add the data of an event."""
         if event.startswith(ERROR_PREFIX):
             self._error = event
-            self._held += len(event)
+            self._fits(len(event), is_needed=True)
             return
         chunk = codec.loads(event)
         self._head = self._head or {name: chunk[name] for name in HEAD if name in chunk}
         self._usage = chunk.get("usage") or self._usage
-        if "public_sse" in chunk and self._fits(chunk["public_sse"]):
+        if "public_sse" in chunk and self._fits(len(codec.dumps(chunk["public_sse"]))):
             self._extensions.append(chunk["public_sse"])
         for choice in chunk["choices"]:
             self._finish = choice["finish_reason"] or self._finish
@@ -177,31 +167,24 @@ class CompletionAssembly:
 
     def _add(self, delta: Mapping[str, Any]) -> None:
         for name in TEXTS:
-            if (text := delta.get(name)) and self._fits(text):
+            if (text := delta.get(name)) and self._fits(len(codec.dumps(text))):
                 self._texts.setdefault(name, io.StringIO()).write(text)
         for entry in delta.get("tool_calls", ()):
             self._add_call(entry)
-        if "annotations" in delta and self._fits(delta["annotations"]):
+        if "annotations" in delta and self._fits(len(codec.dumps(delta["annotations"]))):
             self._annotations += delta["annotations"]
 
     def _add_call(self, entry: Mapping[str, Any]) -> None:
         kind = "custom" if "custom" in entry else "function"  # a custom call is written in both forms
         body = entry[kind]
-        if "id" in entry and self._fits([entry["id"], body["name"]]):
+        if "id" in entry and self._fits(len(codec.dumps([entry["id"], body["name"]]))):
             self._calls.append({"id": entry["id"], "type": kind, kind: {"name": body["name"]}})
             self._inputs.append(io.StringIO())
-        if "extra_content" in entry and self._fits(entry["extra_content"]):
+        if "extra_content" in entry and self._fits(len(codec.dumps(entry["extra_content"]))):
             self._calls[entry["index"]]["extra_content"] = entry["extra_content"]
         fragment = body[_input_of(kind)]
-        if fragment and self._fits(fragment):
+        if fragment and self._fits(len(codec.dumps(fragment))):
             self._inputs[entry["index"]].write(fragment)
-
-    def _fits(self, value: object) -> bool:
-        """Count the bytes of a value. Once one exceeds the limit, nothing more is kept."""
-        size = len(codec.dumps(value))
-        self._is_truncated = self._is_truncated or self._held + size > self._max_bytes
-        self._held += 0 if self._is_truncated else size
-        return not self._is_truncated
 
 
 def _input_of(kind: str) -> str:
@@ -277,35 +260,9 @@ def on_citation(stream: ChunkStream, frame: Frame) -> None:
         stream.citations.append(frame)
 
 
-def on_final(stream: ChunkStream, frame: Frame) -> None:
-    """Write what was held back, then the end."""
-    final = frame["final"]
-    status = final["status"]
-    if status == "failed":
-        stream.fail(failure_of(stream.reasons.get(status), stream.reported))
-        return
-    for member, name in FINAL_TEXTS.items():
-        stream.add_missing(member, final.get(name, ""))
-    stream.add_annotations()
-    for call in stream.calls.values():
-        stream.release(call)
-    finish = FINISHES[status]
-    if status == "incomplete":
-        finish = INCOMPLETE_FINISHES.get(stream.reasons.get(status, ""), finish)
-    elif status == "completed" and stream.calls:
-        finish = "tool_calls"
-    stream.end(finish, usage_of(final["usage"]) if "usage" in final else None)
-
-
-def on_error(stream: ChunkStream, frame: Frame) -> None:
-    """Write the error, with the members that the provider reported."""
-    stream.fail(error_of(frame["error"], stream.reported))
-
-
 HANDLED: Final[Mapping[str, Writer]] = {
+    **COMMON,
     PrivateKind.RESPONSE_META: ChunkStream.on_meta,
-    Kind.LIFECYCLE: ChunkStream.on_lifecycle,
-    Kind.OUTPUT_ITEM_ADDED: ChunkStream.on_item_added,
     Kind.OUTPUT_ITEM_DONE: on_item_done,
     PrivateKind.ITEM_DETAILS: on_details,
     Kind.MESSAGE_DELTA: on_content,
@@ -314,13 +271,7 @@ HANDLED: Final[Mapping[str, Writer]] = {
     Kind.REASONING_SUMMARY_DELTA: partial(on_reasoning, "summary_index"),
     PrivateKind.REASONING_DELTA: partial(on_reasoning, "content_index"),
     Kind.TOOL_STATUS: ChunkStream.on_tool_status,
-    Kind.TOOL_ARGUMENTS_DELTA: ChunkStream.on_arguments_delta,
-    Kind.TOOL_ARGUMENTS_DONE: ChunkStream.on_arguments_done,
     PrivateKind.CALL_SEALED: ChunkStream.on_sealed,
-    Kind.TOOL_OUTPUT: ChunkStream.on_output,
-    Kind.FINAL: on_final,
-    Kind.ERROR: on_error,
-    PrivateKind.RESPONSE_ERROR: ChunkStream.on_provider_error,
 }
 
 DROPPED: Final[Mapping[str, str]] = {
@@ -357,6 +308,22 @@ class ChatCompletions(ChunkStream):
         if writer is not None:
             writer(self, frame)
         return self.events
+
+    def finish(self, final: Frame, reason: str) -> None:
+        """Write what was held back, then the end."""
+        written = [name for member, name in FINAL_TEXTS.items() if self.texts[member].length]
+        missing = missing_texts(final, self.late, written)
+        for member, name in FINAL_TEXTS.items():
+            self.add_texts(member, self.texts[member].feed(f"final.{name}", 0, missing.get(name, "")))
+        self.add_annotations()
+        for call in self.calls.values():
+            self.release(call)
+        finish = FINISHES[final["status"]]
+        if final["status"] == "incomplete":
+            finish = INCOMPLETE_FINISHES.get(reason, finish)
+        elif final["status"] == "completed" and self.calls:
+            finish = "tool_calls"
+        self.end(finish, usage_of(final["usage"]) if "usage" in final else None)
 
     def repeat(self, frame: Frame, /) -> RepeatWriter | None:
         """Return a writer of the further deltas of a text; None if it is commentary, or waits for another item."""

@@ -14,7 +14,7 @@ from projector.dialects import openai_errors
 from projector.dialects.frame_writer import json_text
 from projector.dialects.response_writer import frame_writers
 from projector.dialects.response_writer.frame_writers import NOT_MEMBERS
-from projector.dialects.response_writer.output_items import CALL, CallText, Field, ItemShape, PartKind, WireProtocol
+from projector.dialects.response_writer.output_items import CALL, CallText, Field, ItemShape, PartKind
 from projector.dialects.response_writer.response_stream import EVENT_MAX_BYTES, UNKNOWN, ResponseStream, Writer
 
 ITEMS: Final[Mapping[str, ItemShape]] = {
@@ -68,15 +68,6 @@ REQUEST_MEMBERS: Final[Mapping[str, object]] = {
 }
 """Required members that repeat the request."""
 
-ENDS: Final[Mapping[str, tuple[str, str]]] = {
-    "completed": ("response.completed", "completed"),
-    "refused": ("response.completed", "completed"),
-    "incomplete": ("response.incomplete", "incomplete"),
-    "cancelled": ("response.incomplete", "incomplete"),
-    "failed": ("response.failed", "failed"),
-}
-"""Status of `final` -> the last event and the status of its response."""
-
 INCOMPLETE_REASONS: Final[Mapping[str, str]] = {"length": "max_output_tokens"}
 """Reason of Chat Completions -> that of Open Responses. Every other reason is unchanged."""
 
@@ -100,47 +91,9 @@ HTTP_STATUSES: Final[Mapping[str, int]] = {
 """Error type of Open Responses -> HTTP status of an answer that does not stream."""
 
 
-def error_members(error: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the members of an `error` event. `param` is always null: no frame has one."""
-    code = error.get("code")
-    kind = ERROR_TYPES.get(openai_errors.status_of(code), SOURCE_TYPES[error["source"]])
-    return {"error": {"type": kind, "code": code, "message": error["message"], "param": None}}
-
-
-def response_error(code: str, message: str) -> dict[str, str]:
-    """Return the `error` of a failed response."""
-    return {"code": code, "message": message}
-
-
-def incomplete_details(reason: str | None) -> dict[str, str]:
-    """Return why a response is incomplete."""
-    reason = reason or UNKNOWN
-    return {"reason": INCOMPLETE_REASONS.get(reason, reason)}
-
-
 def status_of(error: Mapping[str, Any]) -> int:
     """Return the HTTP status of an error."""
     return HTTP_STATUSES[error["type"]]
-
-
-PROTOCOL: Final = WireProtocol(
-    items=ITEMS,
-    dropped_items=DROPPED_ITEMS,
-    roles=frozenset({"user", "assistant", "system", "developer"}),
-    citations=CITATIONS,
-    reasoning=PartKind("reasoning_text", "response.reasoning"),
-    request_members=REQUEST_MEMBERS,
-    service_tiers=None,
-    text_members=lambda _format: {},
-    usage_members={},
-    ends=ENDS,
-    incomplete_details=incomplete_details,
-    error_members=error_members,
-    response_error=response_error,
-    announces_failure=False,
-    whole_members=frozenset(),
-    has_extensions=True,
-)
 
 
 def on_tool_status(stream: ResponseStream, frame: Frame) -> None:
@@ -191,5 +144,24 @@ DROPPED: Final[Mapping[str, str]] = {
 class OpenResponses(ResponseStream):
     """The writer of one stream."""
 
+    writers = HANDLED
+    shapes = ITEMS
+    dropped_items = DROPPED_ITEMS
+    roles = frozenset({"user", "assistant", "system", "developer"})
+    citations = CITATIONS
+    reasoning = PartKind("reasoning_text", "response.reasoning")
+    request_members = REQUEST_MEMBERS
+
     def __init__(self, max_bytes: int = EVENT_MAX_BYTES) -> None:
-        super().__init__(PROTOCOL, HANDLED, max_bytes)
+        super().__init__(max_bytes, has_extensions=True)
+
+    def error_members(self, error: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the members of an `error` event. `param` is always null: no frame has one."""
+        code = error.get("code")
+        kind = ERROR_TYPES.get(openai_errors.status_of(code), SOURCE_TYPES[error["source"]])
+        return {"error": {"type": kind, "code": code, "message": error["message"], "param": None}}
+
+    def incomplete_details(self, reason: str | None) -> dict[str, str]:
+        """Return why a response is incomplete."""
+        reason = reason or UNKNOWN
+        return {"reason": INCOMPLETE_REASONS.get(reason, reason)}

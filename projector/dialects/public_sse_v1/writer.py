@@ -26,6 +26,7 @@ DROPPED: Final[Mapping[str, str]] = {
     PrivateKind.REASONING_DONE: "full reasoning never enters the public stream (D29)",
     PrivateKind.REASONING_ENCRYPTED: "full reasoning never enters the public stream (D29)",
     PrivateKind.CALL_SEALED: "its clients carry nothing for the provider",
+    PrivateKind.LATE_TEXTS: "`final` has the texts themselves",
 }
 
 HANDLED: Final[Mapping[str, Callable[[Frame], bytes]]] = dict.fromkeys(map(str, Kind), codec.dumps)

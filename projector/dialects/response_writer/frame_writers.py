@@ -35,10 +35,10 @@ def on_lifecycle(stream: ResponseStream, frame: Frame) -> None:
 
 def on_final(stream: ResponseStream, frame: Frame) -> None:
     """Write the attachments, then the whole response."""
-    final, protocol = frame["final"], stream.protocol
+    final = frame["final"]
     if "attachments" in final:
         stream.emit_own("attachments", {"attachments": final["attachments"]})
-    event, status = protocol.ends[final["status"]]
+    event, status = stream.ends[final["status"]]
     members: dict[str, Any] = {"usage": final.get("usage")}
     reason = stream.reason
     stream.emit_notices(frame)
@@ -46,12 +46,12 @@ def on_final(stream: ResponseStream, frame: Frame) -> None:
         members["completed_at"] = max(seconds(frame), stream.created_at)  # the later of two clocks
     elif status == "failed":
         error = failure_of(reason, stream.reported)
-        members["error"] = protocol.response_error(error["code"], error["message"])
-        if protocol.announces_failure:
-            stream.emit("error", protocol.error_members(error))
+        members["error"] = stream.response_error(error["code"], error["message"])
+        if stream.announces_failure:
+            stream.emit("error", stream.error_members(error))
     else:
         reason = "cancelled" if final["status"] == "cancelled" else reason
-        members["incomplete_details"] = protocol.incomplete_details(reason)
+        members["incomplete_details"] = stream.incomplete_details(reason)
     stream.end(event, status, **members)
 
 
@@ -59,8 +59,8 @@ def on_error(stream: ResponseStream, frame: Frame) -> None:
     """Write the error, then the failed response."""
     error = frame["error"]
     stream.emit_notices(frame)
-    stream.emit("error", stream.protocol.error_members(error_of(error, stream.reported)))
-    in_response = stream.protocol.response_error(error.get("code") or UNKNOWN, error["message"])
+    stream.emit("error", stream.error_members(error_of(error, stream.reported)))
+    in_response = stream.response_error(error.get("code") or UNKNOWN, error["message"])
     stream.end("response.failed", "failed", error=in_response)
 
 
@@ -71,12 +71,12 @@ def on_provider_error(stream: ResponseStream, frame: Frame) -> None:
 
 def on_item_added(stream: ResponseStream, frame: Frame) -> None:
     """Announce an item. A call is announced by its first status, which has its name and ID and follows at once."""
-    item_type, item_id, protocol = frame["item_type"], frame["item_id"], stream.protocol
-    if item_type in protocol.dropped_items:
+    item_type, item_id = frame["item_type"], frame["item_id"]
+    if item_type in stream.dropped_items:
         return
     role = frame.get("role")
-    role = role if role in protocol.roles else "assistant"
-    item = stream.items[item_id] = Item(item_id, item_type, protocol.items.get(item_type), role)
+    role = role if role in stream.roles else "assistant"
+    item = stream.items[item_id] = Item(item_id, item_type, stream.shapes.get(item_type), role)
     item.update(stream.details.pop(item_id, {}))
     if item_type not in TOOL_TYPES:
         stream.announce(item)
@@ -95,7 +95,7 @@ def on_item_details(stream: ResponseStream, frame: Frame) -> None:
 def on_item_done(stream: ResponseStream, frame: Frame) -> None:
     """Close the open parts of an item, then the item."""
     stream.details.pop(frame["item_id"], None)
-    if frame["item_type"] in stream.protocol.dropped_items:
+    if frame["item_type"] in stream.dropped_items:
         return
     if frame["item_id"] not in stream.items:
         on_item_added(stream, frame)  # only after an internal error undid the announcement
@@ -134,7 +134,7 @@ def on_citation(stream: ResponseStream, frame: Frame) -> None:
     part = item.parts.get((TEXT.type, index)) or open_part(stream, item, TEXT, index)
     citation = frame["citation"]
     kind = citation["type"]
-    core = stream.protocol.citations.get(kind)
+    core = stream.citations.get(kind)
     annotation = {**citation, "type": f"{VENDOR}:{kind}"} if core is None else {"type": kind, **core, **citation}
     position = {**part.position, "annotation_index": len(part.annotations)}
     part.annotations.append(annotation)
@@ -190,7 +190,7 @@ def _whole_text(stream: ResponseStream, item: Item, text: CallText) -> str:
 def write_output_item(stream: ResponseStream, frame: Frame, call: Item, item_type: str) -> None:
     """Write the output of a function as an item."""
     item_id = stream.output_ids.allocate(f"{call.id[:ID_PREFIX_CHARS]}_output", stream.items)
-    item = stream.items[item_id] = Item(item_id, item_type, stream.protocol.items.get(item_type))
+    item = stream.items[item_id] = Item(item_id, item_type, stream.shapes.get(item_type))
     item.update({"tool_call_id": frame["tool_call_id"]})
     stream.announce(item)
     item.update({"output": frame["output"]})
@@ -231,8 +231,8 @@ COMMON: Final[Mapping[str, Writer]] = {
     Kind.MESSAGE_DELTA: partial(on_delta, TEXT),
     Kind.MESSAGE_CITATION: on_citation,
     Kind.REASONING_SUMMARY_DELTA: partial(on_delta, SUMMARY),
-    PrivateKind.REASONING_DELTA: lambda stream, frame: on_delta(stream.protocol.reasoning, stream, frame),
-    PrivateKind.REASONING_DONE: lambda stream, frame: on_part_done(stream.protocol.reasoning, stream, frame),
+    PrivateKind.REASONING_DELTA: lambda stream, frame: on_delta(stream.reasoning, stream, frame),
+    PrivateKind.REASONING_DONE: lambda stream, frame: on_part_done(stream.reasoning, stream, frame),
     PrivateKind.REASONING_ENCRYPTED: on_encrypted,
     Kind.REFUSAL_DELTA: partial(on_delta, REFUSAL),
     Kind.REFUSAL_DONE: partial(on_part_done, REFUSAL),
@@ -243,11 +243,12 @@ COMMON: Final[Mapping[str, Writer]] = {
     Kind.ERROR: on_error,
     Kind.FINAL: on_final,
 }
-"""Frame kind -> its writer, where the protocols differ at most by a row of `WireProtocol`."""
+"""Frame kind -> its writer, where the protocols differ at most by members of their classes."""
 
 DROPPED: Final[Mapping[str, str]] = {
     PrivateKind.BRANCH: "all branches write items of one response object",
     PrivateKind.RESPONSE_USAGE: "the response object has the sum over all responses",
     PrivateKind.CALL_SEALED: "a call has no member for it",
+    PrivateKind.LATE_TEXTS: "an item that is done does not change",
 }
 """Frame kind -> why nothing is written."""

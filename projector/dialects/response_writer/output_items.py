@@ -1,4 +1,4 @@
-"""Output items of a response object, their parts, and what one protocol writes of them.
+"""Output items of a response object, and their parts.
 
 A part grows by deltas and is repeated as a whole when it is done. Indexes are our own: `output_index` and the indexes
 of parts count what was announced, so that clients find each of them at its index in `response.output`
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from projector.contracts.kinds import VENDOR
@@ -201,45 +200,3 @@ class Item:
         if text is not None and item[text.member] == "":  # without the whole text, as after a cut, the deltas are used
             item[text.member] = self.text.getvalue()
         return item
-
-
-@dataclass(frozen=True, kw_only=True)
-class WireProtocol:
-    """What one protocol writes; the differences between the two are here.
-
-    Args:
-        items: item types of the protocol.
-        dropped_items: item types that are not written, and why. All others are written under our own name.
-        roles: roles of messages; any other role becomes the assistant's.
-        citations: type of a citation -> its required members, with defaults.
-        reasoning: part of full reasoning.
-        request_members: required members of the response that repeat the request, with fixed values, because no
-            dialect receives the request (seed contract, section 7.2).
-        service_tiers: tiers that the protocol has; None: any name. Other tiers of a provider are not written.
-        text_members: returns members of the response for the text format in `response.meta`.
-        usage_members: members of `usage` that no frame has.
-        ends: status of `final` -> the last event and the status of its response.
-        incomplete_details: returns `incomplete_details` for the reason of an incomplete response.
-        error_members: returns the members of an `error` event, from a frame's error.
-        response_error: returns `error` of a failed response, from a code and a message.
-        announces_failure: whether an `error` event precedes the end of a response that the provider ended as failed.
-        whole_members: members of items that are dropped instead of truncated: a part of them is worthless.
-        has_extensions: whether events of our own are always written; otherwise only if the client accepts them.
-    """
-
-    items: Mapping[str, ItemShape]
-    dropped_items: Mapping[str, str]
-    roles: frozenset[str]
-    citations: Mapping[str, Mapping[str, object]]
-    reasoning: PartKind
-    request_members: Mapping[str, object]
-    service_tiers: frozenset[str] | None
-    text_members: Callable[[Mapping[str, str]], Mapping[str, object]]
-    usage_members: Mapping[str, Mapping[str, int]]
-    ends: Mapping[str, tuple[str, str]]
-    incomplete_details: Callable[[str | None], Mapping[str, str] | None]
-    error_members: Callable[[Mapping[str, Any]], Mapping[str, Any]]
-    response_error: Callable[[str, str], Mapping[str, Any]]
-    announces_failure: bool
-    whole_members: frozenset[str]
-    has_extensions: bool

@@ -6,8 +6,9 @@ tool outputs. Their long texts are truncated to one size; then items are dropped
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 
 from projector.contracts import codec
 from projector.contracts.kinds import VENDOR, Kind, PrivateKind
@@ -16,7 +17,7 @@ from projector.core.context import parse_time
 from projector.core.delta_frames import DeltaFrames
 from projector.dialects import frame_writer
 from projector.dialects.descriptor import JsonAnswer, RepeatWriter
-from projector.dialects.response_writer.output_items import TEXT, Item, WireProtocol
+from projector.dialects.response_writer.output_items import TEXT, Item, ItemShape, PartKind
 from projector.redaction import compose
 from projector.redaction.clean import Notice, bounded, notice, render
 
@@ -40,6 +41,16 @@ def usage_of(usage: Mapping[str, int], details: Mapping[str, Mapping[str, int]])
         "input_tokens_details": {"cached_tokens": cached, **details.get("input_tokens_details", {})},
         "output_tokens_details": {"reasoning_tokens": reasoning, **details.get("output_tokens_details", {})},
     }
+
+
+ENDS: Final[Mapping[str, tuple[str, str]]] = {
+    "completed": ("response.completed", "completed"),
+    "refused": ("response.completed", "completed"),
+    "incomplete": ("response.incomplete", "incomplete"),
+    "cancelled": ("response.incomplete", "incomplete"),
+    "failed": ("response.failed", "failed"),
+}
+"""Status of `final` -> the last event and the status of its response."""
 
 
 def seconds(frame: Frame) -> int:
@@ -123,27 +134,43 @@ BEFORE_WORK: Final = frozenset(
 """Kinds that do not mean that the response is in progress."""
 
 
-class ResponseStream:
+class ResponseStream(ABC):
     """The writer of one stream: one response object, even for a run of several responses.
 
+    What differs between the protocols is in the members of their classes.
+
     Args:
-        protocol: what the stream may write.
-        writers: frame kind -> its writer, which adds to `events`.
         max_bytes: limit of one event.
-        has_extensions: whether events of our own are written; None: as the protocol has it.
+        has_extensions: whether events of our own are written.
     """
 
-    def __init__(
-        self,
-        protocol: WireProtocol,
-        writers: Mapping[str, Writer],
-        max_bytes: int = EVENT_MAX_BYTES,
-        *,
-        has_extensions: bool | None = None,
-    ) -> None:
-        self._writers = writers
-        self.protocol = protocol
-        self.has_extensions = protocol.has_extensions if has_extensions is None else has_extensions
+    writers: ClassVar[Mapping[str, Writer]]
+    """Frame kind -> its writer, which adds to `events`."""
+    shapes: ClassVar[Mapping[str, ItemShape]]
+    """Item types of the protocol."""
+    dropped_items: ClassVar[Mapping[str, str]]
+    """Item types that are not written, and why. All others are written under our own name."""
+    roles: ClassVar[frozenset[str]]
+    """Roles of messages; any other role becomes the assistant's."""
+    citations: ClassVar[Mapping[str, Mapping[str, object]]]
+    """Type of a citation -> its required members, with defaults."""
+    reasoning: ClassVar[PartKind]
+    """Part of full reasoning."""
+    request_members: ClassVar[Mapping[str, object]]
+    """Required members of the response that repeat the request, with fixed values, because no dialect receives the
+    request (seed contract, section 7.2)."""
+    service_tiers: ClassVar[frozenset[str] | None] = None
+    """Tiers that the protocol has; None: any name. Other tiers of a provider are not written."""
+    usage_members: ClassVar[Mapping[str, Mapping[str, int]]] = {}
+    """Members of `usage` that no frame has."""
+    ends: ClassVar[Mapping[str, tuple[str, str]]] = ENDS
+    announces_failure: ClassVar[bool] = False
+    """Whether an `error` event precedes the end of a response that the provider ended as failed."""
+    whole_members: ClassVar[frozenset[str]] = frozenset()
+    """Members of items that are dropped instead of truncated: a part of them is worthless."""
+
+    def __init__(self, max_bytes: int = EVENT_MAX_BYTES, *, has_extensions: bool = False) -> None:
+        self.has_extensions = has_extensions
         self.created_at = 0
         self.reported: Frame = {}
         """The error that the provider reported last."""
@@ -170,7 +197,7 @@ class ResponseStream:
 
     def feed(self, frame: Frame, /) -> list[WireEvent]:
         """Return the events of a frame."""
-        writer = self._writers.get(frame["kind"])
+        writer = self.writers.get(frame["kind"])
         if writer is None:
             return []
         self.events = []
@@ -178,6 +205,22 @@ class ResponseStream:
             self.set_in_progress(frame)
         writer(self, frame)
         return self.events
+
+    @abstractmethod
+    def error_members(self, error: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the members of an `error` event, from a frame's error."""
+
+    @abstractmethod
+    def incomplete_details(self, reason: str | None) -> Mapping[str, str] | None:
+        """Return why a response is incomplete."""
+
+    def response_error(self, code: str, message: str) -> Mapping[str, Any]:
+        """Return the `error` of a failed response."""
+        return {"code": code, "message": message}
+
+    def text_members(self, _text_format: Mapping[str, str]) -> Mapping[str, object]:
+        """Return the members of a response for the text format in `response.meta`."""
+        return {}
 
     def repeat(self, frame: Frame, /) -> RepeatWriter | None:
         """Return a writer of the further deltas of a text; None if their events may be too large."""
@@ -198,11 +241,11 @@ class ResponseStream:
         """Keep model and time of the first response, and the last service tier."""
         self._model = frame.get("model", UNKNOWN) if self._model == UNKNOWN else self._model
         self.created_at = self.created_at or frame.get("created_at", 0)
-        tier, known = frame.get("service_tier"), self.protocol.service_tiers
+        tier, known = frame.get("service_tier"), self.service_tiers
         if tier and (known is None or tier in known):
             self._extra["service_tier"] = tier
         if "text_format" in frame:
-            self._extra |= self.protocol.text_members(frame["text_format"])
+            self._extra |= self.text_members(frame["text_format"])
 
     def _response(self, status: str, output: Sequence[Any] = (), **members: Any) -> dict[str, Any]:
         """Return the current response as it is written."""
@@ -217,8 +260,8 @@ class ResponseStream:
             "model": self._model,
             "output": output,
             "error": members.get("error"),
-            "usage": usage_of(usage, self.protocol.usage_members) if usage else None,
-            **self.protocol.request_members,
+            "usage": usage_of(usage, self.usage_members) if usage else None,
+            **self.request_members,
             **self._extra,
         }
 
@@ -229,7 +272,7 @@ class ResponseStream:
         data = b"" if is_large else codec.dumps(event)
         if is_large or len(data) > self._max_bytes:
             event["sequence_number"] += self.has_extensions
-            truncated, notices = truncate_event(event, self._max_bytes, self.protocol.whole_members)
+            truncated, notices = truncate_event(event, self._max_bytes, self.whole_members)
             self.emit_own("notices", {"about": name, "notices": [row._asdict() for row in notices]})
             data = codec.dumps(truncated)
         self.events.append((name, data))

@@ -8,7 +8,7 @@ only; the AI SDK reads both. A failed response has one of the SDK's codes; its `
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from projector.contracts.kinds import Kind, PrivateKind
 from projector.core.canonical import Frame
@@ -16,8 +16,8 @@ from projector.core.handlers.item_members import MEMBERS
 from projector.dialects.frame_writer import json_text
 from projector.dialects.openai_errors import error_object, status_of, type_of
 from projector.dialects.response_writer import frame_writers
-from projector.dialects.response_writer.output_items import CALL, CallText, Field, ItemShape, PartKind, WireProtocol
-from projector.dialects.response_writer.response_stream import EVENT_MAX_BYTES, ResponseStream, Writer
+from projector.dialects.response_writer.output_items import CALL, CallText, Field, ItemShape, PartKind
+from projector.dialects.response_writer.response_stream import ENDS, ResponseStream, Writer
 
 
 def one_of(*values: str) -> Callable[[str], str | None]:
@@ -251,25 +251,6 @@ INCOMPLETE_REASONS: Final[Mapping[str | None, str]] = {
 """Reason of an incomplete response -> that of the API. A response with any other reason has none."""
 
 
-def error_members(error: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the members of an `error` event: flat and nested."""
-    nested = error_object(error.get("code"), error["message"], error.get("param"), error.get("type"))
-    return {"code": nested["code"], "message": nested["message"], "param": nested["param"], "error": nested}
-
-
-def response_error(code: str, message: str) -> dict[str, Any]:
-    """Return the `error` of a failed response."""
-    status = status_of(code)
-    known = code if code in CODES else STATUS_CODES.get(status, "server_error")
-    return {"code": known, "message": message, "type": type_of(status), "param": None}
-
-
-def incomplete_details(reason: str | None) -> dict[str, str] | None:
-    """Return why a response is incomplete, if the API has a word for it."""
-    known = INCOMPLETE_REASONS.get(reason)
-    return None if known is None else {"reason": known}
-
-
 def status_of_error(error: Mapping[str, Any]) -> int:
     """Return the HTTP status of the nested object of an `error` event."""
     return status_of(error["code"], error["type"])
@@ -297,43 +278,6 @@ REQUEST_MEMBERS: Final[Mapping[str, object]] = {
     "user": None,
 }
 """Members that repeat the request: some SDKs require them."""
-
-ENDS: Final[Mapping[str, tuple[str, str]]] = {
-    "completed": ("response.completed", "completed"),
-    "refused": ("response.completed", "completed"),
-    "incomplete": ("response.incomplete", "incomplete"),
-    "cancelled": ("response.incomplete", "cancelled"),  # the API has the status, but no event of that name
-    "failed": ("response.failed", "failed"),
-}
-"""Status of `final` -> the last event and the status of its response."""
-
-
-def text_members(text_format: Mapping[str, str]) -> dict[str, object]:
-    """Return `text` for a structured format: clients parse the text only if it is there. Its schema is their own."""
-    if text_format["type"] != "json_schema":
-        return {"text": {"format": {"type": text_format["type"]}}}
-    return {"text": {"format": {"type": "json_schema", "name": "response", "schema": {}}}}
-
-
-PROTOCOL: Final = WireProtocol(
-    items=ITEMS,
-    dropped_items=DROPPED_ITEMS,
-    roles=frozenset({"assistant"}),
-    citations=CITATIONS,
-    reasoning=PartKind("reasoning_text", "response.reasoning_text"),
-    request_members=REQUEST_MEMBERS,
-    service_tiers=frozenset({"auto", "default", "flex", "scale", "priority", "fast", "ultrafast"}),
-    text_members=text_members,
-    usage_members={"input_tokens_details": {"cache_write_tokens": 0}},
-    ends=ENDS,
-    incomplete_details=incomplete_details,
-    error_members=error_members,
-    response_error=response_error,
-    announces_failure=True,
-    whole_members=frozenset({"result", "encrypted_content", "partial_image_b64", "url"}),
-    has_extensions=False,
-)
-
 
 STATUS_EVENTS: Final[Mapping[str, frozenset[str]]] = {
     "web_search_call": frozenset({"in_progress", "searching", "completed"}),
@@ -417,12 +361,39 @@ DROPPED: Final[Mapping[str, str]] = frame_writers.DROPPED
 
 
 class Responses(ResponseStream):
-    """The writer of one stream.
+    """The writer of one stream."""
 
-    Args:
-        max_bytes: limit of one event.
-        has_extensions: whether the client accepts events of our own.
-    """
+    writers = HANDLED
+    shapes = ITEMS
+    dropped_items = DROPPED_ITEMS
+    roles = frozenset({"assistant"})
+    citations = CITATIONS
+    reasoning = PartKind("reasoning_text", "response.reasoning_text")
+    request_members = REQUEST_MEMBERS
+    service_tiers = frozenset({"auto", "default", "flex", "scale", "priority", "fast", "ultrafast"})
+    usage_members: ClassVar = {"input_tokens_details": {"cache_write_tokens": 0}}
+    ends: ClassVar = {**ENDS, "cancelled": ("response.incomplete", "cancelled")}  # no event has the name of this status
+    announces_failure = True
+    whole_members = frozenset({"result", "encrypted_content", "partial_image_b64", "url"})
 
-    def __init__(self, max_bytes: int = EVENT_MAX_BYTES, *, has_extensions: bool = False) -> None:
-        super().__init__(PROTOCOL, HANDLED, max_bytes, has_extensions=has_extensions)
+    def error_members(self, error: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the members of an `error` event: flat and nested."""
+        nested = error_object(error.get("code"), error["message"], error.get("param"), error.get("type"))
+        return {"code": nested["code"], "message": nested["message"], "param": nested["param"], "error": nested}
+
+    def response_error(self, code: str, message: str) -> dict[str, Any]:
+        """Return the `error` of a failed response."""
+        status = status_of(code)
+        known = code if code in CODES else STATUS_CODES.get(status, "server_error")
+        return {"code": known, "message": message, "type": type_of(status), "param": None}
+
+    def incomplete_details(self, reason: str | None) -> dict[str, str] | None:
+        """Return why a response is incomplete, if the API has a word for it."""
+        known = INCOMPLETE_REASONS.get(reason)
+        return None if known is None else {"reason": known}
+
+    def text_members(self, text_format: Mapping[str, str]) -> dict[str, object]:
+        """Return `text` for a structured format: without it clients do not parse the text. Its schema is theirs."""
+        if text_format["type"] != "json_schema":
+            return {"text": {"format": {"type": text_format["type"]}}}
+        return {"text": {"format": {"type": "json_schema", "name": "response", "schema": {}}}}

@@ -208,7 +208,7 @@ class RunStage:
     """
 
     def __init__(self, earlier: Iterable[Any] = (), is_rejected: Callable[[str, str], bool] = _never) -> None:
-        self.dropped: Counter[str] = Counter()
+        self.dropped = read.Drops()
         """Input that was not translated, by the SDK's name or by reason."""
         self._phase: Phase = "idle"
         self._context: list[CanonicalEvent] = []
@@ -229,7 +229,7 @@ class RunStage:
         """Return the events of a stream event, in order."""
         name = str(getattr(event, "type", None))
         handler = STREAM_EVENTS.get(name)
-        return self._after_context(handler(self, event)) if handler is not None else self._drop(name)
+        return self._after_context(handler(self, event)) if handler is not None else self.dropped.drop(name)
 
     def close(self, interruptions: Iterable[Any] = (), *, is_cancelled: bool = False) -> list[CanonicalEvent]:
         """End the run, and return the approval requests that it waits for, or its cancellation by the host."""
@@ -250,7 +250,7 @@ class RunStage:
         raw = _members(event.data)
         name = read.text_or_none(raw, "type")
         if name is None or name.startswith(HOST_PREFIX) or (self._has_ended and name in AFTER_THE_END):
-            return self._drop(name or "(no type)")
+            return self.dropped.drop(name or "(no type)")
         events = self._begin()
         self._note(raw, name)
         return events + self._placeholders.replace(raw)
@@ -259,7 +259,7 @@ class RunStage:
         """Return what the raw events do not have: an output, or a message that no model wrote."""
         item_type = RUN_ITEM_EVENTS.get(event.name)
         handler = RUN_ITEMS.get(item_type or "")
-        return handler(self, event.item) if handler is not None else self._drop(event.name)
+        return handler(self, event.item) if handler is not None else self.dropped.drop(event.name)
 
     def on_agent(self, event: Any) -> list[CanonicalEvent]:
         """Hold back the new agent until the next event."""
@@ -278,7 +278,7 @@ class RunStage:
         raw = _members(item.raw_item)
         kind, call_id = read.text_or_none(raw, "type") or "(no type)", read.text_or_none(raw, "call_id")
         if kind not in OUTPUTS or call_id is None:
-            return self._drop(kind)
+            return self.dropped.drop(kind)
         events: list[CanonicalEvent] = []
         if call_id not in self._calls and call_id in self._earlier:
             events = self._own_response([_members(self._earlier[call_id])])
@@ -337,10 +337,6 @@ class RunStage:
             return []
         context, self._context = self._context, []
         return context + events
-
-    def _drop(self, name: str) -> list[CanonicalEvent]:
-        self.dropped[name] += 1
-        return []
 
 
 StreamHandler: TypeAlias = Callable[[RunStage, Any], list[CanonicalEvent]]

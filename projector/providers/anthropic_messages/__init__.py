@@ -38,7 +38,6 @@ PROVIDER: Final = Provider(
         "anthropic_messages",
         lazy("projector.providers.anthropic_messages.request:forwarded_body"),
         lazy("projector.providers.anthropic_messages.request:read_request"),
-        lazy("projector.providers.anthropic_messages.request:with_state"),
         lazy("projector.providers.anthropic_messages.request:carried_state"),
         headers=("anthropic-beta", "anthropic-version"),
         client=ClientApi(

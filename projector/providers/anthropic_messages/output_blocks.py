@@ -287,7 +287,7 @@ class Output(ItemIds):
     def _end_call(self, block: Block, call: Call) -> list[Event]:
         text = block.input()
         events = [] if block.inputs else call.input(text)
-        is_whole = _is_object(text)
+        is_whole = read.object_in(text) is not None
         if is_whole and fields.CALLER not in call.opaque:
             return events + call.done("completed")
         self._unfinished.append((call, is_whole))
@@ -295,7 +295,7 @@ class Output(ItemIds):
 
     def _end_input(self, block: Block, hosted: HostedCall) -> list[Event]:
         text = block.input()
-        given = codec.loads(text.encode("utf-8", "replace")) if _is_object(text) else {}
+        given = read.object_in(text) or {}
         self._remember({**block.given, "input": given})
         if hosted.item_type == fields.MCP:
             hosted.members["arguments"] = text
@@ -335,13 +335,6 @@ class Output(ItemIds):
         place = {"start_index": message.chars, "end_index": message.chars}
         about = {"type": "container_file_citation", "container_id": self.container_id, "filename": ""}
         return [message.annotation({**about, "file_id": file_id, **place}) for file_id in files]
-
-
-def _is_object(text: str) -> bool:
-    try:
-        return isinstance(codec.loads(text.encode("utf-8", "replace")), dict)
-    except codec.CodecError:
-        return False
 
 
 STARTS: Final[Mapping[str, Callable[[Output, Block], list[Event]]]] = {

@@ -218,6 +218,7 @@ THREAD: Final = "thread"
 ROLES: Final[Mapping[str, neutral.Role]] = {"user": neutral.USER, "assistant": neutral.ASSISTANT, "system": "system"}
 EFFORTS_OF: Final = {**{one: one for one in ("low", "medium", "high", "xhigh")}, "max": "xhigh"}
 CHOICES_OF: Final = {own: neutral for neutral, own in CHOICES.items()}
+_THINKING: Final = frozenset({"thinking", "redacted_thinking"})
 OWN_TOOL: Final = "custom"
 """Type of the tools that a client runs; it may be absent."""
 PARAMETERS: Final[Mapping[str, str]] = {
@@ -229,17 +230,23 @@ PARAMETERS: Final[Mapping[str, str]] = {
 """Member -> name of the parameter in neutral terms. Members without a row are hints, which other APIs do not have."""
 
 
-def forwarded_body(body: Mapping[str, Any], _profile: object) -> Body:
-    """Return the caller's body, without what our dialect wrote into earlier answers and the provider would refuse.
+def forwarded_body(body: Mapping[str, Any], _profile: object, kept: KeptCalls) -> Body:
+    """Return the caller's body with the thinking that the provider wants back.
 
-    A conversation that the provider holds is refused: any caller of this key could continue it.
+    What was kept with a call is added, unless the caller sent some. It is at the start of what precedes the call, as it
+    was in the response. Code that waits for its calls goes on in its container. What our dialect wrote into earlier
+    answers is left out, because the provider would refuse it. A conversation that the provider holds is refused: any
+    caller of this key could continue it.
     """
     _refuse_thread(common.Given(body))
     messages = body.get("messages")
     if not isinstance(messages, list):
         return dict(body)
-    forwarded = [(message, _forwarded(message)) for message in messages]
-    return {**body, "messages": [kept for message, kept in forwarded if kept is message or kept["content"]]}
+    forwarded = [(message, _forwarded(message, kept)) for message in messages]
+    sent = {**body, "messages": [own for message, own in forwarded if own is message or own["content"]]}
+    last = _blocks_of(messages[-1], neutral.USER) if messages else []
+    answered = [block.get("tool_use_id") for block in last if isinstance(block, dict)]
+    return with_container(sent, [call.own for one in answered if (call := kept.get(str(one))) is not None])
 
 
 def _refuse_thread(given: common.Given) -> None:
@@ -247,11 +254,28 @@ def _refuse_thread(given: common.Given) -> None:
         given.refuse(THREAD, common.NOT_SUPPORTED)
 
 
-def _forwarded(message: Any) -> Any:
+def _forwarded(message: Any, kept: KeptCalls) -> Any:
     """Return a message as the provider takes it: without content it would refuse it."""
-    blocks = _blocks_of(message, neutral.ASSISTANT)
-    kept = [_without_citations(block) for block in blocks if not is_ours(block)]
-    return {**message, "content": kept} if blocks else message
+    given = _blocks_of(message, neutral.ASSISTANT)
+    if not given:
+        return message
+    blocks: list[object] = []
+    start, is_carried = 0, False
+    for block in given:
+        kind = str(block.get("type")) if isinstance(block, dict) else None
+        carried = kept.get(_sealed(block) or "")
+        own = kept_blocks(carried.own) if carried is not None else [] if is_ours(block) else [_without_citations(block)]
+        call = kept.get(str(block["id"])) if kind == "tool_use" and "id" in block else None
+        if call is not None:
+            if not is_carried:
+                blocks[start:start] = [one for value in call.before for one in kept_blocks(value)]
+            own = called_block(block, call.own)
+        blocks += own
+        if kind in _THINKING:
+            is_carried = is_carried or bool(own)
+        elif kind == "tool_use":
+            start, is_carried = len(blocks), False
+    return {**message, "content": blocks}
 
 
 def is_ours(block: object) -> bool:
@@ -399,52 +423,13 @@ PART_READERS: Final[Mapping[str, Callable[[common.Given], neutral.Part]]] = {
 """Type of a block -> what reads it as a part of a message."""
 
 
-# thinking that goes back
-
-_THINKING: Final = frozenset({"thinking", "redacted_thinking"})
+# sealed values
 
 
 def carried_state(body: Mapping[str, Any]) -> list[Carried]:
     """Return the sealed values in a caller's body."""
     messages = body.get("messages")
     return carried_of(messages if isinstance(messages, list) else [], _begins_turn, _sealed_in)
-
-
-def with_state(body: Mapping[str, Any], kept: KeptCalls) -> Mapping[str, Any]:
-    """Return a caller's body with the thinking that the provider wants back.
-
-    What was kept with a call is added, unless the caller sent some. It is at the start of what precedes the call, as it
-    was in the response. Code that waits for its calls goes on in its container.
-    """
-    messages = body.get("messages")
-    if not isinstance(messages, list):
-        return body
-    restored = {**body, "messages": [_restored(message, kept) for message in messages]}
-    answered = [block.get("tool_use_id") for block in _blocks_of(messages[-1], neutral.USER) if isinstance(block, dict)]
-    states = (call.own for one in answered if (call := kept.get(str(one))) is not None)
-    return with_container(restored, states)
-
-
-def _restored(message: object, kept: KeptCalls) -> object:
-    if not isinstance(message, dict) or not (given := _blocks_of(message, neutral.ASSISTANT)):
-        return message
-    blocks: list[object] = []
-    start, is_carried = 0, False
-    for block in given:
-        kind = str(block.get("type")) if isinstance(block, dict) else None
-        carried = kept.get(_sealed(block) or "")
-        restored = [block] if carried is None else kept_blocks(carried.own)
-        call = kept.get(str(block["id"])) if kind == "tool_use" and "id" in block else None
-        if call is not None:
-            if not is_carried:
-                blocks[start:start] = [one for value in call.before for one in kept_blocks(value)]
-            restored = called_block(block, call.own)
-        blocks += restored
-        if kind in _THINKING:
-            is_carried = is_carried or not all(map(is_ours, restored))
-        elif kind == "tool_use":
-            start, is_carried = len(blocks), False
-    return {**message, "content": blocks}
 
 
 def _begins_turn(message: object) -> bool:

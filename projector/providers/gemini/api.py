@@ -8,7 +8,6 @@ from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
-from projector.contracts import codec
 from projector.core import canonical as read
 from projector.core.sse import DONE
 from projector.providers.descriptor import Outgoing, named_key
@@ -101,20 +100,12 @@ class InteractionCursor:
 
     def _note(self, messages: list[bytes]) -> None:
         for data in messages if not self._interaction_id else messages[-1:]:
-            event = _object(data)
+            event = read.object_in(data) or {}
             given = read.mapping_or_empty(event, "interaction")
             known = read.text_or_none(given, "id") or read.text_or_none(event, "interaction_id")
             self._interaction_id = self._interaction_id or known or ""
             self._event_id = read.text_or_none(event, "event_id") or ""
             self._is_over = self._is_over or data == DONE or read.text_or_none(event, "event_type") in OVER
-
-
-def _object(data: bytes) -> Mapping[str, object]:
-    try:
-        value = codec.loads(data)
-    except codec.CodecError:
-        return {}
-    return value if read.is_mapping(value) else {}
 
 
 def cursor(profile: GeminiProfile) -> InteractionCursor | None:

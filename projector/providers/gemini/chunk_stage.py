@@ -178,8 +178,7 @@ class ChunkStage(JsonStage):
         elif signature:
             self._output.sign_call(signature)
         if self._arguments is None:
-            self._dropped.note("part of no call")
-            return []
+            return self._dropped.drop("part of no call")
         for one in read.mappings(given, "partialArgs"):
             if (text := self._arguments.add(one)) is None:
                 self._dropped.note("partialArgs")
@@ -211,8 +210,7 @@ class ChunkStage(JsonStage):
         kind, args = read.text_or_none(given, "toolType") or "", read.mapping_or_empty(given, "args")
         item_type = TOOLS.get(kind)
         if item_type is None:
-            self._dropped.note(f"toolCall.{kind}")
-            return []
+            return self._dropped.drop(f"toolCall.{kind}")
         self._tools.add(PAGES if kind == PAGES else item_type)
         call = self._output.hosted(item_type, read.text_or_none(given, "id"), _members(kind, item_type, args))
         return self._end_arguments() + self._output.begin(call)
@@ -223,23 +221,20 @@ class ChunkStage(JsonStage):
         item_type = TOOLS.get(read.text_or_none(given, "toolType") or "")
         call = self._output.waiting(read.text_or_none(given, "id"), item_type or "")
         if call is None or item_type is None:
-            self._dropped.note("toolResponse of no call")
-            return []
+            return self._dropped.drop("toolResponse of no call")
         return [] if item_type == fields.FILES else self._output.finish(call, "completed")
 
     def on_media(self, part: Mapping[str, object]) -> list[Event]:
         """Add an image; drafts of images are thoughts."""
         if part.get("thought") is True:
-            self._dropped.note("draft of an image")
-            return []
+            return self._dropped.drop("draft of an image")
         given = read.mapping_or_empty(part, "inlineData")
         mime_type, data = read.text_or_none(given, "mimeType") or "", read.text_or_none(given, "data") or ""
         return self._end_arguments() + self._output.media(mime_type, data)
 
     def on_file(self, _part: Mapping[str, object]) -> list[Event]:
         """Count a file of the provider."""
-        self._dropped.note("part.fileData")
-        return []
+        return self._dropped.drop("part.fileData")
 
     def _end_arguments(self) -> list[Event]:
         """End the open call."""

@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from projector.core import canonical as read
+from projector.core.canonical import Drops
 from projector.providers.gemini.gemini_fields import CODE, FILES, IMAGE, WEB
 from projector.providers.gemini.grounding import Citations, Passage
 from projector.providers.stage_parts import (
     CALL_SHAPES,
     Annotation,
     Call,
-    Drops,
     Event,
     HostedCall,
     ItemIds,
@@ -40,7 +40,8 @@ class Output(ItemIds):
         self._kind = ""
         """Its kind: deltas of one kind are one part."""
         self._message: Message | None = None
-        self._passages: list[Passage] = []
+        self.passages: list[Passage] = []
+        """The texts of the open message."""
         self._reasoning: Reasoning | None = None
         self._call: Call | None = None
         self._hosted: dict[str, HostedCall] = {}
@@ -58,9 +59,9 @@ class Output(ItemIds):
         if message is None:
             message = self._message = Message(*self.next_id("msg"))
             events.append(message.added())
-        if not self._passages or self._passages[-1].part != self._part:
-            self._passages.append(Passage(self._part, message.chars))
-        self._passages[-1].add(delta)
+        if not self.passages or self.passages[-1].part != self._part:
+            self.passages.append(Passage(self._part, message.chars))
+        self.passages[-1].add(delta)
         if signature:
             message.opaque = {"signature": signature}
         return [*events, message.text(delta)]
@@ -74,7 +75,7 @@ class Output(ItemIds):
         """Add text whose events are not needed; only while `is_in_text`."""
         if self._message is not None:
             self._message.skip(texts)
-        self._passages[-1].add("".join(texts))
+        self.passages[-1].add("".join(texts))
 
     def thought(self, delta: str, signature: str | None = None) -> list[Event]:
         """Add text of a summary of the reasoning."""
@@ -102,10 +103,6 @@ class Output(ItemIds):
                 self._dropped.note("citation without a text")
             return []
         return [message.annotation(annotation) for annotation in annotations]
-
-    def passages(self) -> list[Passage]:
-        """Return the texts of the open message."""
-        return self._passages
 
     def _sign(self, signature: str) -> list[Event]:
         if self._reasoning is not None:
@@ -141,8 +138,7 @@ class Output(ItemIds):
     def arguments(self, delta: str) -> list[Event]:
         """Add text of the arguments of the open call."""
         if self._call is None:
-            self._dropped.note("arguments of no call")
-            return []
+            return self._dropped.drop("arguments of no call")
         return self._call.input(delta)
 
     def sign_call(self, signature: str) -> None:
@@ -194,8 +190,7 @@ class Output(ItemIds):
         """Add what code has written."""
         call = self.waiting(call_id, CODE)
         if call is None:
-            self._dropped.note("result of no code")
-            return []
+            return self._dropped.drop("result of no code")
         call.members["outputs"] = [{"type": "logs", "logs": logs}] if logs else []
         return self.finish(call, "failed" if has_failed else "completed")
 
@@ -207,8 +202,7 @@ class Output(ItemIds):
     def media(self, mime_type: str, data: str) -> list[Event]:
         """Add an image of the answer, which is complete at once; other media have no place in the contract."""
         if not mime_type.startswith(IMAGE_PREFIX) or not data:
-            self._dropped.note(f"media {mime_type}")
-            return []
+            return self._dropped.drop(f"media {mime_type}")
         item_id, index = self.next_id("ht")
         image_format = mime_type.removeprefix(IMAGE_PREFIX)
         return self._begin_item(IMAGE) + image_events(item_id, index, image_format, data)
@@ -253,9 +247,9 @@ class Output(ItemIds):
 
     def end_message(self, status: str, *, is_last: bool = False) -> list[Event]:
         """Close the message with its citations, because another item begins."""
-        cited = self.cite(self.citations.of(self._passages, is_last=is_last))
+        cited = self.cite(self.citations.of(self.passages, is_last=is_last))
         message, self._message = self._message, None
-        self._passages = []
+        self.passages = []
         return [] if message is None else cited + message.done(status)
 
     # parts

@@ -205,8 +205,7 @@ class InteractionStage(JsonStage):
             return self._output.code_result(read.text_or_none(result, "result") or "", call_id, has_failed=has_failed)
         call = self._output.waiting(call_id, item_type)
         if call is None:
-            self._dropped.note("result of no call")
-            return []
+            return self._dropped.drop("result of no call")
         entries = read.mappings(result, "result")
         if item_type == fields.MCP:
             call.members["error" if has_failed else "output"] = _text(result.get("result"))
@@ -318,7 +317,7 @@ class InteractionStage(JsonStage):
         """Return a citation. Its positions are bytes of the text."""
         kind = read.text_or_none(raw, "type")
         first, last = (read.index_or_none(raw, name) or 0 for name in ("start_index", "end_index"))
-        passages = self._output.passages()
+        passages = self._output.passages
         span = passages[0].span(first, last, "") if passages else None
         if kind == "file_citation":
             return file_citation(number, read.text_or_none(raw, "file_name"), span)

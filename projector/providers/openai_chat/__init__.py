@@ -33,7 +33,6 @@ PROVIDER: Final = Provider(
         "chat_completions",
         lazy("projector.providers.openai_chat.request:forwarded_body"),
         lazy("projector.providers.openai_chat.request:read_request"),
-        lazy("projector.providers.openai_chat.messages:with_state"),
         state_reader=lazy("projector.providers.openai_chat.messages:carried_state"),
     ),
     demo={

@@ -44,13 +44,10 @@ def add_state(message: dict[str, Any], call: dict[str, Any], state: object) -> N
             message.setdefault(name, value)
 
 
-def with_state(body: Mapping[str, Any], kept: KeptCalls) -> Mapping[str, Any]:
-    """Return a caller's body with what belongs to its calls, by their IDs, in place of the caller's own."""
-    messages = body.get("messages")
-    if not isinstance(messages, list):
-        return body
+def with_state(messages: Iterable[object], kept: KeptCalls) -> list[object]:
+    """Return messages with what belongs to their calls, by their IDs, in place of the caller's own."""
     states = {call_id: state_of(call.before, call.own) for call_id, call in kept.items()}
-    return {**body, "messages": [_restored(message, states) for message in messages]}
+    return [_restored(message, states) for message in messages]
 
 
 def sealed_of(call: Mapping[str, object]) -> str | None:

@@ -12,12 +12,12 @@ from typing import Final, TypeAlias
 
 from projector.contracts import codec
 from projector.core import canonical as read
+from projector.core.canonical import Drops
 from projector.providers.openai_chat.chunk_fields import EXTRA, SHOWN, returned_reasoning
 from projector.providers.stage_parts import (
     CALL_SHAPES,
     Annotation,
     Call,
-    Drops,
     Event,
     ItemIds,
     Message,
@@ -120,11 +120,6 @@ class ChatOutput(ItemIds):
         """Member of a message -> reasoning that goes back in it."""
         self._has_reasoning = self._is_returned = False
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether no item has been announced."""
-        return self.count == 0
-
     def text(self, delta: str) -> list[Event]:
         """Add text. Blanks wait for the first visible character: reasoning may still come, and comes before it."""
         message = self._message
@@ -204,8 +199,7 @@ class ChatOutput(ItemIds):
         """
         call = self._calls.find(index, call_id, name, kind, has_input=bool(delta.strip()))
         if call is None:
-            self._dropped.note("fragment of no call")
-            return []
+            return self._dropped.drop("fragment of no call")
         if extra:
             call.opaque[EXTRA], call.is_signed = extra, True
         events = self._announce_named() if call is not self._named else []

@@ -14,8 +14,9 @@ from projector.contracts import codec
 from projector.conversation import request_members as common
 from projector.conversation.entries import ToolCall
 from projector.conversation.model_request import Body, Item, ModelRequest, UnsupportedRequestError
+from projector.conversation.opaque import KeptCalls
 from projector.providers.openai_chat.chunk_fields import ChatProfile
-from projector.providers.openai_chat.messages import messages_of, read_messages, without_carried
+from projector.providers.openai_chat.messages import messages_of, read_messages, with_state, without_carried
 
 JSON_SCHEMA: Final = "json_schema"
 SCHEMA_MEMBERS: Final = ("name", "description", "schema", "strict")
@@ -245,10 +246,11 @@ def read_request(body: Mapping[str, Any]) -> ModelRequest:
     )
 
 
-def forwarded_body(body: Mapping[str, Any], profile: ChatProfile) -> Body:
+def forwarded_body(body: Mapping[str, Any], profile: ChatProfile, kept: KeptCalls) -> Body:
     """Return the caller's body; it requests usage, which logs and metrics need, unless the upstream rejects that.
 
-    Reasoning goes back only where the upstream wants it: many refuse a message that contains any.
+    Reasoning goes back only where the upstream wants it: many refuse a message that contains any. What the upstream
+    wants back with calls is added last, because it may be another projector, with sealed values of its own.
 
     Raises:
         UnsupportedRequestError: it requests several choices, of which only one would be shown (CONTRACT D49).
@@ -258,7 +260,7 @@ def forwarded_body(body: Mapping[str, Any], profile: ChatProfile) -> Body:
         raise UnsupportedRequestError("`n` must be 1: a response has one choice.", "n")
     sent = dict(body)
     if isinstance(body.get("messages"), list):
-        sent["messages"] = without_carried(body["messages"], profile)
+        sent["messages"] = with_state(without_carried(body["messages"], profile), kept)
     if not profile.takes_stream_options:
         return sent
     return {**sent, "stream_options": {**(body.get("stream_options") or {}), "include_usage": True}}

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from projector.contracts import codec
 from projector.core import canonical as read
+from projector.core.canonical import Drops
 from projector.core.faults import FAULTS
 from projector.core.lane import Slots
 from projector.core.sse import COMMENT, DONE, SseMessage, is_comment
@@ -21,7 +22,7 @@ from projector.providers.error_shapes import ReportedError, error_beside, error_
 from projector.providers.openai_chat import chunk_fields
 from projector.providers.openai_chat.chunk_fields import ERROR, EXTRA, ChatProfile
 from projector.providers.openai_chat.output import LEGACY_INDEX, ChatOutput, index_of
-from projector.providers.stage_parts import CALL_SHAPES, Annotation, Drops, Event, Events, JsonStage, usage_of
+from projector.providers.stage_parts import CALL_SHAPES, Annotation, Event, Events, JsonStage, usage_of
 from projector.providers.think import LONE_TAG, Operation, ThinkSplitter
 
 SUMMARY: Final = "reasoning.summary"
@@ -381,7 +382,7 @@ class OpenAIChatStage(JsonStage):
         if ERROR in choice:
             self._inner_error = error_beside(choice)
         delta = choice.get("delta")
-        if delta is None and self._output.is_empty:
+        if delta is None and not self._output.count:
             delta = choice.get("message")  # a whole completion in one chunk; after deltas it only repeats them
         events: list[Event] = []
         if isinstance(delta, dict):

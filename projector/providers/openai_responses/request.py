@@ -313,19 +313,24 @@ def carried_state(body: Mapping[str, Any]) -> list[Carried]:
     return carried_of(items if isinstance(items, list) else [], _begins_turn, _sealed_in)
 
 
-def with_state(body: Mapping[str, Any], kept: KeptCalls) -> Mapping[str, Any]:
-    """Return a caller's body with the reasoning that the provider has encrypted.
+def forwarded_body(body: Mapping[str, Any], _profile: object, kept: KeptCalls) -> Body:
+    """Return the caller's body with the reasoning that the provider has encrypted, without what it could not read.
 
     What was kept with a call is added, unless the caller sent some, in place of the reasoning that the caller was
-    shown. It is at the start of what precedes the call, as it was in the response.
+    shown. It is at the start of what precedes the call, as it was in the response. Not readable is reasoning that
+    another provider has made, or of which the client got neither text nor encrypted content, in a conversation that the
+    upstream does not store: it is a 404 of OpenAI, and the answer needs no such item.
     """
     given = body.get("input")
     if not isinstance(given, list):
-        return body
+        return dict(body)
+    is_stored = body.get("store") is not False
     items: list[object] = []
     start, is_carried = 0, False
     for one in given:
         carried = kept.get(_sealed(one) or "")
+        if carried is None and not _is_readable(one, is_stored=is_stored):
+            continue
         item = one if carried is None else carried.own
         call = kept.get(str(item["call_id"])) if _type(item) in _CALL_TYPES and "call_id" in item else None
         if call is not None and call.before and not is_carried:
@@ -336,19 +341,6 @@ def with_state(body: Mapping[str, Any], kept: KeptCalls) -> Mapping[str, Any]:
         elif _type(item) != "message" or item.get("role") != neutral.ASSISTANT:
             start, is_carried = len(items), False
     return {**body, "input": items}
-
-
-def forwarded_body(body: Mapping[str, Any], _profile: object) -> Body:
-    """Return the caller's body without reasoning that the upstream could not read.
-
-    Another provider has made it, or the client got neither its text nor its encrypted content, in a conversation that
-    the upstream does not store: it is a 404 of OpenAI, and the answer needs no such item.
-    """
-    items = body.get("input")
-    if not isinstance(items, list):
-        return dict(body)
-    is_stored = body.get("store") is not False
-    return {**body, "input": [item for item in items if _is_readable(item, is_stored=is_stored)]}
 
 
 def _is_readable(item: Any, *, is_stored: bool) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from projector.contracts import codec
-from projector.core.canonical import CanonicalEvent
+from projector.core.canonical import CanonicalEvent, Drops
 from projector.core.faults import FAULTS, Fault
 from projector.core.lane import Slots
 from projector.core.sse import COMMENT, DONE, SseMessage, is_comment
@@ -72,8 +72,9 @@ class OpenAIResponsesStage:
     """Parses each message as one event. The last item is a fault if a payload is not JSON (CONTRACT D12)."""
 
     def __init__(self, profile: ResponsesProfile = DEFAULT) -> None:
-        self.dropped: Counter[str] = Counter()
+        self.dropped: Counter[str]
         """Messages that are not events, by reason."""
+        self.dropped = self._dropped = Drops()
         self._texts = TaggedTexts(profile.think_mode, profile.think_tags, self.dropped)
         self._numbers = ReadNumbers()
         self._is_in_text = False  # whether deltas that were skipped are of a text
@@ -86,11 +87,13 @@ class OpenAIResponsesStage:
         try:
             event = codec.loads(message[0])
         except codec.TooDeepError:
-            return self._drop("(too deep)")
+            return self._dropped.drop("(too deep)")
         except codec.CodecError:
             return self._read_text(message.data)
         if type(event) is dict and "type" in event:
-            return self._drop("(repeated delta)") if self._numbers.is_repeated(event) else self._texts.read(event)
+            return (
+                self._dropped.drop("(repeated delta)") if self._numbers.is_repeated(event) else self._texts.read(event)
+            )
         return self._untyped(event, message.event)
 
     def close(self) -> list[CanonicalEvent | Fault]:
@@ -118,7 +121,7 @@ class OpenAIResponsesStage:
     def _read_text(self, data: bytes) -> list[CanonicalEvent | Fault]:
         """Read a payload that is not JSON: a comment, an end mark, or a broken stream."""
         if is_comment(data):
-            return self._drop(COMMENT)
+            return self._dropped.drop(COMMENT)
         if data.strip() == DONE:
             return []
         self._is_over = True
@@ -129,13 +132,9 @@ class OpenAIResponsesStage:
         if (error := error_of(event)) is not None:
             return [error.event()]
         if not isinstance(event, dict):
-            return self._drop("(no object)")
+            return self._dropped.drop("(no object)")
         if event.get("object") == "response":
             status = event.get("status")
             end = f"response.{status}"
             return self._texts.read({"type": end if end in ENDS else "response.in_progress", "response": event})
-        return self._texts.read({**event, "type": name}) if name else self._drop("(no type)")
-
-    def _drop(self, reason: str) -> list[CanonicalEvent | Fault]:
-        self.dropped[reason] += 1
-        return []
+        return self._texts.read({**event, "type": name}) if name else self._dropped.drop("(no type)")

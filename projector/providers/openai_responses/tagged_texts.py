@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter, is_
 from typing import Any, Final, TypeAlias
@@ -26,25 +27,22 @@ POSITIONS: Final = ("start_index", "end_index", "index")
 TEXTS_MAX: Final = 4 * ITEMS_MAX
 """Texts that are followed at a time; a stream with as many items has ended before."""
 ID_PREFIX: Final = "rs_think_"
-_NONE: Final = object()
 
 
+@dataclass(slots=True, eq=False)
 class _Text:
     """One text while it arrives."""
 
-    __slots__ = ("has_dropped", "is_over", "item_id", "place", "received", "shown", "splitter")
-
-    def __init__(self, splitter: ThinkSplitter, item_id: str, place: tuple[object, ...]) -> None:
-        self.splitter = splitter
-        self.item_id = item_id
-        """ID of the item of its reasoning."""
-        self.place = place
-        """Values of the members `PLACE` of its first event."""
-        self.is_over = False
-        self.has_dropped = False
-        """Whether a closing tag without its opening one was dropped from what had been shown."""
-        self.received = 0
-        self.shown = 0
+    splitter: ThinkSplitter
+    item_id: str
+    """ID of the item of its reasoning."""
+    place: tuple[object, ...]
+    """Values of the members `PLACE` of its first event."""
+    is_over: bool = False
+    has_dropped: bool = False
+    """Whether a closing tag without its opening one was dropped from what had been shown."""
+    received: int = 0
+    shown: int = 0
 
     @property
     def is_plain(self) -> bool:
@@ -76,12 +74,8 @@ class TaggedTexts:
         self._open: list[_Text] = []
         """Texts since the end of a response; another end does not end those before it again."""
         self._count = 0
-        self._plain_index: object = _NONE
-        self._plain_at: object = _NONE
-        """Output and content index of the last text that has nothing but text to come and no reasoning: the objects of
-        its events, which are compared by identity."""
-        self._plain_splitter = self._unread
-        """The splitter of that text."""
+        self._last_splitter = self._unread
+        """The splitter of the last text that has nothing but text to come and no reasoning."""
         self.stops = self._unread.stops
         """The characters that a delta must not contain to be nothing but text."""
         self._readers = _READERS if mode != "off" else {}
@@ -89,14 +83,6 @@ class TaggedTexts:
     def read(self, event: dict[str, Any]) -> list[CanonicalEvent | Fault]:
         """Return the events of an event: itself, changed or not, and those of reasoning before it."""
         name = event["type"]
-        if (
-            name == DELTA
-            and event.get("output_index") is self._plain_index
-            and event.get("content_index") is self._plain_at
-            and type(delta := event.get("delta")) is str
-            and self._plain_splitter.passes(delta)
-        ):
-            return [event]  # nearly every event of a stream
         reader = self._readers.get(name) if type(name) is str else None
         return [event] if reader is None else [*reader(self, event)]
 
@@ -107,7 +93,7 @@ class TaggedTexts:
 
     def skip(self, texts: Sequence[str]) -> None:
         """Record deltas of the last text that were read without this object."""
-        self._plain_splitter.pass_over(texts)
+        self._last_splitter.pass_over(texts)
 
     def close(self) -> list[CanonicalEvent]:
         """Return what was held back, because the stream has ended."""
@@ -131,10 +117,7 @@ class TaggedTexts:
         if not text.received and not self.stops and splitter.skips(delta):
             splitter.is_plain = True
         if text.is_plain and splitter.passes(delta):
-            self._plain_splitter = splitter
-            index, at = event.get("output_index"), event.get("content_index")
-            if type(index) is int and type(at) is int:
-                self._plain_index, self._plain_at = index, at
+            self._last_splitter = splitter
             return [*released, event]
         text.received += len(delta)
         operations = [Operation("text", delta)] if splitter.is_plain else splitter.push(delta)
@@ -148,7 +131,6 @@ class TaggedTexts:
         for known in (_place(place), _by_id(place)):
             if (text := self._texts.get(known)) is not None and text.is_over:
                 del self._texts[known]
-                self._plain_index = _NONE
         return [event]
 
     def on_text_done(self, event: dict[str, Any]) -> list[CanonicalEvent]:

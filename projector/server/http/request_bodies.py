@@ -173,8 +173,7 @@ def target_body(
     try:
         if route.request_reader is None or provider.api == api:
             valid = {one: call for one, call in kept.items() if call.place == target.place}
-            own = body if route.state_writer is None or not valid else route.state_writer(body, valid)
-            return route.body_writer(own, target.profile)
+            return route.body_writer(body, target.profile, valid)
         request = replace(route.request_reader(body), encrypted_reasoning=encrypted_reasoning)
         if kept and not isinstance(request.input, str):
             request = replace(request, input=with_opaque(request.input, kept, target.place))
