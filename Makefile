@@ -4,6 +4,8 @@ BIN := .venv/bin
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-emit-index-url --no-header --generate-hashes
 IMAGE := build/image
 PARALLEL := --numprocesses auto --dist worksteal
+# one worker more than processors, because many of these tests wait: for processes, browsers and clocks
+ONE_MORE = --numprocesses $$($(BIN)/python -c "import os; print(os.cpu_count() + 1)") --dist worksteal
 unexport PYTHONDONTWRITEBYTECODE # tests start hundreds of processes, and each would compile all modules
 
 .PHONY: demo test test-all check goldens schemas docs page picture bench bench-compare bench-store bench-proxy bench-cost bench-capacity bench-page soak fuzz mutants wheel sbom release-check site lock check-latest clean
@@ -15,7 +17,7 @@ test: .venv/dev             # units, contracts, goldens, a sample of the rest; a
 	$(BIN)/python -m pytest --tier test $(PARALLEL)
 
 test-all: .venv/dev .clients/ready .site/ready wheel   # the rest: every property, the server, real clients, recorded streams, deployment
-	$(BIN)/python -m pytest --tier rest $(PARALLEL)
+	$(BIN)/python -m pytest --tier rest $(ONE_MORE)
 
 check: .venv/dev            # style, types, layers, generated files, goldens, docs
 	$(BIN)/ruff check .

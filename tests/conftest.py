@@ -30,7 +30,6 @@ settings.load_profile("any machine")
 
 SAMPLED: Final = {
     "asgi": 20,
-    "contract/test_clean_types.py::test_mypy_rejects": 8,
     "contract/test_openwop_schemas.py": 4,
     "contract/test_schemas.py": 2,
     "contract/test_toy_dialect.py::test_writing_a_stream_loads_no_other_dialect_and_no_models": 6,
@@ -99,7 +98,7 @@ REST: Final = {
     "contract/test_openwop_is_apart.py": "processes",
     "contract/test_sdk_members.py": "a stream for each variant of each item of an SDK",
     "contract/test_startup.py": "processes",
-    "contract/test_clean_types.py::test_only_redaction_makes_clean_values": "mypy on the whole package",
+    "contract/test_clean_types.py::test_only_redaction_makes_clean_values": "reads the whole package",
     "asgi/test_openwop_page.py": "processes",
     "asgi/test_openapi.py": "requests derived from the schemas of all dialects",
     "asgi/test_openwop_openapi.py": "the same",

@@ -9,7 +9,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -52,6 +52,7 @@ class Peer:
         self.head = b""
         self.body: dict[str, Any] = {}
         self.gone = asyncio.Event()  # the other side closed
+        self.may_reset = asyncio.Event()  # for scripts that wait for the test
 
     async def read_request(self) -> bool:
         try:
@@ -95,6 +96,18 @@ class Peer:
 
 
 Script = Callable[[Peer], Awaitable[None]]
+
+
+def plays(events: Iterable[dict[str, Any]], *, ends: bool = True) -> Script:
+    """Return a script that sends some events; a response without an end stays open until the other side closes it."""
+
+    async def script(peer: Peer) -> None:
+        await peer.start()
+        for event in events:
+            await peer.event(event)
+        await (peer.end() if ends else peer.gone.wait())
+
+    return script
 
 
 class ScriptedUpstream:

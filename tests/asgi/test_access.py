@@ -10,24 +10,12 @@ import pytest
 
 from projector.dialects import DIALECTS
 from projector.server.ownership import LATE
+from tests.asgi.conftest import plays
 
 AUTH = {"api_keys": {name: f"sha256:{hashlib.sha256(name.encode()).hexdigest()}" for name in ("ann", "bob")}}
 ANN = {"authorization": "Bearer ann"}
 BOB = {"authorization": "Bearer bob"}
 CHAT = "/api/v1/chat/stream"
-
-
-def plays(events: Any, *, ends: bool = True) -> Any:
-    async def script(peer: Any) -> None:
-        await peer.start()
-        for event in events if ends else events[:3]:
-            await peer.event(event)
-        if ends:
-            await peer.end()
-        else:
-            await peer.gone.wait()
-
-    return script
 
 
 @pytest.mark.parametrize("path", [CHAT, "/v1/responses", "/api/v1/streams/stream_1/cancel"])
@@ -71,7 +59,7 @@ async def test_an_unknown_previous_response_is_named(serve: Any, sent: Any, deta
 
 
 async def test_a_stream_belongs_to_its_caller(serve: Any, upstream: Any, text_events: Any) -> None:
-    await upstream(plays(text_events, ends=False))
+    await upstream(plays(text_events[:3], ends=False))
     site = serve(auth=AUTH)
     answer = await site.ask(**ANN)
     await answer.chunk()

@@ -17,6 +17,7 @@ from projector.cli import servers
 from projector.cli.servers import health_failure
 from projector.server.config.settings import Settings
 from tests.asgi.process import running
+from tests.waiting import wait_until
 
 ADMIN = {"port": 0}
 INTERNAL = ("/metrics", "/openapi.json")
@@ -101,8 +102,7 @@ async def test_it_outlasts_a_drain_and_a_reload(
             + '[agents.other]\nupstream = "one"\nmodel = "m"\n'
         )
         server.process.send_signal(signal.SIGHUP)
-        while '"reloaded"' not in (tmp_path / "log").read_text():  # noqa: ASYNC110 - another process
-            await asyncio.sleep(0.02)
+        await wait_until(lambda: '"reloaded"' in (tmp_path / "log").read_text())
         line = json.loads(re.findall(r".*\"reloaded\".*", (tmp_path / "log").read_text())[0])
         assert line["needs_restart"] == ["admin"]
         stream = await server.stream()

@@ -29,10 +29,10 @@ from tests.asgi.coding_session import (
 from tests.asgi.conftest import ScriptedUpstream
 from tests.asgi.process import running, serve_with
 from tests.asgi.route_clients import NODE_S
-from tests.asgi.test_recorder import until
 from tests.clients.scripted_provider import EVENTS, HISTORIES, Block, Turn, leaks, serving
 from tests.clients.scripted_provider import call as function
 from tests.clients.tee import Tee, kept
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(4 * NODE_S)
 
@@ -170,7 +170,7 @@ async def test_a_session(name: str, node_modules: Path, tmp_path: Path) -> None:
             stalled = asyncio.create_task(provider.waiting.get())
             first, last = await codex.play("deploy it", stalled)
             await asyncio.wait_for(stalled.result().gone.wait(), NODE_S)
-            await until(lambda: len(list(folder.glob("*/*.ndjson"))) == len(TURNS) + len(LAST))
+            await wait_until(lambda: len(list(folder.glob("*/*.ndjson"))) == len(TURNS) + len(LAST))
 
     assert provider.refused == []
     assert len(provider.requests) == len(TURNS) + 1 + len(LAST)

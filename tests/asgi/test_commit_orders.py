@@ -15,6 +15,7 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import anyio
@@ -46,6 +47,8 @@ TEXT: Final = (
     b'data: {"type":"response.output_text.delta","item_id":"m","output_index":0,"content_index":0,"delta":"a"}\n\n'
 )
 DONE: Final = b'data: {"type":"response.completed","response":{"id":"r","status":"completed","output":[]}}\n\n'
+
+REDACTOR: Final = Redactor(Policy())
 
 TURNS_MAX: Final = 200
 TICKS_MAX: Final = 20
@@ -193,18 +196,20 @@ class Timing(NamedTuple):
     limit_s: float
 
 
+@cache
+def settings_of(timing: Timing) -> Settings:
+    """Return the settings of a session, which are validated once for thousands of orders."""
+    limits = {"first_byte_s": timing.limit_s, "idle_s": timing.limit_s, "total_s": 9}
+    return Settings.model_validate({"timeouts": limits, "retries": {"max": 0}})
+
+
 class Scene:
     """One request to one session."""
 
     def __init__(self, mode: Mode, timing: Timing, clock: ManualTime, *, is_slow: bool) -> None:
         self.mode, self.clock = mode, clock
         self.upstream, self.client = ScriptedUpstream(), ScriptedClient(is_slow=is_slow)
-        given = Settings.model_validate(
-            {
-                "timeouts": {"first_byte_s": timing.limit_s, "idle_s": timing.limit_s, "total_s": 9},
-                "retries": {"max": 0},
-            }
-        )
+        given = settings_of(timing)
         self.stats = StreamStats(stream_id="stream_1", request_id="req_1", dialect=mode.dialect)
         is_json = mode.writer is JsonResponseWriter
         pipeline = build_pipeline(
@@ -218,7 +223,7 @@ class Scene:
         upstream_reader = UpstreamReader(attempts_of(binding, lambda _: {}, self.stats), self.stats, account)
         self.session = StreamSession(
             self.stats,
-            ProviderSource(lambda: pipeline, upstream_reader, Redactor(Policy())),
+            ProviderSource(lambda: pipeline, upstream_reader, REDACTOR),
             account,
             timeouts=given.timeouts,
             heartbeat_s=timing.heartbeat_s,

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from projector.server.http.connection import HEAD_MAX_BYTES, OVERHEAD_MAX_BYTES, PIPELINED_MAX
+from tests.asgi.conftest import plays
 
 PROBE = b"GET /livez HTTP/1.1\r\nhost: test\r\n\r\n"
 BODY_S = 0.3
@@ -175,13 +176,7 @@ async def test_a_body_with_endless_other_bytes(serve: Any, start: bytes, endless
 
 
 async def test_trailers_are_ignored(serve: Any, upstream: Any, text_events: Any) -> None:
-    async def script(peer: Any) -> None:
-        await peer.start()
-        for event in text_events:
-            await peer.event(event)
-        await peer.end()
-
-    await upstream(script)
+    await upstream(plays(text_events))
     reader, writer = await connected(serve())
     body = b'{"message": "hello"}'
     writer.write(
@@ -211,13 +206,7 @@ async def test_the_number_of_pipelined_requests_is_limited(serve: Any) -> None:
 async def test_an_upgrade_is_ignored(serve: Any, upstream: Any, text_events: Any, name: str, protocol: str) -> None:
     """A server may ignore it (RFC 9110, section 7.8). Each byte of the head arrives by itself."""
 
-    async def script(peer: Any) -> None:
-        await peer.start()
-        for event in text_events:
-            await peer.event(event)
-        await peer.end()
-
-    await upstream(script)
+    await upstream(plays(text_events))
     reader, writer = await connected(serve())
     body = b'{"message": "hello"}'
     head = UPLOAD + b"content-length: %d\r\nConnection: Upgrade, HTTP2-Settings\r\n" % len(body)
@@ -233,13 +222,7 @@ async def test_an_upgrade_is_ignored(serve: Any, upstream: Any, text_events: Any
 
 
 async def test_curl_that_offers_http2(serve: Any, upstream: Any, text_events: Any, curl: str) -> None:
-    async def script(peer: Any) -> None:
-        await peer.start()
-        for event in text_events:
-            await peer.event(event)
-        await peer.end()
-
-    await upstream(script)
+    await upstream(plays(text_events))
     url = f"http://127.0.0.1:{serve().port}/api/v1/chat/stream"
     words = ["--http2", "-sS", url, "-H", "content-type: application/json", "-d", '{"message": "hello"}']
     process = await asyncio.create_subprocess_exec(curl, *words, stdout=asyncio.subprocess.PIPE)

@@ -17,6 +17,7 @@ from projector.server.http.connection import Connections
 from projector.server.http.listener import Listener
 from projector.server.telemetry import logs
 from projector.server.telemetry.logs import JoinedLines
+from tests.waiting import wait_until
 
 PROBE = b"GET /livez HTTP/1.1\r\nhost: test\r\n\r\n"
 
@@ -114,10 +115,8 @@ async def test_lines_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:
         for _ in range(100):
             joined.add("a")
         joined.add("b")
-        while len(found()) < 3:  # noqa: ASYNC110 - there is no event
-            await asyncio.sleep(0.01)
-        while joined._recent:  # noqa: ASYNC110 - a period in which nothing happens
-            await asyncio.sleep(0.01)
+        await wait_until(lambda: len(found()) >= 3)
+        await wait_until(lambda: not joined._recent)  # a period in which nothing happens
         joined.add("a")
     assert found() == [("info", "a", 1), ("warning", "b", 1), ("info", "a", 99), ("info", "a", 1)]
 

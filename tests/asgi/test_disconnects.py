@@ -15,6 +15,7 @@ from projector.server.config.settings import Settings
 from projector.server.listening import raise_file_limit
 from tests.asgi.conftest import abort, request_bytes
 from tests.asgi.process import COUNTING, SERVE, Process, running
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/fd").is_dir(), reason="open files are counted where Linux lists them"
@@ -101,7 +102,5 @@ async def test_a_thousand_disconnects_leave_nothing_behind(upstream: Any, upstre
         gauges, more_files, more_tasks = await settled(server, files, tasks)
         assert gauges == dict.fromkeys(GAUGES, 0.0)
         assert (more_files <= 0, more_tasks <= 0) == (True, True)
-        async with asyncio.timeout(SETTLES_S):
-            while scripted.serving:  # noqa: ASYNC110 - each ends when it sees its connection closed
-                await asyncio.sleep(0.01)
+        await wait_until(lambda: not scripted.serving)
         assert b'"kind":"final"' in await (await server.stream()).read()

@@ -18,6 +18,8 @@ import pytest
 from projector.core.faults import http_status_fault
 from projector.server.upstream.protocol import ProviderFailure, ProviderRequest, UpstreamError
 from tests.asgi.callers import Server, Upstream, completed, keys, text
+from tests.asgi.conftest import frames_of
+from tests.waiting import PATIENCE_S, wait_until
 
 
 def status(line: str, *headers: str, body: bytes = b"secret detail of the provider") -> Any:
@@ -107,7 +109,7 @@ def after_the_head(*parts: bytes, end: str) -> Any:
         if end == "clean":
             await peer.end()
         if end == "reset":
-            await asyncio.sleep(0.05)  # the reset would discard data in transit
+            await peer.may_reset.wait()  # the reset would discard data in transit
             peer.reset()
 
     return script
@@ -121,28 +123,33 @@ DONE = (
 
 
 @pytest.mark.parametrize(
-    ("script", "kind", "code"),
+    ("script", "heard", "kind", "code"),
     [
-        (after_the_head(end="clean"), "error", "upstream_empty"),
-        (after_the_head(b": hi\n\n", end="clean"), "error", "upstream_empty"),
-        (after_the_head(TEXT, end="clean"), "error", "upstream_truncated"),
-        (after_the_head(TEXT, end="close"), "error", "upstream_reset"),
-        (after_the_head(TEXT, end="reset"), "error", "upstream_reset"),
-        (after_the_head(end="reset"), "error", "upstream_reset"),
-        (after_the_head(b"<html>not found</html>", end="clean"), "error", "upstream_malformed"),
-        (after_the_head(b"data: {nonsense\n\n", end="clean"), "error", "upstream_malformed"),
-        (after_the_head(TEXT, DONE, end="clean"), "final", "completed"),
-        (after_the_head(TEXT, DONE, end="close"), "final", "completed"),
-        (after_the_head(TEXT, DONE, end="reset"), "final", "completed"),
+        (after_the_head(end="clean"), b"", "error", "upstream_empty"),
+        (after_the_head(b": hi\n\n", end="clean"), b"", "error", "upstream_empty"),
+        (after_the_head(TEXT, end="clean"), b"", "error", "upstream_truncated"),
+        (after_the_head(TEXT, end="close"), b"", "error", "upstream_reset"),
+        (after_the_head(TEXT, end="reset"), b"data: ", "error", "upstream_reset"),
+        (after_the_head(end="reset"), b"", "error", "upstream_reset"),
+        (after_the_head(b"<html>not found</html>", end="clean"), b"", "error", "upstream_malformed"),
+        (after_the_head(b"data: {nonsense\n\n", end="clean"), b"", "error", "upstream_malformed"),
+        (after_the_head(TEXT, DONE, end="clean"), b"", "final", "completed"),
+        (after_the_head(TEXT, DONE, end="close"), b"", "final", "completed"),
+        (after_the_head(TEXT, DONE, end="reset"), b'"kind":"final"', "final", "completed"),
     ],
 )
 async def test_a_failure_after_the_status_is_a_terminal(
-    serve: Any, upstream: Any, script: Any, kind: str, code: str
+    serve: Any, upstream: Any, script: Any, heard: bytes, kind: str, code: str
 ) -> None:
-    await upstream(script)
+    """A provider that resets its connection first waits until the client has received `heard`."""
+    provider = await upstream(script)
     answer = await serve(retries={"max": 0}).ask()
     assert answer.status == 200
-    frames = await answer.frames()
+    said = b""
+    while heard not in said:
+        said += await answer.chunk()
+    (await provider.peers.get()).may_reset.set()
+    frames = frames_of(said + await answer.rest())
     last = frames[-1]
     assert last["kind"] == kind
     assert (last.get("error") or {"code": last["final"]["status"]})["code"] == code
@@ -160,7 +167,7 @@ async def test_an_upstream_that_stays_open_is_closed_after_the_terminal(serve: A
     answer = await serve().ask()
     assert (await answer.frames())[-1]["kind"] == "final"
     peer = await provider.peers.get()
-    await asyncio.wait_for(peer.gone.wait(), 2)
+    await asyncio.wait_for(peer.gone.wait(), PATIENCE_S)
 
 
 async def test_a_huge_event(serve: Any, upstream: Any) -> None:
@@ -184,8 +191,7 @@ async def test_a_huge_event(serve: Any, upstream: Any) -> None:
     site = serve()
     huge = await site.ask(body={"message": "huge"})
     reading = asyncio.create_task(huge.frames())
-    while site.streams.held_bytes < len(image):  # noqa: ASYNC110 - of another thread
-        await asyncio.sleep(0.01)
+    await wait_until(lambda: site.streams.held_bytes >= len(image))
     ends = [(await (await site.ask()).frames())[-1]["kind"] for _ in range(5)]
     others_ended.set()
     ends += [(await (await site.ask()).frames())[-1]["kind"] for _ in range(5)]
@@ -194,10 +200,6 @@ async def test_a_huge_event(serve: Any, upstream: Any) -> None:
     said = "".join(frame["data"] for frame in frames if frame["kind"] == "chunk.delta")
     assert (len(said), set(said), frames[-1]["kind"]) == (len(image), {"A"}, "final")
     assert site.streams.held_bytes == 0
-
-
-PATIENCE_S = 60
-"""What a busy machine may need."""
 
 
 async def never_answers(peer: Any) -> None:

@@ -15,6 +15,7 @@ from projector.server import ProjectingMiddleware, Projection, PublicSSEResponse
 from projector.server.app import create_app
 from projector.server.config.settings import Settings
 from projector.server.telemetry.stream_stats import Terminal
+from tests.waiting import wait_until
 
 TEXT = b'data: {"type":"response.output_text.delta","item_id":"m","output_index":0,"delta":"Rain today"}\n\n'
 DONE = b'data: {"type":"response.completed","response":{"id":"r","status":"completed"}}\n\n'
@@ -161,17 +162,13 @@ async def test_the_client_leaves(wrap: Any, make: Any) -> None:
     host, client = Host(), Client(asked(make, ends=False))
     tasks = asyncio.all_tasks()
     asking = asyncio.create_task(client.post(wrap(make(host)), PATHS[make]))
-    async with asyncio.timeout(60):
-        while b"message.delta" not in client.body:  # noqa: ASYNC110 - what is waited for sets no event
-            await asyncio.sleep(0.001)
+    await wait_until(lambda: b"message.delta" in client.body)
     client.left.set()
     await asyncio.wait_for(host.is_source_closed.wait(), 60)
     await asyncio.gather(asking, return_exceptions=True)
     [terminal] = host.told
     assert (terminal.outcome, terminal.final["response_text"]) == ("client_left", "Rain today")
-    async with asyncio.timeout(60):
-        while asyncio.all_tasks() != tasks:  # noqa: ASYNC110 - the log of the stream is written last
-            await asyncio.sleep(0.001)
+    await wait_until(lambda: asyncio.all_tasks() == tasks)  # the log of the stream is written last
     assert host.is_dependency_left
 
 

@@ -10,6 +10,7 @@ import pytest
 from projector.server.config.settings import Limits, Settings
 from projector.server.listening import raise_file_limit
 from projector.server.streaming.memory import STREAM_BYTES
+from tests.waiting import wait_until
 
 DELTA = {"type": "response.output_text.delta", "item_id": "msg_1", "output_index": 0, "content_index": 0}
 
@@ -27,7 +28,7 @@ async def test_too_many_streams_for_the_server(serve: Any, upstream: Any) -> Non
     assert (refused.status, refused.headers["retry-after"]) == (503, "5")
     assert (await refused.problem())["code"] == "overloaded"
     first.leave()
-    await asyncio.sleep(0.1)
+    await wait_until(lambda: site.streams.active == 1)
     assert (await site.ask()).status == 200
 
 
@@ -76,8 +77,7 @@ async def test_memory_is_bounded_while_events_do_not_end(serve: Any, upstream: A
     running = await site.ask()
     for _ in range(3):
         await site.post(body={"message": "flood"})
-    while site.streams.held_bytes < 5 * STREAM_BYTES:  # noqa: ASYNC110 - of another thread
-        await asyncio.sleep(0.01)
+    await wait_until(lambda: site.streams.held_bytes >= 5 * STREAM_BYTES)
     refused = await site.ask()
     assert (refused.status, (await refused.problem())["code"]) == (503, "overloaded")
     may_go_on.set()
@@ -124,8 +124,7 @@ async def test_five_hundred_streams_at_once_all_end(serve: Any, upstream: Any, t
     await upstream(script)
     site = serve(limits={"max_streams": 500})
     answers = [await site.post() for _ in range(500)]
-    while everyone.n_waiting < 500:  # noqa: ASYNC110 - who is the last is the test
-        await asyncio.sleep(0.01)
+    await wait_until(lambda: everyone.n_waiting == 500)  # who is the last is the test
     assert site.streams.active == 500
     await everyone.wait()
     for answer in answers:

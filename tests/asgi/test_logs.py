@@ -19,6 +19,7 @@ from projector.server.telemetry import logs
 from projector.server.telemetry.logs import LogWriter, configure_logs, lost_lines
 from projector.server.telemetry.reports import Observer
 from projector.server.telemetry.stream_stats import StreamStats
+from tests.asgi.conftest import plays
 from tests.asgi.process import SERVE, running
 
 PIPE_BYTES = 65_536
@@ -163,13 +164,7 @@ N_STREAMS = 150
 async def test_a_server_outlives_its_log(
     upstream: Any, upstream_port: int, text_events: Sequence[bytes], prepare: str
 ) -> None:
-    async def script(peer: Any) -> None:
-        await peer.start()
-        for event in text_events:
-            await peer.event(event)
-        await peer.end()
-
-    await upstream(script)
+    await upstream(plays(text_events))
     environ = {"OPENAI_BASE_URL": f"http://127.0.0.1:{upstream_port}/v1", "OPENAI_API_KEY": "sk-test"}
     async with running(prepare + SERVE, 1, **environ) as server:
         for _ in range(N_STREAMS):

@@ -14,8 +14,9 @@ from structlog.testing import capture_logs
 
 from projector.recording import replay
 from tests.asgi.examples import example, plays
-from tests.asgi.test_recorder import cases_in, until
+from tests.asgi.test_recorder import cases_in
 from tests.dialect_checks import violations_of
+from tests.waiting import wait_until
 
 MESSAGES: Final = "/v1/messages"
 BODY: Final[dict[str, Any]] = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 9}
@@ -210,7 +211,7 @@ async def test_a_stream_is_recorded_and_counted(serve: Any, upstream: Any, upstr
     route = {"messages": "one", "record": {"folder": str(tmp_path)}}
     site = serve(api_key=None, base_url=None, upstreams={"one": one}, passthrough=route)
     said = await (await site.ask(MESSAGES, {**BODY, "stream": True})).rest()
-    await until(lambda: bool(cases_in(tmp_path)))
+    await wait_until(lambda: bool(cases_in(tmp_path)))
     [case] = cases_in(tmp_path)
     lines = [line.removeprefix(b"data: ") for line in said.splitlines() if line.startswith(b"data: ")]
     assert replay.play(case, "anthropic_messages").splitlines()[1:] == lines[1:]  # the first has an estimate of tokens

@@ -21,6 +21,7 @@ from projector.server.telemetry import reports
 from projector.server.telemetry import spans as telemetry
 from projector.server.telemetry.reports import Observer
 from projector.server.telemetry.stream_stats import StreamStats
+from tests.asgi.conftest import plays
 from tests.exposed_metrics import idle_metrics
 
 GIVEN = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -152,12 +153,7 @@ def test_metrics_have_the_names_that_are_documented() -> None:
 
 
 async def test_metrics_are_served(serve: Any, upstream: Any, text_events: Any) -> None:
-    async def script(peer: Any) -> None:
-        await peer.start()
-        await peer.event(text_events[-1])
-        await peer.end()
-
-    await upstream(script)
+    await upstream(plays([text_events[-1]]))
     site = serve(heartbeat_s=7)
     await (await site.ask()).rest()
     assert await site.is_quiet()
@@ -187,12 +183,7 @@ def test_a_trace_is_continued(headers: dict[str, str], trace_id: str | None, sta
 
 
 async def test_the_trace_is_propagated_to_the_provider(serve: Any, upstream: Any, text_events: Any) -> None:
-    async def script(peer: Any) -> None:
-        await peer.start()
-        await peer.event(text_events[-1])
-        await peer.end()
-
-    provider = await upstream(script)
+    provider = await upstream(plays([text_events[-1]]))
     await (await serve().ask(traceparent=GIVEN)).rest()
     peer = await provider.peers.get()
     sent = peer.header(b"traceparent").decode()

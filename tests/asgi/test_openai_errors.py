@@ -16,6 +16,7 @@ from projector.server.app import create_app
 from projector.server.config.settings import Settings
 from projector.server.upstream.demo import DemoUpstream
 from tests.asgi.in_process import post
+from tests.waiting import wait_until
 
 RESPONSES: Final = "/v1/responses"
 CHAT: Final = "/v1/chat/completions"
@@ -181,14 +182,16 @@ async def test_a_problem_document_has_no_words_of_the_provider(serve: Any, upstr
     assert [line["message"] for line in logs if line["event"] == "provider_error"] == [SHOWN]
 
 
-async def fails_late(peer: Any) -> None:
-    await asyncio.sleep(0.4)
-    await refuses(400, HOSTILE)(peer)
-
-
 async def test_a_failure_after_the_first_heartbeat_has_the_message_too(serve: Any, upstream: Any) -> None:
+    has_head = asyncio.Event()
+
+    async def fails_late(peer: Any) -> None:
+        await has_head.wait()
+        await refuses(400, HOSTILE)(peer)
+
     await upstream(fails_late)
     answer = await serve(heartbeat_s=0.05, retries={"max": 0}).ask(CHAT, BODIES[CHAT] | {"stream": True})
+    has_head.set()
     assert answer.status == 200
     *_, error, end = [line for line in (await answer.rest()).splitlines() if line.startswith(b"data: ")]
     assert json.loads(error.removeprefix(b"data: "))["error"]["message"] == SHOWN
@@ -344,8 +347,7 @@ async def test_the_limits_of_this_server_are_for_the_client_to_retry(serve: Any,
     ):
         site = serve(limits=limits)
         running = await site.post(RESPONSES, BODIES[RESPONSES])
-        while not site.streams.active:  # noqa: ASYNC110 - of another thread
-            await asyncio.sleep(0.01)
+        await wait_until(lambda site=site: site.streams.active)
         answer = await site.ask(RESPONSES, BODIES[RESPONSES])
         assert (answer.status, (await answer.openai_error())["code"]) == (status, code)
         assert answer.headers["retry-after"] == "5"

@@ -19,6 +19,7 @@ from projector.server.http.problems import Problem
 from projector.server.upstream.demo import DemoUpstream
 from tests.asgi.conftest import Peer, Script, ScriptedUpstream
 from tests.asgi.openwop_peer import PATIENCE_S, OpenWopPeer, document, error, messages, types
+from tests.waiting import wait_until
 
 REASONING = "conformance-agent-reasoning"
 LOW_CONFIDENCE = "conformance-agent-low-confidence"
@@ -189,8 +190,7 @@ async def test_a_poll_ends_with_its_client(serve: Serve) -> None:
     await host.until(run_id, "waiting-approval")
     asked = len(host.site.answers)
     polling = asyncio.create_task(host.get(f"/v1/runs/{run_id}/events/poll?lastSequence=99&timeout=25"))
-    while len(host.site.answers) == asked:  # noqa: ASYNC110 - a connection sets no event
-        await asyncio.sleep(0.01)
+    await wait_until(lambda: len(host.site.answers) > asked)
     path = f"/v1/runs/{run_id}/events/poll"
     deadline = time.monotonic() + PATIENCE_S
     while (await host.get(path)).status != 503:

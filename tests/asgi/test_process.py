@@ -18,6 +18,7 @@ from projector.server.config.loading import SettingsError, load
 from projector.server.config.settings import Settings
 from projector.server.listening import listen
 from tests.asgi.process import DEMO, SERVE, running
+from tests.waiting import wait_until
 
 CREATED = b'data: {"type":"response.created","response":{"id":"r","status":"in_progress"}}\n\n'
 TEXT = b'data: {"type":"response.output_text.delta","item_id":"m","output_index":0,"delta":"a"}\n\n'
@@ -123,9 +124,7 @@ async def test_under_load_every_stream_gets_a_terminal_event(upstream: Any, upst
     ends = [(data.count(b'"kind":"final"'), data.count(b'"code":"server_shutdown"')) for data in output]
     assert set(ends) == {(1, 0), (0, 1)}
     assert all(data.endswith(b"\r\n0\r\n\r\n") for data in output)
-    async with asyncio.timeout(60):
-        while provider.serving:  # noqa: ASYNC110 - each ends when it sees its connection closed
-            await asyncio.sleep(0.01)
+    await wait_until(lambda: not provider.serving)  # each ends when it sees its connection closed
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.com"])  # noqa: S104 - refused

@@ -19,8 +19,10 @@ from projector.server.upstream.demo import DemoUpstream
 from projector.server.upstream.protocol import ProviderRequest
 from tests.asgi import in_process
 from tests.asgi.callers import Server, Upstream, completed, event, keys, text
+from tests.asgi.conftest import plays
 from tests.asgi.in_process import Answer
 from tests.rule_samples import MIXED
+from tests.waiting import wait_until
 
 KEY: Final = "a2V5LW9mLXRoaXJ0eS10d28tYnl0ZXMtZm9yLXRlc3Q="
 PLANTED: Final = "sk-" + MIXED[:48]
@@ -239,8 +241,7 @@ async def test_a_workflow_has_the_recordings_of_its_agents(tmp_path: Path) -> No
     stages = [{"name": name, "steps": [step]} for name, step in zip("ab", steps, strict=True)]
     one = Site({**SETTINGS, "agents": agents, "workflows": {"two": {"stages": stages}}}, Upstream(script))
     await one.run("/api/v1/workflows/two/run-stream", {"message": "hi"}, key="ann")
-    while recorded_files(tmp_path) < 4:  # noqa: ASYNC110 - another thread writes them
-        await asyncio.sleep(0.01)
+    await wait_until(lambda: recorded_files(tmp_path) >= 4)
     (row,) = await one.recent(is_admin=True)
     assert (row["workflow"], row["has_recording"]) == ("two", True)
     path = f"/streams/{row['stream_id']}"
@@ -284,12 +285,7 @@ async def test_it_is_off_by_default(change: dict[str, Any], public: int, interna
 
 
 async def test_how_a_stream_ended_that_was_stopped(serve: Any, upstream: Any) -> None:
-    async def script(peer: Any) -> None:
-        await peer.start()
-        await peer.event({"type": "response.created", "response": {"id": "r", "status": "in_progress"}})
-        await peer.gone.wait()
-
-    await upstream(script)
+    await upstream(plays([{"type": "response.created", "response": {"id": "r", "status": "in_progress"}}], ends=False))
     one = serve(demo_page=True)
     ends = []
     for stop in ("leave", "cancel"):

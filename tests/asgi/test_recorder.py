@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 from structlog.testing import capture_logs
 
@@ -20,9 +19,10 @@ from projector.server.config.settings import Settings
 from projector.server.upstream import recorder
 from projector.server.upstream.protocol import ProviderRequest, UpstreamError
 from projector.server.upstream.recorder import RecordedUpstream, Recorder, secrets_of
-from tests.asgi.conftest import Peer
+from tests.asgi.conftest import Peer, plays
 from tests.asgi.process import SERVE, running
 from tests.rule_samples import MIXED
+from tests.waiting import wait_until
 
 CREATED = {
     "type": "response.created",
@@ -43,14 +43,6 @@ def settings_with(folder: Path, **record: object) -> dict[str, Any]:
     return {"agents": {"helper": agent}}
 
 
-async def until(check: Callable[[], bool]) -> None:
-    """Wait for another thread, with a generous limit."""
-    deadline = time.monotonic() + 30
-    while not check():
-        assert time.monotonic() < deadline
-        await anyio.sleep(0.01)
-
-
 def cases_in(folder: Path) -> list[replay.Case]:
     return replay.load_cases(folder) if list(folder.glob("*/*.ndjson")) else []
 
@@ -66,18 +58,13 @@ def site(serve: Any, upstream_port: int, tmp_path: Path) -> Any:
 
 async def test_a_stream_is_recorded_without_secrets(site: Any, upstream: Any, tmp_path: Path) -> None:
     folder = tmp_path / "kept"
-
-    async def script(peer: Peer) -> None:
-        await peer.start()
-        for event in (CREATED, text(f"It is {KEY[:9]}"), text(f"{KEY[9:]} and key-of-"), text("the-house."), COMPLETED):
-            await peer.event(event)
-        await peer.end()
-
-    await upstream(script)
+    await upstream(
+        plays((CREATED, text(f"It is {KEY[:9]}"), text(f"{KEY[9:]} and key-of-"), text("the-house."), COMPLETED))
+    )
     answer = await site.ask()
     said = await answer.frames()
     assert said[-1]["final"]["response_text"] == "It is <redacted> and <redacted>."
-    await until(lambda: bool(cases_in(folder)))
+    await wait_until(lambda: bool(cases_in(folder)))
     (case,) = cases_in(folder)
     kept = [json.loads(line) for line in case.source.read_bytes().splitlines()]
     assert case.name == "helper." + answer.headers["x-stream-id"].removeprefix("stream_")
@@ -114,7 +101,7 @@ async def test_a_passthrough_route_is_recorded(
     site = serve(api_key=None, base_url=None, upstreams={"one": one}, models=named, passthrough=route)
     answer = await site.ask("/v1/responses", {"model": next(iter(named), "m"), "input": "Hi", "stream": True})
     await answer.rest()
-    await until(lambda: bool(cases_in(tmp_path)))
+    await wait_until(lambda: bool(cases_in(tmp_path)))
     (case,) = cases_in(tmp_path)
     assert case.name == "responses." + answer.headers["x-stream-id"].removeprefix("stream_")
     assert KEY not in case.source.read_text()
@@ -131,7 +118,7 @@ async def test_a_broken_stream_is_recorded_with_its_fault(site: Any, upstream: A
     await upstream(script)
     said = await (await site.ask()).frames()
     assert said[-1]["error"]["code"] == "upstream_reset"
-    await until(lambda: bool(cases_in(tmp_path / "kept")) and (tmp_path / "kept" / "cases.toml").exists())
+    await wait_until(lambda: bool(cases_in(tmp_path / "kept")) and (tmp_path / "kept" / "cases.toml").exists())
     (case,) = cases_in(tmp_path / "kept")
     assert case.settings.close == "upstream_reset"
     last = replay.play(case, "public_sse_v1").splitlines()[-1]
@@ -139,12 +126,7 @@ async def test_a_broken_stream_is_recorded_with_its_fault(site: Any, upstream: A
 
 
 async def test_a_disconnected_stream_is_not_recorded(site: Any, upstream: Any, tmp_path: Path) -> None:
-    async def script(peer: Peer) -> None:
-        await peer.start()
-        await peer.event(CREATED)
-        await peer.gone.wait()
-
-    await upstream(script)
+    await upstream(plays([CREATED], ends=False))
     answer = await site.ask()
     await answer.chunk()
     answer.leave()
@@ -155,13 +137,7 @@ async def test_a_disconnected_stream_is_not_recorded(site: Any, upstream: Any, t
 async def test_a_process_writes_its_queue_before_it_exits(upstream: Any, upstream_port: int, tmp_path: Path) -> None:
     """Every stream is recorded even if the server, configured by variables only, is stopped immediately."""
 
-    async def script(peer: Peer) -> None:
-        await peer.start()
-        for event in (CREATED, text("Hello"), COMPLETED):
-            await peer.event(event)
-        await peer.end()
-
-    await upstream(script)
+    await upstream(plays((CREATED, text("Hello"), COMPLETED)))
     agent = {"UPSTREAM": "one", "MODEL": "m", "RECORD__FOLDER": str(tmp_path / "kept"), "RECORD__MAX_STREAMS": "5"}
     environ = {f"PROJECTOR_AGENTS__HELPER__{name}": value for name, value in agent.items()}
     environ["PROJECTOR_UPSTREAMS__ONE__BASE_URL"] = f"http://127.0.0.1:{upstream_port}/v1"
@@ -306,12 +282,14 @@ async def test_a_failing_disk_is_logged_and_nothing_else(tmp_path: Path, logged:
 
 
 async def test_a_slow_disk_delays_no_stream(tmp_path: Path, logged: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recorder, "_write", lambda _take: time.sleep(0.05))
+    may_write = threading.Event()
+    monkeypatch.setattr(recorder, "_write", lambda _take: may_write.wait())
     monkeypatch.setattr(recorder, "_WAITING_MAX", 2)
     keeper = Recorder()
     upstream = recorded_by(keeper, tmp_path, HELLO)
     for _ in range(6):
         assert await drain(upstream) == HELLO
+    may_write.set()
     await keeper.aclose()
     assert {entry["reason"] for entry in logged} == {"too many wait"}
 

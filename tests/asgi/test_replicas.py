@@ -23,6 +23,7 @@ from tests.asgi.process import SERVE, Process, running
 from tests.asgi.test_ag_ui_resume import body, messages_of, provider_of
 from tests.asgi.test_ag_ui_route import path
 from tests.asgi.test_resume import CHAT, Provider, agents, until
+from tests.waiting import wait_until
 
 DEATHS: Final = 100
 """Streams whose server is killed."""
@@ -83,8 +84,7 @@ async def test_a_reader_gets_the_same_bytes_after_each_event(
 
 async def settled(site: Any) -> None:
     """Wait until the logs of a server are in its store."""
-    while site.state.logs.open:  # noqa: ASYNC110 - it is in another thread
-        await asyncio.sleep(0.01)
+    await wait_until(lambda: not site.state.logs.open)
 
 
 async def test_a_running_stream_is_read_and_cancelled_elsewhere(replicas: Any, upstream: Any, text_events: Any) -> None:
@@ -161,9 +161,7 @@ async def test_streams_go_on_while_redis_is_away(
         frames = frames_of(begin + await answer.rest())
         assert frames[-1]["final"]["status"] == "completed"
         await other.rest()
-        for site in (one, strict):
-            while site.state.logs.is_available:  # noqa: ASYNC110 - it is in another thread
-                await asyncio.sleep(0.02)
+        await wait_until(lambda: not any(site.state.logs.is_available for site in (one, strict)))
         ready = await one.get("/readyz")
         assert (ready.status, await ready.rest()) == (200, b"ok\nstore: unavailable, new streams cannot be resumed\n")
         again = await one.ask()
@@ -173,9 +171,7 @@ async def test_streams_go_on_while_redis_is_away(
         assert (refused.status, (await refused.problem())["code"]) == (503, "store_unavailable")
         assert (await one.get(f"{answer.headers['location']}/events")).status == 503
         redis.start()
-        for site in (one, strict):
-            while not site.state.logs.is_available:  # noqa: ASYNC110 - it is in another thread
-                await asyncio.sleep(0.02)
+        await wait_until(lambda: all(site.state.logs.is_available for site in (one, strict)))
         back = await one.ask()
         whole = await back.rest()
         reader = await found(strict, f"{back.headers['location']}/events")
@@ -189,13 +185,11 @@ async def test_a_store_that_is_away_is_known_before_the_first_stream(
     with RedisServer(program("redis-server"), tmp_path) as redis:
         redis.kill()
         site = serve(**agents(upstream_port), store={"kind": "redis", "url": redis.url})
-        while site.state.logs.is_available:  # noqa: ASYNC110 - it is in another thread
-            await asyncio.sleep(0.02)
+        await wait_until(lambda: not site.state.logs.is_available)
         ready = await site.get("/readyz")
         assert await ready.rest() == b"ok\nstore: unavailable, new streams cannot be resumed\n"
         redis.start()
-        while not site.state.logs.is_available:  # noqa: ASYNC110 - it is in another thread
-            await asyncio.sleep(0.02)
+        await wait_until(lambda: site.state.logs.is_available)
         assert await (await site.get("/readyz")).rest() == b"ok\n"
 
 
@@ -227,8 +221,7 @@ async def test_limits_count_in_the_server_while_redis_is_away(
         assert await ready.rest() == b"ok\nstore: unavailable, new streams cannot be resumed\n"
         assert [line["event"] for line in lines if "store" in line["event"]] == ["store_unavailable"]
         redis.start()
-        while not site.state.logs.is_available:  # noqa: ASYNC110 - it is in another thread
-            await asyncio.sleep(0.02)
+        await wait_until(lambda: site.state.logs.is_available)
         again = await site.ask()
         assert again.headers["x-ratelimit-remaining-requests"] == "2"
         await again.rest()
@@ -378,8 +371,7 @@ class Balancer:
     async def leave(self, server: Process) -> None:
         """Ask a server no more, and wait for the heads of its responses."""
         self.servers.remove(server)
-        while self._asked[server.port]:  # noqa: ASYNC110 - there is no event
-            await asyncio.sleep(0.02)
+        await wait_until(lambda: not self._asked[server.port])
 
     async def ask(self, location: str = "", after: int = 0) -> Answer | None:
         """Return a response of the next server, None if it breaks off: a new stream, or the rest of one."""

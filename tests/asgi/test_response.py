@@ -29,6 +29,7 @@ from projector.server import (
 from projector.server.streaming.memory import LARGE_EVENT_BYTES
 from projector.server.telemetry import reports
 from projector.server.telemetry.stream_stats import Terminal
+from tests.waiting import wait_until
 
 TEXT = {"type": "response.output_text.delta", "item_id": "m", "output_index": 0, "content_index": 0, "delta": "a"}
 DONE = {"type": "response.completed", "response": {"id": "r", "status": "completed", "output": []}}
@@ -197,8 +198,7 @@ async def test_a_response_is_cancelled() -> None:
     response = PublicSSEResponse(gives(TEXT, 60.0))
     client = Client()
     task = asyncio.create_task(client.call(response))
-    while len(client.sent) < 2:  # noqa: ASYNC110 - what is waited for sets no event
-        await asyncio.sleep(0.001)
+    await wait_until(lambda: len(client.sent) > 1)
     response.cancel()
     await task
     assert b'"status":"cancelled"' in client.body
@@ -287,8 +287,7 @@ async def test_blocking_hooks_do_not_delay_large_events() -> None:
         for _ in range(50)
     ]
     for _ in range(40):
-        while not running.acquire(blocking=False):  # noqa: ASYNC110 - of another thread
-            await asyncio.sleep(0.001)
+        await wait_until(lambda: running.acquire(blocking=False))
     large = SSE_TEXT.replace(b'"a"', b'"%b"' % (b"a" * LARGE_EVENT_BYTES))
     client = await asyncio.wait_for(Client().call(PublicSSEResponse(gives(large, DONE))), 60)
     assert b'"status":"completed"' in client.body

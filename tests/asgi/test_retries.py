@@ -11,6 +11,7 @@ from projector.core.faults import FAULTS, Fault, http_status_fault
 from projector.server.config.settings import Retries
 from projector.server.upstream.protocol import UpstreamError
 from projector.server.upstream.targets import pause_before
+from tests.waiting import wait_until
 
 QUICK = {"initial_backoff_s": 0.05, "max_backoff_s": 1}
 RETRIES = Retries(max=3, initial_backoff_s=1, max_backoff_s=3)
@@ -107,8 +108,7 @@ async def test_a_disconnect_between_attempts_ends_them(serve: Any, upstream: Any
     site = serve(retries={"initial_backoff_s": 3})
     answer = await site.post()
     await provider.peers.get()
-    while site.streams.upstream_open:  # noqa: ASYNC110 - of another thread
-        await asyncio.sleep(0.01)
+    await wait_until(lambda: not site.streams.upstream_open)
     assert site.streams.active == 1
     answer.leave()
     assert await site.is_quiet()

@@ -25,6 +25,7 @@ from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.protocol import ProviderRequest, UpstreamError
 from projector.server.upstream.reader import UpstreamReader
 from projector.server.upstream.targets import UpstreamBinding, attempts_of
+from tests.waiting import wait_until
 
 SCOPE = {"type": "http", "http_version": "1.1", "state": {"request_id": "req_1"}}
 TEXT = b'data: {"type":"response.output_text.delta","item_id":"m","output_index":0,"content_index":0,"delta":"a"}\n\n'
@@ -96,12 +97,6 @@ def session(upstream: Upstream, account: Account | None = None, **settings: obje
     return StreamSession(stats, source, account, timeouts=given.timeouts, heartbeat_s=given.heartbeat_s)
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    with anyio.fail_after(3):
-        while not condition():  # noqa: ASYNC110 - what is waited for sets no event
-            await anyio.sleep(0.001)
-
-
 async def whole() -> AsyncGenerator[bytes, None]:
     yield TEXT
     yield DONE
@@ -144,7 +139,7 @@ async def test_the_client_leaves(play: Any, moment_s: float) -> None:
 async def test_the_client_disconnects_before_the_first_byte() -> None:
     upstream, client = Upstream(silent), Client()
     client.left.set()
-    with anyio.fail_after(1):
+    with anyio.fail_after(60):
         await session(upstream).run(SCOPE, client.receive, client.send)
     assert upstream.opened == upstream.closed
     assert client.sent == []
@@ -154,7 +149,7 @@ async def test_the_client_disconnects_while_a_send_is_blocked() -> None:
     upstream, client = Upstream(endless), Client()
     client.blocks.clear()
     asyncio.get_running_loop().call_later(0.02, client.left.set)
-    with anyio.fail_after(1):
+    with anyio.fail_after(60):
         await session(upstream).run(SCOPE, client.receive, client.send)
     assert upstream.closed == 1
 
@@ -194,7 +189,7 @@ async def test_a_send_that_raises_is_a_disconnect() -> None:
         if message["type"] == "http.response.body":
             raise OSError
 
-    with anyio.fail_after(1):
+    with anyio.fail_after(60):
         await session(upstream).run(SCOPE, client.receive, send)
     assert upstream.closed == 1
 
@@ -212,7 +207,7 @@ async def test_a_blocked_client_stops_reading_from_the_upstream() -> None:
     upstream, client = Upstream(counted), Client()
     client.blocks.clear()
     asyncio.get_running_loop().call_later(0.1, client.left.set)
-    with anyio.fail_after(1):
+    with anyio.fail_after(60):
         await session(upstream).run(SCOPE, client.receive, client.send)
     assert read == 0  # not even the head was received
 
@@ -220,7 +215,7 @@ async def test_a_blocked_client_stops_reading_from_the_upstream() -> None:
 async def test_cancelling_the_server_task_closes_the_upstream() -> None:
     upstream, client = Upstream(text_then_silence), Client()
     task = asyncio.create_task(session(upstream).run(SCOPE, client.receive, client.send))
-    await until(lambda: len(client.sent) > 1)
+    await wait_until(lambda: len(client.sent) > 1)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -231,7 +226,7 @@ async def test_cancel_returns_the_text_so_far() -> None:
     upstream, client = Upstream(text_then_silence), Client()
     one = session(upstream)
     task = asyncio.create_task(one.run(SCOPE, client.receive, client.send))
-    await until(lambda: len(client.sent) > 1)
+    await wait_until(lambda: len(client.sent) > 1)
     one.cancel()
     one.cancel()
     await task
@@ -254,7 +249,7 @@ async def test_the_first_of_several_ends_wins(end: str, pause_s: float | None) -
     upstream, client = Upstream(text_then_silence), Client()
     one = session(upstream)
     task = asyncio.create_task(one.run(SCOPE, client.receive, client.send))
-    await until(lambda: len(client.sent) > 1)
+    await wait_until(lambda: len(client.sent) > 1)
     for act in RACES[end]:
         act(one)
         if pause_s is not None:
@@ -269,7 +264,7 @@ async def test_cancel_before_the_upstream_responds_is_still_a_stream() -> None:
     upstream, client = Upstream(silent, opens_after_s=60), Client()
     one = session(upstream)
     task = asyncio.create_task(one.run(SCOPE, client.receive, client.send))
-    await until(lambda: upstream.opened == 1)
+    await wait_until(lambda: upstream.opened == 1)
     one.cancel()
     await task
     assert client.sent[0]["status"] == 200
@@ -324,7 +319,7 @@ async def test_a_failure_of_receive_breaks_the_stream_off() -> None:
     one = session(upstream)
 
     async def receive() -> Any:
-        await until(lambda: b"data: " in client.body)
+        await wait_until(lambda: b"data: " in client.body)
         raise RuntimeError("of the server")
 
     with capture_logs() as logs, anyio.fail_after(60):
@@ -429,7 +424,7 @@ async def test_heartbeats_have_an_interval_while_nothing_else_is_due() -> None:
     one = session(upstream, heartbeat_s=0.02)
     async with anyio.create_task_group() as group:
         group.start_soon(one.run, SCOPE, client.receive, client.send)
-        await until(lambda: client.body.count(b": heartbeat") >= 5)
+        await wait_until(lambda: client.body.count(b": heartbeat") >= 5)
         one.cancel()
     assert client.terminals == 1
 

@@ -16,6 +16,7 @@ from tests.asgi.cutting_proxy import IS_ENDED, LIMIT, WAITS, CuttingProxy
 from tests.asgi.examples import example
 from tests.asgi.route_clients import Conversations, run_node, settings
 from tests.asgi.test_resume import Provider
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.node
 
@@ -147,8 +148,7 @@ async def test_a_run_goes_on_meanwhile(stage: Stage) -> None:
     await stage.proxy.resumed.wait()
     assert not stage.provider.gate.is_set()
     joining = asyncio.create_task(stage.play(plan("joinRun", "live")))
-    while not any(request.line.startswith("GET") for request in stage.proxy.requests):  # noqa: ASYNC110 - no event
-        await asyncio.sleep(0.01)
+    await wait_until(lambda: any(request.line.startswith("GET") for request in stage.proxy.requests))
     stage.provider.gate.set()
     [[read], [joined]] = await asyncio.gather(reading, joining)
     assert (read["error"], joined["error"]) == (None, None)
@@ -173,8 +173,7 @@ async def test_a_run_that_is_not_there(stage: Stage) -> None:
 
 async def test_a_page_that_is_reloaded_reads_the_run_again(stage: Stage) -> None:
     reading = asyncio.create_task(stage.play(plan("reload", "reloaded")))
-    while not any(request.line.startswith("GET") for request in stage.proxy.requests):  # noqa: ASYNC110 - no event
-        await asyncio.sleep(0.01)
+    await wait_until(lambda: any(request.line.startswith("GET") for request in stage.proxy.requests))
     stage.provider.gate.set()
     [report] = await reading
     assert report == {"texts": [{"role": "user", "text": "hello"}, {"role": "assistant", "text": TEXT}], "error": None}

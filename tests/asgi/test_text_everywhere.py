@@ -11,8 +11,9 @@ import pytest
 
 from projector.dialects import DIALECTS
 from tests.asgi.test_openwop_agents import Serve, Start, completed, created, hosting, says
-from tests.asgi.test_recorder import cases_in, settings_with, until
+from tests.asgi.test_recorder import cases_in, settings_with
 from tests.rule_samples import CLASSES, MIXED
+from tests.waiting import wait_until
 
 GITHUB: Final = "ghp" + "_" + MIXED[:36]
 MAIL: Final = "jane.doe@example.com"
@@ -103,7 +104,7 @@ async def test_structured_output(site: Any, upstream: Start, dialect: str) -> No
 async def test_recordings(site: Any, upstream: Start, tmp_path: Path) -> None:
     await upstream(says(events(TEXT)))
     await (await site.ask()).rest()
-    await until(lambda: bool(cases_in(tmp_path / "kept")))
+    await wait_until(lambda: bool(cases_in(tmp_path / "kept")))
     (case,) = cases_in(tmp_path / "kept")
     assert_nothing_is_shown(case.source.read_bytes())
 

@@ -16,7 +16,9 @@ from projector.cli.servers import health_failure
 from projector.server.config.tls_settings import ListenerTls
 from projector.server.tls import RenewableContext
 from tests.asgi.certificates import Authority
+from tests.asgi.conftest import plays
 from tests.asgi.process import running
+from tests.waiting import wait_until
 
 SERVE = "from projector.cli import main; raise SystemExit(main(['serve', '--port', '0', '--config', {file!r}]))"
 CREATED = {"type": "response.created", "response": {"id": "r", "status": "in_progress"}}
@@ -79,12 +81,7 @@ async def test_a_json_response(site: Any, upstream: Any) -> None:
 
 @pytest.mark.parametrize("how", ["leave", "reset"])
 async def test_a_client_that_disconnects_frees_the_upstream(site: Any, upstream: Any, how: str) -> None:
-    async def script(peer: Any) -> None:
-        await peer.start()
-        await peer.event(CREATED)
-        await peer.gone.wait()
-
-    provider = await upstream(script)
+    provider = await upstream(plays([CREATED], ends=False))
     answer = await site.ask()
     await answer.chunk()
     getattr(answer, how)()
@@ -95,9 +92,7 @@ async def test_a_client_that_disconnects_frees_the_upstream(site: Any, upstream:
 
 async def test_buffers_are_those_of_plain_connections(site: Any) -> None:
     _, writer = await site.connect()
-    async with asyncio.timeout(60):
-        while not site.connections:  # noqa: ASYNC110 - the server is another thread
-            await asyncio.sleep(0.01)
+    await wait_until(lambda: site.connections)
     for connection in site.connections:
         assert connection.transport.get_write_buffer_limits()[1] == 65_536
         assert connection.transport.get_read_buffer_limits()[1] == 65_536
@@ -119,7 +114,7 @@ async def test_a_client_that_stops_reading_frees_the_upstream(
     answer = await found.ask()
     answer.stop_reading()
     peer = await provider.peers.get()
-    await asyncio.wait_for(peer.gone.wait(), 15)
+    await asyncio.wait_for(peer.gone.wait(), 60)
     assert await found.is_quiet()
 
 
@@ -242,8 +237,7 @@ async def test_a_process_renews_its_certificate_and_drains(
     async def reload(event: str) -> dict[str, Any]:
         before = log.read_text().count(f'"{event}"')
         server.process.send_signal(signal.SIGHUP)
-        while log.read_text().count(f'"{event}"') == before:  # noqa: ASYNC110 - another process
-            await asyncio.sleep(0.02)
+        await wait_until(lambda: log.read_text().count(f'"{event}"') > before)
         return [line for line in map(json.loads, log.read_text().splitlines()) if line["event"] == event][-1]
 
     released = asyncio.Event()

@@ -14,6 +14,7 @@ import uvloop
 from projector.server.config.settings import UpstreamSettings, UpstreamTimeouts
 from projector.server.upstream.http_upstream import ERROR_BODY_MAX_BYTES, HTTPUpstream
 from projector.server.upstream.protocol import ProviderRequest, UpstreamError
+from tests.waiting import wait_until
 
 REQUEST = ProviderRequest("openai_responses", {"input": "hello"})
 CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -218,8 +219,7 @@ async def test_a_response_that_fails_while_sending_fails_too(provider: Any) -> N
     one, upstream = provider
     one.replies = [sends(pause_s=60)]
     failing = asyncio.create_task(failure(upstream))
-    while not one.heads:  # noqa: ASYNC110 - the request was sent
-        await asyncio.sleep(0.001)
+    await wait_until(lambda: one.heads)
     (handler,) = upstream._session.connector._acquired
     handler.data_received(b"HTTP/1.1 100 Continue\r\n\r\n" * 100)
     handler.close()  # by the task that sends the body, which forgets why the response failed

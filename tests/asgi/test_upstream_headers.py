@@ -14,6 +14,7 @@ from projector.server.config.http_fields import OWNED_HEADERS
 from projector.server.config.loading import SettingsError, load, read
 from projector.server.config.settings import Settings, UpstreamSettings
 from projector.server.upstream.recorder import secrets_of
+from tests.asgi.conftest import plays
 
 FILE = """
 [upstreams.a]
@@ -102,12 +103,7 @@ def test_no_header_of_the_server_can_be_set(name: str) -> None:
 
 
 async def test_they_are_sent(serve: Any, upstream: Any, upstream_port: int, text_events: Any) -> None:
-    async def script(peer: Any) -> None:
-        await peer.start()
-        await peer.event(text_events[-1])
-        await peer.end()
-
-    provider = await upstream(script)
+    provider = await upstream(plays([text_events[-1]]))
     azure = {
         "base_url": f"http://localhost:{upstream_port}/openai/deployments/gpt%204",
         "api_key": "sk-test",

@@ -9,6 +9,7 @@ import pytest
 
 from projector.contracts.json_values import count_values
 from projector.server.http.requests import VALUES_MAX
+from tests.asgi.conftest import plays
 
 MANY = VALUES_MAX + 1
 
@@ -30,12 +31,7 @@ async def test_a_string_is_one_value(text: str) -> None:
 
 
 async def test_a_long_conversation_is_accepted(serve: Any, upstream: Any, text_events: Any) -> None:
-    async def script(peer: Any) -> None:
-        await peer.start()
-        await peer.event(text_events[-1])
-        await peer.end()
-
-    provider = await upstream(script)
+    provider = await upstream(plays([text_events[-1]]))
     messages = [{"role": "user", "content": [{"type": "input_text", "text": "a, b"}]}] * 10_000
     answer = await serve().ask("/v1/responses", {"input": messages})
     assert json.loads(await answer.rest())["status"] == "completed"

@@ -24,6 +24,7 @@ from projector.server.streaming.session import StreamSession
 from projector.server.streaming.workflow_source import workflow_source
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.protocol import ProviderRequest, UpstreamError
+from tests.waiting import wait_until
 
 Play = Callable[[], AsyncGenerator[bytes, None]]
 
@@ -167,12 +168,6 @@ def a_run(
     return StreamSession(stats, source, account, timeouts=Timeouts())
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    with anyio.fail_after(5):
-        while not condition():  # noqa: ASYNC110 - what is waited for sets no event
-            await anyio.sleep(0.001)
-
-
 async def test_a_whole_run() -> None:
     upstream, consumer = Upstream({"a": whole, "b": whole}), Consumer()
     await a_run(upstream).run_without_http(consumer.write)
@@ -223,7 +218,7 @@ async def test_failing_from_outside() -> None:
     run = a_run(upstream)
     async with anyio.create_task_group() as group:
         group.start_soon(run.run_without_http, consumer.write)
-        await until(lambda: len(consumer.frames) >= 4)
+        await wait_until(lambda: len(consumer.frames) >= 4)
         run.fail(FAULTS["server_shutdown"])
     assert consumer.ended()["error"]["code"] == "server_shutdown"
 
@@ -233,7 +228,7 @@ async def test_a_blocked_consumer_stops_every_branch() -> None:
     run = a_run(upstream)
     async with anyio.create_task_group() as group:
         group.start_soon(run.run_without_http, consumer.write)
-        await until(lambda: len(upstream.reads) == 3)
+        await wait_until(lambda: len(upstream.reads) == 3)
         consumer.gate = anyio.Event()
         before = upstream.reads.copy()
         for _ in range(200):
@@ -266,7 +261,7 @@ async def test_a_blocked_consumer_does_not_time_out_a_branch() -> None:
     run = a_run(upstream, first_byte_s=2)
     async with anyio.create_task_group() as group:
         group.start_soon(run.run_without_http, consumer.write)
-        await until(lambda: consumer.data != b"")
+        await wait_until(lambda: consumer.data != b"")
         consumer.gate = anyio.Event()
         upstream.may_answer.set()
         await anyio.sleep(2.5)

@@ -12,6 +12,7 @@ import pytest
 from projector.contracts.stream_rules import check_stream
 from projector.server.config.loading import load
 from projector.workflows.template import REQUEST_MESSAGE, STEP_FIELDS
+from tests.asgi.conftest import plays
 
 PAGE = (Path(__file__).parents[2] / "docs" / "workflows.md").read_text(encoding="utf-8")
 (CONFIG,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
@@ -45,13 +46,7 @@ async def test_the_run_without_http(
     upstream_port: int,
     text_events: Any,
 ) -> None:
-    async def script(peer: Any) -> None:
-        await peer.start()
-        for event in text_events:
-            await peer.event(event)
-        await peer.end()
-
-    await upstream(script)
+    await upstream(plays(text_events))
     config = CONFIG.replace(
         "[upstreams.openai]", f'[upstreams.openai]\nbase_url = "http://localhost:{upstream_port}/v1"'
     )

@@ -5,31 +5,21 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from projector.core.context import StreamContext
 from projector.core.faults import FAULTS
-from projector.core.pipeline import build_pipeline
 from projector.core.sse import encode_sse
 from projector.dialects.descriptor import DialectOptions
 from projector.recording import replay
 from projector.recording.replay import CaseSettings
-from projector.redaction.policy import Policy
-from projector.redaction.redactor import Redactor
+from tests.corpus.recorded import STREAMS, data_of, is_run
+from tests.property.soundness import pipeline_of
 
 Event: TypeAlias = dict[str, Any]
 
 EXAMPLES: Final = Path(__file__).parents[2] / "examples_ndjson"
 CASES: Final = replay.load_cases(EXAMPLES)
-CORPUS: Final = Path(__file__).parents[3] / "shared" / "corpus"
-RECORDED: Final = {
-    "responses": "openai_responses",
-    "agents_sdk": "openai_responses",
-    "chat_completions": "openai_chat",
-}
-"""Folder of the corpus -> provider."""
 
 DECLARED: Final = DialectOptions()
 BEFORE_1_0: Final = DialectOptions(is_before_1_0=True)
@@ -46,9 +36,8 @@ class Source(NamedTuple):
 
 GOLDEN: Final = [Source(case.name, case.provider, case.source, case.settings) for case in CASES]
 CORPUS_SOURCES: Final = [
-    Source(f"{folder}/{path.stem}", provider, path, CaseSettings(run=folder == "agents_sdk"))
-    for folder, provider in RECORDED.items()
-    for path in sorted((CORPUS / folder).glob("*.ndjson"))
+    Source(f"{path.parent.name}/{path.stem}", provider, path, CaseSettings(run=is_run(path)))
+    for path, provider in STREAMS
 ]
 
 
@@ -70,43 +59,12 @@ def _play(source: Source, dialect: str, options: DialectOptions) -> list[Event]:
 def output_of(source: Source, dialect: str, options: DialectOptions) -> bytes:
     """Return the output of an input as lines."""
     settings = source.settings
-    pipeline = build_pipeline(
-        provider=source.provider,
-        dialect=dialect,
-        context=StreamContext(stream_id=settings.stream_id, **settings.context.model_dump()),
-        run=settings.run,
-        profile=settings.profile,
-        input_format="ndjson",
-        output_format="ndjson",
-        takes_host_events=settings.host_events,
-        clock=lambda: 1_765_800_000.0,
-        redactor=_redactor(json.dumps(settings.policy)),
-        options=options,
-    )
-    return pipeline.feed(_lines(source)) + pipeline.close(FAULTS[settings.close] if settings.close else None)
+    pipeline = pipeline_of(dialect, source.provider, settings, options)
+    return pipeline.feed(data_of(source.path)) + pipeline.close(FAULTS[settings.close] if settings.close else None)
 
 
 def as_sse(events: Iterable[Event]) -> str:
     return b"".join(encode_sse(json.dumps(event).encode()) for event in events).decode()
-
-
-@cache
-def _redactor(policy: str) -> Redactor:
-    """Return the redactor of a policy, compiled once."""
-    return Redactor(Policy.load(json.loads(policy)))
-
-
-def _lines(source: Source) -> bytes:
-    """Return the provider events; runs of agents wrap them in events of the run."""
-    if source.path.parent.name != "agents_sdk":
-        return source.path.read_bytes()
-    lines = [json.loads(line) for line in source.path.read_bytes().splitlines()]
-    raw = [
-        line if "type" in line else line["payload"]
-        for line in lines
-        if line.get("kind") in {None, "raw_response_event"}
-    ]
-    return b"".join(json.dumps(event).encode() + b"\n" for event in raw)
 
 
 class Said(NamedTuple):

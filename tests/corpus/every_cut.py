@@ -26,7 +26,7 @@ from projector.core.faults import Fault
 from projector.core.input_formats import Decoder, decoder_for
 from projector.core.intake import LANE_MIN, PipelineBranch
 from projector.core.lane import Slots
-from projector.core.pipeline import PUBLIC, OnOutput, Pipeline, build_pipeline
+from projector.core.pipeline import PUBLIC, OnOutput, Pipeline
 from projector.core.projector import PublicStreamProjector
 from projector.core.sse import SseMessage, encode_sse
 from projector.dialects import DIALECTS
@@ -34,8 +34,9 @@ from projector.providers import PROVIDERS
 from projector.providers.anthropic_messages.stage import AnthropicMessagesStage
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
+from tests.corpus import recorded
+from tests.corpus.recorded import CORPUS
 
-CORPUS: Final = Path(__file__).parents[3] / "shared" / "corpus"
 STREAMS: Final = sorted(CORPUS.glob("anthropic/*.ndjson"))
 SHOWN: Final = Policy.load({"text": "off", "limits": {"arguments_text_max_chars": 1_000_000}})
 CONTEXT: Final = StreamContext(stream_id="stream_of_the_corpus")
@@ -190,15 +191,7 @@ def _nothing(*_step: object) -> bytes:
 
 
 def pipeline_of(dialect: str, on_output: OnOutput | None = None) -> Pipeline:
-    return build_pipeline(
-        provider="anthropic_messages",
-        dialect=dialect,
-        output_format="ndjson",
-        redactor=REDACTOR,
-        clock=lambda: 0,
-        context=CONTEXT,
-        on_output=on_output,
-    )
+    return recorded.pipeline_of("anthropic_messages", dialect, REDACTOR, input_format="sse", on_output=on_output)
 
 
 def played(reads: Iterable[bytes]) -> tuple[tuple[Note, ...], list[list[Output]]]:

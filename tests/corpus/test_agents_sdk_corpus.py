@@ -15,17 +15,17 @@ from typing import Any, Final, NamedTuple
 import pytest
 from openai import AsyncOpenAI
 
-from projector import Policy, StreamContext, build_pipeline
+from projector import Policy
 from projector.contracts.kinds import TERMINAL_KINDS
 from projector.contracts.stream_rules import check_stream
 from projector.core.faults import FAULTS
 from projector.core.sse import encode_sse
 from projector.providers.agents_sdk import RunStage, encode
 from projector.redaction.redactor import Redactor
+from tests.corpus.recorded import CORPUS, pipeline_of
 
 agents = pytest.importorskip("agents", reason="the Agents SDK is not installed (extra agents_sdk)")
 
-CORPUS: Final = Path(__file__).parents[3] / "shared" / "corpus"
 STREAMS: Final = {api: sorted(CORPUS.glob(f"{api}/*.ndjson")) for api in ("chat_completions", "responses")}
 MODELS: Final = {"chat_completions": agents.OpenAIChatCompletionsModel, "responses": agents.OpenAIResponsesModel}
 REDACTOR: Final = Redactor(Policy())
@@ -108,15 +108,8 @@ async def ask() -> AsyncIterator[Callable[[str, int], Any]]:
 
 
 async def hear(model: Any) -> Heard:
-    pipeline = build_pipeline(
-        provider="openai_responses",
-        dialect="public_sse_v1",
-        context=StreamContext(stream_id="stream_of_the_corpus"),
-        run=True,
-        takes_host_events=True,
-        output_format="ndjson",
-        clock=lambda: 0.0,
-        redactor=REDACTOR,
+    pipeline = pipeline_of(
+        "openai_responses", "public_sse_v1", REDACTOR, input_format="sse", run=True, takes_host_events=True
     )
     stage = RunStage()
     answer, fault, said = None, None, b""

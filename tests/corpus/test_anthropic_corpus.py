@@ -13,11 +13,9 @@ from typing import Any, Final
 
 import pytest
 
-from projector.core.context import StreamContext
-from projector.core.pipeline import build_pipeline
 from projector.core.sse import encode_sse
 from projector.dialects import DIALECTS
-from tests.corpus.every_cut import SHOWN, STREAMS, differences
+from tests.corpus.every_cut import STREAMS, differences, pipeline_of
 from tests.dialect_checks import violations_of
 from tests.property.dialect_streams import CHECKS
 from tests.property.dialect_streams import events_of as events_in
@@ -42,14 +40,7 @@ def events_of(path: Path) -> list[dict[str, Any]]:
 
 def project(data: bytes, dialect: str, pieces: Iterator[int]) -> bytes:
     """Return the output for bytes that are cut into pieces of these sizes."""
-    pipeline = build_pipeline(
-        provider="anthropic_messages",
-        dialect=dialect,
-        output_format="ndjson",
-        policy=SHOWN,
-        clock=lambda: 0,
-        context=StreamContext(stream_id="stream_of_the_corpus"),
-    )
+    pipeline = pipeline_of(dialect)
     at, output = 0, b""
     while at < len(data):
         size = next(pieces)

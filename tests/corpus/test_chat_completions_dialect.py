@@ -5,47 +5,24 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-import pytest
-
 from projector.contracts.stream_rules.table import check_lines
 from projector.core.canonical import Frame
-from projector.core.context import StreamContext
-from projector.core.pipeline import build_pipeline
-from projector.redaction.policy import Policy
-from projector.redaction.redactor import Redactor
 from tests.chat_sdk import accumulate, assemble, check_answer, message_of
-from tests.corpus.test_response_object_corpus import STREAMS, unwrapped
+from tests.corpus.recorded import data_of, each_stream, is_run, pipeline_of
 from tests.protocols.chat_completions.checker import ChatCompletionsChecker
-
-REDACTOR: Final = Redactor(Policy(reasoning="full"))
 
 FINISHES: Final = {"refused": "stop", "cancelled": "length"}
 
 
 def play(data: bytes, provider: str, frames: list[Frame], **settings: Any) -> list[bytes]:
-    pipeline = build_pipeline(
-        provider=provider,
-        dialect="chat_completions",
-        context=StreamContext(stream_id="stream_of_the_corpus"),
-        input_format="ndjson",
-        output_format="ndjson",
-        clock=lambda: 0.0,
-        redactor=REDACTOR,
-        on_frame=frames.append,
-        **settings,
-    )
+    pipeline = pipeline_of(provider, "chat_completions", on_frame=frames.append, **settings)
     return (pipeline.feed(data) + pipeline.close()).splitlines()
 
 
-def test_the_corpus_is_there(corpus: Path) -> None:
-    assert len(STREAMS) > 600, corpus
-
-
-@pytest.mark.parametrize(("path", "provider"), STREAMS, ids=lambda value: getattr(value, "stem", ""))
+@each_stream
 def test_the_completion_is_that_of_the_public_stream(path: Path, provider: str) -> None:
-    is_run = path.parent.name == "agents_sdk"
     frames: list[Frame] = []
-    lines = play(unwrapped(path) if is_run else path.read_bytes(), provider, frames, run=is_run)
+    lines = play(data_of(path), provider, frames, run=is_run(path))
     assert check_lines(ChatCompletionsChecker(), lines) == []
     answer, completion = assemble(lines), accumulate(lines)
     if completion is None:
@@ -56,7 +33,7 @@ def test_the_completion_is_that_of_the_public_stream(path: Path, provider: str) 
         assert message == message_of(answer.body)
         assert message["content"] == joined(frames, "message.delta", "response_text")
         assert message["refusal"] == joined(frames, "refusal.delta", "refusal_text")
-        assert message["tool_calls"] == ([] if is_run else calls_in(frames))
+        assert message["tool_calls"] == ([] if is_run(path) else calls_in(frames))
         assert answer.body["choices"][0]["finish_reason"] == finish_of(frames, has_calls=bool(message["tool_calls"]))
         assert answer.body.get("usage", {}).get("completion_tokens") == output_tokens(frames)
     again = assemble(play(b"\n".join(lines), "openai_chat", [], profile={"think_mode": "off"}))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import functools
 import json
 from itertools import accumulate, pairwise
@@ -11,25 +10,20 @@ from random import Random
 from typing import Final
 
 import pytest
-from _pytest.mark import ParameterSet
 
 from projector.contracts.kinds import TERMINAL_KINDS
 from projector.contracts.stream_rules import check_stream
-from projector.core.context import StreamContext
 from projector.core.input_formats import InputFormat
-from projector.core.pipeline import build_pipeline
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
 from tests.corpus import chat_oracle as oracle
+from tests.corpus.recorded import CORPUS, passages, pipeline_of, raw_streams
+from tests.corpus.responses_oracle import strings
 
-CORPUS: Final = Path(__file__).parents[3] / "shared" / "corpus"
 STREAMS: Final = sorted(CORPUS.glob("chat_completions/*.ndjson"))
 CASES: Final = pytest.mark.parametrize("path", STREAMS, ids=lambda path: path.stem)
 
 DONE: Final = b"[DONE]"
-
-PASSAGE_CHARS: Final = 40
-"""Length of the pieces of reasoning that are searched for; any leak of twice this length contains a whole piece."""
 
 REASONING_DELTAS: Final = ("response.reasoning_summary_text.delta", "response.reasoning.delta")
 
@@ -81,7 +75,7 @@ def test_of_the_reasoning_only_a_summary_is_said(path: Path) -> None:
     provider = read(path)
     answer = "\n".join([provider.text, provider.refusal, *(part for call in provider.calls for part in call)])
     words = "\n".join([*strings(frames), oracle.public(frames).text])
-    private = [piece for text in oracle.reasoning(objects) if text != summary for piece in pieces(text)]
+    private = [piece for text in oracle.reasoning(objects) if text != summary for piece in passages(text)]
     assert [piece for piece in private if piece in words and piece not in answer] == []
     opened = [frame["item_id"] for frame in frames if is_reasoning(frame, "output_item.added")]
     assert opened == [frame["item_id"] for frame in frames if is_reasoning(frame, "output_item.done")]
@@ -96,14 +90,7 @@ def test_d44_a_summary_that_another_member_repeats_is_said_once(corpus: Path) ->
             continue
         named += 1
         assert shown(path)[-1]["final"]["reasoning_summary_text"] == summary
-        pipeline = build_pipeline(
-            provider="openai_chat",
-            dialect="openresponses",
-            policy=Policy(reasoning="full"),
-            context=StreamContext(stream_id="stream_of_the_corpus"),
-            input_format="ndjson",
-            output_format="ndjson",
-        )
+        pipeline = pipeline_of("openai_chat", "openresponses")
         lines = (pipeline.feed(path.read_bytes()) + pipeline.close()).splitlines()
         events = [json.loads(line) for line in lines if line != DONE]
         deltas = {kind: "".join(one["delta"] for one in events if one["type"] == kind) for kind in REASONING_DELTAS}
@@ -111,29 +98,17 @@ def test_d44_a_summary_that_another_member_repeats_is_said_once(corpus: Path) ->
     assert named >= 5
 
 
-def raw_streams() -> list[ParameterSet]:
-    """Return stem and raw file of each stream whose bytes were recorded."""
-    if not STREAMS:
-        return []
-    with (CORPUS / "INDEX.tsv").open() as index:
-        rows = csv.DictReader(index, delimiter="\t")
-        named = [
-            (Path(row["path"]).stem, row["raw"]) for row in rows if row["api"] == "chat_completions" and row["raw"]
-        ]
-    return [pytest.param(stem, raw, id=stem) for stem, raw in named]
-
-
-@pytest.mark.parametrize(("stem", "raw"), raw_streams())
-def test_raw_bytes_say_the_same_however_they_are_cut(stem: str, raw: str) -> None:
-    data = (CORPUS / raw).read_bytes()
-    random = Random(stem)
+@pytest.mark.parametrize(("path", "raw"), raw_streams("chat_completions/"))
+def test_raw_bytes_say_the_same_however_they_are_cut(path: Path, raw: Path) -> None:
+    data = raw.read_bytes()
+    random = Random(path.stem)
     expected = play([data], "sse")
     assert play(cut(data, random.sample(range(len(data) + 1), k=min(len(data), 200))), "sse") == expected
-    recorded = CORPUS / raw.replace(".sse", ".chunks.json")
-    if recorded.exists():
-        assert play(cut(data, list(accumulate(json.loads(recorded.read_bytes())))), "sse") == expected
-    objects = (CORPUS / "chat_completions" / f"{stem}.ndjson").read_bytes() + (DONE + b"\n") * (DONE in data)
-    assert (play([objects], "ndjson") == expected) == (stem not in RAW_DISAGREEMENTS)
+    sizes = raw.with_suffix(".chunks.json")
+    if sizes.exists():
+        assert play(cut(data, list(accumulate(json.loads(sizes.read_bytes())))), "sse") == expected
+    objects = path.read_bytes() + (DONE + b"\n") * (DONE in data)
+    assert (play([objects], "ndjson") == expected) == (path.stem not in RAW_DISAGREEMENTS)
 
 
 def test_an_error_in_an_unknown_field_ends_the_stream(corpus: Path) -> None:
@@ -164,30 +139,9 @@ def project(path: Path) -> bytes:
 
 
 def play(reads: list[bytes], input_format: InputFormat) -> bytes:
-    pipeline = build_pipeline(
-        provider="openai_chat",
-        dialect="public_sse_v1",
-        context=StreamContext(stream_id="stream_of_the_corpus"),
-        input_format=input_format,
-        output_format="ndjson",
-        clock=lambda: 0.0,
-        redactor=REDACTOR,
-    )
+    pipeline = pipeline_of("openai_chat", "public_sse_v1", REDACTOR, input_format=input_format)
     return b"".join(map(pipeline.feed, reads)) + pipeline.close()
 
 
 def is_reasoning(frame: oracle.Chunk, kind: str) -> bool:
     return bool(frame["kind"] == kind and frame["item_type"] == "reasoning")
-
-
-def strings(value: object) -> list[str]:
-    """Return every text in a JSON value."""
-    if isinstance(value, str):
-        return [value]
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else []
-    return [text for entry in inner for text in strings(entry)]
-
-
-def pieces(text: str) -> list[str]:
-    """Return the pieces of a private text that must not be found."""
-    return [text[at : at + PASSAGE_CHARS] for at in range(0, len(text) - PASSAGE_CHARS + 1, PASSAGE_CHARS)]

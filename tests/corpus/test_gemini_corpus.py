@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from pathlib import Path
 from random import Random
 from typing import Any, Final
 
 import pytest
-from _pytest.mark import ParameterSet
 
 from projector.contracts.kinds import TERMINAL_KINDS
 from projector.contracts.stream_rules import check_stream
-from projector.core.context import StreamContext
-from projector.core.pipeline import build_pipeline
 from projector.dialects import DIALECTS
 from projector.redaction.policy import Policy
+from projector.redaction.redactor import Redactor
+from tests.corpus.recorded import CORPUS, pipeline_of, raw_streams
 from tests.dialect_checks import violations_of
 
-CORPUS: Final = Path(__file__).parents[3] / "shared" / "corpus"
 CHUNKS: Final = sorted(CORPUS.glob("gemini/*.ndjson"))
 INTERACTIONS: Final = sorted(CORPUS.glob("gemini_interactions/*.ndjson"))
 STREAMS: Final = [*CHUNKS, *INTERACTIONS]
 CASES: Final = pytest.mark.parametrize("path", STREAMS, ids=lambda path: path.stem)
-SHOWN: Final = Policy.load({"text": "off", "limits": {"arguments_text_max_chars": 1_000_000}})
+SHOWN: Final = Redactor(Policy.load({"text": "off", "limits": {"arguments_text_max_chars": 1_000_000}}))
 PASSAGE_CHARS: Final = 60
 """Length of the beginnings of hidden texts that are searched for."""
 
@@ -44,15 +41,7 @@ def framed(path: Path, framing: str) -> bytes:
 def project(data: bytes, path: Path, dialect: str, *, size_max: int) -> bytes:
     """Return the output for bytes that are cut at drawn places."""
     profile = {"api": "interactions"} if path in INTERACTIONS else {}
-    pipeline = build_pipeline(
-        provider="gemini",
-        dialect=dialect,
-        output_format="ndjson",
-        policy=SHOWN,
-        clock=lambda: 0,
-        profile=profile,
-        context=StreamContext(stream_id="stream_of_the_corpus"),
-    )
+    pipeline = pipeline_of("gemini", dialect, SHOWN, input_format="sse", profile=profile)
     draw, at, output = Random(path.stem), 0, b""
     while at < len(data):
         size = draw.randint(1, size_max)
@@ -226,17 +215,7 @@ def test_every_dialect(dialect: str, corpus: Path) -> None:
         assert not [text for text in hidden_of(objects) if text in output.decode()], path.stem
 
 
-def raw_streams() -> list[ParameterSet]:
-    """Return path and raw bytes of each stream whose bytes were recorded."""
-    if not STREAMS:
-        return []
-    with (CORPUS / "INDEX.tsv").open() as index:
-        rows = [row for row in csv.DictReader(index, delimiter="\t") if row["raw"]]
-    named = [(CORPUS / row["path"], CORPUS / row["raw"]) for row in rows if row["path"].startswith("gemini")]
-    return [pytest.param(path, raw, id=path.stem) for path, raw in named]
-
-
-@pytest.mark.parametrize(("path", "raw"), raw_streams())
+@pytest.mark.parametrize(("path", "raw"), raw_streams("gemini"))
 def test_raw_bytes_say_the_same(path: Path, raw: Path) -> None:
     expected = project(framed(path, "sse"), path, "public_sse_v1", size_max=400)
     assert project(raw.read_bytes(), path, "public_sse_v1", size_max=40) == expected

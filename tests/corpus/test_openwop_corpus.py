@@ -7,9 +7,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any, Final
 
-import pytest
-
-from tests.corpus.test_response_object_corpus import STREAMS, play
+from tests.corpus.recorded import each_stream, play
 from tests.openwop_reader import check_log, content_of
 
 Event = dict[str, Any]
@@ -17,11 +15,7 @@ Event = dict[str, Any]
 CALLED: Final = frozenset({"function", "mcp"})
 
 
-def test_the_corpus_exists(corpus: Path) -> None:
-    assert len(STREAMS) > 600, corpus
-
-
-@pytest.mark.parametrize(("path", "provider"), STREAMS, ids=lambda value: getattr(value, "stem", ""))
+@each_stream
 def test_the_log_has_the_content_of_the_public_stream(path: Path, provider: str) -> None:
     lines = play(path, provider, "openwop")
     assert check_log(lines) == []

@@ -10,13 +10,12 @@ from typing import Any, Final
 import pytest
 
 from projector.recording import record
+from tests.corpus import recorded
 from tests.property.recordings import FINDER, essence
 from tests.property.soundness import play
 
-CORPUS: Final = Path(__file__).parents[3] / "shared" / "corpus"
-FOLDERS: Final = {"responses": "openai_responses", "chat_completions": "openai_chat"}
-STREAMS: Final = [(path, folder) for folder in FOLDERS for path in sorted((CORPUS / folder).glob("*.ndjson"))]
-CASES: Final = pytest.mark.parametrize(("path", "folder"), STREAMS, ids=lambda value: getattr(value, "stem", value))
+STREAMS: Final = [(path, provider) for path, provider in recorded.STREAMS if not recorded.is_run(path)]
+CASES: Final = pytest.mark.parametrize(("path", "provider"), STREAMS, ids=lambda value: getattr(value, "stem", value))
 
 NEVER_KEPT: Final = frozenset({"instructions", "encrypted_content", "prompt_cache_key", "safety_identifier", "user"})
 """Members of a response or item that repeat the request, or that only the provider can read."""
@@ -27,8 +26,8 @@ def test_the_corpus_is_there(corpus: Path) -> None:
 
 
 @CASES
-def test_a_recorded_stream_plays_as_it_did_and_lacks_what_is_private(path: Path, folder: str) -> None:
-    provider, given = FOLDERS[folder], path.read_bytes()
+def test_a_recorded_stream_plays_as_it_did_and_lacks_what_is_private(path: Path, provider: str) -> None:
+    given = path.read_bytes()
     kept = record(provider, given, FINDER, input_format="ndjson")
     before, now = play([given], provider), play([kept.data], provider)
     assert now == before if not kept.withheld else essence(now) == essence(before)

@@ -13,28 +13,11 @@ from typing import Any, Final
 import pytest
 
 from projector.contracts.stream_rules.table import check_lines
-from projector.core.context import StreamContext
-from projector.core.pipeline import build_pipeline
 from projector.core.sse import DONE
-from projector.redaction.policy import Policy
-from projector.redaction.redactor import Redactor
+from tests.corpus.recorded import STREAMS, each_stream, play
 from tests.dialect_checks import checker_of
 from tests.json_answers import assemble
 from tests.sdk_models import faults_of
-
-CORPUS: Final = Path(__file__).parents[3] / "shared" / "corpus"
-PROVIDERS: Final = {
-    "responses": "openai_responses",
-    "agents_sdk": "openai_responses",
-    "chat_completions": "openai_chat",
-}
-STREAMS: Final = [
-    (path, provider) for folder, provider in PROVIDERS.items() for path in sorted(CORPUS.glob(f"{folder}/*"))
-]
-REDACTOR: Final = Redactor(Policy(reasoning="full"))
-
-RAW_EVENTS: Final = {None, "raw_response_event"}
-"""Kinds of lines of an agents run that contain a provider event, directly or as the payload of an event of the run."""
 
 SAME: Final = {
     "message.delta": "response.output_text.delta",
@@ -49,7 +32,7 @@ def test_the_corpus_is_there(corpus: Path) -> None:
 
 
 @pytest.mark.parametrize("dialect", ["openresponses", "responses"])
-@pytest.mark.parametrize(("path", "provider"), STREAMS, ids=lambda value: getattr(value, "stem", ""))
+@each_stream
 def test_the_stream_says_what_the_public_stream_says(path: Path, provider: str, dialect: str) -> None:
     lines = play(path, provider, dialect)
     assert check_lines(checker_of(dialect), lines) == []
@@ -61,29 +44,6 @@ def test_the_stream_says_what_the_public_stream_says(path: Path, provider: str, 
         assert joined[name] == texts(public, "kind")[kind]
     assert calls_of(events) == calls_in(public)
     assert ended(assemble(lines, dialect).body) == ended_in(public, dialect)
-
-
-def play(path: Path, provider: str, dialect: str) -> list[bytes]:
-    is_run = path.parent.name == "agents_sdk"
-    pipeline = build_pipeline(
-        provider=provider,
-        dialect=dialect,
-        context=StreamContext(stream_id="stream_of_the_corpus"),
-        run=is_run,
-        input_format="ndjson",
-        output_format="ndjson",
-        clock=lambda: 0.0,
-        redactor=REDACTOR,
-    )
-    data = unwrapped(path) if is_run else path.read_bytes()
-    return (pipeline.feed(data) + pipeline.close()).splitlines()
-
-
-def unwrapped(path: Path) -> bytes:
-    """Return the provider events of an agents run; some are wrapped in events of the run."""
-    lines = map(json.loads, path.read_bytes().splitlines())
-    events = [line if "type" in line else line["payload"] for line in lines if line.get("kind") in RAW_EVENTS]
-    return b"".join(json.dumps(event).encode() + b"\n" for event in events)
 
 
 def texts(events: list[dict[str, Any]], name: str) -> dict[str, list[tuple[str, str]]]:

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from pathlib import Path
 from random import Random
 from typing import Final
 
 import pytest
-from _pytest.mark import ParameterSet
 
 from projector.contracts.kinds import TERMINAL_KINDS
 from projector.contracts.stream_rules import check_stream
-from projector.core.context import StreamContext
 from projector.core.input_formats import InputFormat
-from projector.core.pipeline import build_pipeline
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
+from tests.corpus import recorded
 from tests.corpus import responses_oracle as oracle
+from tests.corpus.recorded import PASSAGE_CHARS, as_lines, is_run, passages, pipeline_of, raw_streams
 
-CORPUS: Final = Path(__file__).parents[3] / "shared" / "corpus"
-STREAMS: Final = [*sorted(CORPUS.glob("responses/*.ndjson")), *sorted(CORPUS.glob("agents_sdk/*.ndjson"))]
+STREAMS: Final = [path for path, provider in recorded.STREAMS if provider == "openai_responses"]
 CASES: Final = pytest.mark.parametrize("path", STREAMS, ids=lambda path: path.stem)
 
-PASSAGE_CHARS: Final = 40
-"""Length of the pieces that are searched for; any leak of twice this length contains a whole piece."""
 NAME_CHARS: Final = 24
 """Minimum length of a searched private text; shorter ones are words of a schema (`function`, `string`, `query`)."""
 
@@ -111,7 +106,7 @@ def test_d43_commentary_is_no_answer(corpus: Path) -> None:
 def test_agents_of_one_run_speak_one_after_another(corpus: Path) -> None:
     streams = [read(path) for path in sorted(corpus.glob("agents_sdk/*multiple_agents*.ndjson"))]
     events = [event for stream in streams for event in stream]
-    lines = play([json.dumps(event).encode() + b"\n" for event in events], "ndjson", run=True).splitlines()
+    lines = play([as_lines(events)], "ndjson", run=True).splitlines()
     frames = [json.loads(line) for line in lines]
     provider, said = oracle.streamed(events), oracle.public(frames)
     assert check_stream(lines) == []
@@ -120,40 +115,20 @@ def test_agents_of_one_run_speak_one_after_another(corpus: Path) -> None:
     assert (said.terminal, said.items, said.usage) == (provider.terminal, provider.items, provider.usage)
 
 
-def raw_streams() -> list[ParameterSet]:
-    """Return stem and raw file of each stream that was recorded as bytes."""
-    if not STREAMS:
-        return []
-    with (CORPUS / "INDEX.tsv").open() as index:
-        rows = csv.DictReader(index, delimiter="\t")
-        named = [(Path(row["path"]).stem, row["raw"]) for row in rows if row["api"] == "responses" and row["raw"]]
-    return [pytest.param(stem, raw, id=stem) for stem, raw in named]
-
-
-@pytest.mark.parametrize(("stem", "raw"), raw_streams())
-def test_raw_bytes_say_the_same_however_they_are_cut(stem: str, raw: str) -> None:
-    data = (CORPUS / raw).read_bytes()
-    random = Random(stem)
+@pytest.mark.parametrize(("path", "raw"), raw_streams("responses/"))
+def test_raw_bytes_say_the_same_however_they_are_cut(path: Path, raw: Path) -> None:
+    data = raw.read_bytes()
+    random = Random(path.stem)
     cuts = sorted(random.sample(range(len(data) + 1), k=min(len(data), 200)))
     reads = [data[start:end] for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True)]
-    assert play(reads, "sse") == project(CORPUS / "responses" / f"{stem}.ndjson")
-
-
-def is_run(path: Path) -> bool:
-    """Agents run several responses; a Responses stream is one."""
-    return path.parent.name == "agents_sdk"
+    assert play(reads, "sse") == project(path)
 
 
 def read(path: Path) -> list[oracle.Event]:
     """Return the provider events of a stream, up to its end."""
-    lines: list[oracle.Event] = [json.loads(line) for line in path.read_bytes().splitlines()]
-    if not is_run(path):
-        return next(oracle.responses(lines))
-    return [line if "type" in line else line["payload"] for line in lines if line.get("kind") in RAW_EVENTS]
-
-
-RAW_EVENTS: Final = {None, "raw_response_event"}
-"""Kinds of lines of an agents run that contain a provider event, directly or as the payload of an event of the run."""
+    if is_run(path):
+        return recorded.events_of(path)
+    return next(oracle.responses([json.loads(line) for line in path.read_bytes().splitlines()]))
 
 
 def shown(path: Path) -> list[oracle.Event]:
@@ -162,27 +137,15 @@ def shown(path: Path) -> list[oracle.Event]:
 
 def project(path: Path, redactor: Redactor = REDACTOR) -> bytes:
     if is_run(path):
-        reads = [json.dumps(event).encode() + b"\n" for event in read(path)]
-        return play(reads, "ndjson", run=True, redactor=redactor)
+        return play([as_lines(read(path))], "ndjson", run=True, redactor=redactor)
     return play([path.read_bytes()], "ndjson", redactor=redactor)
 
 
 def play(reads: list[bytes], input_format: InputFormat, *, run: bool = False, redactor: Redactor = REDACTOR) -> bytes:
-    pipeline = build_pipeline(
-        provider="openai_responses",
-        dialect="public_sse_v1",
-        context=StreamContext(stream_id="stream_of_the_corpus"),
-        run=run,
-        input_format=input_format,
-        output_format="ndjson",
-        clock=lambda: 0.0,
-        redactor=redactor,
-    )
+    pipeline = pipeline_of("openai_responses", "public_sse_v1", redactor, input_format=input_format, run=run)
     return b"".join(map(pipeline.feed, reads)) + pipeline.close()
 
 
 def pieces(text: str) -> list[str]:
     """Return the pieces of a private text that must not be found in the output."""
-    if len(text) < PASSAGE_CHARS:
-        return [text] if len(text) >= NAME_CHARS else []
-    return [text[at : at + PASSAGE_CHARS] for at in range(0, len(text) - PASSAGE_CHARS + 1, PASSAGE_CHARS)]
+    return passages(text) if len(text) >= PASSAGE_CHARS else [text] if len(text) >= NAME_CHARS else []

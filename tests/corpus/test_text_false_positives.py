@@ -6,7 +6,6 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from random import Random
 from typing import Final
 
@@ -15,9 +14,9 @@ import pytest
 from projector.redaction.clean import Cleaned, CleanText
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
+from tests.corpus.recorded import CORPUS
 from tests.rule_samples import CLASSES
 
-CORPUS: Final = Path(__file__).parents[3] / "shared" / "corpus"
 NAMES: Final = ("credentials", *(row.name for row in CLASSES))
 REDACTORS: Final = {name: Redactor(Policy.load({"text": {name: "mask"}})) for name in NAMES}
 MOST: Final = {"credentials": 1 / 1_000, "payment_card": 1 / 1_000, "iban": 1 / 1_000, "passport_mrz": 1 / 1_000}

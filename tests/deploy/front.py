@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import re
@@ -13,6 +12,7 @@ from typing import Final, NamedTuple
 
 from tests.deploy.browser import free_port, listening
 from tests.deploy.image import ROOT
+from tests.waiting import wait_until
 
 SNIPPET: Final = (ROOT / "deploy" / "nginx.conf").read_text(encoding="utf-8")
 REPLICAS: Final = (ROOT / "deploy" / "nginx-replicas.conf").read_text(encoding="utf-8")
@@ -64,8 +64,7 @@ async def take_out(nginx: str, folder: Path, port: int) -> None:
     workers = children(master)
     command = [nginx, "-p", str(folder), "-c", "nginx.conf", "-e", "error.log", "-s", "reload"]
     subprocess.run(command, check=True)  # noqa: ASYNC221 - it returns at once
-    while any(_accepts(worker) for worker in workers):  # noqa: ASYNC110 - it is another program
-        await asyncio.sleep(0.02)
+    await wait_until(lambda: not any(_accepts(worker) for worker in workers))
 
 
 def children(pid: str) -> list[str]:

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 
 import pytest
 
+from tests.asgi.conftest import plays
 from tests.deploy.browser import CREATED, Dictation, asking, free_port, listening
 from tests.deploy.conftest import QUIET
 
@@ -59,11 +60,7 @@ async def test_frames_come_one_by_one(front: Front, serve: Any, upstream: Any) -
 
 
 async def test_heartbeats_cancel_and_problems_pass(front: Front, serve: Any, upstream: Any) -> None:
-    async def script(peer: Any) -> None:
-        await peer.start()
-        await peer.gone.wait()
-
-    await upstream(script)
+    await upstream(plays([], ends=False))
     async with front(serve(auth=AUTH, heartbeat_s=0.1).port) as port:
         async with asking(port, f"{CHAT}?dialect=none") as browser:
             assert browser.answer.status == 422
@@ -81,12 +78,7 @@ async def test_heartbeats_cancel_and_problems_pass(front: Front, serve: Any, ups
 
 
 async def test_a_browser_that_leaves_closes_the_upstream(front: Front, serve: Any, upstream: Any) -> None:
-    async def script(peer: Any) -> None:
-        await peer.start()
-        await peer.event(CREATED)
-        await peer.gone.wait()
-
-    provider = await upstream(script)
+    provider = await upstream(plays([CREATED], ends=False))
     site = serve(auth=AUTH)
     async with front(site.port) as port:
         async with asking(port, CHAT) as browser:

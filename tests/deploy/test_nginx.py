@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from projector.server.config.settings import Settings
+from tests.asgi.conftest import plays
 from tests.deploy.browser import CREATED, ENDED, Dictation, asking, delta, free_port
 from tests.deploy.front import SNIPPET, running
 
@@ -66,12 +67,7 @@ async def test_heartbeats_keep_a_silent_stream(front: Front, serve: Any, upstrea
 async def test_without_heartbeats_nginx_cuts_a_silent_stream(front: Front, serve: Any, upstream: Any) -> None:
     """Without this the test above would prove nothing."""
 
-    async def script(peer: Any) -> None:
-        await peer.start()
-        await peer.event(CREATED)
-        await peer.gone.wait()
-
-    await upstream(script)
+    await upstream(plays([CREATED], ends=False))
     async with front(serve().port, silence_s=1) as port, asking(port) as browser:
         await browser.until("lifecycle")
         with pytest.raises(asyncio.IncompleteReadError):
@@ -115,12 +111,7 @@ async def test_a_cancel_passes(front: Front, serve: Any, upstream: Any) -> None:
 
 
 async def test_a_client_that_leaves_closes_the_upstream(front: Front, serve: Any, upstream: Any) -> None:
-    async def script(peer: Any) -> None:
-        await peer.start()
-        await peer.event(CREATED)
-        await peer.gone.wait()
-
-    provider = await upstream(script)
+    provider = await upstream(plays([CREATED], ends=False))
     site = serve()
     async with front(site.port) as port:
         async with asking(port) as browser:
@@ -179,12 +170,7 @@ async def test_several_servers_with_a_caller_at_one(
 ) -> None:
     """Callers connect until both servers have some; each cancel reaches its stream."""
 
-    async def script(peer: Any) -> None:
-        await peer.start()
-        await peer.event(CREATED)
-        await peer.gone.wait()
-
-    await upstream(script)
+    await upstream(plays([CREATED], ends=False))
     servers = {"one": serve(model="one"), "two": serve(model="two")}
     met: set[str] = set()
     async with front(*(site.port for site in servers.values())) as port:

@@ -14,6 +14,7 @@ import pytest
 from tests.asgi.certificates import Authority
 from tests.deploy.browser import CREATED, ENDED, delta
 from tests.deploy.front import TLS_LINES, Ports, running
+from tests.waiting import wait_until
 
 
 class Way(NamedTuple):
@@ -194,15 +195,13 @@ async def test_a_stream_that_is_reset_frees_its_upstream_only(
         url = f"https://localhost:{ports.tls}/api/v1/chat/stream"
         one = ("-sS", "-N", "--http2", "--cacert", str(authority.file), "-H", "content-type: application/json")
         body = ("-d", '{"message": "hello"}', "-w", "\n%{http_version} %{num_connects}\n", url)
-        command = (curl, "--parallel", *one, *body, "--next", "--max-time", "1", *one, *body)
+        command = (curl, "--parallel", *one, *body, "--next", "--max-time", "3", *one, *body)
         process = await asyncio.create_subprocess_exec(
             *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
         )
         try:
             first, second = await provider.peers.get(), await provider.peers.get()
-            async with asyncio.timeout(60):
-                while not (first.gone.is_set() or second.gone.is_set()):  # noqa: ASYNC110 - either of two
-                    await asyncio.sleep(0.02)
+            await wait_until(lambda: first.gone.is_set() or second.gone.is_set())
             assert first.gone.is_set() != second.gone.is_set()
             assert site.streams.active == 1
             assert process.returncode is None

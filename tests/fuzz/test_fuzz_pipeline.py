@@ -20,7 +20,7 @@ from tests.fuzz.found_cases import FOUND, FoundCase
 from tests.property import dialect_streams
 from tests.property.dialect_streams import CHECKS
 from tests.property.mutations import ALL_LINES, GARBAGE, NOISE
-from tests.property.soundness import assert_sound, cut, examples, frames_of, play
+from tests.property.soundness import assert_sound, cut, examples, frames_of, pipeline_of, play
 
 FORMATS: Final[tuple[InputFormat, ...]] = ("sse", "ndjson", "auto")
 
@@ -71,7 +71,7 @@ def test_any_bytes_in_a_dialect(*, provider: str, dialect: str, data: bytes, run
     case, input_format = CaseSettings(run=run), FORMATS[len(data) % len(FORMATS)]
 
     def played(reads: list[bytes]) -> bytes:
-        pipeline = dialect_streams.pipeline_of(dialect, provider, case, input_format=input_format)
+        pipeline = pipeline_of(dialect, provider, case, input_format=input_format)
         return b"".join(map(pipeline.feed, reads)) + pipeline.close()
 
     whole = played([data])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -116,17 +116,25 @@ class InPieces:
 
 
 ARRIVALS: Final = (
-    *((dialect, "sse", 1) for dialect in DIALECTS),
-    ("public_sse_v1", "auto", 1_000_000),
-    ("public_sse_v1", "ndjson", 1),
+    *((dialect, "sse", as_sse, 1) for dialect in DIALECTS),
+    ("public_sse_v1", "auto", as_sse, 1_000_000),
+    ("public_sse_v1", "auto", bytes, 1),
+    ("public_sse_v1", "ndjson", bytes, 1),
 )
-"""Dialect, input format, and size of the reads. A dialect receives frames, so it needs one combination only."""
+"""Dialect, input format, framing of the lines, and size of the reads. A dialect receives frames, so it needs one
+combination only."""
 
 
 @every_case
-@pytest.mark.parametrize(("dialect", "input_format", "size"), ARRIVALS)
+@pytest.mark.parametrize(("dialect", "input_format", "framed", "size"), ARRIVALS)
 def test_it_does_not_matter_how_the_bytes_arrive(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, case: replay.Case, dialect: str, input_format: str, size: int
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    case: replay.Case,
+    dialect: str,
+    input_format: str,
+    framed: Callable[[bytes], bytes],
+    size: int,
 ) -> None:
     expected = replay.play(case, dialect)
 
@@ -135,6 +143,5 @@ def test_it_does_not_matter_how_the_bytes_arrive(
 
     monkeypatch.setattr(replay, "build_pipeline", build)
     source = tmp_path / case.source.name
-    data = case.source.read_bytes()
-    source.write_bytes(data if input_format == "ndjson" else as_sse(data))
+    source.write_bytes(framed(case.source.read_bytes()))
     assert replay.play(case._replace(source=source), dialect) == expected

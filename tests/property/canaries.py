@@ -51,7 +51,11 @@ def leaks(said: bytes, secret: str, context: str = "", window_chars: int = WINDO
 
     Pieces are long enough not to occur in the public context of the secret.
     """
-    text = shown(said)
+    return leaks_in(shown(said), secret, context, window_chars)
+
+
+def leaks_in(text: str, secret: str, context: str = "", window_chars: int = WINDOW_CHARS) -> set[str]:
+    """Return each piece of a secret that is in a text; see `leaks`."""
     for size in range(min(window_chars, len(secret)), len(secret) + 1):
         pieces = {secret[at : at + size] for at in range(len(secret) - size + 1)}
         if not any(piece in context for piece in pieces):
@@ -67,7 +71,12 @@ def shown(said: bytes) -> str:
         frame = json.loads(line)
         if "delta" in frame:
             joined[frame["kind"], frame["item_id"]] += frame["delta"]
-    texts = ["\0".join([raw, *joined.values()])]
+    return unescaped("\0".join([raw, *joined.values()]))
+
+
+def unescaped(text: str) -> str:
+    """Return a text, followed by what it is without each level of escapes."""
+    texts = [text]
     for _ in range(ESCAPE_LEVELS):
         texts.append(_ESCAPE.sub(_unescaped, texts[-1]))
     return "\0".join(texts)

@@ -36,23 +36,51 @@ class Cost(NamedTuple):
 
 
 def cost_of(work: Callable[[], object]) -> Cost:
-    """Count what a call costs; it runs once before, so that caches are filled."""
+    """Count what a call costs; it runs once before, so that caches are filled.
+
+    The hooks keep their counts in variables of this function: they run for each line, and attributes take longer.
+    """
     work()
-    counter = _Counter()
+    steps = scanned = allocated = held = 0
+    traced_memory, reset_peak = tracemalloc.get_traced_memory, tracemalloc.reset_peak
+
+    def on_line(frame: FrameType, event: str, _argument: object) -> Any:
+        """Count a line, and what was allocated since the last one. A comprehension is one line, so its steps count."""
+        nonlocal steps, allocated, held
+        if event in _STEPS:
+            steps += 1
+        elif event == "call" and frame.f_code.co_name in _COMPREHENSIONS:
+            frame.f_trace_opcodes = True
+        now, peak = traced_memory()
+        if peak - held > _SMALL_BYTES:
+            allocated += peak - held
+        held = now
+        reset_peak()
+        return on_line
+
+    def on_call(_frame: FrameType, event: str, function: Any) -> None:
+        """Count a call of a C function."""
+        nonlocal steps, scanned
+        if event == "c_call":
+            steps += 1
+            owner = getattr(function, "__self__", None)
+            if type(owner) is list and function.__name__ in _WALKING:
+                scanned += len(owner)
+
     previous = sys.gettrace(), sys.getprofile()
     gc.disable()
     with alone():
         tracemalloc.start()
         try:
-            sys.setprofile(counter.on_call)
-            sys.settrace(counter.on_line)
+            sys.setprofile(on_call)
+            sys.settrace(on_line)
             work()
         finally:
             sys.settrace(previous[0])
             sys.setprofile(previous[1])
             tracemalloc.stop()
             gc.enable()
-    return Cost(counter.steps, counter.scanned, counter.allocated)
+    return Cost(steps, scanned, allocated)
 
 
 @contextmanager
@@ -112,34 +140,3 @@ _AT_MOST_OF_EIGHT: Final = {"steps": 8.8, "scanned": 9.5, "allocated": 11.0}
 """The same for eight times the size."""
 _SLACK: Final = {"steps": 0, "scanned": 1_000, "allocated": 65_536}
 """Constant allowance for any size: a table that grows in one step."""
-
-
-class _Counter:
-    """Hooks for `sys.settrace` and `sys.setprofile`."""
-
-    def __init__(self) -> None:
-        self.steps = 0
-        self.scanned = 0
-        self.allocated = 0
-        self._held = 0
-
-    def on_line(self, frame: FrameType, event: str, _argument: object) -> Any:
-        """Count a line, and what was allocated since the last one. A comprehension is one line, so its steps count."""
-        if event == "call" and frame.f_code.co_name in _COMPREHENSIONS:
-            frame.f_trace_opcodes = True
-        if event in _STEPS:
-            self.steps += 1
-        held, peak = tracemalloc.get_traced_memory()
-        if peak - self._held > _SMALL_BYTES:
-            self.allocated += peak - self._held
-        self._held = held
-        tracemalloc.reset_peak()
-        return self.on_line
-
-    def on_call(self, _frame: FrameType, event: str, function: Any) -> None:
-        """Count a call of a C function."""
-        if event == "c_call":
-            self.steps += 1
-            owner = getattr(function, "__self__", None)
-            if type(owner) is list and function.__name__ in _WALKING:
-                self.scanned += len(owner)

@@ -5,65 +5,24 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import datetime
-from functools import cache
 from typing import Any, Final, TypeAlias
 
 from ag_ui_validate.pytest_plugin import validate_agui
 
 from projector.contracts.kinds import VENDOR
-from projector.core.canonical import Frame
-from projector.core.context import StreamContext
 from projector.core.faults import FAULTS
-from projector.core.input_formats import InputFormat
-from projector.core.pipeline import Pipeline, build_pipeline
 from projector.core.sse import DONE
 from projector.dialects.descriptor import DialectOptions
 from projector.recording.replay import Case, CaseSettings
-from projector.redaction.policy import Policy
-from projector.redaction.redactor import Redactor
 from tests import chat_sdk, json_answers
 from tests.dialect_checks import violations_of
 from tests.property.cost import assert_linear
 from tests.property.mutations import Lines
-from tests.property.soundness import OURS
+from tests.property.soundness import OURS, pipeline_of
 from tests.protocols.anthropic_messages.events import MESSAGE_ADAPTER
 from tests.sdk_models import faults_of
 
 Event: TypeAlias = dict[str, Any]
-
-
-def pipeline_of(
-    dialect: str,
-    provider: str,
-    case: CaseSettings,
-    options: DialectOptions | None = None,
-    *,
-    input_format: InputFormat = "ndjson",
-    on_frame: Callable[[Frame], None] | None = None,
-    **policy: object,
-) -> Pipeline:
-    """Return the pipeline of a case; further arguments are members of its policy."""
-    now = datetime.fromisoformat(case.clock).timestamp()
-    return build_pipeline(
-        provider=provider,
-        dialect=dialect,
-        context=StreamContext(stream_id=case.stream_id, **case.context.model_dump()),
-        run=case.run,
-        profile=case.profile,
-        input_format=input_format,
-        output_format="ndjson",
-        takes_host_events=case.host_events,
-        clock=lambda: now,
-        options=options,
-        redactor=_redactor(json.dumps({**case.policy, **policy})),
-        on_frame=on_frame,
-    )
-
-
-@cache
-def _redactor(policy: str) -> Redactor:
-    return Redactor(Policy.load(json.loads(policy)))
 
 
 def play(dialect: str, reads: Iterable[bytes], case: Case, options: DialectOptions | None = None, **more: Any) -> bytes:

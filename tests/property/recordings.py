@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
@@ -11,10 +10,9 @@ from typing import Any, Final
 from projector.recording import record
 from projector.redaction.policy import Policy
 from projector.redaction.whole_values import Finder, without
-from tests.property.canaries import ESCAPE_LEVELS, WINDOW_CHARS, Event
+from tests.property.canaries import WINDOW_CHARS, Event, leaks_in, unescaped
 
 FINDER: Final = Finder(Policy())
-_ESCAPE: Final = re.compile(r"\\u([0-9a-fA-F]{4})|\\(.)", re.DOTALL)
 _PLACES: Final = ("item_id", "output_index", "content_index", "summary_index")
 
 
@@ -28,12 +26,7 @@ def recorded(events: Iterable[object], provider: str = "openai_responses", finde
 
 def leaks(data: bytes, secret: str, context: str = "", window_chars: int = WINDOW_CHARS) -> set[str]:
     """Return each piece of a secret in a recording, with its deltas joined in every way."""
-    text = everything(data)
-    for size in range(min(window_chars, len(secret)), len(secret) + 1):
-        pieces = {secret[at : at + size] for at in range(len(secret) - size + 1)}
-        if not any(piece in context for piece in pieces):
-            return {piece for piece in pieces if piece in text}
-    raise ValueError("expected a secret that is no part of its context")
+    return leaks_in(everything(data), secret, context, window_chars)
 
 
 def everything(data: bytes) -> str:
@@ -43,10 +36,7 @@ def everything(data: bytes) -> str:
         event = json.loads(line) if line[:1] == b"{" else {}
         for place, text in pieces(event):
             joined[place] += text
-    texts = ["\0".join([data.decode(), *joined.values()])]
-    for _ in range(ESCAPE_LEVELS):
-        texts.append(_ESCAPE.sub(_unescaped, texts[-1]))
-    return "\0".join(texts)
+    return unescaped("\0".join([data.decode(), *joined.values()]))
 
 
 def pieces(event: Event) -> Iterator[tuple[object, str]]:
@@ -65,10 +55,6 @@ def strings(value: object, path: tuple[str | int, ...] = ()) -> Iterator[tuple[t
     elif isinstance(value, dict | list):
         for step, member in value.items() if isinstance(value, dict) else enumerate(value):
             yield from strings(member, (*path, step))
-
-
-def _unescaped(match: re.Match[str]) -> str:
-    return chr(int(match[1], 16)) if match[1] else {"n": "\n", "r": "\r", "t": "\t"}.get(match[2], match[2])
 
 
 def essence(said: bytes, finder: Finder = FINDER, *, is_cut: bool = False) -> tuple[list[object], dict[object, str]]:

@@ -32,19 +32,7 @@ POLICY: Final = Policy.load(
 
 _KEYS: Final = ("api_key", "Authorization", "x-token", "client.secret", "passwd", "auth", "sessionId", "max_tokens")
 _WORDS: Final = (
-    "name",
-    "text",
-    "a b",
-    "x.y",
-    "ключ",
-    "",
-    "sk-",
-    "gh",
-    "eyJ",
-    "n",
-    'qu"ote',
-    "back\\slash",
-    "line\nend",
+    *("name", "text", "a b", "x.y", "ключ", "", "sk-", "gh", "eyJ", "n", 'qu"ote', "back\\slash", "line\nend"),
 )
 _CREDENTIALS: Final = (
     "ghp" + "_" + CREDENTIAL + "w2E3r" * 7,

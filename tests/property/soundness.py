@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from functools import cache
 from itertools import pairwise, product
@@ -16,10 +16,12 @@ from hypothesis import strategies as st
 
 from projector.contracts.kinds import TERMINAL_KINDS
 from projector.contracts.stream_rules import check_stream
+from projector.core.canonical import Frame
 from projector.core.context import StreamContext
 from projector.core.faults import FAULTS
 from projector.core.input_formats import InputFormat
 from projector.core.pipeline import Pipeline, build_pipeline
+from projector.dialects.descriptor import DialectOptions
 from projector.recording.replay import CaseSettings
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
@@ -58,12 +60,21 @@ def sampled(*columns: Sequence[Any]) -> list[tuple[Any, ...]]:
     return [tuple(column[at % len(column)] for column in columns) for at in range(length)]
 
 
-def pipeline_of(provider: str, case: CaseSettings, input_format: InputFormat = "ndjson") -> Pipeline:
-    """Return the pipeline of a case."""
+def pipeline_of(
+    dialect: str,
+    provider: str,
+    case: CaseSettings,
+    options: DialectOptions | None = None,
+    *,
+    input_format: InputFormat = "ndjson",
+    on_frame: Callable[[Frame], None] | None = None,
+    **policy: object,
+) -> Pipeline:
+    """Return the pipeline of a case; further arguments are members of its policy."""
     now = datetime.fromisoformat(case.clock).timestamp()
     return build_pipeline(
         provider=provider,
-        dialect="public_sse_v1",
+        dialect=dialect,
         context=StreamContext(stream_id=case.stream_id, **case.context.model_dump()),
         run=case.run,
         profile=case.profile,
@@ -71,7 +82,9 @@ def pipeline_of(provider: str, case: CaseSettings, input_format: InputFormat = "
         output_format="ndjson",
         takes_host_events=case.host_events,
         clock=lambda: now,
-        redactor=_redactor(json.dumps(case.policy)),
+        options=options,
+        redactor=_redactor(json.dumps({**case.policy, **policy})),
+        on_frame=on_frame,
     )
 
 
@@ -83,7 +96,7 @@ def play(
 ) -> bytes:
     """Return all output of a stream; check that nothing follows its end."""
     case = case or CaseSettings()
-    pipeline = pipeline_of(provider, case, input_format)
+    pipeline = pipeline_of("public_sse_v1", provider, case, input_format=input_format)
     said = b"".join(map(pipeline.feed, reads))
     said += pipeline.close(FAULTS[case.close] if case.close else None)
     assert pipeline.ended

@@ -13,8 +13,9 @@ from projector.core.sse import encode_sse
 from projector.dialects.descriptor import DialectOptions
 from projector.recording.replay import Case
 from tests.property.canaries import everywhere, leaks, secret_of
-from tests.property.dialect_streams import assert_sound, events_of, pipeline_of, play_lines, told
+from tests.property.dialect_streams import assert_sound, events_of, play_lines, told
 from tests.property.mutations import CASES, lines_of
+from tests.property.soundness import pipeline_of
 from tests.rule_samples import FORMATS, Format
 
 DIALECT: Final = "ag_ui"

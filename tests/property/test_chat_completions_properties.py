@@ -12,9 +12,9 @@ from projector.core.canonical import Frame
 from projector.dialects.descriptor import DialectOptions
 from projector.recording.replay import Case, CaseSettings
 from tests.chat_sdk import assemble
-from tests.property.dialect_streams import events_of, pipeline_of, play_lines
+from tests.property.dialect_streams import events_of, play_lines
 from tests.property.mutations import CASES, Lines, lines_of, spoiled
-from tests.property.soundness import examples
+from tests.property.soundness import examples, pipeline_of
 
 DIALECT: Final = "chat_completions"
 Event = dict[str, Any]

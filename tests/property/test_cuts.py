@@ -324,15 +324,7 @@ def played(case: Case) -> bytes:
 
 _GROWING: Final = ("delta", "inputTextDelta", "chunk")
 _NAMES: Final = (
-    "type",
-    "kind",
-    "item_id",
-    "messageId",
-    "id",
-    "toolCallId",
-    "channel",
-    "content_index",
-    "summary_index",
+    *("type", "kind", "item_id", "messageId", "id", "toolCallId", "channel", "content_index", "summary_index"),
 )
 _ENDS: Final = (b"content_blocked", b"content_filter")
 

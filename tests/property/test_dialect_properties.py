@@ -24,13 +24,12 @@ from tests.property.dialect_streams import (
     Event,
     assert_linear_cost,
     assert_sound,
-    pipeline_of,
     play,
     play_lines,
     told,
 )
 from tests.property.mutations import CASES, Lines, lines_of, spoiled, weave
-from tests.property.soundness import CALLS, cut, examples, interrupted
+from tests.property.soundness import CALLS, cut, examples, interrupted, pipeline_of
 
 LEVELS: Final = ("off", "summary", "full")
 OPTIONS: Final[Mapping[str, list[DialectOptions]]] = {

@@ -38,18 +38,7 @@ POLICIES: Final[dict[str, dict[str, object]]] = {
     "block": {"text": {"credentials": "block"}},
 }
 WORDS: Final = [
-    " the",
-    " stream",
-    "é",
-    " “quoted”",
-    "\n\n",
-    'a "b" \\ c',
-    "%d %b",
-    "\x00",
-    "\x7f",
-    "\u2028",
-    "😀",
-    " a@b.co",
+    *(" the", " stream", "é", " “quoted”", "\n\n", 'a "b" \\ c', "%d %b", "\x00", "\x7f", "\u2028", "😀", " a@b.co"),
 ]
 ENDS: Final = [
     SECRET[:7],

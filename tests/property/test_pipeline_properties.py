@@ -13,9 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from projector.contracts import codec
-from projector.core.input_formats import InputFormat
 from projector.core.sse import encode_sse
-from projector.recording import replay
 from projector.recording.replay import Case, CaseSettings
 from tests.property.mutations import ALL_LINES, CASES, KEEPING_MEMBERS, Lines, lines_of, parsed, places, spoiled
 from tests.property.soundness import CALLS, assert_sound, cut, examples, frames_of, interrupted, pipeline_of, play
@@ -38,19 +36,6 @@ def play_lines(case: Case, lines: Lines) -> bytes:
 
 
 # how the bytes are cut
-
-
-@each_case
-def test_bytes_may_come_one_by_one(case: Case) -> None:
-    lines = lines_of(case)
-    whole = replay.play(case, "public_sse_v1")
-    ways: list[tuple[bytes, InputFormat]] = [
-        (as_ndjson(lines), "auto"),
-        (as_sse(lines), "sse"),
-    ]
-    for data, input_format in ways:
-        reads = [data[at : at + 1] for at in range(len(data))]
-        assert play(reads, case.provider, case.settings, input_format) == whole
 
 
 @examples(150)
@@ -202,7 +187,7 @@ def test_whenever_the_host_speaks_the_stream_is_sound(
     *, stream: tuple[Case, Lines], run: bool, calls: list[tuple[int, tuple[Any, ...]]]
 ) -> None:
     case, lines = stream
-    pipeline = pipeline_of(case.provider, case.settings.model_copy(update={"run": run}))
+    pipeline = pipeline_of("public_sse_v1", case.provider, case.settings.model_copy(update={"run": run}))
     assert_sound(interrupted(pipeline, lines, calls))
 
 

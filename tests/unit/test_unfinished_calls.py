@@ -9,7 +9,7 @@ import pytest
 
 from projector.recording.replay import CaseSettings
 from tests.clients.scripted_provider import EVENTS, Block, Turn, call
-from tests.property.dialect_streams import pipeline_of
+from tests.property.soundness import pipeline_of
 
 WHOLE: Final = call("move", "toolu_1", {"to": "AKIAIOSFODNN7EXAMPLE"})
 NEXT: Final = call("look", "toolu_2", {"at": "b"})
