@@ -25,8 +25,7 @@ from projector.contracts import codec
 from projector.conversation.client_history import InputRefusedError
 from projector.dialects.ag_ui.conversation import read_run_input
 from projector.server.config.caller_settings import AG_UI, AI_SDK
-from projector.server.http.error_responses import json_answer, no_content
-from projector.server.http.problems import problem, unknown_agent_of
+from projector.server.http.problems import json_answer, no_content, problem, unknown_agent_of
 from projector.server.http.requests import ClientLeftError, read_json
 from projector.server.http.stored_streams import cancel_stored, position_of, read_page, respond_with_log
 from projector.server.streaming.log_session import StoredStream

@@ -29,8 +29,7 @@ from projector.core.replay import StreamReplay
 from projector.dialects.descriptor import DialectOptions
 from projector.server.catalog import chosen_dialect
 from projector.server.config.config_base import DEFAULT_DIALECT
-from projector.server.http.error_responses import json_answer, no_content
-from projector.server.http.problems import problem, request_id
+from projector.server.http.problems import json_answer, no_content, problem, request_id
 from projector.server.http.requests import dialect_options
 from projector.server.streaming.log_session import PAGE_BYTES, LogSession, StoredStream
 from projector.server.streaming.memory import Account
