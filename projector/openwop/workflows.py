@@ -36,7 +36,6 @@ from projector.server.http import requests
 from projector.server.http.problems import Problem
 from projector.server.http.request_bodies import agent_body, home_targets
 from projector.server.http.site import Site
-from projector.server.streaming.clock import Clock
 from projector.server.telemetry.reports import begin_stream
 from projector.server.upstream.protocol import UpstreamError
 
@@ -228,7 +227,7 @@ class AgentWork(Work):
     async def _read(self) -> None:
         self._is_complete = False
         try:
-            await self._source.run(self._write, Clock())
+            await self._source.run(self._write)
         except UpstreamError as error:
             raise RunEndedError(error.fault) from None
         if self._run.is_stopped:

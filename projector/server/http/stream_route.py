@@ -214,7 +214,7 @@ def provider_session(site: Site, received: Received, call: ProviderCall) -> Stre
     dialect, is_json = _response_mode(binding, received.dialect, is_stream=call.is_stream)
     ordered, body_of = binding.targets.in_order(), _once(call.body_of)
     body = body_of(ordered[0])
-    _check_ownership(ownership, body, call.conversation_id, caller)
+    check_ownership(ownership, body, call.conversation_id, caller)
     state = KeptState(received.kept, call.entries)
     targets = state.allowed(home_targets(body, state.first(ordered), binding.targets.targets, ownership))
     stats = binding.stats(dialect, caller, body, call.conversation_id, call.metadata, site.logs.new_id())
@@ -304,11 +304,12 @@ def _response_mode(binding: AgentBinding, dialect: str | None, *, is_stream: boo
     return name, name in with_json and not is_stream
 
 
-def _check_ownership(ownership: Ownership, body: Mapping[str, Any], conversation_id: str | None, caller: str) -> None:
+def check_ownership(ownership: Ownership, body: Mapping[str, Any], conversation_id: str | None, caller: str) -> None:
+    """Raise `Problem` if a request refers to a response or conversation that is not of the caller."""
     previous = body.get("previous_response_id")
     if previous is not None:
         if not isinstance(previous, str):
-            raise problem("invalid_request", "`previous_response_id` must be a string.")
+            raise problem("invalid_request", "`previous_response_id` must be a string.", param="previous_response_id")
         sent = body.get("input")
         last = sent[-1] if isinstance(sent, list) and sent else None
         is_approval = isinstance(last, Mapping) and last.get("type") == "mcp_approval_response"

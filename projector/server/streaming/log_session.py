@@ -26,7 +26,6 @@ from projector.redaction.policy import Policy
 from projector.server.config.agent_settings import KeepingSettings
 from projector.server.config.settings import Timeouts
 from projector.server.http.problems import Problem, problem
-from projector.server.streaming.clock import Clock
 from projector.server.streaming.memory import Account
 from projector.server.streaming.response_writer import ResponseSession, ResponseWriter, Signal
 from projector.server.telemetry.stream_stats import StreamStats
@@ -207,7 +206,7 @@ class LogSession(ResponseSession):
         """Break the connection off: the stream goes on elsewhere, or its log has its end."""
         self._leave()
 
-    async def _produce(self, writer: ResponseWriter, _clock: Clock) -> None:
+    async def _produce(self, writer: ResponseWriter) -> None:
         try:
             await writer.write(self._first)
             self._first = b""

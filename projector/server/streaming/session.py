@@ -1,7 +1,7 @@
 """One stream: a source produces it, a session writes it to its client and to its log.
 
 The task of the request runs the source and writes its output, so that a client that does not read stops its upstream
-by backpressure. Beside it, the watcher waits for the client to disconnect, and the clock checks deadlines and starts
+by backpressure. Beside it, the watcher waits for the client to disconnect, and the ticker checks deadlines and starts
 heartbeats.
 
 The HTTP status is committed when an upstream's headers arrive, at the latest when the first heartbeat is due. A
@@ -33,7 +33,6 @@ from projector.dialects import DIALECTS
 from projector.redaction.redactor import Redactor
 from projector.server.config.settings import Timeouts
 from projector.server.http.problems import problem_of_failure, problem_of_fault
-from projector.server.streaming.clock import Clock
 from projector.server.streaming.log_session import NOTHING, Keeping
 from projector.server.streaming.memory import Account
 from projector.server.streaming.response_writer import (
@@ -68,7 +67,7 @@ class StreamSource(Protocol):
     def is_upstream_open(self) -> bool:
         """Whether a request to an upstream is pending, or its response is being read."""
 
-    async def run(self, write: Write, clock: Clock) -> None:
+    async def run(self, write: Write) -> None:
         """Write everything but the end of the stream; raise `UpstreamError` if an upstream fails or is too slow."""
 
     def stop(self) -> None:
@@ -100,7 +99,7 @@ class ProviderSource:
         """See `StreamSource`."""
         return self._reader.is_open
 
-    async def run(self, write: Write, clock: Clock) -> None:
+    async def run(self, write: Write) -> None:
         """Write the response; see `StreamSource`."""
 
         async def on_chunk(chunk: bytes) -> bool:
@@ -108,7 +107,7 @@ class ProviderSource:
             await write(await self._reader.feed(pipeline.feed, chunk))
             return pipeline.ended
 
-        await self._reader.run(clock, lambda: write(b""), on_chunk)
+        await self._reader.run(lambda: write(b""), on_chunk)
 
     def stop(self) -> None:
         """Stop reading; see `StreamSource`."""
@@ -317,7 +316,7 @@ class StreamSession(ResponseSession):
             self.fail(FAULTS["stream_interrupted"])
             self._leave()  # what was not sent is not in the log: the client reads the end there
 
-    async def _produce(self, source: StreamSource, writer: ResponseWriter, clock: Clock) -> None:
+    async def _produce(self, source: StreamSource, writer: ResponseWriter) -> None:
         """Write the whole stream; however the source ends, write the end of the stream."""
         account = self._account
         pipeline: Pipeline | None = None if source.redactor is not None else self._begin()
@@ -335,7 +334,7 @@ class StreamSession(ResponseSession):
                 raise UpstreamError(FAULTS["upstream_response_too_large"])
 
         try:
-            await source.run(write, clock)
+            await source.run(write)
         except UpstreamError as error:
             self._fail(error)
         except Exception as error:  # noqa: BLE001 - the stream must get its terminal event
