@@ -77,12 +77,6 @@ class AgentBinding:
         """The upstream of the first target. All targets have its API."""
         return self.targets.targets[0].provider
 
-    @property
-    def _models(self) -> set[str]:
-        """The names of models in the configuration. Any other one in a passthrough request is the caller's word."""
-        aliases = self.provider.models or {}
-        return {self.settings.model or "", *aliases, *aliases.values()}
-
     def stats(
         self,
         dialect: str,
@@ -92,18 +86,23 @@ class AgentBinding:
         metadata: Mapping[str, str] | None = None,
         stream_id: str | None = None,
     ) -> StreamStats:
-        """Return the facts of a new stream; `body` is the request to the first target."""
-        model = body.get("model")
+        """Return the facts of a new stream; `body` is the request to the first target.
+
+        Its model is left out if it is not in the configuration: then it is the caller's word.
+        """
+        target, model = self.targets.targets[0], body.get("model")
+        aliases = target.provider.models or {}
+        is_known = isinstance(model, str) and (model == self.settings.model or model in {*aliases, *aliases.values()})
         stats = StreamStats(
             stream_id=stream_id or new_stream_id(),
             dialect=dialect,
             caller=caller,
             agent=self.name,
-            model=model if isinstance(model, str) and model in self._models else "",
+            model=str(model) if is_known else "",
             conversation_id=conversation_id,
             metadata=metadata or {},
         )
-        self.targets.targets[0].report_to(stats)
+        target.report_to(stats)
         return stats
 
     def source(
@@ -259,13 +258,14 @@ class Catalog:
 
         Other agents than the allowed ones do not exist for the caller.
         """
-        agents = {name: agent for name, agent in self.agents.items() if is_allowed(name)}
-        if name is not None or not agents:
-            if name not in agents:
-                raise problem("unknown_agent")
-            return agents[name]
-        if DEFAULT in agents or len(agents) == 1:
-            return agents.get(DEFAULT) or next(iter(agents.values()))
+        chosen = DEFAULT if name is None else name
+        if chosen in self.agents and is_allowed(chosen):
+            return self.agents[chosen]
+        agents = [agent for one, agent in self.agents.items() if is_allowed(one)] if name is None else []
+        if not agents:
+            raise problem("unknown_agent")
+        if len(agents) == 1:
+            return agents[0]
         detail = f"`agent` is missing: this server has several agents, and none is named `{DEFAULT}`."
         raise problem("invalid_request", detail)
 

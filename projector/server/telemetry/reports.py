@@ -14,7 +14,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable
 from http import HTTPMethod, HTTPStatus
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import anyio
 from anyio import CapacityLimiter, to_thread
@@ -30,9 +30,6 @@ from projector.server.telemetry.logs import log
 from projector.server.telemetry.metrics import Metrics
 from projector.server.telemetry.request_facts import CALLER_MAX_CHARS, RequestFacts, facts_of, route_of
 from projector.server.telemetry.stream_stats import StreamStats, Terminal, Trace, line_of, terminal_of
-
-if TYPE_CHECKING:
-    from projector.server.telemetry.metrics import Metrics
 
 try:
     from projector.server.telemetry import spans as telemetry
