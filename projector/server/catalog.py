@@ -11,7 +11,6 @@ from projector import Pipeline, StreamContext, build_pipeline
 from projector._errors import known_name
 from projector._registry import resolve
 from projector.contracts.limits import NAME_MAX_CHARS
-from projector.core.intake import MakeStage
 from projector.core.pipeline import OutputFormat
 from projector.dialects import DIALECTS
 from projector.dialects.descriptor import DialectOptions
@@ -31,14 +30,11 @@ from projector.server.config.config_base import DEFAULT, DEFAULT_DIALECT, EXTENS
 from projector.server.config.secret_values import secret_values
 from projector.server.config.settings import Settings, Timeouts, UpstreamSettings
 from projector.server.http.problems import Problem, problem
-from projector.server.streaming.memory import Account
-from projector.server.streaming.session import ProviderSource
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.circuit import Circuits
 from projector.server.upstream.protocol import Upstream
-from projector.server.upstream.reader import UpstreamReader
 from projector.server.upstream.recorder import Recorder, secrets_of
-from projector.server.upstream.targets import Attempts, BodyOf, Target, TargetList, UpstreamBinding
+from projector.server.upstream.targets import Target, TargetList, UpstreamBinding
 from projector.store.protocol import new_stream_id
 from projector.workflows.definition import Workflow
 
@@ -104,46 +100,6 @@ class AgentBinding:
         )
         target.report_to(stats)
         return stats
-
-    def source(
-        self,
-        make_pipeline: Callable[[], Pipeline],
-        redactor: Redactor | None,
-        body_of: BodyOf,
-        stats: StreamStats,
-        account: Account,
-        targets: Sequence[Target] | None = None,
-        is_lost: Callable[[Target], bool] | None = None,
-        stage_of: Callable[[Target], MakeStage] | None = None,
-    ) -> ProviderSource:
-        """Return the source of one response, of one of the targets; by default, of all that the agent has.
-
-        Without a redactor, the pipeline is needed at once. `is_lost` returns whether a target does not get back what it
-        may have sent with earlier calls.
-        """
-        made: Pipeline | None = None
-        used = first = self.targets.targets[0]  # the pipeline begins with its stage
-
-        def use_stage(pipeline: Pipeline) -> None:
-            pipeline.use_stage(used.make_stage if stage_of is None else stage_of(used))
-
-        def make() -> Pipeline:
-            nonlocal made
-            made = make_pipeline()
-            if used is not first or stage_of is not None:
-                use_stage(made)
-            return made
-
-        def on_target(target: Target) -> None:
-            nonlocal used
-            if target is not used:
-                target.report_to(stats)
-                used = target
-                if made is not None:
-                    use_stage(made)
-
-        attempts = Attempts(targets or self.targets.in_order(), body_of, stats, is_lost)
-        return ProviderSource(make, UpstreamReader(attempts, stats, account, on_target), redactor)
 
     def pipeline(
         self,

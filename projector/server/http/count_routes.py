@@ -89,21 +89,20 @@ class _Beside(ABC):
             try:
                 body = await read_json(scope, receive, site.settings, account)
                 await site.ownership.load(body)
-                found = await self._found(Received(scope, body, caller, account, grant), receive, admission)
+                received = Received(scope, body, caller, account, grant)
+                received = with_carried_state(received, self._row.carried(body), site.sealer)
+                binding = self._passthrough.binding(body.get("model"))
+                check_models(body, binding, grant)
+                found = await self._found(received, binding, receive, admission)
             except ClientLeftError:
                 return
         await json_answer(found, scope)(scope, receive, send)
 
     @abstractmethod
-    async def _found(self, received: Received, receive: Receive, admission: Admission, /) -> Mapping[str, Any]:
+    async def _found(
+        self, received: Received, binding: AgentBinding, receive: Receive, admission: Admission, /
+    ) -> Mapping[str, Any]:
         """Return the answer; raise `ClientLeftError` if the client disconnects before it is there."""
-
-    def _with_state(self, received: Received) -> tuple[Received, AgentBinding]:
-        """Return a request with what it carries sealed, and what serves its model; raise `Problem` if none may."""
-        received = with_carried_state(received, self._row.carried(received.body), self._site.sealer)
-        binding = self._passthrough.binding(received.body.get("model"))
-        check_models(received.body, binding, received.grant)
-        return received, binding
 
     async def _ask(
         self,
@@ -169,8 +168,9 @@ class CountRoute(_Beside):
         super().__init__(site, name, passthrough, row)
         self._counting = counting
 
-    async def _found(self, received: Received, receive: Receive, _admission: Admission, /) -> Mapping[str, Any]:
-        received, binding = self._with_state(received)
+    async def _found(
+        self, received: Received, binding: AgentBinding, receive: Receive, _admission: Admission, /
+    ) -> Mapping[str, Any]:
         targets = binding.targets.in_order()
         body = self._body(received, binding, targets[0])
         counted = [one for one in self._askable(targets) if self._counting.outgoing(body, one.profile) is not None]
@@ -194,8 +194,9 @@ class CompactRoute(_Beside):
     def _required(self) -> str:
         return "model"  # the conversation is `input`, or that of `previous_response_id`
 
-    async def _found(self, received: Received, receive: Receive, admission: Admission, /) -> Mapping[str, Any]:
-        received, binding = self._with_state(received)
+    async def _found(
+        self, received: Received, binding: AgentBinding, receive: Receive, admission: Admission, /
+    ) -> Mapping[str, Any]:
         ownership, caller = self._site.ownership, received.caller
         check_ownership(ownership, received.body, None, caller)
         if self._site.settings.auth.is_on:

@@ -37,11 +37,11 @@ from projector.server.ownership import Ownership
 from projector.server.streaming.log_session import Keeping, StoredStream
 from projector.server.streaming.memory import Account
 from projector.server.streaming.response_writer import JsonResponseWriter, ResponseWriter
-from projector.server.streaming.session import StreamSession
+from projector.server.streaming.session import StreamSession, provider_source
 from projector.server.streaming.stream_logs import NAME_KEPT_S
 from projector.server.telemetry.reports import begin_stream
 from projector.server.telemetry.stream_stats import StreamStats
-from projector.server.upstream.targets import BodyOf, Target
+from projector.server.upstream.targets import Attempts, BodyOf, Target
 from projector.store.protocol import StoreUnavailableError
 
 _DEFAULTS: Final = DialectOptions()
@@ -246,9 +246,10 @@ def provider_session(site: Site, received: Received, call: ProviderCall) -> Stre
             pipeline.keep_opaque(OpaqueCollector(keep if is_kept else None, seal, carries).add)
         return pipeline
 
+    attempts = Attempts(targets, body_of, stats, state.is_lost)
     return StreamSession(
         stats,
-        binding.source(make_pipeline, redactor, body_of, stats, account, targets, state.is_lost, call.stage_of),
+        provider_source(make_pipeline, attempts, binding.targets.targets[0], stats, account, redactor, call.stage_of),
         account,
         timeouts=site.settings.timeouts,
         heartbeat_s=math.inf if is_json else site.settings.heartbeat_s,

@@ -155,10 +155,6 @@ class Deadlines:
         """Start to wait for further bytes."""
         self._idle_at = now + self._timeouts.idle_s
 
-    def due_at(self) -> float:
-        """Return the time of the earliest deadline."""
-        return min(self._total_at, self._first_byte_at, self._idle_at)
-
     def next(self) -> tuple[float, str]:
         """Return the earliest deadline: its time, and the code of its fault."""
         return min(

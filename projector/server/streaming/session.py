@@ -27,6 +27,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from projector import Pipeline, UsageError
 from projector.core.faults import FAULTS, Fault
+from projector.core.intake import MakeStage
 from projector.core.reported_errors import clean_error, generic_message
 from projector.core.transcript import ERRORS_MAX
 from projector.dialects import DIALECTS
@@ -49,7 +50,7 @@ from projector.server.telemetry.logs import log_crash
 from projector.server.telemetry.stream_stats import StreamStats, ending_of
 from projector.server.upstream.protocol import ProviderFailure, UpstreamError
 from projector.server.upstream.reader import UpstreamReader
-from projector.server.upstream.targets import Target
+from projector.server.upstream.targets import Attempts, Target
 
 
 class StreamSource(Protocol):
@@ -112,6 +113,50 @@ class ProviderSource:
     def stop(self) -> None:
         """Stop reading; see `StreamSource`."""
         self._reader.stop()
+
+
+def provider_source(
+    make_pipeline: Callable[[], Pipeline],
+    attempts: Attempts,
+    first: Target,
+    stats: StreamStats,
+    account: Account,
+    redactor: Redactor | None = None,
+    stage_of: Callable[[Target], MakeStage] | None = None,
+) -> ProviderSource:
+    """Return the source of one response, of one of the targets of the attempts.
+
+    Args:
+        make_pipeline: returns the pipeline, which begins with the stage of `first`.
+        attempts: at the targets.
+        first: a target.
+        stats: receive the target of each attempt.
+        account: of the stream.
+        redactor: None if the pipeline is needed at once.
+        stage_of: returns the stage of a target, if it is not the target's own.
+    """
+    made: Pipeline | None = None
+    used = first
+
+    def use_stage(pipeline: Pipeline) -> None:
+        pipeline.use_stage(used.make_stage if stage_of is None else stage_of(used))
+
+    def make() -> Pipeline:
+        nonlocal made
+        made = make_pipeline()
+        if used is not first or stage_of is not None:
+            use_stage(made)
+        return made
+
+    def on_target(target: Target) -> None:
+        nonlocal used
+        if target is not used:
+            target.report_to(stats)
+            used = target
+            if made is not None:
+                use_stage(made)
+
+    return ProviderSource(make, UpstreamReader(attempts, stats, account, on_target), redactor)
 
 
 class StreamSession(ResponseSession):

@@ -147,12 +147,15 @@ class HTTPUpstream:
         """Return the bytes of the response; see `Upstream`."""
         provider, is_own = PROVIDERS[request.provider], request.provider == self._api
         profile = self._profile if is_own else profile_of(request.provider, {})
-        if request.ask != "response":
-            headers = {"Accept": "application/json", **request.headers}
-            return self._post(provider, _aside(provider, request, profile), headers)
-        response = self._post(provider, provider.request(request.body, profile, request.headers), request.headers)
-        cursor = None if provider.cursor is None else provider.cursor(profile)
-        return response if cursor is None else self._followed(provider, response, cursor, request)
+        if request.ask == "response":
+            outgoing, headers = provider.request(request.body, profile, request.headers), request.headers
+        else:
+            outgoing, headers = _aside(provider, request, profile), {"Accept": "application/json", **request.headers}
+        path, body, query = outgoing
+        response = self._response(provider, "POST", path, query, headers, [codec.dumps_exact(body)])
+        if provider.cursor is None or request.ask != "response" or (cursor := provider.cursor(profile)) is None:
+            return response
+        return self._followed(provider, response, cursor, request)
 
     @asynccontextmanager
     async def _followed(
@@ -192,12 +195,6 @@ class HTTPUpstream:
 
             async with aclosing(read()) as followed:
                 yield followed
-
-    def _post(
-        self, provider: Provider, outgoing: Outgoing, headers: Mapping[str, str]
-    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        path, body, query = outgoing
-        return self._response(provider, "POST", path, query, headers, [codec.dumps_exact(body)])
 
     async def models(self) -> Sequence[Model]:
         """Return the models that the provider lists; raise `UpstreamError` if it fails."""

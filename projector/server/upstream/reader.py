@@ -77,7 +77,7 @@ class UpstreamReader:
         for target in self._attempts.targets:
             timeouts = target.provider.timeouts
             shortest_s = min(shortest_s, timeouts.first_byte_s, timeouts.idle_s)
-        with watched(Timer(self._deadlines.due_at, self._on_timeout, shortest_s)):
+        with watched(Timer(lambda: self._deadlines.next()[0], self._on_timeout, shortest_s)):
             await self._run(on_open, on_chunk)
 
     def stop(self) -> None:
