@@ -192,8 +192,8 @@ def response_routes(names: Collection[str]) -> list[Route]:
     if RESPONSES not in names:
         return []
     return [
-        Route("/v1/responses/{response_id}", _retrieve, methods=["GET"]),
-        Route("/v1/responses/{response_id}/cancel", _cancel, methods=["POST"]),
+        Route("/v1/responses/{response_id}", _Retrieve(), methods=["GET"]),
+        Route("/v1/responses/{response_id}/cancel", _Cancel(), methods=["POST"]),
     ]
 
 
@@ -240,9 +240,6 @@ class _Cancel:
             await cancel_stored(site, status.head.stream_id, caller)
         with site.streams.admitted(caller) as account:
             await respond_with_log(site, scope, receive, send, status, account, dialect=RESPONSES, is_json=True)
-
-
-_retrieve, _cancel = _Retrieve(), _Cancel()
 
 
 async def _state_of(site: Site, status: StreamStatus) -> dict[str, Any]:

@@ -144,21 +144,16 @@ class LogSession(ResponseSession):
     def __init__(
         self,
         store: Store,
-        head: StreamHead,
-        dialect: str,
+        stats: StreamStats,
         replay: StreamReplay,
         account: Account,
         *,
         after: int,
         timeouts: Timeouts,
         heartbeat_s: float,
-        headers: Sequence[tuple[bytes, bytes]] = (),
-        writer_type: type[ResponseWriter] = ResponseWriter,
+        headers: Sequence[tuple[bytes, bytes]],
+        writer_type: type[ResponseWriter],
     ) -> None:
-        stored = StoredStream.of(head)
-        stats = StreamStats(
-            stream_id=head.stream_id, dialect=dialect, caller=head.owner, agent=stored.agent, workflow=stored.workflow
-        )
         super().__init__(
             stats, account, timeouts=timeouts, heartbeat_s=heartbeat_s, headers=headers, writer_type=writer_type
         )
