@@ -122,14 +122,11 @@ def clean_error(
     status: int | None = None,
 ) -> ProviderError:
     """Return the clean record of an error."""
-
-    def plain(name: str | None) -> CleanText | None:
-        return redactor.plain_name(name) if name else None
-
     text = redactor.provider_message(message) if message else None
-    clean_code = plain(code)
-    hides_code = bool(code) and clean_code is None
-    return ProviderError(clean_code, text, plain(type_), plain(param), status, hides_code)
+    clean_code = redactor.plain_name(code) if code else None
+    clean_type = redactor.plain_name(type_) if type_ else None
+    clean_param = redactor.plain_name(param) if param else None
+    return ProviderError(clean_code, text, clean_type, clean_param, status, bool(code) and clean_code is None)
 
 
 def read_error(redactor: Redactor, *sources: CanonicalEvent) -> ProviderError:

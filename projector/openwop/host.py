@@ -39,9 +39,8 @@ from projector.openwop.workflows import VERBOSITIES, AgentWorkflow, MockNodesWor
 from projector.redaction.policy import Policy
 from projector.server.catalog import Catalog
 from projector.server.http import requests
-from projector.server.http.error_responses import ERROR_FORM
 from projector.server.http.model_routes import NotServed
-from projector.server.http.problems import problem, request_id
+from projector.server.http.problems import ERROR_FORM, problem, request_id
 from projector.server.http.site import Site
 from projector.server.streaming.response_writer import HEADERS
 

@@ -35,9 +35,10 @@ from projector.server.http import requests
 from projector.server.http.problems import Problem
 from projector.server.http.request_bodies import agent_body, home_targets
 from projector.server.http.site import Site
-from projector.server.streaming.clock import Clock
+from projector.server.streaming.session import provider_source
 from projector.server.telemetry.reports import begin_stream
 from projector.server.upstream.protocol import UpstreamError
+from projector.server.upstream.targets import Attempts
 
 AGENT_TYPE_ID: Final = f"vendor.{VENDOR}.agent"
 """Node type of agents; `vendor.*` types may emit agent events (RFC 0023 section A)."""
@@ -220,14 +221,14 @@ class AgentWork(Work):
 
     def _open(self) -> None:
         """Make the source of the next response."""
-        self._source = self._binding.source(
-            lambda: self._pipeline, None, self._body_of, self.stats, self._account, self._targets
-        )
+        targets = self._binding.targets
+        attempts = Attempts(self._targets or targets.in_order(), self._body_of, self.stats)
+        self._source = provider_source(lambda: self._pipeline, attempts, targets.targets[0], self.stats, self._account)
 
     async def _read(self) -> None:
         self._is_complete = False
         try:
-            await self._source.run(self._write, Clock())
+            await self._source.run(self._write)
         except UpstreamError as error:
             raise RunEndedError(error.fault) from None
         if self._run.is_stopped:

@@ -60,6 +60,8 @@ class Redactor:
         self._search = Search(policy, self._secrets)
         self._names: Names | None = None
         self._clean_names: dict[str, CleanText] = {}
+        self._plain_names: dict[str, CleanText] = {}
+        """Codes and types of errors that are clean: providers have few of them."""
         self._values = self._search.of_values()
         self._as_sent = self._search.of_values(keys=KeyRules(rules=Rules())) if policy.arguments_as_sent else None
         actions = policy.text_actions
@@ -137,8 +139,12 @@ class Redactor:
 
     def plain_name(self, text: str) -> CleanText | None:
         """Return an error code, its type or a parameter; None if it is more than a name, or anything is withheld."""
-        is_name = _PLAIN_NAME.fullmatch(text) is not None
-        return CleanText(text) if is_name and self.provider_message(text).value == text else None
+        known = self._plain_names.get(text)
+        if known is None and _PLAIN_NAME.fullmatch(text) is not None and self.provider_message(text).value == text:
+            known = CleanText(text)
+            if len(self._plain_names) < CLEAN_NAMES_MAX:
+                self._plain_names[text] = known
+        return known
 
     def url(self, url: str) -> Cleaned[CleanText]:
         """Return a web address without credentials; one that is not http or https is withheld (CONTRACT D28)."""

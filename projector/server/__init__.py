@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from projector.server.app import create_app
     from projector.server.config.loading import load_settings
     from projector.server.config.settings import Settings, Timeouts
-    from projector.server.headless import HeadlessWorkflow, workflow
     from projector.server.response import ProjectingMiddleware, Projection, PublicSSEResponse, public_stream
     from projector.server.streaming.host_source import AgentRun
+    from projector.server.streaming.workflow_source import HeadlessWorkflow, workflow
     from projector.server.telemetry.stream_stats import Terminal
     from projector.server.tools.tool_loop import ToolLoop
     from projector.server.tools.turns import Turn
@@ -38,7 +38,7 @@ __all__ = [
 
 _MODULES = {
     "AgentRun": "streaming.host_source",
-    "HeadlessWorkflow": "headless",
+    "HeadlessWorkflow": "streaming.workflow_source",
     "ProjectingMiddleware": "response",
     "Projection": "response",
     "PublicSSEResponse": "response",
@@ -51,7 +51,7 @@ _MODULES = {
     "create_app": "app",
     "load_settings": "config.loading",
     "public_stream": "response",
-    "workflow": "headless",
+    "workflow": "streaming.workflow_source",
 }
 
 if not TYPE_CHECKING:  # a type checker must report unknown names

@@ -1,7 +1,13 @@
-"""The ASGI application: its components, store, routes and middleware."""
+"""The ASGI application: its components, store, routes and middleware; and how its settings are replaced as it runs.
+
+Each reload builds a new application for new requests. Requests that are already running finish in the old one, with
+its agents and upstream connections, which are closed after the last of them. Running streams, owners and metrics are
+shared by all (`projector.server.http.site.Site`).
+"""
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
@@ -13,20 +19,22 @@ from starlette.applications import Starlette
 from starlette.datastructures import State
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from projector._errors import UsageError, check_argument, missing_package
 from projector._registry import resolve
 from projector.server.catalog import Catalog, MakeUpstream, provider_upstream
-from projector.server.config.settings import Settings
+from projector.server.config.loading import SettingsError
+from projector.server.config.preflight import warnings
+from projector.server.config.settings import NEEDS_RESTART, Settings, check_access
 from projector.server.config.store_settings import StoreSettings, decoded_key
 from projector.server.control import rate_limits
 from projector.server.control.callers import Authenticator, Rights
 from projector.server.control.rate_limits import FallbackBudgets, RateLimiter
-from projector.server.http.error_responses import respond, response_status
 from projector.server.http.hosts import Cors, HostCheck, TrustedProxies
 from projector.server.http.internal_routes import HEALTH_ROUTES, INTERNAL_ROUTES, document
 from projector.server.http.model_routes import NotServed
-from projector.server.http.problems import Problem
+from projector.server.http.problems import Problem, respond, response_status
 from projector.server.http.recent_streams import RecentStreams
 from projector.server.http.routes import routes
 from projector.server.http.site import Extension, Site
@@ -34,6 +42,7 @@ from projector.server.opaque_state import CallKeeper, StateSealer
 from projector.server.ownership import Ownership
 from projector.server.streaming.local_logs import make_logs
 from projector.server.streaming.registry import Streams
+from projector.server.telemetry.logs import log
 from projector.server.telemetry.metrics import Metrics
 from projector.server.telemetry.reports import Observer, OnTerminal, RequestLog, check_hook
 from projector.server.upstream.circuit import Circuits
@@ -272,3 +281,90 @@ def _redis(table: StoreSettings, limits: StoreLimits, process_id: str) -> RedisS
     ca_file = None if table.ca_file is None else str(table.ca_file)
     url = "" if table.url is None else table.url.get_secret_value()
     return RedisStore(url, process_id, limits, prefix=table.prefix, ca_file=ca_file)
+
+
+ReadSettings = Callable[[], Settings]
+
+
+class Generations:
+    """An ASGI application that forwards each request to the newest application."""
+
+    def __init__(self, app: Starlette) -> None:
+        self._app = app
+        self._requests: dict[Starlette, int] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+
+    @property
+    def state(self) -> Any:
+        """The state of the newest application."""
+        return self._app.state
+
+    @property
+    def settings(self) -> Settings:
+        """The settings in effect."""
+        settings: Settings = self.state.site.settings
+        return settings
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request, or the lifespan of the newest application at its end."""
+        if scope["type"] == "lifespan":
+            await self._lifespan(receive, send)
+            return
+        app = self._app
+        self._requests[app] = self._requests.get(app, 0) + 1
+        try:
+            await app(scope, receive, send)
+        finally:
+            self._requests[app] -= 1
+            self._close_if_unused(app)
+
+    async def admin(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request to the admin listener with the newest application."""
+        await self.state.admin(scope, receive, send)
+
+    async def reload(self, read: ReadSettings) -> Settings | None:
+        """Read the settings and use them for new requests; keep the old ones if they are invalid, and return None."""
+        try:
+            settings, app, needs_restart, cautions = await asyncio.to_thread(self._build, read)
+        except (UsageError, OSError, ValueError) as error:
+            reason = str(error) if isinstance(error, UsageError) else type(error).__name__
+            log.error("reload_refused", reason=reason)
+            return None
+        old, self._app = self._app, app
+        app.state.activate()
+        log.info("reloaded", needs_restart=needs_restart)
+        for caution in cautions:
+            log.warning("configuration_warning", reason=caution)
+        self._close_if_unused(old)
+        return settings
+
+    def _build(self, read: ReadSettings) -> tuple[Settings, Starlette, list[str], list[str]]:
+        """Return the new settings and application, the names of changed settings that need a restart, and warnings."""
+        given = read()
+        kept = {name: getattr(self.settings, name) for name in NEEDS_RESTART}
+        changed = sorted(name for name, value in kept.items() if getattr(given, name) != value)
+        settings = given.model_copy(update=kept)
+        try:
+            check_access(settings)
+        except ValueError as error:
+            raise SettingsError(str(error)) from None
+        app = rebuild(self._app, settings)
+        app.state.compile()
+        return settings, app, changed, list(warnings(settings))
+
+    def _close_if_unused(self, app: Starlette) -> None:
+        if app is self._app or self._requests.get(app):
+            return
+        self._requests.pop(app, None)
+        closing = asyncio.create_task(app.state.release())
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        await receive()
+        self.state.logs.check_store()
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await asyncio.gather(*self._closing)
+        await self.state.aclose()
+        await send({"type": "lifespan.shutdown.complete"})

@@ -11,7 +11,6 @@ from projector import Pipeline, StreamContext, build_pipeline
 from projector._errors import known_name
 from projector._registry import resolve
 from projector.contracts.limits import NAME_MAX_CHARS
-from projector.core.intake import MakeStage
 from projector.core.pipeline import OutputFormat
 from projector.dialects.descriptor import DialectOptions
 from projector.providers import PROVIDERS
@@ -30,14 +29,11 @@ from projector.server.config.config_base import DEFAULT
 from projector.server.config.secret_values import secret_values
 from projector.server.config.settings import Settings, Timeouts, UpstreamSettings
 from projector.server.http.problems import Problem, problem
-from projector.server.streaming.memory import Account
-from projector.server.streaming.session import ProviderSource
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.circuit import Circuits
 from projector.server.upstream.protocol import Upstream
-from projector.server.upstream.reader import UpstreamReader
 from projector.server.upstream.recorder import Recorder, secrets_of
-from projector.server.upstream.targets import Attempts, BodyOf, Target, TargetList, UpstreamBinding
+from projector.server.upstream.targets import Target, TargetList, UpstreamBinding
 from projector.store.protocol import new_stream_id
 from projector.workflows.definition import Workflow
 
@@ -76,12 +72,6 @@ class AgentBinding:
         """The upstream of the first target. All targets have its API."""
         return self.targets.targets[0].provider
 
-    @property
-    def _models(self) -> set[str]:
-        """The names of models in the configuration. Any other one in a passthrough request is the caller's word."""
-        aliases = self.provider.models or {}
-        return {self.settings.model or "", *aliases, *aliases.values()}
-
     def stats(
         self,
         dialect: str,
@@ -91,59 +81,24 @@ class AgentBinding:
         metadata: Mapping[str, str] | None = None,
         stream_id: str | None = None,
     ) -> StreamStats:
-        """Return the facts of a new stream; `body` is the request to the first target."""
-        model = body.get("model")
+        """Return the facts of a new stream; `body` is the request to the first target.
+
+        Its model is left out if it is not in the configuration: then it is the caller's word.
+        """
+        target, model = self.targets.targets[0], body.get("model")
+        aliases = target.provider.models or {}
+        is_known = isinstance(model, str) and (model == self.settings.model or model in {*aliases, *aliases.values()})
         stats = StreamStats(
             stream_id=stream_id or new_stream_id(),
             dialect=dialect,
             caller=caller,
             agent=self.name,
-            model=model if isinstance(model, str) and model in self._models else "",
+            model=str(model) if is_known else "",
             conversation_id=conversation_id,
             metadata=metadata or {},
         )
-        self.targets.targets[0].report_to(stats)
+        target.report_to(stats)
         return stats
-
-    def source(
-        self,
-        make_pipeline: Callable[[], Pipeline],
-        redactor: Redactor | None,
-        body_of: BodyOf,
-        stats: StreamStats,
-        account: Account,
-        targets: Sequence[Target] | None = None,
-        is_lost: Callable[[Target], bool] | None = None,
-        stage_of: Callable[[Target], MakeStage] | None = None,
-    ) -> ProviderSource:
-        """Return the source of one response, of one of the targets; by default, of all that the agent has.
-
-        Without a redactor, the pipeline is needed at once. `is_lost` returns whether a target does not get back what it
-        may have sent with earlier calls.
-        """
-        made: Pipeline | None = None
-        used = first = self.targets.targets[0]  # the pipeline begins with its stage
-
-        def use_stage(pipeline: Pipeline) -> None:
-            pipeline.use_stage(used.make_stage if stage_of is None else stage_of(used))
-
-        def make() -> Pipeline:
-            nonlocal made
-            made = make_pipeline()
-            if used is not first or stage_of is not None:
-                use_stage(made)
-            return made
-
-        def on_target(target: Target) -> None:
-            nonlocal used
-            if target is not used:
-                target.report_to(stats)
-                used = target
-                if made is not None:
-                    use_stage(made)
-
-        attempts = Attempts(targets or self.targets.in_order(), body_of, stats, is_lost)
-        return ProviderSource(make, UpstreamReader(attempts, stats, account, on_target), redactor)
 
     def pipeline(
         self,
@@ -255,13 +210,14 @@ class Catalog:
 
         Other agents than the allowed ones do not exist for the caller.
         """
-        agents = {name: agent for name, agent in self.agents.items() if is_allowed(name)}
-        if name is not None or not agents:
-            if name not in agents:
-                raise problem("unknown_agent")
-            return agents[name]
-        if DEFAULT in agents or len(agents) == 1:
-            return agents.get(DEFAULT) or next(iter(agents.values()))
+        chosen = DEFAULT if name is None else name
+        if chosen in self.agents and is_allowed(chosen):
+            return self.agents[chosen]
+        agents = [agent for one, agent in self.agents.items() if is_allowed(one)] if name is None else []
+        if not agents:
+            raise problem("unknown_agent")
+        if len(agents) == 1:
+            return agents[0]
         detail = f"`agent` is missing: this server has several agents, and none is named `{DEFAULT}`."
         raise problem("invalid_request", detail)
 

@@ -19,16 +19,14 @@ from uvicorn.server import HANDLED_SIGNALS
 
 from projector import __version__
 from projector.dialects import DIALECTS
-from projector.server.app import create_app
+from projector.server.app import Generations, ReadSettings, create_app
 from projector.server.catalog import provider_upstream
 from projector.server.config.config_base import DEFAULT, DEFAULT_DIALECT, EXTENSIONS
 from projector.server.config.loading import SettingsError
 from projector.server.config.preflight import warnings
 from projector.server.config.setting_names import PREFIX
 from projector.server.config.settings import Settings
-from projector.server.generations import Generations, ReadSettings
-from projector.server.http.connection import Connections, GuardedProtocol
-from projector.server.http.listener import Listener
+from projector.server.http.connection import Connections, GuardedProtocol, Listener
 from projector.server.interpreter import Collector, settle_interpreter
 from projector.server.listening import limit_stalls, listen, listen_admin, raise_file_limit, url_of
 from projector.server.telemetry.logs import configure_logs, log

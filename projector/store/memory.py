@@ -88,6 +88,69 @@ _TRIM_PART: Final = 8
 """An eighth of the frames is removed at once, at least. Removing them one by one would take quadratic time."""
 
 
+@dataclass(slots=True)
+class _Taken:
+    """What logs take up."""
+
+    streams: int = 0
+    size: int = 0
+
+
+_NOTHING: Final = _Taken()
+
+
+class Room:
+    """What the logs of a store take up, together and by owner. At a limit, those that were sealed first are dropped.
+
+    Args:
+        limits: what is kept.
+        log_bytes: size of a log without frames.
+        drop: drops the log that was sealed first, of an owner or, for None, of all; returns whether there was one.
+    """
+
+    def __init__(self, limits: StoreLimits, log_bytes: int, drop: Callable[[str | None], bool]) -> None:
+        self._limits = limits
+        self._log_bytes = log_bytes
+        self._drop = drop
+        self.total = _Taken()
+        self.owned: defaultdict[str, _Taken] = defaultdict(_Taken)
+
+    def add(self, owner: str, streams: int, size: int) -> None:
+        """Count streams and bytes of an owner; negative numbers remove them."""
+        owned = self.owned[owner]
+        for taken in (self.total, owned):
+            taken.streams += streams
+            taken.size += size
+        if not owned.streams:
+            del self.owned[owner]
+
+    def make(self, owner: str) -> None:
+        """Drop logs until there is room for another one of an owner; raise `StoreFullError` if there are none left."""
+        limits = self._limits
+        while (
+            self._is_owner_full(owner)
+            or self.total.streams >= limits.total_streams
+            or self.total.size + self._log_bytes > limits.total_bytes
+        ):
+            if not self._drop_for(owner):
+                raise StoreFullError("the store is full of streams that are not over")
+
+    def shrink(self, owner: str) -> int:
+        """Drop logs until the others are not too large; return by how many bytes those of this owner still are."""
+        limits = self._limits
+        while True:
+            over = max(self.owned[owner].size - limits.owner_bytes, self.total.size - limits.total_bytes)
+            if over <= 0 or not self._drop_for(owner):
+                return over
+
+    def _drop_for(self, owner: str) -> bool:
+        return self._drop(owner if self._is_owner_full(owner) else None)
+
+    def _is_owner_full(self, owner: str) -> bool:
+        owned, limits = self.owned.get(owner, _NOTHING), self._limits
+        return owned.streams >= limits.owner_streams or owned.size + self._log_bytes > limits.owner_bytes
+
+
 @dataclass(slots=True, eq=False)
 class Live:
     """What only the process of a stream knows: its lease, who waits for it, and whether it is to be cancelled."""
@@ -178,14 +241,15 @@ class MemoryStore(MemoryValues, Store):
         """Logs that are not sealed, oldest first."""
         self._sealed: OrderedDict[str, _Log] = OrderedDict()
         """Logs that are sealed, in the order of their seals."""
-        self._owned: defaultdict[str, _Owned] = defaultdict(_Owned)
-        self._size = 0
+        self._sealed_of: defaultdict[str, OrderedDict[str, None]] = defaultdict(OrderedDict)
+        """The IDs of those of each owner, in the same order."""
+        self._room = Room(self._limits, STREAM_BYTES, self._drop_sealed)
         self._cancel: Callable[[str], None] = lambda _: None
 
     @property
-    def size(self) -> int:
-        """Approximate memory of all logs in bytes."""
-        return self._size
+    def immediate(self) -> MemoryStore:
+        """See `Store`."""
+        return self
 
     async def open(self, head: StreamHead) -> bool:
         """See `Store`."""
@@ -196,10 +260,10 @@ class MemoryStore(MemoryValues, Store):
         self._sweep()
         if self._get(head.stream_id) is not None:
             return False
-        self._make_room(head.owner)
+        self._room.make(head.owner)
         now_s = self._clock()
         self._open[head.stream_id] = _Log.begin(now_s, head=head, opened_s=now_s)
-        self._add(head.owner, STREAM_BYTES)
+        self._room.add(head.owner, 1, STREAM_BYTES)
         return True
 
     async def append(self, batches: Sequence[Batch]) -> Mapping[str, Refusal]:
@@ -246,7 +310,7 @@ class MemoryStore(MemoryValues, Store):
         if frames:
             self._extend(log, frames)
         log.size += len(ending)
-        self._add(log.head.owner, len(ending))
+        self._room.add(log.head.owner, 0, len(ending))
         self._close(log, reason, ending)
         return True
 
@@ -332,48 +396,24 @@ class MemoryStore(MemoryValues, Store):
         return self._open.get(stream_id) or self._sealed.get(stream_id)
 
     def _extend(self, log: _Log, frames: Sequence[bytes], size: int | None = None) -> None:
-        owner, limits = log.head.owner, self._limits
-        owned = self._owned[owner]
+        owner, limits, room = log.head.owner, self._limits, self._room
+        total, owned = room.total, room.owned[owner]
         log.last_first = log.trimmed + log.frames.count + 1
         log.frames.extend(frames)
         size = size_of(frames) if size is None else size + FRAME_BYTES * len(frames)
         log.size += size
-        self._size += size
+        total.size += size
         owned.size += size
         if log.size > limits.stream_bytes or log.frames.count > limits.stream_frames:
-            self._add(owner, -log.trim(limits.stream_bytes, limits.stream_frames))
-        if owned.size > limits.owner_bytes or self._size > limits.total_bytes:
-            while (over := self._over(owner)) > 0 and self._drop_sealed(owner):
-                pass
-            if over > 0:
-                self._add(owner, -log.trim(log.size - over, limits.stream_frames))
+            room.add(owner, 0, -log.trim(limits.stream_bytes, limits.stream_frames))
+        if (owned.size > limits.owner_bytes or total.size > limits.total_bytes) and (over := room.shrink(owner)) > 0:
+            room.add(owner, 0, -log.trim(log.size - over, limits.stream_frames))
         if log.waiting:
             log.wake()
 
-    def _over(self, owner: str) -> int:
-        """Return by how many bytes the logs of an owner, or all, are over their limit."""
-        limits = self._limits
-        return max(self._owned[owner].size - limits.owner_bytes, self._size - limits.total_bytes)
-
-    def _make_room(self, owner: str) -> None:
-        """Count another log of this owner, and drop sealed ones until there is room for it."""
-        limits, owned = self._limits, self._owned[owner]
-        owned.streams += 1
-        while (
-            owned.streams > limits.owner_streams
-            or len(self._open) + len(self._sealed) >= limits.total_streams
-            or self._over(owner) + STREAM_BYTES > 0
-        ):
-            if not self._drop_sealed(owner):
-                owned.streams -= 1
-                self._forget(owner)
-                raise StoreFullError("the store is full of streams that are not over")
-
-    def _drop_sealed(self, owner: str) -> bool:
-        """Drop the log that was sealed first, of this owner if it is over its limits; return whether there was one."""
-        owned, limits = self._owned[owner], self._limits
-        is_over = owned.size + STREAM_BYTES > limits.owner_bytes or owned.streams > limits.owner_streams
-        found = next(iter(owned.sealed if is_over else self._sealed), None)
+    def _drop_sealed(self, owner: str | None) -> bool:
+        """Drop the log that was sealed first, of an owner or of all; return whether there was one."""
+        found = next(iter(self._sealed if owner is None else self._sealed_of.get(owner, ())), None)
         if found is not None:
             self._drop(found)
         return found is not None
@@ -383,7 +423,7 @@ class MemoryStore(MemoryValues, Store):
         log.sealed_s = self._clock()
         del self._open[log.head.stream_id]
         self._sealed[log.head.stream_id] = log
-        self._owned[log.head.owner].sealed[log.head.stream_id] = None
+        self._sealed_of[log.head.owner][log.head.stream_id] = None
         log.wake()
 
     def _check_lease(self, log: _Log) -> None:
@@ -395,19 +435,11 @@ class MemoryStore(MemoryValues, Store):
         if log is None:
             return
         owner = log.head.owner
-        self._owned[owner].streams -= 1
-        self._owned[owner].sealed.pop(stream_id, None)
-        self._add(owner, -log.size)
-        self._forget(owner)
+        self._sealed_of[owner].pop(stream_id, None)
+        if not self._sealed_of[owner]:
+            del self._sealed_of[owner]
+        self._room.add(owner, -1, -log.size)
         log.wake()
-
-    def _forget(self, owner: str) -> None:
-        if not self._owned[owner].streams:
-            del self._owned[owner]
-
-    def _add(self, owner: str, size: int) -> None:
-        self._size += size
-        self._owned[owner].size += size
 
     def _sweep(self) -> None:
         """Drop what has expired. Each log is looked at once, when it is its turn."""
@@ -416,16 +448,6 @@ class MemoryStore(MemoryValues, Store):
             self._drop(next(iter(self._sealed)))
         while self._open and next(iter(self._open.values())).opened_s + limits.open_max_s <= now_s:
             self._drop(next(iter(self._open)))
-
-
-@dataclass(slots=True)
-class _Owned:
-    """The logs of one owner."""
-
-    streams: int = 0
-    size: int = 0
-    sealed: OrderedDict[str, None] = field(default_factory=OrderedDict)
-    """IDs in the order of their seals."""
 
 
 def page_of(frames: Iterable[bytes], max_bytes: int) -> list[bytes]:

@@ -35,16 +35,17 @@ from projector.store.redis_logs import (
     BEGIN,
     ENTRY_BYTES,
     Index,
+    Readers,
     Written,
     batch_entry,
     begin_entry,
+    control_message,
     ends,
     first_of,
     is_seal,
     page_of,
     seal_entry,
 )
-from projector.store.redis_readers import Readers, control_message
 from projector.store.redis_servers import TAGS, MovingError, Servers, tag_of
 
 _ENTRIES_MIN: Final = 4
@@ -69,6 +70,8 @@ class RedisStore:
         ca_file: certificates of authorities that are trusted instead of those of the system.
         clock: returns seconds since 1970-01-01 UTC.
     """
+
+    immediate = None
 
     def __init__(
         self,

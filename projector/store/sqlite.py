@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final, TypeVar
 
-from projector.store import sqlite_tables as tables
 from projector.store.budgets import Budgets, Change, SharedBudgets
 from projector.store.memory import Live
 from projector.store.protocol import (
@@ -32,6 +31,7 @@ from projector.store.protocol import (
     StreamHead,
     StreamStatus,
 )
+from projector.store.sqlite_tables import Row, Tables, create
 
 T = TypeVar("T")
 
@@ -90,21 +90,21 @@ class SqliteStore(Store):
         self._cancel: Callable[[str], None] = lambda _: None
         self._thread = ThreadPoolExecutor(1, "store")
         self._lock: IO[bytes] | None = None
-        self._writing: tables.Writing | None = None
+        self._tables: Tables | None = None
         self._is_closed = False
         self._failure = ""
         """Why the file could not be opened, or the last transaction failed; empty once one has changed something."""
 
     async def open(self, head: StreamHead) -> bool:
         """See `Store`."""
-        is_new = await self._write(lambda writing: writing.open(head))
+        is_new = await self._write(lambda tables: tables.open(head))
         if is_new:
             self._live[head.stream_id] = _Produced.begin(self._clock())
         return is_new
 
     async def append(self, batches: Sequence[Batch]) -> Mapping[str, Refusal]:
         """See `Store`."""
-        refused = await self._write(lambda writing: writing.append(batches))
+        refused = await self._write(lambda tables: tables.append(batches))
         for batch in batches:
             live = self._live.get(batch.stream_id)
             if (refusal := refused.get(batch.stream_id)) is not None:
@@ -119,7 +119,7 @@ class SqliteStore(Store):
         self, stream_id: str, *, first: int = 0, frames: Sequence[bytes] = (), reason: str = "", ending: bytes = b""
     ) -> bool:
         """See `Store`."""
-        is_first = await self._write(lambda writing: writing.seal(stream_id, first, frames, reason, ending))
+        is_first = await self._write(lambda tables: tables.seal(stream_id, first, frames, reason, ending))
         self._end(stream_id)
         return is_first
 
@@ -136,12 +136,9 @@ class SqliteStore(Store):
         return await self._page(stream_id, after, max_bytes)
 
     async def _page(self, stream_id: str, after: int, max_bytes: int) -> Page:
-        now_s = self._clock()
         if (live := self._live.get(stream_id)) is not None:
-            live.read_s = now_s
-        return await self._read(
-            lambda connection: tables.read(connection, self._limits, stream_id, after, max_bytes, now_s)
-        )
+            live.read_s = self._clock()
+        return await self._read(lambda tables: tables.read(stream_id, after, max_bytes))
 
     async def wait(self, stream_id: str, after: int, timeout_s: float) -> None:
         """See `Store`."""
@@ -162,23 +159,22 @@ class SqliteStore(Store):
                 return None
         return StreamStatus(row.head, row.first, row.last, row.seal)
 
-    async def _row(self, stream_id: str) -> tables.Row | None:
-        now_s = self._clock()
-        return await self._read(lambda connection: tables.find(connection, self._limits, stream_id, now_s))
+    async def _row(self, stream_id: str) -> Row | None:
+        return await self._read(lambda tables: tables.find(stream_id))
 
     async def recent(self, count: int, owner: str | None = None) -> Sequence[StreamStatus]:
         """See `Store`."""
-        ids = await self._read(lambda connection: tables.recent(connection, count, owner))
+        ids = await self._read(lambda tables: tables.recent(count, owner))
         return [status for one in ids if (status := await self.find(one)) is not None]
 
     async def delete(self, stream_id: str) -> None:
         """See `Store`."""
-        await self._write(lambda writing: writing.delete(stream_id))
+        await self._write(lambda tables: tables.delete(stream_id))
         self._end(stream_id)
 
     async def renew(self, stream_ids: Collection[str]) -> Mapping[str, Renewal]:
         """See `Store`."""
-        lost = await self._write(lambda writing: writing.status_of(stream_ids))
+        lost = await self._write(lambda tables: tables.status_of(stream_ids))
         now_s = self._clock()
         renewed: dict[str, Renewal] = {}
         for stream_id, refusal in lost.items():
@@ -207,7 +203,7 @@ class SqliteStore(Store):
 
     async def claim(self, kind: str, values: Mapping[str, bytes], ttl_s: float) -> Mapping[str, bytes]:
         """See `Store`."""
-        return await self._write(lambda writing: writing.claim(kind, values, ttl_s))
+        return await self._write(lambda tables: tables.claim(kind, values, ttl_s))
 
     async def put(self, kind: str, values: Mapping[str, bytes], ttl_s: float) -> None:
         """See `Store`."""
@@ -215,17 +211,16 @@ class SqliteStore(Store):
 
     async def get(self, kind: str, keys: Sequence[str]) -> list[bytes | None]:
         """See `Store`."""
-        now_s = self._clock()
-        return await self._read(lambda connection: [tables.get(connection, kind, key, now_s) for key in keys])
+        return await self._read(lambda tables: [tables.get(kind, key) for key in keys])
 
     async def update(self, kind: str, keys: Sequence[str], change: Change, ttl_s: float) -> None:
         """See `Store`."""
-        await self._write(lambda writing: writing.update(kind, keys, change, ttl_s))
+        await self._write(lambda tables: tables.update(kind, keys, change, ttl_s))
 
     async def ping(self, place: str = "") -> None:  # noqa: ARG002 - there is one
         """See `Store`."""
         if not self._failure:
-            await self._write(lambda writing: writing.sweep())
+            await self._write(lambda tables: tables.sweep())
             return
         # nothing else shows that there is room again
         await self.put("probe", {"probe": bytes(_PROBE_BYTES)}, _PROBE_S)
@@ -249,7 +244,7 @@ class SqliteStore(Store):
         if live is not None:
             live.wake()
 
-    async def _write(self, run: Callable[[tables.Writing], T]) -> T:
+    async def _write(self, run: Callable[[Tables], T]) -> T:
         """Run a step in a transaction.
 
         Raises:
@@ -257,9 +252,9 @@ class SqliteStore(Store):
         """
         return await self._run(lambda: self._transaction(run))
 
-    async def _read(self, run: Callable[[sqlite3.Connection], T]) -> T:
+    async def _read(self, run: Callable[[Tables], T]) -> T:
         """Run a step that reads."""
-        return await self._run(lambda: run(self._opened().connection))
+        return await self._run(lambda: run(self._opened()))
 
     async def _run(self, work: Callable[[], T]) -> T:
         if self._is_closed:
@@ -275,14 +270,14 @@ class SqliteStore(Store):
             self._roll_back()
             raise unavailable(self._path, error) from error
 
-    def _transaction(self, run: Callable[[tables.Writing], T]) -> T:
-        writing = self._opened()
-        connection = writing.connection
+    def _transaction(self, run: Callable[[Tables], T]) -> T:
+        tables = self._opened()
+        connection = tables.connection
         before = connection.total_changes
         try:
             connection.execute("BEGIN IMMEDIATE")
             try:
-                result = run(writing)
+                result = run(tables)
             except StoreError:  # what was dropped to make room stays dropped
                 connection.execute("COMMIT")
                 raise
@@ -294,49 +289,49 @@ class SqliteStore(Store):
             self._failure = ""
         return result
 
-    def _opened(self) -> tables.Writing:
+    def _opened(self) -> Tables:
         """Return the open file: it is created, locked and checked."""
-        if self._writing is None:
+        if self._tables is None:
             try:
-                self._writing = self._open()
+                self._tables = self._open()
             except (sqlite3.Error, OSError) as error:
                 self._failure = str(unavailable(self._path, error))
                 raise
-        return self._writing
+        return self._tables
 
-    def _open(self) -> tables.Writing:
+    def _open(self) -> Tables:
         _create_file(self._path)
         self._lock = self._lock or _locked(self._path.with_name(f"{self._path.name}.lock"))
         connection = sqlite3.connect(self._path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
         try:
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = NORMAL")  # a crash of the process loses nothing
-            tables.create(connection)
+            create(connection)
             (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
             pages = (_FILE_FACTOR * self._limits.total_bytes + _FILE_SPARE) // page_bytes
             connection.execute(f"PRAGMA max_page_count = {pages}")
-            return tables.Writing(connection, self._limits, self._clock)
+            return Tables(connection, self._limits, self._clock)
         except BaseException:
             connection.close()
             raise
 
     def _roll_back(self) -> None:
         """Undo a transaction. The file stays open: on a full disk it may not be possible to open it again."""
-        if self._writing is None:
+        if self._tables is None:
             return
-        connection = self._writing.connection
+        connection = self._tables.connection
         try:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
-            self._writing = tables.Writing(connection, self._limits, self._clock)
+            self._tables = Tables(connection, self._limits, self._clock)
         except sqlite3.Error:
             self._close_file()
 
     def _close_file(self) -> None:
-        if self._writing is not None:
+        if self._tables is not None:
             with contextlib.suppress(sqlite3.Error):
-                self._writing.connection.close()
-            self._writing = None
+                self._tables.connection.close()
+            self._tables = None
 
     def _close(self) -> None:
         self._close_file()

@@ -1,4 +1,4 @@
-"""The tables of a SQLite store: each function is one step, within a transaction of its caller.
+"""The tables of a SQLite store.
 
 `streams` has a row for each log, `entries` one for each batch of frames, `stored` one for each value. Times are seconds
 since 1970-01-01 UTC.
@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from projector.store.budgets import Change
+from projector.store.memory import Room
 from projector.store.packing import frames_after, pack
 from projector.store.protocol import (
     INTERRUPTED,
@@ -18,7 +19,6 @@ from projector.store.protocol import (
     Page,
     Refusal,
     Seal,
-    StoreFullError,
     StoreLimits,
     StreamHead,
     TrimmedError,
@@ -83,16 +83,6 @@ class Row(NamedTuple):
         return Seal(self.reason, int(1000 * self.sealed_s), self.ending or b"")
 
 
-class _Total(NamedTuple):
-    """Logs of one owner, or of all."""
-
-    streams: int = 0
-    size: int = 0
-
-
-_NOTHING: Final = _Total()
-
-
 def create(connection: sqlite3.Connection) -> None:
     """Create the tables in a new file.
 
@@ -108,31 +98,6 @@ def create(connection: sqlite3.Connection) -> None:
         )
 
 
-def find(connection: sqlite3.Connection, limits: StoreLimits, stream_id: str, now_s: float) -> Row | None:
-    """Return the row of a log that has not expired."""
-    found = connection.execute("SELECT * FROM streams WHERE id = ?", (stream_id,)).fetchone()
-    row = None if found is None else Row(*found)
-    if row is None or (row.opened_s + limits.open_max_s <= now_s and row.sealed_s is None):
-        return None
-    return None if row.sealed_s is not None and row.sealed_s + limits.retention_s <= now_s else row
-
-
-def read(
-    connection: sqlite3.Connection, limits: StoreLimits, stream_id: str, after: int, max_bytes: int, now_s: float
-) -> Page:
-    """Return a page of a log; see `Store.read`."""
-    row = find(connection, limits, stream_id, now_s)  # before the entries: a seal seen here has its frames there
-    if row is None:
-        raise UnknownStreamError("there is no such stream")
-    if after < row.first - 1:
-        raise TrimmedError("the next frames of the stream are not kept any more")
-    entries = connection.execute(
-        "SELECT first, frames FROM entries WHERE stream = ? AND last > ? ORDER BY last", (row.number, after)
-    )
-    frames, _ = frames_after(entries, after, max_bytes)
-    return Page(after + 1, frames, row.seal if after + len(frames) >= row.last else None)
-
-
 _RECENT: Final = (
     "SELECT id FROM streams WHERE sealed_s IS NULL AND (?1 IS NULL OR owner = ?1) ORDER BY number DESC LIMIT ?2",
     "SELECT id FROM streams WHERE sealed_s >= 0 AND (?1 IS NULL OR owner = ?1) ORDER BY sealed_s DESC LIMIT ?2",
@@ -140,16 +105,14 @@ _RECENT: Final = (
 """Queries of streams that run, and of those that are sealed; an index has their order."""
 
 
-def recent(connection: sqlite3.Connection, count: int, owner: str | None) -> list[str]:
-    """Return the IDs of streams, those that run first; see `Store.recent`."""
-    found: list[str] = []
-    for query in _RECENT:
-        found += [stream_id for (stream_id,) in connection.execute(query, (owner, count - len(found)))]
-    return found
+_FIRST_SEALED: Final = "SELECT number, owner, size FROM streams WHERE sealed_s IS NOT NULL ORDER BY sealed_s LIMIT 1"
+_FIRST_SEALED_OF: Final = (
+    "SELECT number, owner, size FROM streams WHERE owner = ? AND sealed_s IS NOT NULL ORDER BY sealed_s LIMIT 1"
+)
 
 
-class Writing:
-    """The steps that write. An object belongs to the thread that writes.
+class Tables:
+    """The steps, each within a transaction of its caller. An object belongs to the thread of the store.
 
     Args:
         connection: to the file.
@@ -161,31 +124,64 @@ class Writing:
         self.connection = connection
         self._limits = limits
         self._clock = clock
-        self._totals: dict[str, _Total] = {}
-        self._total = _Total()
+        self._room = Room(limits, STREAM_BYTES, self._drop_sealed)
         for owner, streams, size in self.connection.execute(
             "SELECT owner, count(*), sum(size) FROM streams GROUP BY owner"
         ):
-            self._add(owner, streams, size)
+            self._room.add(owner, streams, size)
+
+    def find(self, stream_id: str) -> Row | None:
+        """Return the row of a log that has not expired."""
+        found = self.connection.execute("SELECT * FROM streams WHERE id = ?", (stream_id,)).fetchone()
+        row, now_s, limits = None if found is None else Row(*found), self._clock(), self._limits
+        if row is None or (row.opened_s + limits.open_max_s <= now_s and row.sealed_s is None):
+            return None
+        return None if row.sealed_s is not None and row.sealed_s + limits.retention_s <= now_s else row
+
+    def read(self, stream_id: str, after: int, max_bytes: int) -> Page:
+        """See `Store.read`."""
+        row = self.find(stream_id)  # before the entries: a seal seen here has its frames there
+        if row is None:
+            raise UnknownStreamError("there is no such stream")
+        if after < row.first - 1:
+            raise TrimmedError("the next frames of the stream are not kept any more")
+        entries = self.connection.execute(
+            "SELECT first, frames FROM entries WHERE stream = ? AND last > ? ORDER BY last", (row.number, after)
+        )
+        frames, _ = frames_after(entries, after, max_bytes)
+        return Page(after + 1, frames, row.seal if after + len(frames) >= row.last else None)
+
+    def recent(self, count: int, owner: str | None) -> list[str]:
+        """Return the IDs of streams, those that run first; see `Store.recent`."""
+        found: list[str] = []
+        for query in _RECENT:
+            found += [one for (one,) in self.connection.execute(query, (owner, count - len(found)))]
+        return found
+
+    def get(self, kind: str, key: str) -> bytes | None:
+        """Return a value that has not expired."""
+        query = "SELECT value FROM stored WHERE kind = ? AND key = ? AND until_s > ?"
+        found = self.connection.execute(query, (kind, key, self._clock())).fetchone()
+        return None if found is None else bytes(found[0])
 
     def open(self, head: StreamHead) -> bool:
         """See `Store.open`."""
         self.sweep()
-        if self._find(head.stream_id) is not None:
+        if self.find(head.stream_id) is not None:
             return False
-        self._make_room(head.owner)
+        self._room.make(head.owner)
         self.connection.execute(
             "INSERT INTO streams (id, owner, producer, created_ms, meta, opened_s, size) VALUES (?, ?, ?, ?, ?, ?, ?)",
             (*head[:4], head.meta, self._clock(), STREAM_BYTES),
         )
-        self._add(head.owner, 1, STREAM_BYTES)
+        self._room.add(head.owner, 1, STREAM_BYTES)
         return True
 
     def append(self, batches: Iterable[Batch]) -> dict[str, Refusal]:
         """See `Store.append`."""
         refused: dict[str, Refusal] = {}
         for batch in batches:
-            row = self._find(batch.stream_id)
+            row = self.find(batch.stream_id)
             if row is None:
                 refused[batch.stream_id] = "unknown"
             elif row.refusal is not None:
@@ -198,7 +194,7 @@ class Writing:
 
     def seal(self, stream_id: str, first: int, frames: Sequence[bytes], reason: str, ending: bytes) -> bool:
         """See `Store.seal`."""
-        row = self._find(stream_id)
+        row = self.find(stream_id)
         if row is None or row.sealed_s is not None:
             return False
         if frames and first != row.last + 1:
@@ -209,25 +205,25 @@ class Writing:
             "UPDATE streams SET reason = ?, sealed_s = ?, ending = ?, size = size + ? WHERE number = ?",
             (reason, self._clock(), ending, len(ending), row.number),
         )
-        self._add(row.owner, 0, len(ending))
+        self._room.add(row.owner, 0, len(ending))
         return True
 
     def delete(self, stream_id: str) -> None:
         """See `Store.delete`."""
-        row = self._find(stream_id)
+        row = self.find(stream_id)
         if row is not None:
             self._drop(row.number, row.owner, row.size)
 
     def status_of(self, stream_ids: Iterable[str]) -> dict[str, Refusal | None]:
         """Return for each stream why it cannot be continued, None if it can."""
-        rows = {stream_id: self._find(stream_id) for stream_id in stream_ids}
+        rows = {stream_id: self.find(stream_id) for stream_id in stream_ids}
         return {key: "unknown" if row is None else row.refusal for key, row in rows.items()}
 
     def claim(self, kind: str, values: Mapping[str, bytes], ttl_s: float) -> dict[str, bytes]:
-        """See `Store.claim_many`."""
+        """See `Store.claim`."""
         stored: dict[str, bytes] = {}
         for key, value in values.items():
-            found = get(self.connection, kind, key, self._clock())
+            found = self.get(kind, key)
             stored[key] = value if found is None else found
             if found is None:
                 self._put(kind, key, value, ttl_s)
@@ -235,7 +231,7 @@ class Writing:
 
     def update(self, kind: str, keys: Sequence[str], change: Change, ttl_s: float) -> None:
         """See `Store.update`."""
-        changed = change([get(self.connection, kind, key, self._clock()) for key in keys])
+        changed = change([self.get(kind, key) for key in keys])
         for key, value in zip(keys, changed or (), strict=changed is not None):
             if value is None:
                 self.connection.execute("DELETE FROM stored WHERE kind = ? AND key = ?", (kind, key))
@@ -265,9 +261,6 @@ class Writing:
                 (kind, count - limits.values),
             )
 
-    def _find(self, stream_id: str) -> Row | None:
-        return find(self.connection, self._limits, stream_id, self._clock())
-
     def _extend(self, row: Row, frames: Sequence[bytes]) -> None:
         size = sum(map(len, frames)) + FRAME_BYTES * len(frames)
         last = row.last + len(frames)
@@ -277,13 +270,11 @@ class Writing:
         self.connection.execute(
             "UPDATE streams SET last = ?, size = size + ? WHERE number = ?", (last, size, row.number)
         )
-        self._add(row.owner, 0, size)
+        self._room.add(row.owner, 0, size)
         row = row._replace(last=last, size=row.size + size)
         limits = self._limits
         row = self._trim(row, limits.stream_bytes)
-        while (over := self._over(row.owner)) > 0 and self._drop_sealed(row.owner):
-            pass
-        if over > 0:
+        if (over := self._room.shrink(row.owner)) > 0:
             self._trim(row, row.size - over)
 
     def _trim(self, row: Row, max_bytes: int) -> Row:
@@ -304,35 +295,13 @@ class Writing:
         self.connection.execute(
             "UPDATE streams SET first = ?, size = size - ? WHERE number = ?", (first, freed, row.number)
         )
-        self._add(row.owner, 0, -freed)
+        self._room.add(row.owner, 0, -freed)
         return row._replace(first=first, size=row.size - freed)
 
-    def _over(self, owner: str) -> int:
-        """Return by how many bytes the logs of an owner, or all, are over their limit."""
-        owned = self._totals.get(owner, _NOTHING)
-        return max(owned.size - self._limits.owner_bytes, self._total.size - self._limits.total_bytes)
-
-    def _make_room(self, owner: str) -> None:
-        """Drop sealed logs until there is room for another one of this owner."""
-        limits = self._limits
-        while (
-            self._totals.get(owner, _NOTHING).streams >= limits.owner_streams
-            or self._total.streams >= limits.total_streams
-            or self._over(owner) + STREAM_BYTES > 0
-        ):
-            if not self._drop_sealed(owner):
-                raise StoreFullError("the store is full of streams that are not over")
-
-    def _drop_sealed(self, owner: str) -> bool:
-        """Drop the log that was sealed first, of this owner if it is over its limits; return whether there was one."""
-        owned, limits = self._totals.get(owner, _NOTHING), self._limits
-        is_over = owned.size + STREAM_BYTES > limits.owner_bytes or owned.streams >= limits.owner_streams
-        found = self.connection.execute(
-            "SELECT number, owner, size FROM streams WHERE sealed_s IS NOT NULL AND owner = ? ORDER BY sealed_s LIMIT 1"
-            if is_over
-            else "SELECT number, owner, size FROM streams WHERE sealed_s IS NOT NULL ORDER BY sealed_s LIMIT 1",
-            (owner,) if is_over else (),
-        ).fetchone()
+    def _drop_sealed(self, owner: str | None) -> bool:
+        """Drop the log that was sealed first, of an owner or of all; return whether there was one."""
+        query, given = (_FIRST_SEALED, ()) if owner is None else (_FIRST_SEALED_OF, (owner,))
+        found = self.connection.execute(query, given).fetchone()
         if found is not None:
             self._drop(*found)
         return found is not None
@@ -340,14 +309,7 @@ class Writing:
     def _drop(self, number: int, owner: str, size: int) -> None:
         self.connection.execute("DELETE FROM entries WHERE stream = ?", (number,))
         self.connection.execute("DELETE FROM streams WHERE number = ?", (number,))
-        self._add(owner, -1, -size)
-
-    def _add(self, owner: str, streams: int, size: int) -> None:
-        total, owned = self._total, self._totals.get(owner, _NOTHING)
-        self._total = _Total(total.streams + streams, total.size + size)
-        self._totals[owner] = _Total(owned.streams + streams, owned.size + size)
-        if not self._totals[owner].streams:
-            del self._totals[owner]
+        self._room.add(owner, -1, -size)
 
     def _is_repeated(self, row: Row, batch: Batch) -> bool:
         last = batch.first + len(batch.frames) - 1
@@ -355,11 +317,3 @@ class Writing:
             "SELECT 1 FROM entries WHERE stream = ? AND last = ? AND first = ?", (row.number, last, batch.first)
         ).fetchone()
         return found is not None
-
-
-def get(connection: sqlite3.Connection, kind: str, key: str, now_s: float) -> bytes | None:
-    """Return a value that has not expired."""
-    found = connection.execute(
-        "SELECT value FROM stored WHERE kind = ? AND key = ? AND until_s > ?", (kind, key, now_s)
-    ).fetchone()
-    return None if found is None else bytes(found[0])

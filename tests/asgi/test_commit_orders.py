@@ -30,8 +30,7 @@ from projector.core.faults import FAULTS
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
 from projector.server.config.settings import Settings
-from projector.server.http.error_responses import respond
-from projector.server.http.problems import Problem
+from projector.server.http.problems import Problem, respond
 from projector.server.streaming import memory, response_writer
 from projector.server.streaming.memory import Account, Memory
 from projector.server.streaming.response_writer import JsonResponseWriter, ResponseWriter

@@ -13,8 +13,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from projector.server.config.settings import Limits
-from projector.server.http.connection import Connections
-from projector.server.http.listener import Listener
+from projector.server.http.connection import Connections, Listener
 from projector.server.telemetry import logs
 from projector.server.telemetry.logs import JoinedLines
 from tests.waiting import wait_until

@@ -15,8 +15,7 @@ from projector.openwop.host import Endpoint, HostRequest, IdempotencyKeys
 from projector.openwop.run_log import PIECE_BYTES, RunLog, document, poll, stream
 from projector.server.app import create_app
 from projector.server.config.settings import Settings
-from projector.server.http.error_responses import respond
-from projector.server.http.problems import Problem
+from projector.server.http.problems import Problem, respond
 from projector.server.http.site import Site
 from projector.server.upstream.demo import DemoUpstream
 

@@ -7,7 +7,6 @@ import random
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from math import inf
 from typing import Any
 
 import anyio
@@ -18,7 +17,6 @@ from projector import build_pipeline
 from projector.core.faults import FAULTS
 from projector.server.config.settings import Settings
 from projector.server.http.problems import Problem
-from projector.server.streaming.clock import Clock, Timer
 from projector.server.streaming.memory import LARGE_EVENT_BYTES, Account, Memory
 from projector.server.streaming.session import ProviderSource, StreamSession
 from projector.server.telemetry.stream_stats import StreamStats
@@ -419,7 +417,7 @@ async def test_output_larger_than_one_send_is_split() -> None:
 
 
 async def test_heartbeats_have_an_interval_while_nothing_else_is_due() -> None:
-    """The clock sleeps until the next beat, not until the next deadline."""
+    """The ticker sleeps until the next beat, not until the next deadline."""
     upstream, client = Upstream(text_then_silence), Client()
     one = session(upstream, heartbeat_s=0.02)
     async with anyio.create_task_group() as group:
@@ -427,10 +425,3 @@ async def test_heartbeats_have_an_interval_while_nothing_else_is_due() -> None:
         await wait_until(lambda: client.body.count(b": heartbeat") >= 5)
         one.cancel()
     assert client.terminals == 1
-
-
-async def test_a_timer_that_is_added_wakes_the_clock() -> None:
-    clock, due = Clock(), anyio.Event()
-    asleep, added = Timer(lambda: inf, due.set), Timer(lambda: 0.0, due.set)
-    with clock.watch(asleep), clock.watch(added), anyio.fail_after(60):
-        await due.wait()

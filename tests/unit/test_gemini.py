@@ -31,6 +31,7 @@ from projector.core.sse import SseMessage
 from projector.providers import PROVIDERS, profile_of
 from projector.providers.gemini.api import HELD_MAX_BYTES, InteractionCursor
 from projector.providers.gemini.grounding import Passage
+from projector.providers.gemini.interaction_stage import KNOWN_MAX
 from projector.providers.gemini.partial_arguments import PartialArguments, steps_of
 from projector.providers.stage_parts import ID_KEPT_CHARS
 from projector.recording import record
@@ -756,6 +757,25 @@ def test_nothing_disappears(sent: dict[str, Any], counted: str) -> None:
     stage = ROW.stage(profile_of("gemini", {}))
     stage.feed(SseMessage(json.dumps(sent).encode()))
     assert dict(stage.dropped) == {counted: 1}
+
+
+@pytest.mark.parametrize("again", [0, 1, KNOWN_MAX], ids=["first event only", "two connections", "many events"])
+def test_an_interaction_that_begins_again_is_not_repeated(again: int) -> None:
+    """A gateway may ignore `last_event_id`, or begin each response with the first event and then continue."""
+    begin, _, end = step(0, type="model_output", delta={"type": "text", "text": ""})
+    count = KNOWN_MAX + 100
+    words = [
+        {"event_type": "step.delta", "index": 0, "delta": {"type": "text", "text": f"{at} "}} for at in range(count)
+    ]
+    sent = [{**event, "event_id": f"e{at}"} for at, event in enumerate([CREATED, begin, *words, end, completed()])]
+    cut = len(sent) - 50
+    repeated = [sent[:again], sent[:cut]] if again else [sent[:1]]
+    stage = ROW.stage(profile_of("gemini", {"api": "interactions"}))
+    given = [event for part in ([sent[:cut], *repeated, sent[cut:]]) for event in part]
+    events = [event for one in given for event in stage.feed(SseMessage(json.dumps(one).encode()))]
+    told = "".join(one["delta"] for one in events if isinstance(one, dict) and one["type"].endswith("text.delta"))
+    assert told == "".join(f"{at} " for at in range(count))
+    assert dict(stage.dropped) == {"repeated event": sum(map(len, repeated))}
 
 
 FILTERS: Final = (

@@ -22,6 +22,8 @@ from projector.providers.stage_parts import Annotation, Call, Event, Events, Hos
 QUEUED: Final = "queued"
 KNOWN_MAX: Final = 4_096
 """IDs of events that are kept: a stream that is continued may repeat the last ones."""
+BEGIN_EVENTS: Final = 2
+"""One is not enough: a server may begin each response with the same event, and then continue."""
 
 
 @dataclass(slots=True, eq=False)
@@ -52,6 +54,11 @@ class InteractionStage(JsonStage):
         super().__init__()
         self._known: dict[str, int] = {}
         """ID of an event -> hash of the event."""
+        self._begin: list[tuple[str, int]] = []
+        """The first two events, so that a stream is recognized that begins again."""
+        self._before: tuple[str, int] | None = None
+        self._newest: str | None = None
+        """ID of the event up to which a stream that began again repeats events; None for any other stream."""
         self._output = Output(self._dropped)
         self._steps: dict[int, Step | None] = {}
         """Open steps by index; None for one that is not read."""
@@ -280,9 +287,23 @@ class InteractionStage(JsonStage):
             self._usage = dict(usage) if read.has_counts(usage) else self._usage
 
     def _is_repeated(self, event_id: str | None, digest: int) -> bool:
-        """Return whether an event was read before: the same one under its ID (CONTRACT D52)."""
+        """Return whether an event was read before: the same one under its ID (CONTRACT D52).
+
+        A gateway that ignores `last_event_id` begins again. Then all up to the newest event was read, kept or not.
+        """
+        if self._newest is not None:
+            self._newest = None if event_id == self._newest else self._newest
+            return True
         if event_id is None or self._known.get(event_id) == digest:
             return event_id is not None
+        one, before = (event_id, digest), self._before
+        self._before = one
+        if one in self._begin:
+            if [before, one] == self._begin:
+                self._newest = next(reversed(self._known))
+            return True
+        if len(self._begin) < BEGIN_EVENTS:
+            self._begin.append(one)
         self._known[event_id] = digest
         if len(self._known) > KNOWN_MAX:
             del self._known[next(iter(self._known))]

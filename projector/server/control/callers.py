@@ -119,9 +119,10 @@ class Authenticator:
             facts.caller = f"address:{client[0]}" if client else "address:"
             return facts.caller
         headers = Headers(scope=scope)
-        api = client_api(scope)
-        own = "" if api is None else f"bearer {headers.get(api.key_header, '')}"
-        kind, _, credential = headers.get("authorization", own).partition(" ")
+        given = headers.get("authorization")
+        if given is None and (api := client_api(scope)) is not None:
+            given = f"bearer {headers.get(api.key_header, '')}"
+        kind, _, credential = (given or "").partition(" ")
         if kind.lower() != "bearer" or not credential:
             raise problem("unauthenticated")
         digest = hashlib.sha256(credential.encode()).digest()

@@ -77,7 +77,7 @@ class RateLimiter:
 
     def __init__(self, budgets: Budgets, agents: Mapping[str, RateLimits]) -> None:
         self.budgets = budgets
-        self.agents = {name: limits_of(table, name) for name, table in agents.items()}
+        self.agents = {name: found for name, table in agents.items() if (found := limits_of(table, name))}
         """Limits of each caller's use of an agent."""
 
     def replace_with(self, other: RateLimiter) -> None:
@@ -87,7 +87,8 @@ class RateLimiter:
     async def enter(self, scope: Scope, caller: str, table: RateLimits) -> Admission:
         """Charge one request to a caller; raise `Problem` without one, or without a token."""
         admission = Admission(self, scope, owner_of(caller), limits_of(table))
-        await admission.take([(limit, 1.0 if limit.unit == "requests" else 0.0) for limit in admission.limits])
+        if admission.limits:
+            await admission.take([(limit, 1.0 if limit.unit == "requests" else 0.0) for limit in admission.limits])
         return admission
 
 
@@ -123,9 +124,9 @@ class Admission:
         Raises:
             Problem: one of the limits is reached. The request of the caller is returned.
         """
-        of_agents = [limit for name in meter.agents for limit in self._limiter.agents.get(name, ())]
-        if not (self.limits or of_agents):
+        if not (self.limits or self._limiter.agents):
             return
+        of_agents = [limit for name in meter.agents for limit in self._limiter.agents.get(name, ())]
         tokens = [limit for limit in (*self.limits, *of_agents) if limit.unit == "tokens"]
         reserved = float(meter.estimate()) if tokens else 0.0
         wanted = [(limit, 1.0) for limit in of_agents if limit.unit == "requests"]
@@ -142,7 +143,8 @@ class Admission:
         """Settle the stream at its end; `code` is its error. Idempotent."""
         if self._settling is not None:
             self._settling.cancel()
-        await self.settle(code)
+        if self._receipts:
+            await self.settle(code)
 
     async def settle(self, code: str | None = None, *, is_running: bool = False) -> None:
         """Replace the reserved tokens with those that were used; while the stream is running, only with more."""

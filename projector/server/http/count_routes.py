@@ -29,17 +29,16 @@ from projector.server.catalog import AgentBinding, PassthroughBinding
 from projector.server.config.target_settings import CircuitBreaker
 from projector.server.control.rate_limits import Admission
 from projector.server.control.token_meter import REPORTED_MAX, TokenMeter, input_tokens
-from projector.server.http.error_responses import json_answer
-from projector.server.http.problems import problem, problem_of_failure, request_id
+from projector.server.http.problems import json_answer, problem, problem_of_failure, request_id
 from projector.server.http.request_bodies import check_models, home_targets, passthrough_body, references, target_body
 from projector.server.http.requests import ClientLeftError, read_json
 from projector.server.http.site import Site
-from projector.server.http.stream_route import Received, with_carried_state
-from projector.server.streaming.clock import Clock, SideTasks
+from projector.server.http.stream_route import Received, check_ownership, with_carried_state
+from projector.server.streaming.clock import SideTasks, watch_client
 from projector.server.streaming.session import report_failure
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.circuit import Circuits
-from projector.server.upstream.protocol import ProviderRequest, Upstream, UpstreamError
+from projector.server.upstream.protocol import Ask, UpstreamError
 from projector.server.upstream.reader import UpstreamReader
 from projector.server.upstream.targets import Attempts, Target
 
@@ -66,6 +65,9 @@ def count_routes(passthrough: Mapping[str, PassthroughBinding], site: Site) -> l
 class _Beside(ABC):
     """An ASGI application that responds with a JSON object about a request."""
 
+    _kind: Ask
+    """What a target is asked for."""
+
     def __init__(self, site: Site, name: str, passthrough: PassthroughBinding, row: PassthroughRoute) -> None:
         self._site = site
         self._name = name
@@ -87,21 +89,20 @@ class _Beside(ABC):
             try:
                 body = await read_json(scope, receive, site.settings, account)
                 await site.ownership.load(body)
-                found = await self._found(Received(scope, body, caller, account, grant), receive, admission)
+                received = Received(scope, body, caller, account, grant)
+                received = with_carried_state(received, self._row.carried(body), site.sealer)
+                binding = self._passthrough.binding(body.get("model"))
+                check_models(body, binding, grant)
+                found = await self._found(received, binding, receive, admission)
             except ClientLeftError:
                 return
         await json_answer(found, scope)(scope, receive, send)
 
     @abstractmethod
-    async def _found(self, received: Received, receive: Receive, admission: Admission, /) -> Mapping[str, Any]:
+    async def _found(
+        self, received: Received, binding: AgentBinding, receive: Receive, admission: Admission, /
+    ) -> Mapping[str, Any]:
         """Return the answer; raise `ClientLeftError` if the client disconnects before it is there."""
-
-    def _with_state(self, received: Received) -> tuple[Received, AgentBinding]:
-        """Return a request with what it carries sealed, and what serves its model; raise `Problem` if none may."""
-        received = with_carried_state(received, self._row.carried(received.body), self._site.sealer)
-        binding = self._passthrough.binding(received.body.get("model"))
-        check_models(received.body, binding, received.grant)
-        return received, binding
 
     async def _ask(
         self,
@@ -126,7 +127,7 @@ class _Beside(ABC):
         if admission is not None:
             stats.meter = TokenMeter([], body)
         reader = UpstreamReader(
-            Attempts(targets, body_of, stats), stats, received.account, lambda target: target.report_to(stats)
+            Attempts(targets, body_of, stats, ask=self._kind), stats, received.account, lambda one: one.report_to(stats)
         )
         redactor = binding.redactor.for_request(received.body, secrets.token_bytes(16))
         try:
@@ -141,6 +142,15 @@ class _Beside(ABC):
         finally:
             self._site.observer.report_request(stats)
 
+    def _askable(self, targets: Sequence[Target]) -> list[Target]:
+        """Return those of the targets that can be asked for this; what fails then must not keep answers away."""
+        circuits = Circuits(CircuitBreaker(failures=0))
+        return [
+            replace(target, circuit=circuits.circuit(one.name, ""))
+            for target in targets
+            if (one := target.provider).api == self._passthrough.api and self._kind in getattr(one.upstream, "asks", ())
+        ]
+
     def _body(self, received: Received, binding: AgentBinding, target: Target) -> Mapping[str, object]:
         """Return the body that a request with the caller's body would send to a target."""
         sent = passthrough_body(received.body, binding, required=self._required, target=target)
@@ -150,26 +160,23 @@ class _Beside(ABC):
 class CountRoute(_Beside):
     """Responds with the number of tokens of a request."""
 
+    _kind = "count"
+
     def __init__(
         self, site: Site, name: str, passthrough: PassthroughBinding, row: PassthroughRoute, counting: TokenCounting
     ) -> None:
         super().__init__(site, name, passthrough, row)
         self._counting = counting
 
-    async def _found(self, received: Received, receive: Receive, _admission: Admission, /) -> Mapping[str, Any]:
-        received, binding = self._with_state(received)
+    async def _found(
+        self, received: Received, binding: AgentBinding, receive: Receive, _admission: Admission, /
+    ) -> Mapping[str, Any]:
         targets = binding.targets.in_order()
         body = self._body(received, binding, targets[0])
-        counted = [one for target in targets if (one := self._counted(target, body)) is not None]
+        counted = [one for one in self._askable(targets) if self._counting.outgoing(body, one.profile) is not None]
         if not counted:
             return {"input_tokens": input_tokens(body, REPORTED_MAX, has_flat_files=True)}
         return (await self._ask(received, receive, binding, counted, lambda data, _: _count_of(data)))[0]
-
-    def _counted(self, target: Target, body: Mapping[str, object]) -> Target | None:
-        """Return a target that counts in place of answering; None if it does not count."""
-        if target.provider.api != self._passthrough.api or self._counting.outgoing(body, target.profile) is None:
-            return None
-        return _asking(target, "count")
 
 
 COMPACT: Final = "/compact"
@@ -181,24 +188,22 @@ _COMPACTIONS: Final = frozenset({"compaction", "compaction_summary"})
 class CompactRoute(_Beside):
     """Responds with a conversation that the provider has compacted: redacted, its opaque state as it came."""
 
+    _kind = "compact"
+
     @property
     def _required(self) -> str:
         return "model"  # the conversation is `input`, or that of `previous_response_id`
 
-    async def _found(self, received: Received, receive: Receive, admission: Admission, /) -> Mapping[str, Any]:
-        received, binding = self._with_state(received)
+    async def _found(
+        self, received: Received, binding: AgentBinding, receive: Receive, admission: Admission, /
+    ) -> Mapping[str, Any]:
         ownership, caller = self._site.ownership, received.caller
-        if (previous := received.body.get("previous_response_id")) is not None:
-            if not isinstance(previous, str):
-                raise problem("invalid_request", "`previous_response_id` must be a string.", param=_PREVIOUS)
-            ownership.check_response(previous, caller)
+        check_ownership(ownership, received.body, None, caller)
         if self._site.settings.auth.is_on:
             for item_id in references(received.body):
                 ownership.check_item(item_id, caller)
         ordered = home_targets(received.body, binding.targets.in_order(), binding.targets.targets, ownership)
-        own = [target for target in ordered if target.provider.api == self._passthrough.api]
-        targets = [one for target in own if (one := _asking(target, "compact")) is not None]
-        if not targets:
+        if not (targets := self._askable(ordered)):
             raise problem("not_found", _NO_COMPACTION)
         limit = binding.redactor.policy.limits.event_max_bytes
         found, stats = await self._ask(received, receive, binding, targets, _compaction_of, limit, admission)
@@ -209,32 +214,7 @@ class CompactRoute(_Beside):
         return found
 
 
-_PREVIOUS: Final = "previous_response_id"
-
-
 _Answer = TypeVar("_Answer")
-
-
-def _asking(target: Target, name: str) -> Target | None:
-    """Return a target whose upstream is asked by another method than `open`; None if it has no such method."""
-    provider = target.provider
-    ask = getattr(provider.upstream, name, None)
-    if ask is None:
-        return None
-    asking = replace(provider, upstream=_Asking(provider.upstream, ask))
-    circuit = Circuits(CircuitBreaker(failures=0)).circuit(provider.name, "")
-    return replace(target, provider=asking, circuit=circuit)  # what fails here must not keep answers away
-
-
-class _Asking:
-    """An upstream that is asked by another of its methods."""
-
-    is_recording = False
-
-    def __init__(self, upstream: Upstream, ask: Callable[[ProviderRequest], Any]) -> None:
-        self.providers = upstream.providers
-        self.open = ask
-        self.aclose = upstream.aclose
 
 
 async def _read_answer(reader: UpstreamReader, receive: Receive, max_bytes: int) -> bytes:
@@ -251,8 +231,8 @@ async def _read_answer(reader: UpstreamReader, receive: Receive, max_bytes: int)
         return len(data) > max_bytes
 
     with SideTasks(leave) as beside:
-        beside.watch(receive, leave)
-        await reader.run(Clock(), checkpoint, on_chunk)
+        beside.start(watch_client, receive, leave)
+        await reader.run(checkpoint, on_chunk)
     if is_gone:
         raise ClientLeftError
     return bytes(data)

@@ -15,8 +15,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from projector.server.config.settings import Settings
-from projector.server.http.error_responses import respond
-from projector.server.http.problems import Problem, problem
+from projector.server.http.problems import Problem, problem, respond
 
 _Address: TypeAlias = IPv4Address | IPv6Address
 

@@ -22,8 +22,7 @@ from projector.core.faults import FAULTS
 from projector.providers import PROVIDERS
 from projector.server.catalog import AgentBinding, Catalog, unknown_model
 from projector.server.config.agent_settings import PASSTHROUGH_APIS
-from projector.server.http.error_responses import json_answer
-from projector.server.http.problems import problem
+from projector.server.http.problems import json_answer, problem
 from projector.server.http.site import Site
 from projector.server.telemetry.logs import log
 from projector.server.telemetry.request_facts import client_api

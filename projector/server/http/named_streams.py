@@ -25,8 +25,7 @@ from projector.contracts import codec
 from projector.conversation.client_history import InputRefusedError
 from projector.dialects.ag_ui.conversation import read_run_input
 from projector.server.config.caller_settings import AG_UI, AI_SDK
-from projector.server.http.error_responses import json_answer, no_content
-from projector.server.http.problems import problem, unknown_agent_of
+from projector.server.http.problems import json_answer, no_content, problem, unknown_agent_of
 from projector.server.http.requests import ClientLeftError, read_json
 from projector.server.http.stored_streams import cancel_stored, position_of, read_page, respond_with_log
 from projector.server.streaming.log_session import StoredStream
@@ -193,8 +192,8 @@ def response_routes(names: Collection[str]) -> list[Route]:
     if RESPONSES not in names:
         return []
     return [
-        Route("/v1/responses/{response_id}", _retrieve, methods=["GET"]),
-        Route("/v1/responses/{response_id}/cancel", _cancel, methods=["POST"]),
+        Route("/v1/responses/{response_id}", _Retrieve(), methods=["GET"]),
+        Route("/v1/responses/{response_id}/cancel", _Cancel(), methods=["POST"]),
     ]
 
 
@@ -241,9 +240,6 @@ class _Cancel:
             await cancel_stored(site, status.head.stream_id, caller)
         with site.streams.admitted(caller) as account:
             await respond_with_log(site, scope, receive, send, status, account, dialect=RESPONSES, is_json=True)
-
-
-_retrieve, _cancel = _Retrieve(), _Cancel()
 
 
 async def _state_of(site: Site, status: StreamStatus) -> dict[str, Any]:

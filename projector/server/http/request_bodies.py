@@ -62,7 +62,7 @@ def agent_body(
         previous_response_id=request.previous_response_id,
         metadata=request.metadata,
     )
-    if request.previous_response_id is None and any(isinstance(entry, Approval) for entry in entries):
+    if entries and request.previous_response_id is None and any(isinstance(one, Approval) for one in entries):
         missing = "`previous_response_id`: the `response_id` of the call that waits"
         raise problem("invalid_request", f"`mcp_approval_response` needs {missing}.")
     return body

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, ValidationError, model_validator
@@ -61,10 +61,6 @@ class InputText(RequestModel):
     type: Literal["input_text"]
     text: Text
 
-    def part(self) -> conversation.Part:
-        """Return the neutral part."""
-        return conversation.Text(self.text)
-
 
 class InputImage(RequestModel):
     """An image of the user: an https URL, or a data URL."""
@@ -72,10 +68,6 @@ class InputImage(RequestModel):
     type: Literal["input_image"]
     image_url: Annotated[str, Field(pattern=r"^(https://|data:image/[a-z+.-]+;base64,)")]
     detail: Literal["low", "high", "auto"] = "auto"
-
-    def part(self) -> conversation.Part:
-        """Return the neutral part."""
-        return conversation.Image(self.image_url, self.detail)
 
 
 _Parts: TypeAlias = Annotated[
@@ -95,10 +87,6 @@ class UserMessage(RequestModel):
     role: Literal["user"]
     content: Annotated[Annotated[Text, Tag("text")] | Annotated[_Parts, Tag("parts")], Discriminator(_content_tag)]
 
-    def entry(self) -> conversation.Entry:
-        """Return the neutral entry."""
-        return conversation.Message(conversation.USER, _content(self.content))
-
 
 class _OutputItem(RequestModel):
     """An item that a response had. Members that a provider would look up or reject are accepted, but not sent."""
@@ -115,20 +103,12 @@ class OutputText(RequestModel):
     annotations: list[Any] | None = Field(None, exclude=True)
     logprobs: list[Any] | None = Field(None, exclude=True)
 
-    def part(self) -> conversation.Part:
-        """Return the neutral part."""
-        return conversation.Text(self.text)
-
 
 class Refusal(RequestModel):
     """The text with which the model refused."""
 
     type: Literal["refusal"]
     refusal: AnyText
-
-    def part(self) -> conversation.Part:
-        """Return the neutral part."""
-        return conversation.Refusal(self.refusal)
 
 
 _OutputParts: TypeAlias = Annotated[
@@ -147,10 +127,6 @@ class AssistantMessage(_OutputItem):
     ]
     phase: Literal["commentary", "final_answer"] | None = None
 
-    def entry(self) -> conversation.Entry:
-        """Return the neutral entry."""
-        return conversation.Message(conversation.ASSISTANT, _content(self.content), self.phase)
-
 
 class FunctionCall(_OutputItem):
     """A function call of the model, as the client presents it."""
@@ -160,10 +136,6 @@ class FunctionCall(_OutputItem):
     name: Name
     arguments: AnyText
 
-    def entry(self) -> conversation.Entry:
-        """Return the neutral entry."""
-        return conversation.ToolCall(self.call_id, self.name, self.arguments)
-
 
 class FunctionOutput(_OutputItem):
     """Output of a function that the client ran."""
@@ -171,10 +143,6 @@ class FunctionOutput(_OutputItem):
     type: Literal["function_call_output"]
     call_id: Id
     output: AnyText
-
-    def entry(self) -> conversation.Entry:
-        """Return the neutral entry."""
-        return conversation.ToolOutput(self.call_id, self.output)
 
 
 class CustomToolCall(_OutputItem):
@@ -185,10 +153,6 @@ class CustomToolCall(_OutputItem):
     name: Name
     input: AnyText
 
-    def entry(self) -> conversation.Entry:
-        """Return the neutral entry."""
-        return conversation.ToolCall(self.call_id, self.name, self.input, "custom")
-
 
 class CustomToolOutput(_OutputItem):
     """Output of a custom tool that the client ran."""
@@ -196,10 +160,6 @@ class CustomToolOutput(_OutputItem):
     type: Literal["custom_tool_call_output"]
     call_id: Id
     output: AnyText
-
-    def entry(self) -> conversation.Entry:
-        """Return the neutral entry."""
-        return conversation.ToolOutput(self.call_id, self.output, "custom")
 
 
 class ApprovalResponse(RequestModel):
@@ -209,10 +169,6 @@ class ApprovalResponse(RequestModel):
     approval_request_id: Id
     approve: bool
     reason: AnyText | None = None
-
-    def entry(self) -> conversation.Entry:
-        """Return the neutral entry."""
-        return conversation.Approval(self.approval_request_id, self.approve, self.reason)
 
 
 def _item_type(item: object) -> str:
@@ -235,7 +191,27 @@ Items: TypeAlias = Annotated[list[_Item], Field(min_length=1, max_length=REQUEST
 
 
 def _content(content: str | Sequence[InputText | InputImage | OutputText | Refusal]) -> conversation.Content:
-    return content if isinstance(content, str) else tuple(part.part() for part in content)
+    return content if isinstance(content, str) else tuple(PARTS[type(part)](part) for part in content)
+
+
+PARTS: Final[Mapping[type, Callable[[Any], Part]]] = {
+    InputText: lambda part: conversation.Text(part.text),
+    OutputText: lambda part: conversation.Text(part.text),
+    Refusal: lambda part: conversation.Refusal(part.refusal),
+    InputImage: lambda part: Image(part.image_url, part.detail),
+}
+"""Model of a part -> what makes the neutral part."""
+
+ENTRIES: Final[Mapping[type, Callable[[Any], Entry]]] = {
+    UserMessage: lambda item: conversation.Message(conversation.USER, _content(item.content)),
+    AssistantMessage: lambda item: conversation.Message(conversation.ASSISTANT, _content(item.content), item.phase),
+    FunctionCall: lambda item: conversation.ToolCall(item.call_id, item.name, item.arguments),
+    FunctionOutput: lambda item: conversation.ToolOutput(item.call_id, item.output),
+    CustomToolCall: lambda item: conversation.ToolCall(item.call_id, item.name, item.input, "custom"),
+    CustomToolOutput: lambda item: conversation.ToolOutput(item.call_id, item.output, "custom"),
+    ApprovalResponse: lambda item: conversation.Approval(item.approval_request_id, item.approve, item.reason),
+}
+"""Model of an item -> what makes the neutral entry."""
 
 
 _TOKENS_MAX: Final = 10_000_000
@@ -317,7 +293,7 @@ class ChatRequest(RequestModel):
 
     def entries(self) -> list[Entry]:
         """Return the conversation; empty if there is a message."""
-        return [item.entry() for item in self.input] if self.input else []
+        return [ENTRIES[type(item)](item) for item in self.input] if self.input else []
 
     def params(self, entries: Sequence[Entry]) -> set[str]:
         """Return which of `AgentSettings.allowed_params` the request uses, besides its parameters."""

@@ -29,12 +29,12 @@ from projector.core.replay import StreamReplay
 from projector.dialects.descriptor import DialectOptions
 from projector.server.catalog import chosen_dialect
 from projector.server.config.config_base import DEFAULT_DIALECT
-from projector.server.http.error_responses import json_answer, no_content
-from projector.server.http.problems import problem, request_id
+from projector.server.http.problems import json_answer, no_content, problem, request_id
 from projector.server.http.requests import dialect_options
 from projector.server.streaming.log_session import PAGE_BYTES, LogSession, StoredStream
 from projector.server.streaming.memory import Account
 from projector.server.streaming.response_writer import JsonResponseWriter, ResponseWriter
+from projector.server.telemetry.stream_stats import StreamStats
 from projector.store.protocol import Store, StoreUnavailableError, StreamStatus, TrimmedError, UnknownStreamError
 
 if TYPE_CHECKING:
@@ -105,10 +105,17 @@ async def respond_with_log(
     stored = StoredStream.of(status.head)
     name = stored.dialect if dialect is None else chosen_dialect(dialect, dialects or stored.dialects)
     options = dialect_options(scope)
+    stats = StreamStats(
+        stream_id=status.head.stream_id,
+        request_id=request_id(scope),
+        dialect=name,
+        caller=status.head.owner,
+        agent=stored.agent,
+        workflow=stored.workflow,
+    )
     session = LogSession(
         site.logs.store,
-        status.head,
-        name,
+        stats,
         stored.replay(name, after=after, options=options, output_format="ndjson" if is_json else "sse"),
         account,
         after=after,
@@ -117,7 +124,6 @@ async def respond_with_log(
         headers=[(b"location", location(scope, status.head.stream_id).encode()), *run_headers(stored.options)],
         writer_type=JsonResponseWriter if is_json else ResponseWriter,
     )
-    session.stats.request_id = request_id(scope)
     if not await session.seek():
         await no_content(scope)(scope, receive, send)
         return

@@ -37,11 +37,11 @@ from projector.server.ownership import Ownership
 from projector.server.streaming.log_session import Keeping, StoredStream
 from projector.server.streaming.memory import Account
 from projector.server.streaming.response_writer import JsonResponseWriter, ResponseWriter
-from projector.server.streaming.session import StreamSession
+from projector.server.streaming.session import StreamSession, provider_source
 from projector.server.streaming.stream_logs import NAME_KEPT_S
 from projector.server.telemetry.reports import begin_stream
 from projector.server.telemetry.stream_stats import StreamStats
-from projector.server.upstream.targets import BodyOf, Target
+from projector.server.upstream.targets import Attempts, BodyOf, Target
 from projector.store.protocol import StoreUnavailableError
 
 _DEFAULTS: Final = DialectOptions()
@@ -214,7 +214,7 @@ def provider_session(site: Site, received: Received, call: ProviderCall) -> Stre
     dialect, is_json = _response_mode(binding, received.dialect, is_stream=call.is_stream)
     ordered, body_of = binding.targets.in_order(), _once(call.body_of)
     body = body_of(ordered[0])
-    _check_ownership(ownership, body, call.conversation_id, caller)
+    check_ownership(ownership, body, call.conversation_id, caller)
     state = KeptState(received.kept, call.entries)
     targets = state.allowed(home_targets(body, state.first(ordered), binding.targets.targets, ownership))
     stats = binding.stats(dialect, caller, body, call.conversation_id, call.metadata, site.logs.new_id())
@@ -246,9 +246,10 @@ def provider_session(site: Site, received: Received, call: ProviderCall) -> Stre
             pipeline.keep_opaque(OpaqueCollector(keep if is_kept else None, seal, carries).add)
         return pipeline
 
+    attempts = Attempts(targets, body_of, stats, state.is_lost)
     return StreamSession(
         stats,
-        binding.source(make_pipeline, redactor, body_of, stats, account, targets, state.is_lost, call.stage_of),
+        provider_source(make_pipeline, attempts, binding.targets.targets[0], stats, account, redactor, call.stage_of),
         account,
         timeouts=site.settings.timeouts,
         heartbeat_s=math.inf if is_json else site.settings.heartbeat_s,
@@ -304,11 +305,12 @@ def _response_mode(binding: AgentBinding, dialect: str | None, *, is_stream: boo
     return name, name in with_json and not is_stream
 
 
-def _check_ownership(ownership: Ownership, body: Mapping[str, Any], conversation_id: str | None, caller: str) -> None:
+def check_ownership(ownership: Ownership, body: Mapping[str, Any], conversation_id: str | None, caller: str) -> None:
+    """Raise `Problem` if a request refers to a response or conversation that is not of the caller."""
     previous = body.get("previous_response_id")
     if previous is not None:
         if not isinstance(previous, str):
-            raise problem("invalid_request", "`previous_response_id` must be a string.")
+            raise problem("invalid_request", "`previous_response_id` must be a string.", param="previous_response_id")
         sent = body.get("input")
         last = sent[-1] if isinstance(sent, list) and sent else None
         is_approval = isinstance(last, Mapping) and last.get("type") == "mcp_approval_response"

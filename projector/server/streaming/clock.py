@@ -1,22 +1,30 @@
-"""Beside a stream: the clock that checks its deadlines, and tasks that watch for a disconnect and send heartbeats."""
+"""Beside a stream: the ticker that checks all deadlines, and tasks that watch for a disconnect and send heartbeats."""
 
 from __future__ import annotations
 
 import asyncio
+import math
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from math import inf
 from types import TracebackType
-from typing import Self, TypeVarTuple, Unpack
+from typing import Final, Self, TypeVarTuple, Unpack
+from weakref import WeakKeyDictionary
 
 from starlette.types import Receive
 
 from projector.server.config.settings import Timeouts
 
+TICK_S: Final = 0.05
+"""How late a timer may be. What is due within the same tick is checked together."""
+_LATEST_S: Final = 86_400.0
+"""Longest time between two checks of a timer."""
 
-@dataclass(frozen=True, slots=True, eq=False)
+
+@dataclass(slots=True, eq=False)
 class Timer:
     """A deadline that moves while the stream runs."""
 
@@ -25,60 +33,101 @@ class Timer:
     on_due: Callable[[], object]
     """Called when it is due, and on later checks while it is still due."""
     shortest_s: float = inf
-    """Shortest wait that can start while the clock sleeps."""
+    """Shortest wait that can start between two checks."""
+    tick: int | None = field(default=None, init=False)
+    """Number of the tick that checks it next; None while it is not watched."""
 
 
-class Clock:
-    """Calls the timers that are due; there is one for each stream. It is a timer of the event loop, without a task."""
+class Ticker:
+    """Checks the timers of all streams of an event loop, in which it has one timer itself.
+
+    A timer is checked when it may be due. Adding and removing one takes constant time, however many there are.
+    """
 
     def __init__(self) -> None:
-        self._timers: list[Timer] = []
+        self._timers: dict[int, dict[Timer, None]] = {}
+        """Number of a tick -> what it checks; empty if that was removed."""
+        self._ticks: list[int] = []
+        """The numbers, as a heap."""
+        self._count = 0
+        """Number of timers."""
         self._next: asyncio.TimerHandle | None = None
-        self._next_at = inf
+        self._next_tick = 0
 
-    @contextmanager
-    def watch(self, *timers: Timer) -> Iterator[None]:
-        """Check timers until the block is left, for the first time in the next turn of the event loop or later."""
-        self._timers += timers
+    def add(self, timers: Sequence[Timer]) -> None:
+        """Watch timers. They are checked in the next turn of the event loop or later."""
         now = time.monotonic()
-        sleep_s = inf
+        self._count += len(timers)
         for timer in timers:
-            sleep_s = min(sleep_s, timer.due_at() - now, timer.shortest_s)
-        self._wake_in(sleep_s)
-        try:
-            yield
-        finally:
-            for timer in timers:
-                self._timers.remove(timer)
-            if not self._timers:
-                self._stop()
+            self._place(timer, now, min(timer.due_at(), now + timer.shortest_s))
+        if self._next is None or self._next_tick > self._ticks[0]:
+            self._wake(now)
 
-    def _stop(self) -> None:
+    def remove(self, timers: Sequence[Timer]) -> None:
+        """Do not watch timers any more."""
+        self._count -= len(timers)
+        for timer in timers:
+            if timer.tick is not None:
+                self._timers[timer.tick].pop(timer)
+                timer.tick = None
+        if not self._count and self._next is not None:
+            self._next.cancel()
+            self._next = None
+            self._timers.clear()
+            self._ticks.clear()
+
+    def _place(self, timer: Timer, now: float, at: float) -> None:
+        """Have a timer checked at a time, in the first tick after it."""
+        tick = timer.tick = math.ceil(min(at, now + _LATEST_S) / TICK_S)
+        placed = self._timers.get(tick)
+        if placed is None:
+            placed = self._timers[tick] = {}
+            heappush(self._ticks, tick)
+        placed[timer] = None
+
+    def _wake(self, now: float) -> None:
+        """Tick when the first timer may be due."""
         if self._next is not None:
             self._next.cancel()
-        self._next, self._next_at = None, inf
+        self._next_tick = self._ticks[0]
+        sleep_s = max(self._next_tick * TICK_S - now, 0.0)
+        self._next = asyncio.get_running_loop().call_later(sleep_s, self._tick)
 
-    def _wake_in(self, sleep_s: float) -> None:
-        """Check after some seconds, unless an earlier check is due. A wait that begins meanwhile ends later."""
-        at = time.monotonic() + sleep_s
-        if at < self._next_at:
-            self._stop()
-            self._next = asyncio.get_running_loop().call_later(max(sleep_s, 0), self._check)
-            self._next_at = at
-
-    def _check(self) -> None:
-        """Call the timers that are due, and sleep until the next one may be."""
-        self._next, self._next_at = None, inf
+    def _tick(self) -> None:
+        """Call the timers that are due, and have all that were checked checked again."""
+        self._next = None
         now = time.monotonic()
-        sleep_s = inf
-        for timer in tuple(self._timers):
-            due_at = timer.due_at()
-            if now >= due_at:
+        due: list[Timer] = []
+        while self._ticks and self._ticks[0] * TICK_S <= now:
+            for timer in self._timers.pop(heappop(self._ticks)):
+                due_at = timer.due_at()
+                if due_at <= now:
+                    due.append(timer)
+                    due_at = inf
+                self._place(timer, now, min(due_at, now + timer.shortest_s))
+        if self._ticks:
+            self._wake(now)
+        for timer in due:
+            if timer.tick is not None:  # the one before may have ended its stream
                 timer.on_due()
-            else:
-                sleep_s = min(sleep_s, due_at - now)
-            sleep_s = min(sleep_s, timer.shortest_s)
-        self._wake_in(sleep_s)
+
+
+_TICKERS: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, Ticker]] = WeakKeyDictionary()
+"""Event loop -> its ticker. A server has one of each; a host may have several."""
+
+
+@contextmanager
+def watched(*timers: Timer) -> Iterator[None]:
+    """Have timers checked until the block is left."""
+    loop = asyncio.get_running_loop()
+    ticker = _TICKERS.get(loop)
+    if ticker is None:
+        ticker = _TICKERS[loop] = Ticker()
+    ticker.add(timers)
+    try:
+        yield
+    finally:
+        ticker.remove(timers)
 
 
 class Deadlines:
@@ -134,10 +183,6 @@ class SideTasks:
         for task in self._tasks:
             task.cancel()
 
-    def watch(self, receive: Receive, on_disconnect: Callable[[], None]) -> None:
-        """Call `on_disconnect` when the client disconnects."""
-        self.start(_watch, receive, on_disconnect)
-
     def start(self, work: Callable[[Unpack[_Ts]], Awaitable[object]], *arguments: *_Ts) -> None:
         """Start a task."""
         task = asyncio.get_running_loop().create_task(self._run(work, *arguments))
@@ -153,7 +198,8 @@ class SideTasks:
             self._on_failure(error)
 
 
-async def _watch(receive: Receive, on_disconnect: Callable[[], None]) -> None:
+async def watch_client(receive: Receive, on_disconnect: Callable[[], None]) -> None:
+    """Call `on_disconnect` when the client disconnects."""
     while (await receive())["type"] != "http.disconnect":
         pass
     on_disconnect()

@@ -26,7 +26,6 @@ from projector.redaction.policy import Policy
 from projector.server.config.agent_settings import KeepingSettings
 from projector.server.config.settings import Timeouts
 from projector.server.http.problems import Problem, problem
-from projector.server.streaming.clock import Clock
 from projector.server.streaming.memory import Account
 from projector.server.streaming.response_writer import ResponseSession, ResponseWriter, Signal
 from projector.server.telemetry.stream_stats import StreamStats
@@ -145,21 +144,16 @@ class LogSession(ResponseSession):
     def __init__(
         self,
         store: Store,
-        head: StreamHead,
-        dialect: str,
+        stats: StreamStats,
         replay: StreamReplay,
         account: Account,
         *,
         after: int,
         timeouts: Timeouts,
         heartbeat_s: float,
-        headers: Sequence[tuple[bytes, bytes]] = (),
-        writer_type: type[ResponseWriter] = ResponseWriter,
+        headers: Sequence[tuple[bytes, bytes]],
+        writer_type: type[ResponseWriter],
     ) -> None:
-        stored = StoredStream.of(head)
-        stats = StreamStats(
-            stream_id=head.stream_id, dialect=dialect, caller=head.owner, agent=stored.agent, workflow=stored.workflow
-        )
         super().__init__(
             stats, account, timeouts=timeouts, heartbeat_s=heartbeat_s, headers=headers, writer_type=writer_type
         )
@@ -207,7 +201,7 @@ class LogSession(ResponseSession):
         """Break the connection off: the stream goes on elsewhere, or its log has its end."""
         self._leave()
 
-    async def _produce(self, writer: ResponseWriter, _clock: Clock) -> None:
+    async def _produce(self, writer: ResponseWriter) -> None:
         try:
             await writer.write(self._first)
             self._first = b""

@@ -27,7 +27,7 @@ from projector.dialects import DIALECTS
 from projector.dialects.descriptor import Dialect
 from projector.server.config.settings import Timeouts
 from projector.server.http.problems import Problem
-from projector.server.streaming.clock import Clock, SideTasks, Timer
+from projector.server.streaming.clock import SideTasks, Timer, watch_client, watched
 from projector.server.streaming.memory import LARGE_EVENT_BYTES, Account
 from projector.server.telemetry.logs import log_crash
 from projector.server.telemetry.request_facts import facts_of
@@ -372,7 +372,7 @@ class ResponseSession:
         scope: Scope,
         receive: Receive,
         send: Send,
-        produce: Callable[[ResponseWriter, Clock], Awaitable[None]],
+        produce: Callable[[ResponseWriter], Awaitable[None]],
         on_gone: Callable[[], None],
         line: AbortableSend | None = None,
     ) -> None:
@@ -399,11 +399,10 @@ class ResponseSession:
             facts.send_body if line is None else None,
         )
         on_stall = on_gone if line is None else line.abort
-        clock = Clock()
         with (
             self._scope,
             SideTasks(self._break_off) as beside,
-            clock.watch(
+            watched(
                 Timer(lambda: (writer.sending_since or inf) + self._stall_s, on_stall, self._stall_s),
                 Timer(
                     lambda: writer.sent_at + self._heartbeat_s,
@@ -412,8 +411,8 @@ class ResponseSession:
                 ),
             ),
         ):
-            beside.watch(receive, on_gone)
-            await produce(writer, clock)
+            beside.start(watch_client, receive, on_gone)
+            await produce(writer)
 
     async def _beat(self, writer: ResponseWriter) -> None:
         """Send a comment, unless other output is being sent."""

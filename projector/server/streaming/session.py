@@ -1,7 +1,7 @@
 """One stream: a source produces it, a session writes it to its client and to its log.
 
 The task of the request runs the source and writes its output, so that a client that does not read stops its upstream
-by backpressure. Beside it, the watcher waits for the client to disconnect, and the clock checks deadlines and starts
+by backpressure. Beside it, the watcher waits for the client to disconnect, and the ticker checks deadlines and starts
 heartbeats.
 
 The HTTP status is committed when an upstream's headers arrive, at the latest when the first heartbeat is due. A
@@ -27,13 +27,13 @@ from starlette.types import Message, Receive, Scope, Send
 
 from projector import Pipeline, UsageError
 from projector.core.faults import FAULTS, Fault
+from projector.core.intake import MakeStage
 from projector.core.reported_errors import clean_error, generic_message
 from projector.core.transcript import ERRORS_MAX
 from projector.dialects import DIALECTS
 from projector.redaction.redactor import Redactor
 from projector.server.config.settings import Timeouts
 from projector.server.http.problems import problem_of_failure, problem_of_fault
-from projector.server.streaming.clock import Clock
 from projector.server.streaming.log_session import NOTHING, Keeping
 from projector.server.streaming.memory import Account
 from projector.server.streaming.response_writer import (
@@ -50,7 +50,7 @@ from projector.server.telemetry.logs import log_crash
 from projector.server.telemetry.stream_stats import StreamStats, ending_of
 from projector.server.upstream.protocol import ProviderFailure, UpstreamError
 from projector.server.upstream.reader import UpstreamReader
-from projector.server.upstream.targets import Target
+from projector.server.upstream.targets import Attempts, Target
 
 
 class StreamSource(Protocol):
@@ -68,7 +68,7 @@ class StreamSource(Protocol):
     def is_upstream_open(self) -> bool:
         """Whether a request to an upstream is pending, or its response is being read."""
 
-    async def run(self, write: Write, clock: Clock) -> None:
+    async def run(self, write: Write) -> None:
         """Write everything but the end of the stream; raise `UpstreamError` if an upstream fails or is too slow."""
 
     def stop(self) -> None:
@@ -100,7 +100,7 @@ class ProviderSource:
         """See `StreamSource`."""
         return self._reader.is_open
 
-    async def run(self, write: Write, clock: Clock) -> None:
+    async def run(self, write: Write) -> None:
         """Write the response; see `StreamSource`."""
 
         async def on_chunk(chunk: bytes) -> bool:
@@ -108,11 +108,55 @@ class ProviderSource:
             await write(await self._reader.feed(pipeline.feed, chunk))
             return pipeline.ended
 
-        await self._reader.run(clock, lambda: write(b""), on_chunk)
+        await self._reader.run(lambda: write(b""), on_chunk)
 
     def stop(self) -> None:
         """Stop reading; see `StreamSource`."""
         self._reader.stop()
+
+
+def provider_source(
+    make_pipeline: Callable[[], Pipeline],
+    attempts: Attempts,
+    first: Target,
+    stats: StreamStats,
+    account: Account,
+    redactor: Redactor | None = None,
+    stage_of: Callable[[Target], MakeStage] | None = None,
+) -> ProviderSource:
+    """Return the source of one response, of one of the targets of the attempts.
+
+    Args:
+        make_pipeline: returns the pipeline, which begins with the stage of `first`.
+        attempts: at the targets.
+        first: a target.
+        stats: receive the target of each attempt.
+        account: of the stream.
+        redactor: None if the pipeline is needed at once.
+        stage_of: returns the stage of a target, if it is not the target's own.
+    """
+    made: Pipeline | None = None
+    used = first
+
+    def use_stage(pipeline: Pipeline) -> None:
+        pipeline.use_stage(used.make_stage if stage_of is None else stage_of(used))
+
+    def make() -> Pipeline:
+        nonlocal made
+        made = make_pipeline()
+        if used is not first or stage_of is not None:
+            use_stage(made)
+        return made
+
+    def on_target(target: Target) -> None:
+        nonlocal used
+        if target is not used:
+            target.report_to(stats)
+            used = target
+            if made is not None:
+                use_stage(made)
+
+    return ProviderSource(make, UpstreamReader(attempts, stats, account, on_target), redactor)
 
 
 class StreamSession(ResponseSession):
@@ -317,7 +361,7 @@ class StreamSession(ResponseSession):
             self.fail(FAULTS["stream_interrupted"])
             self._leave()  # what was not sent is not in the log: the client reads the end there
 
-    async def _produce(self, source: StreamSource, writer: ResponseWriter, clock: Clock) -> None:
+    async def _produce(self, source: StreamSource, writer: ResponseWriter) -> None:
         """Write the whole stream; however the source ends, write the end of the stream."""
         account = self._account
         pipeline: Pipeline | None = None if source.redactor is not None else self._begin()
@@ -335,7 +379,7 @@ class StreamSession(ResponseSession):
                 raise UpstreamError(FAULTS["upstream_response_too_large"])
 
         try:
-            await source.run(write, clock)
+            await source.run(write)
         except UpstreamError as error:
             self._fail(error)
         except Exception as error:  # noqa: BLE001 - the stream must get its terminal event

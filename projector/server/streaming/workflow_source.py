@@ -1,4 +1,4 @@
-"""A run of a workflow as a stream source: each step reads its upstream, and all output is written in one order.
+"""Runs of workflows: as the source of a stream, and without HTTP as an async iterator of bytes.
 
 Each step reads its upstream in a task of its own; a chunk is processed and written before the next one of any step, in
 order of arrival. So branches interleave as they arrive, each buffers at most one chunk, and a slow client slows all of
@@ -11,7 +11,8 @@ import asyncio
 import secrets
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import AsyncExitStack
 from functools import partial
 from math import inf
 from typing import TypeAlias
@@ -19,18 +20,21 @@ from typing import TypeAlias
 import anyio
 
 from projector import Pipeline, StreamContext
+from projector._errors import known_name
 from projector.core.faults import FAULTS
 from projector.core.intake import PipelineBranch
 from projector.core.pipeline import OutputFormat
 from projector.dialects.descriptor import DialectOptions
-from projector.server.catalog import WorkflowBinding
+from projector.server.catalog import Catalog, MakeUpstream, WorkflowBinding, provider_upstream
+from projector.server.config.settings import Settings
 from projector.server.http.request_bodies import agent_body
 from projector.server.http.requests import ChatRequest
-from projector.server.streaming.clock import Clock, Timer
-from projector.server.streaming.memory import Account
+from projector.server.streaming.clock import Timer, watched
+from projector.server.streaming.memory import Account, Memory
 from projector.server.streaming.response_writer import Write
-from projector.server.streaming.session import report_failure
+from projector.server.streaming.session import StreamSession, byte_stream, report_failure
 from projector.server.telemetry.logs import log_crash
+from projector.server.telemetry.reports import begin_stream, end_stream
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.protocol import UpstreamError
 from projector.server.upstream.reader import UpstreamReader
@@ -46,7 +50,6 @@ class WorkflowSource:
 
     redactor = None
     _write: Write
-    _clock: Clock
 
     def __init__(
         self,
@@ -77,10 +80,10 @@ class WorkflowSource:
         """See `StreamSource`."""
         return any(reader.is_open for reader in self._readers)
 
-    async def run(self, write: Write, clock: Clock) -> None:
+    async def run(self, write: Write) -> None:
         """Run the steps; raise `UpstreamError` at the time limit, or if a required step fails before any output."""
-        self._write, self._clock = write, clock
-        with clock.watch(Timer(lambda: self._ends_at, self._on_timeout, inf)):
+        self._write = write
+        with watched(Timer(lambda: self._ends_at, self._on_timeout, inf)):
             while not self._is_over and (steps := self._plan.next()):
                 await self._run_stage(steps)
         if self._failure is not None:
@@ -145,7 +148,7 @@ class WorkflowSource:
             reader = UpstreamReader(attempts, self._stats, account, lambda target: branch.use_stage(target.make_stage))
             self._readers.append(reader)
             try:
-                await reader.run(self._clock, self._on_open, partial(self._on_chunk, reader, branch))
+                await reader.run(self._on_open, partial(self._on_chunk, reader, branch))
             finally:
                 self._readers.remove(reader)
 
@@ -205,3 +208,51 @@ def workflow_source(
         is_run=True,
     )
     return WorkflowSource(binding, message, pipeline, stats, account, run_id=run_id)
+
+
+class HeadlessWorkflow:
+    """A configured workflow that runs in this process; made by `workflow`."""
+
+    def __init__(self, settings: Settings, name: str, make_upstream: MakeUpstream) -> None:
+        self._settings = settings
+        self._name = name
+        self._make_upstream = make_upstream
+
+    async def stream(
+        self,
+        message: str,
+        *,
+        dialect: str | None = None,
+        output_format: OutputFormat = "sse",
+        conversation_id: str | None = None,
+    ) -> AsyncGenerator[bytes, None]:
+        """Run the workflow, and yield its stream; a failure of the run is its terminal event.
+
+        The next chunk, of 64 KiB at most, is produced on demand. Closing the generator closes the upstreams.
+
+        Args:
+            message: the caller's message, `{{request.message}}` in the inputs of the steps.
+            dialect: one of the workflow's, otherwise a `UsageError`; the first if None.
+            output_format: `sse`, or `ndjson`: a line for each event.
+            conversation_id: the host's ID of the conversation.
+        """
+        settings = self._settings
+        async with AsyncExitStack() as stack:
+            catalog = Catalog(settings, self._make_upstream)
+            stack.push_async_callback(catalog.aclose)
+            binding = catalog.workflows[self._name]
+            dialects = binding.settings.dialects
+            name = known_name("dialect", dialect or dialects[0], dialects)
+            stats = begin_stream({"headers": []}, StreamStats(dialect=name, conversation_id=conversation_id))
+            stack.callback(end_stream, stats)
+            account = Account(Memory(settings.limits.max_memory_bytes))
+            source = workflow_source(binding, message, stats, account, output_format)
+            chunks = byte_stream(StreamSession(stats, source, account, timeouts=settings.timeouts))
+            stack.push_async_callback(chunks.aclose)
+            async for data in chunks:
+                yield data
+
+
+def workflow(settings: Settings, name: str, make_upstream: MakeUpstream = provider_upstream) -> HeadlessWorkflow:
+    """Return the workflow of a table of `[workflows]`, to be run without HTTP; raise `UsageError` if it is unknown."""
+    return HeadlessWorkflow(settings, known_name("workflow", name, settings.workflows), make_upstream)

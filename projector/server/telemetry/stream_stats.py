@@ -11,7 +11,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from functools import partial
+from functools import lru_cache, partial
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
@@ -55,7 +55,11 @@ _CODES: Final = frozenset(
     | {f"upstream_http_{status}" for status in _STATUSES}
 )
 
+_CACHED: Final = 256
+"""Labels that are remembered; a provider may send any number of codes."""
 
+
+@lru_cache(_CACHED)
 def code_label(code: str) -> str:
     """Return the label of an error code."""
     return code if code in _CODES else PROVIDER_CODE
@@ -73,6 +77,7 @@ def reason_label(code: str, reason: str | None) -> str:
     return reason if reason in REASONS else OTHER
 
 
+@lru_cache(_CACHED)
 def status_label(status: int | None) -> str:
     """Return the label of an HTTP status; a request that got no response has the label `none`."""
     if status is None:

@@ -17,7 +17,6 @@ from projector.redaction.redactor import Redactor
 from projector.server.catalog import Catalog, MakeUpstream, provider_upstream
 from projector.server.config.config_base import DEFAULT_DIALECT
 from projector.server.config.settings import Retries, Settings
-from projector.server.streaming.clock import Clock
 from projector.server.streaming.memory import Account, Memory
 from projector.server.streaming.session import report_failure
 from projector.server.telemetry.stream_stats import StreamStats
@@ -94,7 +93,7 @@ async def _read(binding: UpstreamBinding, body: Mapping[str, object], data: byte
         pipeline.feed(chunk)
         return pipeline.ended
 
-    await reader.run(Clock(), checkpoint, on_chunk)
+    await reader.run(checkpoint, on_chunk)
     pipeline.close()
     return stats.code or stats.outcome
 

@@ -33,6 +33,7 @@ from projector.server.config.settings import UpstreamSettings, UpstreamTimeouts
 from projector.server.telemetry.logs import log
 from projector.server.upstream.connection_pool import CleanConnector
 from projector.server.upstream.protocol import (
+    Ask,
     Model,
     ProviderRequest,
     UpstreamError,
@@ -127,6 +128,7 @@ class HTTPUpstream:
     """An upstream with an HTTP API; the descriptor of the provider says how it is asked."""
 
     is_recording = False
+    asks: Final[frozenset[Ask]] = frozenset({"count", "compact"})
 
     def __init__(self, settings: UpstreamSettings, timeouts: UpstreamTimeouts) -> None:
         self._base_url = settings.base_url.rstrip("/")
@@ -143,10 +145,17 @@ class HTTPUpstream:
 
     def open(self, request: ProviderRequest, /) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """Return the bytes of the response; see `Upstream`."""
-        provider, profile = self._called(request)
-        response = self._post(provider, provider.request(request.body, profile, request.headers), request.headers)
-        cursor = None if provider.cursor is None else provider.cursor(profile)
-        return response if cursor is None else self._followed(provider, response, cursor, request)
+        provider, is_own = PROVIDERS[request.provider], request.provider == self._api
+        profile = self._profile if is_own else profile_of(request.provider, {})
+        if request.ask == "response":
+            outgoing, headers = provider.request(request.body, profile, request.headers), request.headers
+        else:
+            outgoing, headers = _aside(provider, request, profile), {"Accept": "application/json", **request.headers}
+        path, body, query = outgoing
+        response = self._response(provider, "POST", path, query, headers, [codec.dumps_exact(body)])
+        if provider.cursor is None or request.ask != "response" or (cursor := provider.cursor(profile)) is None:
+            return response
+        return self._followed(provider, response, cursor, request)
 
     @asynccontextmanager
     async def _followed(
@@ -186,33 +195,6 @@ class HTTPUpstream:
 
             async with aclosing(read()) as followed:
                 yield followed
-
-    def count(self, request: ProviderRequest, /) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """Return the bytes of the answer to a request that has the tokens of its body counted; see `Upstream`."""
-        provider, profile = self._called(request)
-        outgoing = None if provider.counting is None else provider.counting.outgoing(request.body, profile)
-        if outgoing is None:
-            raise UsageError("expected an upstream that counts tokens")
-        return self._post(provider, outgoing, {"Accept": "application/json", **request.headers})
-
-    def compact(self, request: ProviderRequest, /) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """Return the bytes of the answer to a request that has its conversation compacted; see `Upstream`."""
-        provider, _ = self._called(request)
-        if provider.compact_path is None:
-            raise UsageError("expected an upstream that compacts conversations")
-        outgoing = Outgoing(provider.compact_path, request.body)
-        return self._post(provider, outgoing, {"Accept": "application/json", **request.headers})
-
-    def _called(self, request: ProviderRequest) -> tuple[Provider, Any]:
-        """Return the provider of a request, and its profile."""
-        is_own = request.provider == self._api
-        return PROVIDERS[request.provider], self._profile if is_own else profile_of(request.provider, {})
-
-    def _post(
-        self, provider: Provider, outgoing: Outgoing, headers: Mapping[str, str]
-    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        path, body, query = outgoing
-        return self._response(provider, "POST", path, query, headers, [codec.dumps_exact(body)])
 
     async def models(self) -> Sequence[Model]:
         """Return the models that the provider lists; raise `UpstreamError` if it fails."""
@@ -290,6 +272,17 @@ class HTTPUpstream:
                 proxy=self._proxy,
             )
         return self._session
+
+
+def _aside(provider: Provider, request: ProviderRequest, profile: Any) -> Outgoing:
+    """Return a request for something else than a response."""
+    if request.ask == "compact" and provider.compact_path is not None:
+        return Outgoing(provider.compact_path, request.body)
+    if request.ask == "count" and provider.counting is not None:
+        outgoing = provider.counting.outgoing(request.body, profile)
+        if outgoing is not None:
+            return outgoing
+    raise UsageError(f"expected a provider that can be asked to {request.ask}")
 
 
 def _payload(body: bytes) -> bytes | io.BytesIO:

@@ -9,11 +9,14 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from projector.contracts import codec
 from projector.core.faults import Fault, check_fault
 from projector.providers.error_shapes import ReportedError, members_of
+
+Ask: TypeAlias = Literal["response", "count", "compact"]
+"""What a body is sent for: a response to it, the number of its tokens, or its conversation compacted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,7 @@ class ProviderRequest:
     """Request headers, in addition to those of the upstream."""
     stream_id: str = ""
     """ID of the stream that the response belongs to; empty without one."""
+    ask: Ask = "response"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +92,8 @@ class Upstream(Protocol):
     """Sends requests to a provider. The descriptor of the provider names the class.
 
     It may also have a method `models`, without parameters: it returns the models of the provider as a sequence of
-    `Model`, and raises `UpstreamError`. With a method `count`, which is like `open`, the provider counts the tokens of
-    a body; the bytes are its JSON answer (`projector.providers.descriptor.TokenCounting`). With a method `compact`,
-    also like `open`, the provider compacts the conversation of a body.
+    `Model`, and raises `UpstreamError`. An attribute `asks` has the values of `ProviderRequest.ask` that it accepts
+    besides `response`; the bytes are then the JSON answer of the provider.
     """
 
     providers: frozenset[str]

@@ -16,7 +16,7 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from projector.core.faults import FAULTS, Fault
-from projector.server.streaming.clock import Clock, Deadlines, Timer
+from projector.server.streaming.clock import Deadlines, Timer, watched
 from projector.server.streaming.memory import Account
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.circuit import Permit, Signal
@@ -65,7 +65,7 @@ class UpstreamReader:
         """The target of the last attempt."""
         return self._attempts.target
 
-    async def run(self, clock: Clock, on_open: OnOpen, on_chunk: OnChunk) -> None:
+    async def run(self, on_open: OnOpen, on_chunk: OnChunk) -> None:
         """Read the response to its end, or until `stop`; `on_open` is called when its headers were received.
 
         A request that failed before the first byte of the response may be sent again, or to another target.
@@ -77,7 +77,7 @@ class UpstreamReader:
         for target in self._attempts.targets:
             timeouts = target.provider.timeouts
             shortest_s = min(shortest_s, timeouts.first_byte_s, timeouts.idle_s)
-        with clock.watch(Timer(lambda: self._deadlines.next()[0], self._on_timeout, shortest_s)):
+        with watched(Timer(lambda: self._deadlines.next()[0], self._on_timeout, shortest_s)):
             await self._run(on_open, on_chunk)
 
     def stop(self) -> None:

@@ -173,8 +173,7 @@ class RecordedUpstream:
     def __init__(self, copies: AgentCopies, case: Mapping[str, object], inner: Upstream) -> None:
         self.providers = inner.providers
         self.is_recording = inner.is_recording
-        self.count = getattr(inner, "count", None)
-        self.compact = getattr(inner, "compact", None)
+        self.asks = getattr(inner, "asks", ())
         """What is beside the responses is not recorded."""
         self.models = getattr(inner, "models", None)
         self._copies = copies
@@ -185,7 +184,7 @@ class RecordedUpstream:
     async def open(self, request: ProviderRequest, /) -> AsyncGenerator[AsyncIterator[bytes], None]:
         """Yield the bytes of the response; see `Upstream`."""
         async with self._inner.open(request) as chunks:
-            if self._copies.is_full:
+            if self._copies.is_full or request.ask != "response":
                 yield chunks
                 return
             copy = _Copy(chunks, self._copies.recorder, self._copies.settings.max_stream_bytes)

@@ -24,7 +24,7 @@ from projector.server.config.target_settings import Balance, CircuitBreaker
 from projector.server.telemetry.logs import log
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.circuit import Circuit, Circuits, Permit, RetryBudget, Signal, whole_seconds
-from projector.server.upstream.protocol import ProviderRequest, Upstream, UpstreamError
+from projector.server.upstream.protocol import Ask, ProviderRequest, Upstream, UpstreamError
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +193,7 @@ class Attempts:
         body_of: BodyOf,
         stats: StreamStats,
         is_lost: Callable[[Target], bool] | None = None,
+        ask: Ask = "response",
     ) -> None:
         self.target = targets[0]
         """The target of the current attempt; before the first one, the preferred target."""
@@ -200,6 +201,7 @@ class Attempts:
         """In the order in which they are tried; those whose provider asked to wait are the last."""
         self._body_of = body_of
         self._is_lost = is_lost
+        self._ask = ask
         self._stats = stats
         self._retries = self.target.provider.retries
         self._errors: dict[Target, UpstreamError] = {}
@@ -233,7 +235,7 @@ class Attempts:
             stats.meter.on_request(body)
         api = self.target.provider.api
         headers = {**stats.trace.headers, **stats.caller_headers.get(api, {})}
-        return ProviderRequest(api, body, headers, stats.stream_id)
+        return ProviderRequest(api, body, headers, stats.stream_id, self._ask)
 
     def release(self) -> None:
         """Drop the request: a byte of the response was used, so it is not sent again."""
@@ -272,7 +274,8 @@ class Attempts:
             error.fault = error.fault._replace(message=LOST)
             error.failure = replace(failure, message=f"{LOST} The provider: {failure.message}")
             error.reason = STATE_LOST
-        is_used_up = remedy_of(error).repeats and (self._is_refused or self._repeated >= self._retries.max)
+        is_over = self._is_refused or self._repeated >= self._retries.max
+        is_used_up = is_over and remedy_of(error).repeats
         if is_used_up or not error.fault.is_retryable or error.fault.code in _PERMANENT:
             error.should_retry = False
 
