@@ -56,23 +56,16 @@ def quoted(cursor: Cursor, place: Place, *, is_any: bool) -> Take | None:
     if not quote or quote not in QUOTES:
         return None
     cursor.at += 1
+    extent: End = Quoted(quote, len(slashes), many_lines=quote == "`", doubles=quote == "'")
     if not slashes and cursor.sequence(_triples(quote)):
-        extent: End = Fenced(quote * 3)
-    else:
-        extent = _end_of_string(quote, len(slashes))
-    content = _content(cursor, extent)
+        extent = Fenced(quote * 3)
+    content = _content(cursor, extent.fork())
     is_closed = cursor.peek() == quote or (slashes and cursor.peek() == "\\")
     is_cut_off = not is_closed and cursor.at == len(cursor.text)
     is_any = is_any and bool(is_closed or is_cut_off or len(content) >= _LONG_CHARS)
     if not is_secret_string(content, place, is_any=is_any) and not (is_any and is_cut_off and content.isalpha()):
         return None
-    start = cursor.at - len(content)
-    extent = Fenced(quote * 3) if isinstance(extent, Fenced) else _end_of_string(quote, len(slashes))
-    return Take(start, extent)
-
-
-def _end_of_string(quote: str, escapes: int) -> Quoted:
-    return Quoted(quote, escapes, many_lines=quote == "`", doubles=quote == "'")
+    return Take(cursor.at - len(content), extent)
 
 
 _LONG_CHARS: Final = 64
@@ -144,8 +137,7 @@ def container(cursor: Cursor, place: Place) -> Take | None:
     is_data = is_data or ((is_end or cursor.is_whole) and _ONE_STRING.fullmatch(text) is not None)
     at = start
     while (found := _STRING.search(cursor.text, at, end if is_end else len(cursor.text))) is not None:
-        inner = Cursor(cursor.text, is_whole=cursor.is_whole or is_end)
-        inner.at = found.start()
+        inner = Cursor(cursor.text, is_whole=cursor.is_whole or is_end, at=found.start())
         if quoted(inner, place, is_any=is_data) is not None:
             return Take(start, Balanced())
         at = max(inner.at, found.end()) + 1
@@ -376,7 +368,7 @@ def _bare(cursor: Cursor, place: Place) -> Take | None:
     cursor.at = end
     after = cursor.peek()
     before = cursor.text[start - 1 : start]
-    if shapes.is_secret_shape(word, place) or shapes.is_secret_place(word, place, before, after):
+    if shapes.is_bare_secret(word, place, before, after):
         return Take(start, _bare_extent(place))
     cursor.at = start
     if (take := _symbolic(cursor, place)) is not None:

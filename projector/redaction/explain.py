@@ -17,7 +17,7 @@ from projector.redaction.policy import Policy
 from projector.redaction.rule_files import Entry
 from projector.redaction.rules import Format, KeyRules, Rules, TextClass, Verdict, Word, merged, normal_form
 from projector.redaction.scanners import mark_of
-from projector.redaction.search import Prose, Search
+from projector.redaction.search import Search
 from projector.redaction.strings import clean_plain
 from projector.redaction.whole_values import Finder, Span
 
@@ -200,7 +200,7 @@ def check_samples(rules: Rules, policy: Policy) -> list[str]:
     def is_withheld(row: Entry, sample: str) -> bool:
         if isinstance(row, Word):
             return search.keys.verdict(sample) is Verdict.SENSITIVE
-        of_class = Prose(search, {row.name: "mask"}, (row,)) if isinstance(row, TextClass) else None
+        of_class = search.of_prose({row.name: "mask"}, (row,)) if isinstance(row, TextClass) else None
         return clean_plain(of_class or search, sample) != sample
 
     def problem(row: Entry, sample: str, *, is_match: bool) -> str:

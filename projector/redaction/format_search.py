@@ -126,8 +126,6 @@ class FormatSearch:
         Nearly every fragment is decided here, with the same result: nothing begins at or after `start`, or what begins
         first is cut off by the end of the text before it could be complete. `start` is at least 1.
         """
-        if len(text) - start > _TAIL_CHARS and not self._at_end:
-            return -1
         before = text[start - 1]
         if before != " " and _UNFINISHED_ESCAPE.search(text, start - CONTEXT_CHARS, start) is not None:
             return -1
@@ -145,6 +143,11 @@ class FormatSearch:
 
     def _quick(self, text: str, start: int) -> int:
         """Decide as `quick`, behind text that does not end inside an escape."""
+        if len(text) - start > _TAIL_CHARS and not self._at_end:
+            scans = self._scans
+            if scans.word.search(text, start - 1) is not None or scans.inside.search(text, start) is not None:
+                return -1
+            start = len(text) - _TAIL_CHARS
         scans = self._open_scans
         word = scans.word.search(text, start - 1)
         inside = scans.inside.search(text, start)
@@ -207,28 +210,19 @@ class FormatSearch:
         """The scans for prefixes that the end of the text may cut off, unless it is complete."""
         return self._scans if self._at_end else self._compile_scans(at_end=False)
 
-    def prefixes(self, count: int) -> tuple[dict[str, str], dict[str, str]]:
-        """Return the expressions for the first characters of all formats, which the end of the text may cut off.
-
-        Of formats at the start of a word, and of those anywhere: from the second character on, by the first one.
-        """
-        words, anywhere = self._tries(count)
-        writer = Writer(self._words, at_end=False, is_scan=True)
-        return writer.by_first(words), writer.by_first(anywhere)
-
     def _compile_scans(self, *, at_end: bool) -> Scans:
-        words, anywhere = self._tries(PREFIX_CHARS)
+        words, anywhere = self._tries()
         writer = Writer(self._words, at_end=at_end, is_scan=True)
         firsts = [step.atom for step in words.children if isinstance(step, Piece)]
         return Scans(writer.start(words), firsts, writer.start(anywhere))
 
-    def _tries(self, count: int) -> tuple[Node, Node]:
+    def _tries(self) -> tuple[Node, Node]:
         """Return the prefixes of formats at the start of a word, and of those anywhere."""
         tries = {False: Node(), True: Node()}
         for char, anchors in self._anchors.items():
             for index, steps in anchors:
                 node = tries[self._rows[index].inside_words].child(Piece(re.escape(char)))
-                node.add([*prefix(steps, count), Mark("complete")])
+                node.add([*prefix(steps), Mark("complete")])
         return tries[False], tries[True]
 
     def _compile(self, char: str, *, is_word: bool) -> tuple[re.Pattern[str], tuple[Group, ...]]:
@@ -315,7 +309,7 @@ class RunSearch:
 
     def may_begin(self, text: str, start: int) -> int:
         """Return the first position at or after `start` where characters look generated; -1 if they do nowhere."""
-        if not self._rows or _CAPITAL_OR_DIGIT.search(text, max(0, start - 1)) is None:
+        if not self._rows or _CAPITAL_OR_DIGIT.search(text, start - 1) is None:
             return -1
         at = max(0, start - _TURNS_CHARS)
         while (found := _TURNS.search(text, at)) is not None:

@@ -23,7 +23,10 @@ NEVER: Final = 1 << 30
 """Value of `open_chars` with which an unfinished credential is shown."""
 
 PREFIX_CHARS: Final = 5
-"""Length of the prefixes in the scan; `rule_files` rejects shorter formats."""
+"""Length of the shortest credential; `rule_files` rejects shorter formats."""
+
+SCAN_CHARS: Final = 8
+"""Length of the prefixes in the scan: few words begin like one of them."""
 
 CONTEXT_CHARS: Final = 16
 """Length of the longest escape behind which a word begins."""
@@ -136,8 +139,10 @@ def sequence(steps: Iterable[Piece], *, may_end: bool = False) -> str:
     """Return the expression for some pieces; with `may_end` also for a text that ends in them."""
     expression = ""
     for atom, least, most in reversed([*steps]):
-        whole = f"{atom}{{{least},{most}}}+{expression}"
-        expression = rf"(?:{whole}|{atom}{{0,{most}}}+\Z)" if may_end else whole
+        is_one = least == most == 1
+        whole = (atom if is_one else f"{atom}{{{least},{most}}}+") + expression
+        short = "" if is_one else f"{atom}{{0,{most}}}+"
+        expression = rf"(?:{whole}|{short}\Z)" if may_end else whole
     return expression
 
 
@@ -174,11 +179,11 @@ class Group(NamedTuple):
     body: int
 
 
-def prefix(steps: Iterable[Step], chars: int) -> Iterable[Step]:
-    """Yield the first steps, until they take `chars` with the character before them, or could be too long."""
+def prefix(steps: Iterable[Step]) -> Iterable[Step]:
+    """Yield the first steps, until they take `SCAN_CHARS` with the first character, or could be too long."""
     count = longest = 1
     for step in steps:
-        if count >= chars:
+        if count >= SCAN_CHARS:
             return
         if isinstance(step, Piece):
             longest += step.most
@@ -226,10 +231,6 @@ class Writer:
         ]
         return "|".join(ways) or "(?!)"
 
-    def by_first(self, root: Node) -> dict[str, str]:
-        """Return the expression for what follows each first character; of text that the end may cut off."""
-        return {step.atom: self._rest(node, 1, 0, 0) for step, node in root.children.items() if isinstance(step, Piece)}
-
     def _rest(self, node: Node, seen: int, need: int, body: int) -> str:
         """Write the expression for what follows `seen` characters; an open end counts from `need` characters."""
         ways: list[str] = []
@@ -268,7 +269,7 @@ class Writer:
     def _word(self, step: RestOfWord, child: Node, seen: int, need: int, body: int) -> list[str]:
         words = [word[len(step.first) :] for word in self._words if word.startswith(step.first.lower())]
         if self._is_scan:
-            begins = _letters([word[: PREFIX_CHARS - seen] for word in words], is_open=seen >= need)
+            begins = _letters([word[: SCAN_CHARS - seen] for word in words], is_open=seen >= need)
             return [begins if step.first else begins.removeprefix(_SEPARATOR)]
         spelled = [_spelled(word)[0 if step.first else 1 :] for word in words]
         ways = [f"(?:{'|'.join(map(''.join, spelled))}){self._rest(child, seen + 1, need, body)}"]

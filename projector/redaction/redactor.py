@@ -36,7 +36,7 @@ from projector.redaction.json_filter import string_filter
 from projector.redaction.ledger import Echo, Ledger
 from projector.redaction.policy import Policy
 from projector.redaction.rules import KeyRules, Rules, merged
-from projector.redaction.search import Prose, Search
+from projector.redaction.search import Search
 from projector.redaction.streams import ArgumentStream, MessageStream, Seam, TextStream, echo_of
 from projector.redaction.strings import clean_plain
 
@@ -65,7 +65,7 @@ class Redactor:
         self._values = self._search.of_values()
         self._as_sent = self._search.of_values(keys=KeyRules(rules=Rules())) if policy.arguments_as_sent else None
         actions = policy.text_actions
-        self._prose = Prose(self._search, actions, merged(policy.own_rules).classes) if actions else None
+        self._prose = self._search.of_prose(actions, merged(policy.own_rules).classes) if actions else None
         self._structured = self._search.of_classes(self._prose.rows, self._prose.reported) if self._prose else None
         self._echo: Echo | None = None
 

@@ -14,9 +14,9 @@ from projector.contracts.kinds import REDACTED
 from projector.redaction.policy import CREDENTIALS
 from projector.redaction.rules import Verdict
 from projector.redaction.search import Find, Search
-from projector.redaction.spellings import PLAIN, SPELLED, SPELLED_IN_SECRETS, Step
-from projector.redaction.text_search import ASSIGNED, FENCE, Candidate, search_of
-from projector.redaction.value_ends import Cursor, End, Found, More, Reported, State
+from projector.redaction.spellings import PLAIN, SPELLED, SPELLED_IN_SECRETS, Decoder, Queue, Step
+from projector.redaction.text_search import ASSIGNED, FENCE, Candidate, TextSearch, search_of
+from projector.redaction.value_ends import Cursor, End, Found, More, Reported, State, rest_of
 from projector.redaction.value_shapes import is_hex_key, is_random
 
 _FENCED: Final = "\0"
@@ -55,6 +55,10 @@ class Scanner(State):
         """Decides whether the text begins with a value, before it is searched."""
         self.ended_in: End | None = None
         """The end of the value in which the text ended."""
+        self.decoder: Decoder | None = None
+        """The view of the text as it is read; None: it is read as it is written."""
+        self.queue = Queue()
+        """Its steps which other scanners have not made yet."""
 
     @property
     def is_idle(self) -> bool:
@@ -65,6 +69,11 @@ class Scanner(State):
     def uncovered(self) -> int:
         """Number of characters that were read and that no step covers."""
         return len(self.held) - self._shown
+
+    @property
+    def undecided(self) -> int:
+        """Number of written characters at the end of the text that the search has not decided."""
+        return len(self.held) + (0 if self.decoder is None else self.decoder.longer + self.decoder.unread)
 
     @property
     def state(self) -> str | None:
@@ -83,7 +92,30 @@ class Scanner(State):
             self._mark = self._kind(REDACTED)
 
     def feed(self, text: str) -> list[Step]:
-        """Read a piece and return the steps that no later text can change."""
+        """Read a piece and return the steps over what is written that no later text can change."""
+        decoder = self.decoder
+        if decoder is None:
+            return self._read(text)
+        text = decoder.feed(text)
+        return decoder.as_written(self._read(text)) if text else []
+
+    def end(self) -> list[Step]:
+        """Return the steps at the end of the text. An unfinished spelling after part of a value belongs to it."""
+        decoder = self.decoder
+        if decoder is None:
+            return self._end()
+        steps: list[Step] = []
+        if decoder.pending and self.spelled is SPELLED_IN_SECRETS:
+            before = self.fork()._end()  # noqa: SLF001 - of this class
+            if before and (mark := before[-1][1]) is not None:
+                return [*decoder.as_written(before), (decoder.unread, rest_of(mark))]
+        if decoder.pending:
+            steps = self._read(decoder.finish())
+        steps += self._end()
+        return [*decoder.as_written(steps), (decoder.unread, None)]
+
+    def _read(self, text: str) -> list[Step]:
+        """Return the steps over text as this scanner reads it."""
         text = self.held + text
         if self.value is None and len(text) < self._needs:
             self.held = text
@@ -92,7 +124,7 @@ class Scanner(State):
         self._scan(text, steps, at_end=False)
         return steps
 
-    def end(self) -> list[Step]:
+    def _end(self) -> list[Step]:
         """Return the steps over the held characters at the end of the text."""
         steps: list[Step] = []
         self._needs = 0
@@ -201,9 +233,9 @@ class ClassScanner(Scanner):
 
     spelled = SPELLED
 
-    def __init__(self, search: Search, before: str) -> None:
+    def __init__(self, search: Search, classes: TextSearch, before: str) -> None:
         super().__init__(_nothing, search.context, before)
-        self._rows = search.scanned
+        self._classes = classes
         self._keys = search.keys
         self._reported = search.reported
         self._in_code = False
@@ -220,7 +252,7 @@ class ClassScanner(Scanner):
 
     def _ask(self, text: str, start: int, *, at_end: bool) -> Found | None:
         plain = text if text.isascii() else text.translate(PLAIN)
-        found = search_of(self._rows).first(plain, start, at_end=at_end)
+        found = self._classes.first(plain, start, at_end=at_end)
         if self._in_code:
             limit = len(plain) if found is None else found.start
             found = self._secret(plain, start, limit, at_end=at_end) or found
@@ -256,4 +288,4 @@ class ClassScanner(Scanner):
 def scanners_of(search: Search, before: str) -> list[Scanner]:
     """Return the scanners of a text, in order of precedence of their marks."""
     found = [Scanner(find, search.context, before, kind) for find, kind in search.finds]
-    return [*found, ClassScanner(search, before)] if search.scanned else found
+    return found if search.classes is None else [*found, ClassScanner(search, search.classes, before)]

@@ -9,7 +9,7 @@ never depends on how the text was cut.
     RunSearch       credentials with a mark in the middle
     TextSearch      classes of personal data
 
-`shown` answers the same question for nearly every delta with one expression: nothing begins in it, or only its end may
+`shown` answers the same question for nearly every delta with few expressions: nothing begins in it, or only its end may
 begin something.
 """
 
@@ -29,7 +29,7 @@ from projector.redaction.policy import CREDENTIALS, Policy
 from projector.redaction.registered import OPEN_CHARS, SECRET_MIN_CHARS, Values
 from projector.redaction.rules import LOOKALIKES, Format, KeyRules, Rules, TextClass, merged
 from projector.redaction.spellings import INVISIBLE, MAY_BE_SPELLED, PLAIN, SPELLED, unfinished_from
-from projector.redaction.text_search import ASSIGNED, FENCE, looks_back, search_of
+from projector.redaction.text_search import ASSIGNED, FENCE, TextSearch, looks_back, search_of
 from projector.redaction.value_ends import Cursor, Found, More, Registered, Reported, Tail, Value
 from projector.redaction.value_tokens import READERS
 
@@ -162,6 +162,7 @@ DISGUISES: Final[dict[int, str | int]] = {
     **dict.fromkeys(map(ord, "\u2010\u2011"), "-"),
 }
 _DISGUISE: Final = re.compile(f"[{''.join(map(chr, DISGUISES))}{INVISIBLE}]")
+_DISGUISE_OR_PLAIN: Final = re.compile(f"[{''.join(map(chr, {*DISGUISES, *PLAIN}))}{INVISIBLE}]")
 
 
 def undisguised(text: str) -> str:
@@ -176,8 +177,8 @@ def _mark(name: str | None) -> str:
 class Search:
     """A policy and the secrets of the configuration, ready for searching.
 
-    This class searches the texts of tools, `of_classes` structured outputs, and `of_values` finds registered values
-    only. `Prose` searches text that people read.
+    It searches the texts of tools, `of_prose` text that people read, `of_classes` structured outputs, and `of_values`
+    finds registered values only.
     """
 
     rows: tuple[TextClass, ...] = ()
@@ -198,6 +199,21 @@ class Search:
         registered = ((row.value.get_secret_value(), _mark(row.id)) for row in policy.registered)
         self.values = Values(registered, [value for value in secrets if len(value) >= SECRET_MIN_CHARS])
         self.crossing = self.values.crossing()
+
+    def of_prose(self, actions: Mapping[str, str], rows: Iterable[TextClass]) -> Search:
+        """Return the search of text that people read.
+
+        Args:
+            actions: class -> action; `credentials` among them.
+            rows: the rules of all classes.
+        """
+        reads_code = CREDENTIALS in actions
+        formats = self._formats.of_prose if reads_code and self._formats is not None else None
+        search = self._other(formats, self.values)
+        search.rows, search.reads_code = tuple(row for row in rows if row.name in actions), reads_code
+        search.reported = frozenset(name for name, action in actions.items() if action == "report")
+        search.context = max(CONTEXT_CHARS, *map(looks_back, (*search.rows, FENCE))) + 1
+        return search
 
     def of_classes(self, rows: tuple[TextClass, ...], reported: frozenset[str]) -> Search:
         """Return a search for classes of personal data too."""
@@ -225,15 +241,19 @@ class Search:
             *(((self._formats.find, kind),) if self._formats is not None else ()),
         )
 
-    @property
-    def scanned(self) -> tuple[TextClass, ...]:
-        """What is searched for besides the `finds`: the classes, and fences where their code is read."""
-        return (*self.rows, FENCE) if self.reads_code else self.rows
+    @cached_property
+    def classes(self) -> TextSearch | None:
+        """The search for the classes, and for fences where their code is read; None if there is neither."""
+        rows = (*self.rows, FENCE) if self.reads_code else self.rows
+        return search_of(rows) if rows else None
 
     def compile(self) -> None:
         """Compile what is otherwise compiled on first use."""
         if self._formats is not None:
             self._formats.compile()
+        _ = self.classes
+        if self.reads_code:
+            search_of((ASSIGNED,))
 
     def format_of(self, text: str, at: int, start: int, end: int) -> Format | None:
         """Return the format of the credential between two positions of a complete text, searched from `at` on."""
@@ -260,9 +280,9 @@ class Search:
         return {} if all(row.check for row in self.rows) else None
 
     @cached_property
-    def decider(self) -> Callable[[str, int], int]:
-        """The function that `shown` is for a text that may continue."""
-        return self.shown
+    def _special(self) -> re.Pattern[str] | None:
+        """Characters that are read as others; None where only registered values are searched for."""
+        return _DISGUISE_OR_PLAIN if self.rows else _DISGUISE if self._formats is not None else None
 
     def shown(self, text: str, start: int, *, is_whole: bool = False) -> int:
         """Return the position up to which a text is shown whatever follows; -1 if only the `finds` can tell.
@@ -274,14 +294,18 @@ class Search:
             SPELLED.search(text, start) is not None or unfinished_from(text, start) < end
         ):
             return -1
-        if formats is not None:
-            if not text.isascii() and _DISGUISE.search(text, start - CONTEXT_CHARS) is not None:
+        special = None if text.isascii() else self._special
+        if special is not None and special.search(text, start - CONTEXT_CHARS) is not None:
+            return -1
+        near = None if self.classes is None else self.classes.near(text, start)
+        if near is not None:
+            if near.end() < end:
                 return -1
+            end = near.start()
+        if formats is not None:
             if formats.runs.may_begin(text, start) >= 0:
                 return -1
-            end = (formats.last if is_whole else formats.live).quick(text, start)
-        if self.rows and (not text.isascii() or search_of(self.rows).near(text, start) >= 0):
-            return -1
+            end = min(end, (formats.last if is_whole else formats.live).quick(text, start))
         if end >= 0 and self.values:
             end = self._before_value(text, start, end)
         return -1 if is_whole and end < len(text) else end
@@ -290,118 +314,3 @@ class Search:
         """Return the position up to which a text is shown if its end may begin a registered value."""
         at = self.values.may_begin(text, start)
         return end if at < 0 else min(end, at) if len(text) - at < OPEN_CHARS else -1
-
-
-class Prose(Search):
-    """The search of text that people read.
-
-    Args:
-        search: that of the policy's tool texts.
-        actions: class -> action; `credentials` among them.
-        rows: the rules of all classes.
-    """
-
-    def __init__(self, search: Search, actions: Mapping[str, str], rows: Iterable[TextClass]) -> None:
-        self.rows = tuple(row for row in rows if row.name in actions)
-        self.reads_code = CREDENTIALS in actions
-        formats = search._formats  # noqa: SLF001 - of the base class
-        self._formats = formats.of_prose if self.reads_code and formats is not None else None
-        self.keys, self.values, self.crossing = search.keys, search.values, search.crossing
-        self.reported = frozenset(name for name, action in actions.items() if action == "report")
-        self.context = max(CONTEXT_CHARS, *map(looks_back, (*self.rows, FENCE))) + 1
-
-    def compile(self) -> None:
-        """Compile what is otherwise compiled on first use."""
-        super().compile()
-        _ = self._gate, search_of(self.scanned), search_of((ASSIGNED,))
-
-    @cached_property
-    def _gate(self) -> Gate:
-        return Gate(self._formats, self.rows, self._before_value if self.values else None)
-
-    @cached_property
-    def decider(self) -> Callable[[str, int], int]:
-        """The function that `shown` is for a text that may continue."""
-        return self._gate.shown
-
-    def shown(self, text: str, start: int, *, is_whole: bool = False) -> int:
-        """Return the position up to which a text is shown whatever follows; -1 if only the `finds` can tell."""
-        end = self._gate.shown(text, start)
-        return -1 if is_whole and end < len(text) else end
-
-
-_PREFIX_CHARS: Final = 8
-"""Length of the prefixes of formats in the gate: long enough that few words begin like one."""
-
-
-class Gate:
-    """The expression that finds where a value may begin in prose. Its groups are empty and tell the kind of a match.
-
-    A prefix at the start of a word begins with the character before it, so it comes last: what begins with that
-    character begins earlier. Alternatives are excluded by sets of characters, because most texts fit none.
-    """
-
-    def __init__(
-        self,
-        formats: Formats | None,
-        rows: tuple[TextClass, ...],
-        before_value: Callable[[str, int, int], int] | None,
-    ) -> None:
-        self._may_run = None if formats is None else formats.runs.may_begin
-        self._before_value = before_value
-        ways = [f"(?:{search_of(rows).expression})()"] if rows else []
-        if rows or formats is None:
-            ways.append(r"[%&\\\x1b]()")
-        if formats is not None:
-            ways.append(_credentials(*formats.live.prefixes(_PREFIX_CHARS)))
-        gate = re.compile("|".join(ways))
-        self._search = gate.search
-        self._class_group = 1 if rows else -2
-        self._word_group = gate.groups if formats is not None else -1
-        special = {*DISGUISES, *(PLAIN if rows else ())}
-        self._special = re.compile(f"[{''.join(map(chr, special))}{INVISIBLE}\\ud800-\\udfff]").search
-
-    def shown(self, text: str, start: int) -> int:
-        """Return the position up to which a text is shown whatever follows; -1 if this expression cannot tell."""
-        near = self._search(text, start - 1)
-        if near is not None:
-            group, end = near.lastindex, near.end()
-            begin = near.start() + (group == self._word_group)
-            if end != len(text) or begin < start:
-                return -1
-            is_short = end - begin < PREFIX_CHARS and group in (None, self._word_group)
-            if group != self._class_group and not is_short:
-                return -1
-            if group == self._class_group and MAY_BE_SPELLED.search(text, begin) is not None:
-                return -1  # a spelling may go on with what is before it: `4111 11%20`
-        else:
-            begin = len(text)
-        if not text.isascii() and self._special(text, start) is not None:
-            return -1
-        if self._may_run is not None and self._may_run(text, start) >= 0:
-            return -1
-        return begin if self._before_value is None else self._before_value(text, start, begin)
-
-
-def _credentials(words: Mapping[str, str], anywhere: Mapping[str, str]) -> str:
-    """Return the expression for fences, escapes, and the prefixes of formats anywhere and at the start of a word.
-
-    Groups: 1 of a fence, one of an escape, the last one of a word.
-    """
-    letters = "".join(sorted(set(_ALNUM) - {*anywhere}))
-    inside = "|".join(f"(?<={first}){rest}" for first, rest in anywhere.items())
-    others = rf"(?:{search_of((FENCE,)).behind_first})()|(?<=[%=\[\\&\x1b])()"
-    if anywhere:
-        others += f"|(?<=[{''.join(anywhere)}])(?:{inside})"
-    firsts = sorted(words)
-    chunks = [firsts[at : at + _CHUNK] for at in range(0, len(firsts), _CHUNK)]
-    starts = "|".join(
-        f"(?=[{''.join(chunk)}])(?:{'|'.join(first + words[first] for first in chunk)})" for chunk in chunks
-    )
-    first = f"[^{letters}]" if letters else r"[\s\S]"
-    return f"{first}(?:(?<! )(?:{others})|(?<![0-9A-Za-z])()(?:{starts or '(?!)'}))"
-
-
-_ALNUM: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-_CHUNK: Final = 6
-"""First characters that one set excludes: few enough that an alternative is found soon."""

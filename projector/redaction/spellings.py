@@ -7,7 +7,7 @@ registered value may have such characters itself, and an escape ends a word for 
 of it for others. A `Decoder` is the second reading; it leads back to the text as it is written.
 
 What filters decide are steps over a text (`Step`). They are applied here: to the text, to the escapes that spell it in
-JSON, and to positions in it.
+JSON, and to positions in it; and those of several filters are merged.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from __future__ import annotations
 import html
 import re
 from bisect import bisect_left
+from collections.abc import Iterable, Sequence
 from typing import Final, TypeAlias
 
-from projector.redaction.value_ends import State
+from projector.redaction.value_ends import Continued, State, is_reported, rest_of
 
 Step: TypeAlias = tuple[int, str | None]
 """A decision about the next characters of a text: `(n, None)` shows n of them, `(n, mark)` shows the mark in their
@@ -356,3 +357,93 @@ class PositionMap:
         if position < end:
             return mark_end if is_end else mark_start
         return position - end + mark_end
+
+
+# steps of several filters
+
+
+class Queue(State):
+    """The steps of one of several filters of a text which the others have not made yet."""
+
+    def __init__(self, steps: Iterable[Step] = (), ahead: int = 0) -> None:
+        self.steps = [*steps]
+        self._ahead = ahead  # characters that were taken before their steps were made
+
+    @property
+    def is_even(self) -> bool:
+        """Whether everything was taken, and nothing before its time."""
+        return not self.steps and not self._ahead
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether all steps show characters, and nothing was taken before its time."""
+        return not self._ahead and all(mark is None for _, mark in self.steps)
+
+    def add(self, steps: list[Step]) -> None:
+        """Add the next steps."""
+        self.steps += steps
+        while self._ahead and self.steps:
+            count = min(self._ahead, self.steps[0][0])
+            self._ahead -= count
+            self._take(count)
+
+    def take(self, count: int) -> None:
+        """Take the next characters, even those without a step."""
+        while count and self.steps:
+            taken = min(count, self.steps[0][0])
+            count -= taken
+            self._take(taken)
+        self._ahead += count
+
+    def _take(self, count: int) -> None:
+        length, mark = self.steps[0]
+        if count == length:
+            del self.steps[0]
+        else:
+            self.steps[0] = (length - count, mark if mark is None else rest_of(mark))
+
+
+def merge(groups: Sequence[Sequence[Queue]], last: Step | None = None, lost: list[str] | None = None) -> list[Step]:
+    """Return the next steps of several filters of a text: what any of them withholds is withheld.
+
+    The groups are in order of precedence, and `last` is the step before. The first group that withholds a character
+    decides about its mark, so the others need not have read it, unless a value goes on there: it has one mark. A value
+    that is only reported counts where no other one is. The marks of values that no step has are added to `lost`.
+    """
+    found: list[Step] = []
+    every = [queue for group in groups for queue in group]
+    while (step := _next(groups, is_after_value=last is not None and last[1] is not None)) is not None:
+        for queue in every:
+            if lost is not None and queue.steps and (mark := queue.steps[0][1]) and mark != step[1]:
+                lost.append(mark)
+            queue.take(step[0])
+        found.append(step)
+        last = step
+    return found
+
+
+def _next(groups: Sequence[Sequence[Queue]], *, is_after_value: bool) -> Step | None:
+    """Return the next step of all groups; None if more of their steps have to be made."""
+    count = 0
+    marks: list[str] = []  # of the groups that withhold the next characters
+    for group in groups:
+        if not all(queue.steps for queue in group):
+            return None
+        least = min(queue.steps[0][0] for queue in group)
+        count = min(count, least) if count else least
+        of_group = [mark for queue in group if (mark := queue.steps[0][1]) is not None]
+        if of_group:
+            marks.append(_strictest(of_group))
+            if not is_reported(marks[-1]) and not (is_after_value and all(marks)):
+                break
+    if not count:
+        return None
+    return count, _strictest(marks) if marks else None
+
+
+def _strictest(marks: list[str]) -> str:
+    """Return the first mark that is no report, if there is one; without its name if a value goes on."""
+    strict = [mark for mark in marks if not is_reported(mark)] or marks
+    if any(type(mark) is Continued for mark in strict):
+        return Continued.of(mark for mark in strict if mark or type(mark) is Continued)
+    return strict[0] if all(strict) else rest_of(strict[0])

@@ -456,7 +456,7 @@ class EntryFilter(Union):
 
     def __init__(
         self,
-        alone: StringFilter | TextFilter,
+        alone: StringFilter,
         pieces: list[TextFilter],
         lines: list[TextFilter],
         others: Sequence[TextFilter] = (),
@@ -473,20 +473,12 @@ class EntryFilter(Union):
         self.ended_in: list[End] = []
         """The ends of the values in which the string ended, after `end`."""
 
-    def quick(self, text: str, /) -> int:
-        """Read a piece that needs no steps (`Filter.quick`)."""
-        return self._alone.quick(text) if len(self.readings) == 1 else -1
-
-    def feed(self, text: str, /) -> list[Step]:
-        """Read a piece and return the steps that no later text can change."""
-        return self._alone.feed(text) if len(self.readings) == 1 else super().feed(text)
-
     def end(self) -> list[Step]:
         """Return the steps over the held characters at the end of the string."""
         ended = self.pieces, self.lines
-        self.alone = self._alone.left() if isinstance(self._alone, StringFilter) else self._alone.fork()
+        self.alone = self._alone.left()
         self.pieces, self.lines = [each.fork() for each in self.pieces], [each.fork() for each in self.lines]
-        steps = self._alone.end() if len(self.readings) == 1 else super().end()
+        steps = super().end()
         continued = [end for each in (*self._others, *ended[0]) for end in each.ended_in]
         self.is_piece = bool(continued)
         self.ended_in = [*continued, *self._alone.ended_in]

@@ -131,29 +131,28 @@ def payment_card(text: str, is_cut: bool) -> int:  # noqa: FBT001 - the table's 
 def next_card(text: str, at: int, stop: int) -> int:
     """Return the first of two positions between which there are only numbers at which a card may begin; else the last.
 
-    At least as many characters as a card has follow the last position. The Luhn digits of all parts of the text are
-    differences of two sums: of those with each second digit doubled, from the first one or the second one on.
+    At least as many characters as a card has follow the last position. A card begins and ends with a group of digits.
+    The Luhn digits of all parts of the text are differences of two sums: of those with each second digit doubled, from
+    the first one or the second one on.
     """
-    digits = _only(text[at : stop + _CARD_MAX_CHARS])
-    values = [bytearray(digits.translate(_VALUES)), bytearray(digits.translate(_VALUES))]
-    for first, each in enumerate(values):
-        each[first::2] = digits[first::2].translate(_DOUBLED).translate(_VALUES)
-    sums = [[*accumulate(each, initial=0), *_BEHIND] for each in values]
-    read = 0
-    for group in _DIGIT_RUN.finditer(text, at, stop):
-        start, behind = group.span()
+    groups = _DIGIT_RUN.findall(text, at, stop + _CARD_MAX_CHARS)
+    digits = "".join(groups).encode()
+    sums = []
+    for first in (0, 1):
+        values = bytearray(digits.translate(_VALUES))
+        values[first::2] = values[first::2].translate(_DOUBLED_VALUES)
+        sums.append([*accumulate(values, initial=0)])
+    ends = [*accumulate(map(len, groups), initial=0)]
+    known = {*ends}
+    for number, read in enumerate(ends):
         for length in _CARD_LENGTHS.get(digits[read : read + _CARD_GROUP_CHARS], ()):
             end = read + length
-            of = sums[end & 1]
-            if (of[end] - of[read]) % 10 == 0:
-                return start
-        read += behind - start
+            if end in known and (sums[end & 1][end] - sums[end & 1][read]) % 10 == 0:
+                return min(stop, next(islice(_DIGIT_RUN.finditer(text, at), number, None)).start())
     return stop
 
 
 _CARD_MAX_CHARS: Final = 40
-_BEHIND: Final = [float("nan")] * 19
-"""Sums behind the last digit, which no card has."""
 _SEPARATORS: Final = b" ./-"
 _ALNUM: Final = re.compile("[0-9A-Za-z]")
 
@@ -176,6 +175,7 @@ _ZERO: Final = ord("0")
 _DOUBLED: Final = bytes.maketrans(b"0123456789", b"0246813579")
 """A digit -> the cross sum of its double."""
 _VALUES: Final = bytes.maketrans(b"0123456789", bytes(range(10)))
+_DOUBLED_VALUES: Final = bytes.maketrans(bytes(range(10)), bytes((0, 2, 4, 6, 8, 1, 3, 5, 7, 9)))
 
 
 _IBAN_LENGTHS: Final[Mapping[str, int]] = {

@@ -13,14 +13,14 @@ of the last one (`TextFilter.following`).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Protocol
 
 from projector.redaction.clean import CleanText
 from projector.redaction.scanners import BEFORE_CHARS, Scanner, scanners_of
 from projector.redaction.search import Search
-from projector.redaction.spellings import MAY_BE_SPELLED, SPELLED, SPELLED_IN_SECRETS, Decoder, Step, unfinished_from
-from projector.redaction.value_ends import Continued, Cursor, End, State, is_reported, rest_of
+from projector.redaction.spellings import MAY_BE_SPELLED, SPELLED, Decoder, Queue, Step, merge, unfinished_from
+from projector.redaction.value_ends import Continued, Cursor, End, State
 
 PIECE_CHARS: Final = 4_096
 """Maximum length of a piece. It bounds the time to search the rest of a piece again after a find."""
@@ -68,136 +68,12 @@ class Filter(Protocol):
         ...
 
 
-class Queue(State):
-    """The steps of one of several filters of a text which the others have not made yet."""
-
-    def __init__(self, steps: Iterable[Step] = (), ahead: int = 0) -> None:
-        self.steps = [*steps]
-        self._ahead = ahead  # characters that were taken before their steps were made
-
-    @property
-    def is_even(self) -> bool:
-        """Whether everything was taken, and nothing before its time."""
-        return not self.steps and not self._ahead
-
-    @property
-    def is_shown(self) -> bool:
-        """Whether all steps show characters, and nothing was taken before its time."""
-        return not self._ahead and all(mark is None for _, mark in self.steps)
-
-    def add(self, steps: list[Step]) -> None:
-        """Add the next steps."""
-        self.steps += steps
-        while self._ahead and self.steps:
-            count = min(self._ahead, self.steps[0][0])
-            self._ahead -= count
-            self._take(count)
-
-    def take(self, count: int) -> None:
-        """Take the next characters, even those without a step."""
-        while count and self.steps:
-            taken = min(count, self.steps[0][0])
-            count -= taken
-            self._take(taken)
-        self._ahead += count
-
-    def _take(self, count: int) -> None:
-        length, mark = self.steps[0]
-        if count == length:
-            del self.steps[0]
-        else:
-            self.steps[0] = (length - count, mark if mark is None else rest_of(mark))
-
-
-def merge(groups: Sequence[Sequence[Queue]], last: Step | None = None, lost: list[str] | None = None) -> list[Step]:
-    """Return the next steps of several filters of a text: what any of them withholds is withheld.
-
-    The groups are in order of precedence, and `last` is the step before. The first group that withholds a character
-    decides about its mark, so the others need not have read it, unless a value goes on there: it has one mark. A value
-    that is only reported counts where no other one is. The marks of values that no step has are added to `lost`.
-    """
-    found: list[Step] = []
-    every = [queue for group in groups for queue in group]
-    while (step := _next(groups, is_after_value=last is not None and last[1] is not None)) is not None:
-        for queue in every:
-            if lost is not None and queue.steps and (mark := queue.steps[0][1]) and mark != step[1]:
-                lost.append(mark)
-            queue.take(step[0])
-        found.append(step)
-        last = step
-    return found
-
-
-def _next(groups: Sequence[Sequence[Queue]], *, is_after_value: bool) -> Step | None:
-    """Return the next step of all groups; None if more of their steps have to be made."""
-    count = 0
-    marks: list[str] = []  # of the groups that withhold the next characters
-    for group in groups:
-        if not all(queue.steps for queue in group):
-            return None
-        least = min(queue.steps[0][0] for queue in group)
-        count = min(count, least) if count else least
-        of_group = [mark for queue in group if (mark := queue.steps[0][1]) is not None]
-        if of_group:
-            marks.append(_strictest(of_group))
-            if not is_reported(marks[-1]) and not (is_after_value and all(marks)):
-                break
-    if not count:
-        return None
-    return count, _strictest(marks) if marks else None
-
-
-def _strictest(marks: list[str]) -> str:
-    """Return the first mark that is no report, if there is one; without its name if a value goes on."""
-    strict = [mark for mark in marks if not is_reported(mark)] or marks
-    if any(type(mark) is Continued for mark in strict):
-        return Continued.of(mark for mark in strict if mark or type(mark) is Continued)
-    return strict[0] if all(strict) else rest_of(strict[0])
-
-
-class Reading(State):
-    """A scanner with its view of the text."""
-
-    def __init__(self, scanner: Scanner) -> None:
-        self.scanner = scanner
-        self.decoder: Decoder | None = None
-        self.queue = Queue()
-
-    @property
-    def undecided(self) -> int:
-        """Number of written characters at the end of the text that the search has not decided."""
-        return len(self.scanner.held) + (0 if self.decoder is None else self.decoder.longer + self.decoder.unread)
-
-    def feed(self, text: str) -> list[Step]:
-        """Read a piece and return the steps over what is written."""
-        decoder = self.decoder
-        if decoder is None:
-            return self.scanner.feed(text)
-        text = decoder.feed(text)
-        return decoder.as_written(self.scanner.feed(text)) if text else []
-
-    def end(self) -> list[Step]:
-        """Return the steps at the end of the text. An unfinished spelling after part of a value belongs to it."""
-        decoder = self.decoder
-        if decoder is None:
-            return self.scanner.end()
-        steps: list[Step] = []
-        if decoder.pending and self.scanner.spelled is SPELLED_IN_SECRETS:
-            before = self.scanner.fork().end()
-            if before and (mark := before[-1][1]) is not None:
-                return [*decoder.as_written(before), (decoder.unread, rest_of(mark))]
-        if decoder.pending:
-            steps = self.scanner.feed(decoder.finish())
-        steps += self.scanner.end()
-        return [*decoder.as_written(steps), (decoder.unread, None)]
-
-
 class Readings(State):
     """The readings of a text. Those of the text as it is read begin with its first spelling."""
 
     def __init__(self, search: Search, before: str) -> None:
         self._of_formats = len(search.finds) - 1
-        self.rows = [Reading(scanner) for scanner in scanners_of(search, before)]
+        self.rows = scanners_of(search, before)
         self._count = len(self.rows)
         self._pending = ""  # an unfinished spelling, which no reading has read
         self._last: Step | None = None
@@ -205,7 +81,7 @@ class Readings(State):
     @property
     def is_idle(self) -> bool:
         """Whether nothing is undecided."""
-        return not self._pending and all(row.scanner.is_idle and row.queue.is_even for row in self.rows)
+        return not self._pending and all(row.is_idle and row.queue.is_even for row in self.rows)
 
     @property
     def undecided(self) -> int:
@@ -214,36 +90,36 @@ class Readings(State):
 
     def resumable(self) -> tuple[str, str] | None:
         """Return the text before and what is held, with which new readings could continue; None if more decides."""
-        if len(self.rows) > self._count or self._pending or not all(row.scanner.is_resumable for row in self.rows):
+        if len(self.rows) > self._count or self._pending or not all(row.is_resumable for row in self.rows):
             return None
         if not all(row.queue.is_shown for row in self.rows):
             return None
-        last = max((row.scanner for row in self.rows), key=lambda scanner: len(scanner.held))
+        last = max(self.rows, key=lambda row: len(row.held))
         return last.before, last.held
 
     @property
     def values(self) -> list[End]:
         """The ends of values that are read."""
-        return [row.scanner.value for row in self.rows if row.scanner.value is not None]
+        return [row.value for row in self.rows if row.value is not None]
 
     @property
     def named(self) -> list[str]:
         """The marks of the values that are read."""
-        return [row.scanner.named for row in self.rows if row.scanner.value is not None]
+        return [row.named for row in self.rows if row.value is not None]
 
     @property
     def ended_in(self) -> list[End]:
         """The ends of the values in which the text ended."""
-        return [row.scanner.ended_in for row in self.rows if row.scanner.ended_in is not None]
+        return [row.ended_in for row in self.rows if row.ended_in is not None]
 
     def begin(self, begins: Callable[[Cursor], End | None]) -> None:
         """Decide whether the text begins with a value, before it is searched."""
-        self.rows[self._of_formats].scanner.begins = begins
+        self.rows[self._of_formats].begins = begins
 
     def mark_again(self) -> None:
         """Begin a string in which the values that are read get a mark of their own."""
         for row in self.rows:
-            row.scanner.mark_again()
+            row.mark_again()
 
     def feed(self, text: str) -> list[Step]:
         """Read a piece and return the steps that no later text can change."""
@@ -286,7 +162,7 @@ class Readings(State):
         """Begin to read the text as it is read too."""
         for row in self.rows[: self._count]:
             twin = row.fork()
-            twin.decoder = Decoder(row.scanner.uncovered, row.scanner.spelled)
+            twin.decoder = Decoder(row.uncovered, row.spelled)
             self.rows.append(twin)
 
     def _merged(self) -> list[Step]:
@@ -303,11 +179,11 @@ class Readings(State):
         return steps
 
 
-def _are_equal(written: Reading, read: Reading) -> bool:
+def _are_equal(written: Scanner, read: Scanner) -> bool:
     """Return whether two readings are in the same state from here on."""
-    state = written.scanner.state
+    state = written.state
     is_idle = read.decoder is not None and read.decoder.is_idle and read.queue.is_even and written.queue.is_even
-    return is_idle and state is not None and state == read.scanner.state
+    return is_idle and state is not None and state == read.state
 
 
 class TextFilter(State):
@@ -319,7 +195,7 @@ class TextFilter(State):
 
     def __init__(self, search: Search) -> None:
         self._search = search
-        self._decide = search.decider
+        self._decide = search.shown
         self._words = search.words
         self._before = " "  # the last characters that were shown
         self.held = ""
@@ -430,7 +306,7 @@ class TextFilter(State):
         """Return the position up to which a text is shown, and keep what was decided about a word."""
         start = len(whole) - len(text)
         end = self._decide(whole, start)
-        if len(text) <= _WORD_MAX_CHARS and _IN_VALUES.search(text) is None:
+        if (end >= start or whole.isascii()) and len(text) <= _WORD_MAX_CHARS and _IN_VALUES.search(text) is None:
             if len(words) >= _WORDS_MAX:
                 words.clear()
             words[text] = end - start
@@ -565,17 +441,19 @@ class Union:
         )
         return first if is_same else None
 
-    def quick(self, _text: str, /) -> int:
-        """Leave every piece to `feed`."""
-        return -1
+    def quick(self, text: str, /) -> int:
+        """Read a piece that needs no steps (`Filter.quick`)."""
+        return self.readings[0].quick(text) if len(self.readings) == 1 else -1
 
     def feed(self, text: str, /) -> list[Step]:
         """Read a piece and return the steps that no later text can change."""
-        return self._merged([each.feed(text) for each in self.readings])
+        steps = [each.feed(text) for each in self.readings]
+        return steps[0] if len(steps) == 1 else self._merged(steps)
 
     def end(self) -> list[Step]:
         """Return the steps over the held characters at the end of the text."""
-        return self._merged([each.end() for each in self.readings])
+        steps = [each.end() for each in self.readings]
+        return steps[0] if len(steps) == 1 else self._merged(steps)
 
     def goes_on(self, rest: str, /) -> bool:
         """Return whether a text that follows would belong to a value that is withheld."""

@@ -38,8 +38,11 @@ _EMPHASIS: Final = re.compile(r"_{1,2}\Z")
 _DIGITS: Final = "0123456789"
 _CARD: Final = "payment_card"
 _CARD_MAX_CHARS: Final = 40
-_NUMBERS: Final = re.compile(r"[0-9 ./-]{80,512}")
+_OF_NUMBERS: Final = "0123456789 ./-"
+_NUMBERS: Final = re.compile(r"[0-9 ./-]{80,576}")
 """Many numbers, in which the search for cards goes from number to number without an expression for each."""
+_AFTER_CHARS: Final = 64
+"""At least so many characters of numbers follow where it goes: as many as an e-mail address has before its `@`."""
 _REST: Final = re.compile("[0-9]+")
 
 
@@ -56,32 +59,22 @@ class TextSearch:
 
     def __init__(self, rows: Sequence[TextClass]) -> None:
         self._rows = rows
-        self._nears = [*map(_near, rows)]
-        self.expression = "|".join(self._nears) or "(?!)"
-        """Where a value may begin, as an alternative of a larger expression."""
-        self.behind_first = "|".join(_near(row, is_read=True) for row in rows)
-        """The same behind the first character."""
+        self._nears = [_near(row, _ways(row)) for row in rows]
         self._whole = [re.compile(_whole(row)) for row in rows]
         # number of a class -> candidates of this one and those after it
         self._from: dict[int, re.Pattern[str]] = {}
-        self._search = self._candidates(0).search
+        self.near = self._candidates(0).search
+        """Finds the first position where a value may begin."""
         self._goes_past_digits = all(map(_begins_no_rest_of_number, rows))
         self._others: re.Pattern[str] | None = None
         if self._goes_past_digits and any(row.check == _CARD for row in rows) and all(map(_knows_numbers, rows)):
-            nears = (near for near, row in zip(self._nears, rows, strict=True) if row.check != _CARD)
-            self._others = re.compile(f"[^0-9](?=[0-9])(?:{'|'.join(nears) or '(?!)'})")
-        self.looks_back = max(map(looks_back, rows), default=1)
-        """How many characters before a candidate decide whether it is one."""
-
-    def near(self, text: str, start: int) -> int:
-        """Return the first position at or after `start` where a value may begin; -1 if none does."""
-        found = self._search(text, start)
-        return -1 if found is None else found.start()
+            nears = (_near(row, [*filter(_is_of_numbers, _ways(row))]) for row in rows if row.check != _CARD)
+            self._others = re.compile(f"[^0-9](?=[0-9])(?:{'|'.join(filter(None, nears)) or '(?!)'})")
 
     def first(self, text: str, start: int, *, at_end: bool) -> Candidate | None:
         """Return the first value at or after a position, or the first text that may become one."""
         at = start
-        while (near := self._search(text, at)) is not None:
+        while (near := self.near(text, at)) is not None:
             found = self._at(text, near, at_end=at_end)
             if found is not None:
                 return found
@@ -95,7 +88,7 @@ class TextSearch:
         numbers = _NUMBERS.match(text, at) if self._others is not None else None
         if numbers is None or self._others is None:
             return at
-        stop = numbers.end() - _CARD_MAX_CHARS
+        stop = numbers.end() - _AFTER_CHARS
         other = self._others.search(text, at - 1, stop)
         return next_card(text, at, stop if other is None else other.start() + 1)
 
@@ -169,53 +162,52 @@ def _knows_numbers(row: TextClass) -> bool:
     return all(patterns.characters(patterns.pieces(way)[0].atom).isdisjoint("./-") for way in _ways(row))
 
 
-def _near(row: TextClass, *, is_read: bool = False) -> str:
+def _is_of_numbers(way: str) -> bool:
+    """Return whether what a class begins with may begin in many numbers: its first characters are those of numbers."""
+    pieces = patterns.pieces(way)
+    count = 0
+    for piece in pieces:
+        if piece.least and patterns.characters(piece.atom).isdisjoint(_OF_NUMBERS):
+            return count > _AFTER_CHARS
+        count += piece.most
+    return not patterns.characters(pieces[0].atom).isdisjoint(_DIGITS)
+
+
+def _near(row: TextClass, ways: Sequence[str]) -> str:
     """Return the expression for a candidate of a class, or for the end of the text inside one."""
     first, *others = _lookbehinds(row.before)
     before = first, "".join(others)
     if row.sure:
         before = "".join(_lookbehinds(f"{_WORD}|{row.sure}")), f"(?:(?<={row.sure})|{first}{before[1]})"
-    ways = [(patterns.pieces(way), _way(patterns.pieces(way), row, before, r"\Z")) for way in _ways(row)]
-    if is_read:
-        return "|".join(f"(?<={pieces[0].atom}){way.removeprefix(pieces[0].atom)}" for pieces, way in ways)
-    return "|".join(way for _, way in ways)
+    return "|".join(_way(way, row, before) for way in ways)
 
 
 def _whole(row: TextClass) -> str:
     """Return the expression for a whole candidate."""
-    return "|".join(_way(patterns.pieces(way), row, ("", ""), "") for way in _ways(row))
+    return "|".join(_way(way, row, None) for way in _ways(row))
 
 
 def _ways(row: TextClass) -> list[str]:
     return patterns.alternatives(row.begins)
 
 
-def _way(pieces: Sequence[patterns.Piece], row: TextClass, before: tuple[str, str], end: str) -> str:
-    """Return the expression for one alternative of what a class begins with, and its run.
+def _way(way: str, row: TextClass, before: tuple[str, str] | None) -> str:
+    """Return the expression for one alternative of what a class begins with, and its run; whole if `before` is None.
 
     It begins with one character, which excludes most alternatives at once. What most often precedes other text is
     looked at next, the rest of it once the first characters of a value are there.
     """
-    shortest = sum(piece.least for piece in pieces)
-    longest = sum(piece.most for piece in pieces)
-    expression = begins = ""
-    if row.run:
-        least, most = max(0, row.least - longest), max(1, row.most - shortest)
-        expression = f"{row.run}{{{least},{most}}}+"
-        if end and least:
-            expression = f"(?:{expression}|{row.run}{{0,{least - 1}}}+{end})"
-    first, *more = pieces
+    first, *more = pieces = patterns.pieces(way)
+    least = row.least - sum(piece.most for piece in pieces)
+    most = row.most - sum(piece.least for piece in pieces)
+    run = [patterns.Piece(row.run, max(0, least), max(1, most))] if row.run else []
     if first.most > 1:
         more.insert(0, first._replace(least=first.least - 1, most=first.most - 1))
-    for piece in reversed(more):
-        is_one = piece.least == piece.most == 1
-        repeated = piece.atom if is_one else f"{piece.atom}{{{piece.least},{piece.most}}}+"
-        expression, begins = repeated + expression, repeated + begins
-        if end:
-            short = "" if is_one else f"{piece.atom}{{0,{piece.most - (piece.least > 0)}}}+"
-            expression, begins = f"(?:{expression}|{short}{end})", f"(?:{begins}|{short}{end})"
-    others = f"(?={begins}){before[1]}" if before[1] and more else before[1]
-    return first.atom + before[0] + others + expression
+    expression = patterns.sequence([*more, *run], may_end=before is not None)
+    if before is None:
+        return first.atom + expression
+    begins = f"(?={patterns.sequence(more, may_end=True)})" if before[1] and more else ""
+    return first.atom + before[0] + begins + before[1] + expression
 
 
 def looks_back(row: TextClass) -> int:

@@ -360,44 +360,40 @@ def is_key_name(text: str, keys: KeyRules) -> bool:
 # values without quotes
 
 
-def is_secret_shape(word: str, place: Place) -> bool:
-    """Return whether a word without quotes looks like a secret, or stands where only a secret can."""
-    plain = word.rstrip(".,;:)]}")
-    if begins_key_file(word) or is_empty(plain) or is_template(plain) or is_short_number(plain):
-        return False
-    is_digits = _DIGITS_ONLY.fullmatch(plain) is not None
-    if place.verdict is Verdict.SENSITIVE_UNLESS_NUMBER and is_digits:
-        return False
-    if place.is_variable or place.is_parameter or "-" in place.head[-1:]:
-        return not is_key_name(plain, place.keys) and not is_path(plain)
-    if is_digits:
-        return _MAY_BE_NUMBER.search(place.key) is not None or len(plain) >= _DIGITS_MIN_CHARS
-    return not is_code(word) and has_secret_shape(plain) and not is_key_name(plain, place.keys)
-
-
 _MAY_BE_NUMBER: Final = re.compile(r"(?i)pass|pin|pwd|secret|otp|code")
 _DIGITS_ONLY: Final = re.compile(r"[0-9]+(?:[-_.][0-9]+)*")
 _DIGITS_MIN_CHARS: Final = 6
 """A shorter number under a key such as `token` may be a count."""
 
 
-def is_secret_place(word: str, place: Place, before: str, after: str) -> bool:
-    """Return whether a word without the shape of a secret is one because of where it stands.
+def is_bare_secret(word: str, place: Place, before: str, after: str) -> bool:
+    """Return whether a word without quotes looks like a secret, or is one because of where it stands.
 
     Directly behind `=` or `:` a name is one too, except in calls, as in `password=hunter`. Elsewhere a name is code.
     """
     plain = word.rstrip(".,;:)]}")
+    is_digits = _DIGITS_ONLY.fullmatch(plain) is not None
     if (
         begins_key_file(word)
         or is_empty(plain)
         or is_template(plain)
-        or is_path(plain)
-        or is_address(plain)
         or is_short_number(plain)
         or is_key_name(plain, place.keys)
-        or (place.verdict is not Verdict.SENSITIVE and _DIGITS_ONLY.fullmatch(plain) is not None)
+        or (place.verdict is Verdict.SENSITIVE_UNLESS_NUMBER and is_digits)
     ):
         return False
+    if place.is_variable or place.is_parameter or "-" in place.head[-1:]:
+        return not is_path(plain)
+    if is_digits and (_MAY_BE_NUMBER.search(place.key) is not None or len(plain) >= _DIGITS_MIN_CHARS):
+        return True
+    if not is_code(word) and has_secret_shape(plain):
+        return True
+    is_harmless = is_path(plain) or is_address(plain) or (place.verdict is not Verdict.SENSITIVE and is_digits)
+    return not is_harmless and _is_value(word, plain, place, before, after)
+
+
+def _is_value(word: str, plain: str, place: Place, before: str, after: str) -> bool:
+    """Return whether a word without the shape of a secret stands where only a value can."""
     if before in ("=", ":", ">") and place.link.strip() == place.link and not place.link.endswith("::"):
         return not _is_expression(word) or not _is_argument(word, place, after)
     if ":" not in place.link:

@@ -29,10 +29,10 @@ from projector.redaction.internals import without_internals
 from projector.redaction.json_filter import string_filter, strings_of
 from projector.redaction.policy import CREDENTIALS, Limits, Policy
 from projector.redaction.rules import Verdict, is_value_of_pair, merged, normal_form
-from projector.redaction.search import Prose, Search
-from projector.redaction.spellings import Step, StepWriter
+from projector.redaction.search import Search
+from projector.redaction.spellings import Queue, Step, StepWriter, merge
 from projector.redaction.strings import OPENERS, clean_plain, end_of_blanks
-from projector.redaction.text_filter import Filter, Queue, TextFilter, in_pieces, merge
+from projector.redaction.text_filter import Filter, TextFilter, in_pieces
 
 _MESSAGE_MAX_CHARS: Final = 4_096
 """Characters of an error message that are read: several times as many as are shown, as names are replaced."""
@@ -398,11 +398,9 @@ class Finder:
 
     def __init__(self, policy: Policy, pause: Callable[[], None] = lambda: None, secrets: Iterable[str] = ()) -> None:
         self._search = Search(policy, secrets)
-        classes = merged(policy.own_rules).classes
-        actions = {name: action for name, action in policy.text_actions.items() if action != "report"}
-        self._classes = Prose(
-            self._search, {name: action for name, action in actions.items() if name != CREDENTIALS}, classes
-        )
+        actions = policy.text_actions.items()
+        masked = {name: action for name, action in actions if name != CREDENTIALS and action != "report"}
+        self._classes = self._search.of_prose(masked, merged(policy.own_rules).classes)
         self.pause = pause
 
     def spans(self, text: str) -> list[Span]:
