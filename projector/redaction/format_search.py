@@ -289,7 +289,7 @@ _RUN_BEFORE: Final = re.compile(rf"[.:{_RUN_CLASS}]*+")
 _RUN_MAX_CHARS: Final = 256
 """Length up to which a run is held until it ends; a longer one is data, such as a file in base64."""
 _TURN: Final = "(?:[a-z](?=[A-Z0-9])|[0-9](?=[A-Za-z])|[A-Z](?=[0-9]))"
-_TURNS: Final = re.compile(f"{_TURN}[A-Za-z0-9]{{0,5}}?{_TURN}")
+TURNS: Final = re.compile(f"{_TURN}[A-Za-z0-9]{{0,5}}?{_TURN}")
 """Two changes between small letters, capitals and digits that are near each other: generated characters have one at
 every second character, words and names in code have few."""
 _TURNS_CHARS: Final = 9
@@ -312,7 +312,7 @@ class RunSearch:
         if not self._rows or _CAPITAL_OR_DIGIT.search(text, start - 1) is None:
             return -1
         at = max(0, start - _TURNS_CHARS)
-        while (found := _TURNS.search(text, at)) is not None:
+        while (found := TURNS.search(text, at)) is not None:
             if found.end() >= start:
                 return found.end()
             at = found.start() + 1

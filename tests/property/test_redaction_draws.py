@@ -21,8 +21,10 @@ from hypothesis import strategies as st
 
 from projector.core.sse import DONE
 from projector.dialects import DIALECTS
+from projector.redaction.format_search import TURNS
 from tests.property.canaries import Event
 from tests.property.drawn_secrets import (
+    GENERATED_FIRST,
     KINDS,
     LIKE_WORDS,
     LONG_ANCHORS,
@@ -257,6 +259,8 @@ def draw(choice: Choice, slot: int) -> Drawn:
     if choice.disguise == "array" and (anchor := LONG_ANCHORS.get(choice.kind)) is not None:
         marks = [found[0] for found in anchor.finditer(secret.text)]
         windows = {window for window in windows if not any(window in mark for mark in marks)}
+    if choice.kind in GENERATED_FIRST and (turns := TURNS.search(secret.text)) is not None:
+        windows = {window for window in windows if window not in secret.text[: turns.end()]}
     events = PLACES[choice.place].events(slot, text, random_pieces(random))
     return Drawn(choice, text, frozenset(windows), events)
 
