@@ -71,9 +71,9 @@ class Redactor:
 
     def compile(self) -> None:
         """Compile the rules now. Otherwise it is done on first use, which holds its thread for up to 0.3 s."""
-        self._search.compile()
-        if self._prose is not None:
-            self._prose.compile()
+        for search in (self._search, self._prose, self._structured):
+            if search is not None:
+                search.compile()
 
     def for_stream(self) -> Redactor:
         """Return a redactor with the same policy for one stream, whose IDs have the same pseudonyms everywhere."""

@@ -59,11 +59,12 @@ class TextSearch:
 
     def __init__(self, rows: Sequence[TextClass]) -> None:
         self._rows = rows
-        self._nears = [_near(row, _ways(row)) for row in rows]
         self._whole = [re.compile(_whole(row)) for row in rows]
-        # number of a class -> candidates of this one and those after it
-        self._from: dict[int, re.Pattern[str]] = {}
-        self.near = self._candidates(0).search
+        ways = [f"(?:{_near(row, _ways(row))})()" for row in rows]
+        self._from = [re.compile("|".join(ways[first:]) or "(?!)") for first in range(len(rows) + 1)]
+        """For each class, and behind the last one: the candidates of this class and those after it; the empty groups
+        tell the class."""
+        self.near = self._from[0].search
         """Finds the first position where a value may begin."""
         self._goes_past_digits = all(map(_begins_no_rest_of_number, rows))
         self._others: re.Pattern[str] | None = None
@@ -104,18 +105,10 @@ class TextSearch:
                 return Candidate(at, len(text), None)
             if end > at and (best is None or end > best.end):
                 best = Candidate(at, end, self._rows[row - 1])
-            following = self._candidates(row).match(text, at)
+            following = self._from[row].match(text, at)
             if following is None:
                 return best
             match = following
-
-    def _candidates(self, first: int) -> re.Pattern[str]:
-        """Return the expression for candidates of a class and those after it; its empty groups tell the class."""
-        found = self._from.get(first)
-        if found is None:
-            ways = "|".join(f"(?:{near})()" for near in self._nears[first:])
-            found = self._from[first] = re.compile(ways or "(?!)")
-        return found
 
     def _end(self, number: int, text: str, at: int, last: int, *, at_end: bool) -> int | None:
         """Return the end of the value of a candidate; its start if there is none, None if later text decides."""
