@@ -84,8 +84,8 @@ _LATE: Final = (
 )
 MARKED_LATE: Final = tuple(f"format:{name}*" for name in _LATE.split())
 """Formats with characters of their own before what marks them, as `@` and a host."""
-GENERATED_FIRST: Final = frozenset(kind for kind, row in _FORMATS.items() if row.before)
-"""Formats with generated characters before what marks them. The first ones are shown until they look generated."""
+GENERATED_FIRST: Final = frozenset(kind for kind, row in _FORMATS.items() if row.is_run)
+"""Formats that are found in runs of generated characters. The first ones are shown until they look generated."""
 _NEVER: Final = 1_000
 LONG_ANCHORS: Final = {
     kind: re.compile(f"{row.anchor}.{{0,{row.open_chars if row.open_chars < _NEVER else 0}}}")
