@@ -1,4 +1,4 @@
-"""Exceptions of provider clients (`openai`, `httpx`, `aiohttp`) as faults (CONTRACT D12, D14).
+"""Exceptions of provider clients (`openai`, `anthropic`, `httpx`, `aiohttp`) as faults (CONTRACT D12, D14).
 
 No client is imported: a class is known by the package and the name of itself or of a base class. Built-in exceptions
 count only as the cause of a client's exception, or if a client raised them: a host's own database also raises
@@ -14,9 +14,9 @@ from typing import Any, Final, NamedTuple
 from projector.core.faults import FAULTS, Fault, http_status_fault
 from projector.core.reported_errors import is_retryable
 
-SAME_CLIENTS: Final[Mapping[str, str]] = {"httpx2": "httpx"}
+SAME_CLIENTS: Final[Mapping[str, str]] = {"anthropic": "openai", "httpx2": "httpx"}
 """Package whose exceptions have the names of another one."""
-CLIENTS: Final = frozenset({"openai", "httpx", "httpx2", "aiohttp"})
+CLIENTS: Final = frozenset({"openai", "anthropic", "httpx", "httpx2", "aiohttp"})
 """Packages that also let built-in exceptions pass."""
 
 
@@ -60,9 +60,17 @@ def _connection(error: BaseException) -> ClientFailure:
     return ClientFailure(FAULTS[code])
 
 
+_OK: Final = 200
+
+
 def _status(error: BaseException) -> ClientFailure:
-    """Read the status from the exception, or from its response; aiohttp's exception is itself the response."""
-    response = getattr(error, "response", error)
+    """Read the status from the exception, or from its response; aiohttp's exception is itself the response.
+
+    `anthropic` raises an error in the stream with the status of the stream, and the event as the body.
+    """
+    response, body = getattr(error, "response", error), getattr(error, "body", None)
+    if isinstance(body, Mapping) and getattr(error, "status_code", None) == _OK:
+        return ClientFailure(FAULTS["provider_error"], body)
     for holder, name in ((error, "status_code"), (response, "status_code"), (error, "status")):
         status = getattr(holder, name, None)
         if isinstance(status, int):

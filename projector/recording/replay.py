@@ -143,7 +143,8 @@ def load_cases(folder: Path) -> list[Case]:
             f"{CASES_FILE}: no input for {', '.join(f'`{name}`' for name in unused)}: restore it, or remove its table"
         )
     if not cases:
-        raise UsageError(f"expected inputs at `{folder}/<provider>/<case>.ndjson`; providers: {', '.join(PROVIDERS)}")
+        folders = ", ".join(map(inputs_of, PROVIDERS))
+        raise UsageError(f"expected inputs at `{folder}/<provider>/<case>.ndjson`; folders: {folders}")
     return list(cases.values())
 
 
@@ -226,13 +227,21 @@ def compare(folder: Path, case: Case, dialect: str, *, update: bool) -> Differen
 
 
 def orphans(folder: Path, cases: list[Case], *, update: bool) -> list[Difference]:
-    """Return the goldens without an input, or in a dialect that is not chosen; with `update`, delete them instead."""
+    """Return the goldens without an input, or in a dialect that is not chosen; with `update`, delete them instead.
+
+    Raises:
+        UsageError: one would be deleted that may be an input, because a provider has the name of its dialect.
+    """
     chosen = {case.name: case.dialects for case in cases}
     found: list[Difference] = []
     for dialect in DIALECTS:
         for golden in sorted((folder / dialect).glob("*.ndjson")):
             if dialect in chosen.get(golden.stem, ()):
                 continue
+            if update and golden.stem not in chosen and dialect in PROVIDERS:
+                raise UsageError(
+                    f"`{golden}`: expected an input in `{inputs_of(dialect)}`: move it there, or delete it"
+                )
             if update:
                 golden.unlink()
             elif golden.stem in chosen:

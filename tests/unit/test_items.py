@@ -129,3 +129,32 @@ def test_an_event_of_another_type_than_its_item_costs_itself(open_stream: Callab
 def test_ids_and_types_are_bounded(play: Callable[..., list[Event]]) -> None:
     said = play(added({"type": "compaction", "id": "i" * 300}))
     assert said[0]["item_id"] == "i" * 256
+
+
+@pytest.mark.parametrize(
+    ("again", "is_new"),
+    [
+        pytest.param({}, False, id="the-same-call"),
+        pytest.param({"id": "other"}, True, id="another-item"),
+        pytest.param({"call_id": "call_2"}, True, id="another-call"),
+        pytest.param({"id": None}, True, id="no-id"),
+        pytest.param({"type": "custom_tool_call", "input": ""}, True, id="another-type"),
+    ],
+)
+def test_a_call_that_ended_is_not_announced_again(
+    open_stream: Callable[..., Any], again: Event, *, is_new: bool
+) -> None:
+    """A client would execute it twice. A provider may reuse the place for another one."""
+    call = {"type": "function_call", "id": "fc", "call_id": "call_1", "name": "f", "arguments": "{}"}
+    stream = open_stream()
+    stream.feed(added(call), done(call))
+    said = [frame["kind"] for frame in stream.feed(added({**call, **again}))]
+    assert ("output_item.added" in said) is is_new
+    assert stream.dropped == ({} if is_new else {"response.output_item.added": 1})
+
+
+def test_a_shell_call_that_ended_is_not_announced_again(open_stream: Callable[..., Any]) -> None:
+    call = {"type": "shell_call", "id": "sh", "call_id": "call_1", "action": {"commands": ["ls"]}}
+    stream = open_stream()
+    stream.feed(added(call), done(call))
+    assert stream.feed(added(call)) == []

@@ -118,7 +118,10 @@ def test_invalid_settings(folder: Path, text: str, message: str) -> None:
 def test_invalid_folders(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="not found; expected a folder of cases"):
         replay.load_cases(tmp_path / "nowhere")
-    with pytest.raises(UsageError, match=r"expected inputs at `.*/<provider>/<case>\.ndjson`; providers: openai_resp"):
+    with pytest.raises(
+        UsageError,
+        match=r"expected inputs at `.*/<provider>/<case>\.ndjson`; folders: openai_resp.*, anthropic_messages_input, ",
+    ):
         replay.load_cases(tmp_path)
     (tmp_path / "openai_responses").mkdir()
     (tmp_path / "openai_responses" / "one.ndjson").write_text(CREATED)
@@ -212,6 +215,13 @@ def test_a_golden_without_input(folder: Path) -> None:
     assert replay.orphans(folder, cases, update=False) == [replay.Difference("gone", DIALECT, "input is missing")]
     assert replay.orphans(folder, cases, update=True) == []
     assert not stray.exists()
+    recorded = folder / "anthropic_messages" / "recorded.ndjson"
+    recorded.write_bytes(b"{}\n")
+    with pytest.raises(
+        UsageError, match=r"recorded\.ndjson`: expected an input in `anthropic_messages_input`: move it"
+    ):
+        replay.orphans(folder, cases, update=True)
+    assert recorded.exists(), "a recording in the wrong folder is no golden"
     assert (folder / DIALECT / "one.ndjson").is_file()
 
 

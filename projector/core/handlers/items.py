@@ -75,7 +75,7 @@ STATUSES: Final[frozenset[str]] = frozenset(get_args(ItemStatus))
 
 
 def on_added(state: StreamState, event: CanonicalEvent) -> list[Frame]:
-    """Announce an item; a repeated announcement of an open item changes nothing."""
+    """Announce an item; a repeated announcement of an open item, or of a call that has ended, changes nothing."""
     raw, index = read.mapping(event, "item"), read.index_or_none(event, "output_index")
     if not _is_known(state, read.text(raw, "type")):
         return []
@@ -85,7 +85,17 @@ def on_added(state: StreamState, event: CanonicalEvent) -> list[Frame]:
         if known.type == raw["type"]:
             return []
         output += close(state, known, {}, None)
+    elif known is not None and _is_repeated_call(state, known, raw):
+        raise read.UnreadableEvent("`response.output_item.added`: its item is closed")
     return output + _open(state, raw, index)[1]
+
+
+def _is_repeated_call(state: StreamState, known: Item, raw: Mapping[str, object]) -> bool:
+    """Return whether a call at the place of another one has its IDs: a client would execute it twice."""
+    call_id, provider_id = read.text_or_none(raw, "call_id"), read.text_or_none(raw, "id")
+    if not call_id or not provider_id or known.type != raw["type"]:
+        return False
+    return state.response.by_id.get(provider_id) is known and (known.call is None or state.calls.get(call_id) is known)
 
 
 def on_done(state: StreamState, event: CanonicalEvent) -> list[Frame]:
