@@ -130,7 +130,8 @@ def _hint_at_provider(head: bytes, provider: str, input_format: InputFormat) -> 
 
 
 def _provider_of(head: bytes, input_format: InputFormat) -> str | None:
-    """Return the provider that has events for the first bytes of a stream, None if there is none."""
+    """Return the provider that reads most of the first bytes of a stream, None if none has events for them."""
+    dropped: dict[str, int] = {}
     for name in PROVIDERS:
         frames: list[Frame] = []
         pipeline = build_pipeline(
@@ -142,8 +143,8 @@ def _provider_of(head: bytes, input_format: InputFormat) -> str | None:
         )
         pipeline.feed(head)
         if frames and frames[0].get("error", {}).get("code") != "upstream_malformed":
-            return name
-    return None
+            dropped[name] = pipeline.dropped.total()
+    return min(dropped, key=dropped.__getitem__, default=None)
 
 
 def _clock(text: str | None) -> Callable[[], float]:

@@ -606,3 +606,10 @@ def test_cuts_do_not_matter(name: str, data: st.DataObject) -> None:
 def test_wrong_options(options: dict[str, Any], text: str) -> None:
     with pytest.raises(UsageError, match=f"^{re.escape(text)}"):
         ToolLoop(**{"ask": Model(), "tools": {"get_weather": get_weather}, "input": "Hi", **options})
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_a_turn_of_ones_own_needs_no_profile(provider: str) -> None:
+    """A test of a function that asks a provider makes its own turns."""
+    hello = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hello"}]}
+    assert "Hello" in json.dumps(Turn(1, [hello], [hello], None, provider).request("m"))

@@ -130,6 +130,10 @@ def test_project(run: Run, arguments: tuple[str, ...], given: bytes) -> None:
         pytest.param("openai_chat", CREATED + HI + ENDED, "openai_responses", id="responses"),
         pytest.param("openai_responses", CHUNK, "openai_chat", id="chat"),
         pytest.param("openai_responses", sse(CHUNK), "openai_chat", id="chat-sse"),
+        *(
+            pytest.param("openai_responses", path.read_bytes(), "anthropic_messages", id=path.stem)
+            for path in sorted((EXAMPLES / "anthropic_messages_input").glob("messages-[ct]*.ndjson"))
+        ),
         pytest.param("openai_responses", b'{"type": "other"}\n', None, id="neither"),
         pytest.param("openai_responses", b"", None, id="nothing"),
         pytest.param("openai_chat", CHUNK, None, id="its-own"),

@@ -29,7 +29,7 @@ from projector.core.faults import Fault
 from projector.core.input_formats import decoder_for
 from projector.core.intake import HOST_PREFIX
 from projector.core.sse import SseMessage
-from projector.providers import DEFAULT_PROVIDER, PROVIDERS
+from projector.providers import DEFAULT_PROVIDER, PROVIDERS, profile_of
 from projector.providers.descriptor import Provider
 from projector.providers.openai_responses.request import read_input
 from projector.server.telemetry.logs import log_crash
@@ -189,7 +189,7 @@ class Turn:
             UnsupportedRequestError: the API cannot express the conversation.
         """
         request = ModelRequest(model=model, input=[*self._entries()], **members)
-        return PROVIDERS[self.provider].request_writer(request, self.profile)
+        return PROVIDERS[self.provider].request_writer(request, self.profile or profile_of(self.provider, {}))
 
     def _entries(self) -> Iterator[Entry]:
         """Yield the conversation with what the provider wants back, which is all that it reads of its own tools."""
