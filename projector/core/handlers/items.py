@@ -75,7 +75,7 @@ STATUSES: Final[frozenset[str]] = frozenset(get_args(ItemStatus))
 
 
 def on_added(state: StreamState, event: CanonicalEvent) -> list[Frame]:
-    """Announce an item; a repeated announcement of an open item, or of a call that has ended, changes nothing."""
+    """Announce an item; repeating an open item or an ended call changes nothing."""
     raw, index = read.mapping(event, "item"), read.index_or_none(event, "output_index")
     if not _is_known(state, read.text(raw, "type")):
         return []
