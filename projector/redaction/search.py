@@ -227,6 +227,11 @@ class Search:
         search.keys, search.context = keys or self.keys, 1
         return search
 
+    @cached_property
+    def of_registered(self) -> Search | None:
+        """The search for registered values alone, in which no key is sensitive; None if there are none."""
+        return self.of_values(keys=KeyRules(rules=Rules())) if self.values else None
+
     def _other(self, formats: Formats | None, values: Values) -> Search:
         search = Search.__new__(Search)
         search._formats, search.values, search.keys, search.crossing = formats, values, self.keys, self.crossing  # noqa: SLF001 - of this class

@@ -443,6 +443,12 @@ class Strings:
         ):
             found.append(alone)
         after = [each.following(separator, is_string=True) for each in found if _may_follow(each, separator)]
+        if not separator and len(after) < len(found) and self._search.of_registered is not None:
+            # a value that ends with the string may contain the beginning of a registered one
+            registered = TextFilter(self._search.of_registered)
+            registered.feed(text)
+            if registered.is_open:
+                after.append(registered.following(is_string=True))
         return [each for each in after if each.is_open or not separator or _LOGIN.search(text) is not None][:_MAX_OPEN]
 
 

@@ -124,3 +124,19 @@ def test_what_follows_a_registered_value_inside_a_reported_one_is_shown() -> Non
     redactor = Redactor(Policy.load({"text": REPORTS, "registered": [{"value": "quiet-Heron-7741-vault"}]}))
     texts = ["-", "----BEGIN ", "OpenVPN Static quiet-Hero", "n-7741-vault2"]
     assert joined(redactor, texts, *"mmmm")[3] == "2"
+
+
+@pytest.mark.parametrize(
+    ("value", "pieces"),
+    [
+        ("ba;ckticketslash-90", ["password=ba;c", "kticketslash-90"]),
+        ("ba\"ck'tick\\slash-90", ['password=ba"c', "k'tick\\slash-90"]),
+        ("ba\"ck'tick\\slash-90", ["password='ba\"c", "k'tick\\slash-90"]),
+        ("four green mills 52", ["password=four gre", "en mills 52"]),
+        ("four green mills 52", ["x", "password=fou", "r green mills 52"]),
+        ("ba;ckticketslash-90", ["password=ba;c", "kticket", "slash-90"]),
+    ],
+)
+def test_a_registered_value_may_begin_in_another_value_of_the_string_before(value: str, pieces: list[str]) -> None:
+    redactor = Redactor(Policy(), [value])
+    assert redactor.json(pieces, string_max_chars=100).value[-1] == "<redacted>"
