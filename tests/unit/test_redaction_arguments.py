@@ -24,6 +24,13 @@ def nested(value: object, levels: int) -> str:
     return text
 
 
+def nested_lists(text: str, levels: int) -> str:
+    """The same with lists."""
+    for _ in range(levels):
+        text = json.dumps([text])
+    return json.dumps({"in": [text]})
+
+
 SAID = {
     "empty": ("", "", None),
     "blank": (" \n", " \n", None),
@@ -181,6 +188,22 @@ SAID = {
     ),
     "surrogate pairs": ('{"a":"\\ud83d\\ude00 \\ud83d"}', '{"a":"\\ud83d\\ude00 \\ud83d"}', {"a": "😀 �"}),
     "long digits": ('{"a":123456789012345678901}', '{"a":123456789012345678901}', {"a": "123456789012345678901"}),
+    "the key of a JSON web key": (
+        '{"kty":"oct","k":"' + "a1B2c3D4e5F6" * 4 + '"}',
+        '{"kty":"oct","k":"<redacted>"}',
+        {"kty": "oct", "k": "<redacted>"},
+    ),
+    "members with the names of those of a JSON web key": (
+        '{"k":"a note","d":["2026-11-27"],"q":5}',
+        '{"k":"a note","d":["2026-11-27"],"q":5}',
+        {"k": "a note", "d": ["2026-11-27"], "q": 5},
+    ),
+    "lists in strings, which are plain text beyond six levels": (
+        nested_lists('{"password":12}', 5),
+        nested_lists('{"password":"<redacted>"}', 5),
+        ...,
+    ),
+    "one more list in a string": (nested_lists('{"password":12}', 6), nested_lists('{"password":12}', 6), ...),
     "our own marks": ('{"token":"<redacted>"}', '{"token":"<redacted>"}', {"token": "<redacted>"}),
 }
 
@@ -263,6 +286,7 @@ CUT = {
     "in a word": ('{"a":"bcdef"}', 8, '{"a":"bc'),
     "before an escape": ('{"a":"b\\u0041c"}', 9, '{"a":"b'),
     "behind an escape": ('{"a":"b\\u0041c"}', 13, '{"a":"b\\u0041'),
+    "a character behind an escape": ('{"a":"b\\u0041cd"}', 14, '{"a":"b\\u0041c'),
     "before a pair of escapes": ('{"a":"\\ud83d\\ude00"}', 13, '{"a":"'),
     "before a mark": ('{"a":"' + GITHUB + '"}', 10, '{"a":"'),
     "before a mark that stands for a value": ('{"token":5,"b":1}', 14, '{"token":"'),
@@ -348,9 +372,16 @@ def test_halves_of_a_surrogate_pair_are_joined() -> None:
     assert end.arguments.text.value == '{"a":"😀 �x�"}'
 
 
-def test_a_delta_says_what_is_missing_from_it() -> None:
+@pytest.mark.parametrize(
+    ("parts", "expected"),
+    [
+        (
+            ['{"token":', '"ab', 'c","b":"', GITHUB, '"} x', "y"],
+            [[], ["redacted"], [], ["redacted"], ["truncated"], []],
+        ),
+        (["hello", "y"], [["truncated"], []]),
+    ],
+)
+def test_a_delta_says_what_is_missing_from_it(parts: list[str], expected: list[list[str]]) -> None:
     stream = REDACTOR.argument_stream()
-    notices = [
-        [n.type for n in stream.feed(part).notices] for part in ['{"token":', '"ab', 'c","b":"', GITHUB, '"} x', "y"]
-    ]
-    assert notices == [[], ["redacted"], [], ["redacted"], ["truncated"], []]
+    assert [[n.type for n in stream.feed(part).notices] for part in parts] == expected

@@ -147,6 +147,21 @@ def test_nothing_is_said_after_the_end() -> None:
         assert decoder.close() == []
 
 
+@pytest.mark.parametrize(
+    ("reads", "line_end"),
+    [
+        ([b"data: 1\n\n"], b"\n"),
+        ([b"data: 1\r\r"], b"\n"),
+        ([b"data: 1\r\n\r\n"], b"\r\n"),
+        ([b"data: 1\r", b"\n\r", b"\n"], b"\r\n"),
+    ],
+)
+def test_the_line_end_of_a_stream(reads: list[bytes], line_end: bytes) -> None:
+    decoder = SseDecoder()
+    assert [message for read in reads for message in decoder.feed(read)] == messages(b"1")
+    assert decoder.line_end == line_end
+
+
 LIMIT = 10
 SIZES = {
     "as large as allowed": (b"data: 3456\n\n", messages(b"3456")),
@@ -168,6 +183,12 @@ def test_an_event_over_the_limit_is_the_last_thing_said(sent: bytes, expected: l
         reads = [sent[at : at + width] for at in range(0, len(sent), width)]
         assert run(decoder, *reads) == expected, width
         assert (decoder.feed(b"\n\ndata: 1\n\n"), decoder.close()) == ([], [])
+
+
+def test_an_unfinished_event_may_be_fed_again() -> None:
+    decoder = SseDecoder(LIMIT)
+    assert decoder.feed(b"data: 3456") == []
+    assert decoder.feed(decoder.take_unfinished() + b"\n\n") == messages(b"3456")
 
 
 MESSAGE_FIELDS = {
