@@ -198,6 +198,11 @@ SAID = {
         '{"k":"a note","d":["2026-11-27"],"q":5}',
         {"k": "a note", "d": ["2026-11-27"], "q": 5},
     ),
+    "a credential under a key that was shown": (
+        '[{"a":"x","b":1},{"a":"' + GITHUB + '","b":1}]',
+        '[{"a":"x","b":1},{"a":"<redacted>","b":1}]',
+        None,
+    ),
     "lists in strings, which are plain text beyond six levels": (
         nested_lists('{"password":12}', 5),
         nested_lists('{"password":"<redacted>"}', 5),
@@ -227,6 +232,9 @@ BROKEN = {
     "a point without digits": ('{"a":1.}', '{"a":1.'),
     "a trailing comma": ('{"a":1,}', '{"a":1,'),
     "a comma in an array": ("[1,]", "[1,"),
+    "a missing comma before a known key": ('{"a":1,"b":2 "a":3}', '{"a":1,"b":2 '),
+    "two commas before a known key": ('{"a":1,,"a":2}', '{"a":1,'),
+    "a comma before the first key": ('[{"a":1},{,"a":2}]', '[{"a":1},{'),
     "a missing colon": ('{"a" 1}', '{"a" '),
     "single quotes": ("{'a':1}", "{"),
     "the wrong closer": ('{"a":[1}', '{"a":[1'),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from projector.core.faults import FAULTS, Fault
@@ -12,6 +15,7 @@ from projector.core.sse import (
     encode_comment,
     encode_events,
     encode_numbered_events,
+    encode_rows,
     encode_sse,
 )
 
@@ -263,24 +267,35 @@ def test_the_first_character_chooses(sent: bytes, expected: list[SseMessage | Fa
         assert run(AutoDecoder(16), *(sent[at : at + width] for at in range(0, len(sent), width))) == expected, width
 
 
-WRITTEN = {
-    "data": (encode_sse(b"{}"), b"data: {}\n\n"),
-    "a named event": (encode_sse(b"{}", "ping"), b"event: ping\ndata: {}\n\n"),
-    "lines": (encode_sse(b"a\nb\r\nc\rd\n"), b"data: a\ndata: b\ndata: c\ndata: d\ndata: \n\n"),
+WRITTEN: dict[str, tuple[Callable[..., bytes], tuple[Any, ...], bytes]] = {
+    "data": (encode_sse, (b"{}",), b"data: {}\n\n"),
+    "a named event": (encode_sse, (b"{}", "ping"), b"event: ping\ndata: {}\n\n"),
+    "lines": (encode_sse, (b"a\nb\r\nc\rd\n",), b"data: a\ndata: b\ndata: c\ndata: d\ndata: \n\n"),
+    "lines that end with CR": (encode_sse, (b"a\rb",), b"data: a\ndata: b\n\n"),
     "several messages": (
-        encode_events([(None, b"{}"), ("ping", b"1"), (None, b"a\nb")]),
-        b"data: {}\n\nevent: ping\ndata: 1\n\ndata: a\ndata: b\n\n",
+        encode_events,
+        ([(None, b"{}"), ("ping", b"1"), (None, b"a\nb"), (None, b"a\rb")],),
+        b"data: {}\n\nevent: ping\ndata: 1\n\ndata: a\ndata: b\n\ndata: a\ndata: b\n\n",
     ),
-    "no message": (encode_events([]), b""),
+    "no message": (encode_events, ([],), b""),
+    "a message without a name": (encode_rows, (None, [b"1"]), b"data: 1\n\n"),
+    "messages without a name": (encode_rows, (None, [b"1", b"2"]), b"data: 1\n\ndata: 2\n\n"),
+    "a message with a name": (encode_rows, ("ping", [b"1"]), b"event: ping\ndata: 1\n\n"),
+    "messages with the same name": (
+        encode_rows,
+        ("ping", [b"1", b"2"]),
+        b"event: ping\ndata: 1\n\nevent: ping\ndata: 2\n\n",
+    ),
     "numbered messages": (
-        encode_numbered_events([(None, b"{}"), ("ping", b"a\nb")], 9),
+        encode_numbered_events,
+        ([(None, b"{}"), ("ping", b"a\nb")], 9),
         b"id: 9\ndata: {}\n\nid: 10\nevent: ping\ndata: a\ndata: b\n\n",
     ),
-    "a comment": (encode_comment("heartbeat 12:00"), b": heartbeat 12:00\n\n"),
-    "a comment stays one line": (encode_comment("a\n\ndata: b\rc"), b": a  data: b c\n\n"),
+    "a comment": (encode_comment, ("heartbeat 12:00",), b": heartbeat 12:00\n\n"),
+    "a comment stays one line": (encode_comment, ("a\n\ndata: b\rc",), b": a  data: b c\n\n"),
 }
 
 
-@pytest.mark.parametrize(("written", "expected"), WRITTEN.values(), ids=WRITTEN.keys())
-def test_what_is_written(written: bytes, expected: bytes) -> None:
-    assert written == expected
+@pytest.mark.parametrize(("write", "given", "expected"), WRITTEN.values(), ids=WRITTEN.keys())
+def test_what_is_written(write: Callable[..., bytes], given: tuple[Any, ...], expected: bytes) -> None:
+    assert write(*given) == expected
