@@ -184,8 +184,9 @@ class JsonStreamFilter:
         members = self._known.members(text, at) if is_next and text[at] != ":" else None
         if members is None:
             return at
-        self._path[-1] = members.key
-        self._expect = _VALUE if members.is_key_only else _NEXT_MEMBER
+        if members.key is not None:
+            self._path[-1] = members.key
+        self._expect = _NEXT_MEMBER if members.key is None else _VALUE
         self._steps.show(members.end - at)
         return members.end
 
@@ -418,7 +419,7 @@ class JsonStreamFilter:
             self._end_value()
             return
         key, self._key = "".join(self._key), None
-        if key in self._known.keys and not self._steps.marked and not self._pairs and self._is_readable:
+        if key in self._known.keys and not self._pairs and self._is_readable:
             self._path[-1] = key
             self._read = JsonStreamFilter._between
             self._expect = _COLON

@@ -241,8 +241,6 @@ class Redactor:
 def _again(text: Cleaned[CleanText], stream: TextStream) -> Cleaned[CleanText]:
     """Return a clean text, searched again by a stream."""
     cleaned = compose.joined(stream.feed(text.value), stream.close())
-    if cleaned.value == text.value and not cleaned.notices:
-        return text
     return Cleaned(cleaned.value, bounded([*text.notices, *cleaned.notices]))
 
 

@@ -101,11 +101,10 @@ _STRING_MAX_CHARS: Final = 24
 
 
 class Members(NamedTuple):
-    """Members up to a position: the last key, and whether its value is still to be read."""
+    """Members up to a position, and the last key if its value is still to be read."""
 
     end: int
-    key: str
-    is_key_only: bool
+    key: str | None
 
 
 class KnownMembers:
@@ -132,17 +131,17 @@ class KnownMembers:
 
     def members(self, text: str, at: int) -> Members | None:
         """Return the members at a position, from a comma or a first key on, if at least the first key is known."""
-        key, start = "", at
+        start = at
         while (found := SIMPLE_MEMBER[text[at]].match(text, at)) is not None:
             if not self._is_shown(*found.groups()):
                 break
-            key, at = found[1], found.end()
+            at = found.end()
             if text[at] != ",":
-                return Members(at, key, is_key_only=False)
+                return Members(at, None)
         member = MEMBER[text[at]].match(text, at)
         if member is not None and member[1] in self.keys:
-            return Members(member.end(), member[1], is_key_only=True)
-        return Members(at, key, is_key_only=False) if at > start else None
+            return Members(member.end(), member[1])
+        return Members(at, None) if at > start else None
 
     def _is_shown(self, key: str, content: str | None, number: str | None) -> bool:
         """Return whether a member is shown, and leaves nothing to the next one."""

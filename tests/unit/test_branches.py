@@ -308,6 +308,22 @@ def test_what_a_recording_says_wrongly_costs_that_line() -> None:
     assert run.dropped["projector.branch_end"] == 1
 
 
+@pytest.mark.parametrize(
+    ("last", "is_broken", "said"),
+    [
+        (ended().removesuffix(b"\n"), False, ["- lifecycle completed", "- final completed"]),
+        (ended().removesuffix(b"\n"), True, ["- lifecycle completed", "- error upstream_reset"]),
+        (ended()[:-20], False, ["- output_item.done incomplete", "- error upstream_truncated"]),
+        (ended()[:-20], True, ["- output_item.done incomplete", "- error upstream_reset"]),
+    ],
+    ids=["whole", "whole-and-broken", "cut", "cut-and-broken"],
+)
+def test_the_last_line_of_a_recording(last: bytes, *, is_broken: bool, said: list[str]) -> None:
+    run = pipeline(takes_host_events=True)
+    shown = run.feed(delta("x") + last) + run.close(FAULTS["upstream_reset"] if is_broken else None)
+    assert brief(shown)[-2:] == said
+
+
 def test_the_main_branch_may_speak_beside_others() -> None:
     run = pipeline()
     left = branch(run, 0)

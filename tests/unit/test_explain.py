@@ -133,6 +133,7 @@ FILES: Final = {
         '{"delta": "a"}\n\n{"delta": "' + TOKEN + '"}\n',
         ["3: .delta: github-token (GitHub documentation: about authentication, token formats)"],
     ),
+    "an address": ('{"url": "https://me:hunter2x9@example.org/a"}', ["1: .url: url-password (RFC 3986 section 3.2.1)"]),
     "JSON in a string": (
         '{"arguments": "{\\"client_secret\\": \\"x\\"}"}',
         ["1: .arguments.client_secret: secret (RFC 6749 section 2.3.1)"],

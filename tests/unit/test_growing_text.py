@@ -45,6 +45,18 @@ def test_complete(deltas: tuple[str, ...], whole: str, rest: str | None) -> None
     assert grown.text == before + (rest or "")
 
 
+@pytest.mark.parametrize("start", range(4))
+def test_a_run_may_begin_at_any_delta_and_end_before_a_value(start: int) -> None:
+    deltas = ["Hi", " you", " at ", "quay-7781."]
+    grown = part(*deltas[:start])
+    shown, _ = grown.feed_run(deltas, start)
+    for delta in deltas[start + len(shown) :]:
+        grown.feed(delta)
+    said = grown.complete("".join(deltas) + " Bye")
+    assert said is not None
+    assert said.value == " Bye"
+
+
 @pytest.mark.parametrize(("again", "rest"), [("Hi you", ""), ("Hi you!", None)])
 def test_a_whole_is_taken_once(again: str, rest: str | None) -> None:
     grown = part("Hi")
@@ -110,6 +122,7 @@ class CountingFilter:
         (['{"a": 1}'], None, 8, True),
         pytest.param(['{"a"', ": 1}"], '{"a": 2}', 16, False, id="D23-contradicts"),
         pytest.param(['{"a": 1}'], '{"a": 2}', 8, False, id="D50-contradicts-a-whole-object"),
+        pytest.param(['{"a": b}'], None, 8, True, id="D50-braces-around-no-object"),
         pytest.param(['{"a":', ' "quay-7781"}'], '{"a": "quay-7782"}', 36, False, id="D23-contradicts-in-a-value"),
         pytest.param(['{"a": "\ud83d', '\ude00"}'], '{"a": "😀"}', 21, True, id="D31-two-halves-are-filtered-again"),
     ],

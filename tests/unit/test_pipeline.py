@@ -19,6 +19,7 @@ from projector.core.delta_frames import DeltaFrames
 from projector.core.faults import http_status_fault
 from projector.core.frames import PRIVATE
 from projector.core.pipeline import ITEM_BYTES
+from projector.core.replay import StreamReplay
 from projector.dialects import DIALECTS
 from projector.dialects.public_sse_v1 import writer as public_sse_v1
 from projector.providers.openai_responses.stage import OpenAIResponsesStage
@@ -527,3 +528,22 @@ def test_an_ended_stream_keeps_nothing_of_what_it_said(provider: str, dialect: s
     assert left < 100_000  # a tenth of the text
     assert pipeline.feed(b"data: {}\n\n") == pipeline.close() == pipeline.cancel() == pipeline.next_response() == b""
     assert pipeline.host({"type": "projector.context", "agent": "a"}) == b""
+
+
+@pytest.mark.parametrize("after", range(4))
+def test_stored_frames_are_written_again_from_any_event_on(after: int) -> None:
+    said = opened().feed(sse(CREATED, HI, CALL, COMPLETED))
+    lines = said.splitlines(keepends=True)
+    reader = StreamReplay(dialect="public_sse_v1", policy=Policy(), after=after, output_format="ndjson")
+    assert b"".join(reader.feed([codec.loads(line)]) for line in lines) == b"".join(lines[after:])
+    assert (reader.position, reader.ended, reader.interrupt("s", 0.0)) == (len(lines), True, b"")
+
+
+@pytest.mark.parametrize("count", range(4))
+def test_stored_frames_without_a_terminal_get_one(count: int) -> None:
+    lines = opened().feed(sse(CREATED, HI, CALL, COMPLETED)).splitlines(keepends=True)[:count]
+    reader = StreamReplay(dialect="public_sse_v1", policy=Policy(), output_format="ndjson")
+    said = reader.feed(map(codec.loads, lines)) + reader.interrupt("s", 1_765_800_001.0)
+    assert check_stream(said.splitlines()) == []
+    assert said.startswith(b"".join(lines))
+    assert json.loads(said.splitlines()[-1])["error"]["code"] == "stream_interrupted"

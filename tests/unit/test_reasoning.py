@@ -138,6 +138,12 @@ CONTENT: Final = [{"type": "reasoning_text", "text": "step one"}]
             id="D30-a-type-that-is-a-list",
         ),
         pytest.param(
+            {},
+            [summary("Think\ud83d"), summary("B", summary_index=1), summary("C", summary_index=1)],
+            [ADDED, said("Think"), said("\ufffd"), said("B", 1), said("C", 1)],
+            id="D31-what-a-part-holds-is-said-before-the-next-part",
+        ),
+        pytest.param(
             {"reasoning": "full"},
             [full("a"), full_done("a"), full("b"), item_done()],
             [ADDED, said_full("a"), said_full_done("a"), DONE],

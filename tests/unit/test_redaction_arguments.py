@@ -24,6 +24,13 @@ def nested(value: object, levels: int) -> str:
     return text
 
 
+def nested_lists(text: str, levels: int) -> str:
+    """The same with lists."""
+    for _ in range(levels):
+        text = json.dumps([text])
+    return json.dumps({"in": [text]})
+
+
 SAID = {
     "empty": ("", "", None),
     "blank": (" \n", " \n", None),
@@ -181,6 +188,27 @@ SAID = {
     ),
     "surrogate pairs": ('{"a":"\\ud83d\\ude00 \\ud83d"}', '{"a":"\\ud83d\\ude00 \\ud83d"}', {"a": "😀 �"}),
     "long digits": ('{"a":123456789012345678901}', '{"a":123456789012345678901}', {"a": "123456789012345678901"}),
+    "the key of a JSON web key": (
+        '{"kty":"oct","k":"' + "a1B2c3D4e5F6" * 4 + '"}',
+        '{"kty":"oct","k":"<redacted>"}',
+        {"kty": "oct", "k": "<redacted>"},
+    ),
+    "members with the names of those of a JSON web key": (
+        '{"k":"a note","d":["2026-11-27"],"q":5}',
+        '{"k":"a note","d":["2026-11-27"],"q":5}',
+        {"k": "a note", "d": ["2026-11-27"], "q": 5},
+    ),
+    "a credential under a key that was shown": (
+        '[{"a":"x","b":1},{"a":"' + GITHUB + '","b":1}]',
+        '[{"a":"x","b":1},{"a":"<redacted>","b":1}]',
+        None,
+    ),
+    "lists in strings, which are plain text beyond six levels": (
+        nested_lists('{"password":12}', 5),
+        nested_lists('{"password":"<redacted>"}', 5),
+        ...,
+    ),
+    "one more list in a string": (nested_lists('{"password":12}', 6), nested_lists('{"password":12}', 6), ...),
     "our own marks": ('{"token":"<redacted>"}', '{"token":"<redacted>"}', {"token": "<redacted>"}),
 }
 
@@ -204,6 +232,9 @@ BROKEN = {
     "a point without digits": ('{"a":1.}', '{"a":1.'),
     "a trailing comma": ('{"a":1,}', '{"a":1,'),
     "a comma in an array": ("[1,]", "[1,"),
+    "a missing comma before a known key": ('{"a":1,"b":2 "a":3}', '{"a":1,"b":2 '),
+    "two commas before a known key": ('{"a":1,,"a":2}', '{"a":1,'),
+    "a comma before the first key": ('[{"a":1},{,"a":2}]', '[{"a":1},{'),
     "a missing colon": ('{"a" 1}', '{"a" '),
     "single quotes": ("{'a':1}", "{"),
     "the wrong closer": ('{"a":[1}', '{"a":[1'),
@@ -263,6 +294,7 @@ CUT = {
     "in a word": ('{"a":"bcdef"}', 8, '{"a":"bc'),
     "before an escape": ('{"a":"b\\u0041c"}', 9, '{"a":"b'),
     "behind an escape": ('{"a":"b\\u0041c"}', 13, '{"a":"b\\u0041'),
+    "a character behind an escape": ('{"a":"b\\u0041cd"}', 14, '{"a":"b\\u0041c'),
     "before a pair of escapes": ('{"a":"\\ud83d\\ude00"}', 13, '{"a":"'),
     "before a mark": ('{"a":"' + GITHUB + '"}', 10, '{"a":"'),
     "before a mark that stands for a value": ('{"token":5,"b":1}', 14, '{"token":"'),
@@ -348,9 +380,16 @@ def test_halves_of_a_surrogate_pair_are_joined() -> None:
     assert end.arguments.text.value == '{"a":"😀 �x�"}'
 
 
-def test_a_delta_says_what_is_missing_from_it() -> None:
+@pytest.mark.parametrize(
+    ("parts", "expected"),
+    [
+        (
+            ['{"token":', '"ab', 'c","b":"', GITHUB, '"} x', "y"],
+            [[], ["redacted"], [], ["redacted"], ["truncated"], []],
+        ),
+        (["hello", "y"], [["truncated"], []]),
+    ],
+)
+def test_a_delta_says_what_is_missing_from_it(parts: list[str], expected: list[list[str]]) -> None:
     stream = REDACTOR.argument_stream()
-    notices = [
-        [n.type for n in stream.feed(part).notices] for part in ['{"token":', '"ab', 'c","b":"', GITHUB, '"} x', "y"]
-    ]
-    assert notices == [[], ["redacted"], [], ["redacted"], ["truncated"], []]
+    assert [[n.type for n in stream.feed(part).notices] for part in parts] == expected

@@ -149,6 +149,20 @@ WHOLE = (
     "<b>password=§kX9mQ2vT7w§</b> and",
     "https://app:§kX9#mQ2?vT7@db.internal§/app",
     "mysql://app:§kX9]m@AK3SV#u5zw@db.internal§/app",
+    'x = "Authorization: §Digest username="me", response="kX9mQ2vT7wLzR4"§", port=1',
+    r'x = "{\"password\": \"§a\\\"b kX9mQ2vT7w§\", \"c\": 1}"',
+    'x "tokens": §["kX9mQ2vT7wLzR4", // one ] of two\n "quiet heron"]§, "b": 1',
+    r"password: '§kX9mQ2vT7w\\§' # x",
+    'password: str = "§quiet heron§"',
+    "password: |\n§  hunter2x9\n  quiet heron§\nuser: me\n",
+    'password = "§kX9mQ2vT7wLzR4kX9mQ2§\nuser = me',
+    'sh -c "tool --password §hunter2§" && echo "all done"',
+    "password=§!hunter2x9",
+    "password: §items[3]b4§ x",
+    'key "token" "§kX9mQ2vT7w§"',
+    r'password = "§kX9mQ2vT7\"§" # x',
+    'x "tokens": §[["kX9mQ2vT7wLzR4"], ["quiet heron"]]§, "b": 1',
+    'curl -H "Authorization: §Basic kX9mQ2vT7wLz=§\necho "a b"',
 )
 """Texts with a value between `§`."""
 
@@ -219,6 +233,15 @@ SHOWN = (
     "token = tokens[i]<MAX_TOKENS",
     "<password></password><token/>",
     "http://localhost:8080/@scope/name",
+    'x {"paths":{"/token":{"post":{"summary":"Get"}}}}',
+    'x {"tokens": [get(A), "quiet heron mill"]}',
+    "login(user, password=hunter, port=1)",
+    "    user, password=hunter)",
+    "x = {token:session, b:1}",
+    "token = 0.1.2-3+4",
+    "Authorization: 12-34/56",
+    '"token": a1b',
+    "Authorization: v2",
 )
 
 
@@ -338,6 +361,9 @@ PIECES: Final = {
         ["xoxb-123456789012-aJ338", "main", "develop2", "1f0c9a7"],
         ["<redacted>", "main", "develop2", "1f0c9a7"],
     ),
+    "a word after a credential": (["xoxb-123456789012-aJ338", "develop", "x"], ["<redacted>", "develop", "x"]),
+    "few characters after a credential": (["xoxb-123456789012-aJ338", "a1B2", "x"], ["<redacted>", "a1B2", "x"]),
+    "a document that breaks off": (['{"password": hunter2x', "x"], ['{"password": <redacted>', "x"]),
     "a comma in the first piece of a password": (
         ["https://app:kX9,m", "Q2vT7", ",wLzR4@mq", ".example.org/", "a"],
         ["https://app:<redacted>", *["<redacted>"] * 2, "<redacted>/", "a"],

@@ -179,6 +179,11 @@ URLS = {
         "https://s3.example.com/x?X-Amz-Signature=<redacted>",
         ["redacted"],
     ),
+    "a credential that is encoded four times": (
+        f"https://example.com/?q=a&b={GITHUB.replace('_', '%2525255F')}&c",
+        "https://example.com/?q=a&b=<redacted>&c",
+        ["redacted"],
+    ),
     "too long": ("https://example.com/" + "x" * 5000, "https://example.com/" + "x" * 4076, ["truncated"]),
 }
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from projector.core.faults import FAULTS, Fault
@@ -12,6 +15,7 @@ from projector.core.sse import (
     encode_comment,
     encode_events,
     encode_numbered_events,
+    encode_rows,
     encode_sse,
 )
 
@@ -147,6 +151,21 @@ def test_nothing_is_said_after_the_end() -> None:
         assert decoder.close() == []
 
 
+@pytest.mark.parametrize(
+    ("reads", "line_end"),
+    [
+        ([b"data: 1\n\n"], b"\n"),
+        ([b"data: 1\r\r"], b"\n"),
+        ([b"data: 1\r\n\r\n"], b"\r\n"),
+        ([b"data: 1\r", b"\n\r", b"\n"], b"\r\n"),
+    ],
+)
+def test_the_line_end_of_a_stream(reads: list[bytes], line_end: bytes) -> None:
+    decoder = SseDecoder()
+    assert [message for read in reads for message in decoder.feed(read)] == messages(b"1")
+    assert decoder.line_end == line_end
+
+
 LIMIT = 10
 SIZES = {
     "as large as allowed": (b"data: 3456\n\n", messages(b"3456")),
@@ -168,6 +187,12 @@ def test_an_event_over_the_limit_is_the_last_thing_said(sent: bytes, expected: l
         reads = [sent[at : at + width] for at in range(0, len(sent), width)]
         assert run(decoder, *reads) == expected, width
         assert (decoder.feed(b"\n\ndata: 1\n\n"), decoder.close()) == ([], [])
+
+
+def test_an_unfinished_event_may_be_fed_again() -> None:
+    decoder = SseDecoder(LIMIT)
+    assert decoder.feed(b"data: 3456") == []
+    assert decoder.feed(decoder.take_unfinished() + b"\n\n") == messages(b"3456")
 
 
 MESSAGE_FIELDS = {
@@ -242,24 +267,35 @@ def test_the_first_character_chooses(sent: bytes, expected: list[SseMessage | Fa
         assert run(AutoDecoder(16), *(sent[at : at + width] for at in range(0, len(sent), width))) == expected, width
 
 
-WRITTEN = {
-    "data": (encode_sse(b"{}"), b"data: {}\n\n"),
-    "a named event": (encode_sse(b"{}", "ping"), b"event: ping\ndata: {}\n\n"),
-    "lines": (encode_sse(b"a\nb\r\nc\rd\n"), b"data: a\ndata: b\ndata: c\ndata: d\ndata: \n\n"),
+WRITTEN: dict[str, tuple[Callable[..., bytes], tuple[Any, ...], bytes]] = {
+    "data": (encode_sse, (b"{}",), b"data: {}\n\n"),
+    "a named event": (encode_sse, (b"{}", "ping"), b"event: ping\ndata: {}\n\n"),
+    "lines": (encode_sse, (b"a\nb\r\nc\rd\n",), b"data: a\ndata: b\ndata: c\ndata: d\ndata: \n\n"),
+    "lines that end with CR": (encode_sse, (b"a\rb",), b"data: a\ndata: b\n\n"),
     "several messages": (
-        encode_events([(None, b"{}"), ("ping", b"1"), (None, b"a\nb")]),
-        b"data: {}\n\nevent: ping\ndata: 1\n\ndata: a\ndata: b\n\n",
+        encode_events,
+        ([(None, b"{}"), ("ping", b"1"), (None, b"a\nb"), (None, b"a\rb")],),
+        b"data: {}\n\nevent: ping\ndata: 1\n\ndata: a\ndata: b\n\ndata: a\ndata: b\n\n",
     ),
-    "no message": (encode_events([]), b""),
+    "no message": (encode_events, ([],), b""),
+    "a message without a name": (encode_rows, (None, [b"1"]), b"data: 1\n\n"),
+    "messages without a name": (encode_rows, (None, [b"1", b"2"]), b"data: 1\n\ndata: 2\n\n"),
+    "a message with a name": (encode_rows, ("ping", [b"1"]), b"event: ping\ndata: 1\n\n"),
+    "messages with the same name": (
+        encode_rows,
+        ("ping", [b"1", b"2"]),
+        b"event: ping\ndata: 1\n\nevent: ping\ndata: 2\n\n",
+    ),
     "numbered messages": (
-        encode_numbered_events([(None, b"{}"), ("ping", b"a\nb")], 9),
+        encode_numbered_events,
+        ([(None, b"{}"), ("ping", b"a\nb")], 9),
         b"id: 9\ndata: {}\n\nid: 10\nevent: ping\ndata: a\ndata: b\n\n",
     ),
-    "a comment": (encode_comment("heartbeat 12:00"), b": heartbeat 12:00\n\n"),
-    "a comment stays one line": (encode_comment("a\n\ndata: b\rc"), b": a  data: b c\n\n"),
+    "a comment": (encode_comment, ("heartbeat 12:00",), b": heartbeat 12:00\n\n"),
+    "a comment stays one line": (encode_comment, ("a\n\ndata: b\rc",), b": a  data: b c\n\n"),
 }
 
 
-@pytest.mark.parametrize(("written", "expected"), WRITTEN.values(), ids=WRITTEN.keys())
-def test_what_is_written(written: bytes, expected: bytes) -> None:
-    assert written == expected
+@pytest.mark.parametrize(("write", "given", "expected"), WRITTEN.values(), ids=WRITTEN.keys())
+def test_what_is_written(write: Callable[..., bytes], given: tuple[Any, ...], expected: bytes) -> None:
+    assert write(*given) == expected
