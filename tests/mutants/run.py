@@ -20,6 +20,7 @@ import resource
 import signal
 import sys
 import time
+import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.abc import MetaPathFinder
@@ -31,6 +32,7 @@ from types import CodeType, FunctionType
 from typing import Any, Final
 
 import pytest
+from hypothesis import Phase, settings
 
 ROOT: Final = Path(__file__).parents[2]
 FILES: Final = Path(os.environ.get("MUTANTS_FILES") or Path(__file__).with_name("files.txt"))
@@ -38,13 +40,15 @@ FILES: Final = Path(os.environ.get("MUTANTS_FILES") or Path(__file__).with_name(
 LIBRARIES: Final = ("hypothesis", "pydantic", "orjson", "starlette.applications", "anyio", "yaml", "jsonschema")
 """What all processes share: they are imported before the package."""
 OPTIONS: Final = (
-    *("-q", "-s", "--tb=no", "--no-header", "--no-summary", "--assert=plain", "--tier=test", "--timeout=0"),
+    *("-q", "-s", "--tb=no", "--no-header", "--no-summary", "--assert=plain", "--timeout=0"),
     *("-p", "no:cacheprovider", "-p", "no:projector"),
 )
 PASSED, KILLED, TIMEOUT, NOT_REACHED = 0, 1, 2, 3
 OUTCOMES: Final = ("survived", "killed", "timeout", "not reached")
 LIMIT_S, LIMIT_FACTOR = 5.0, 6.0
-"""Processor time for the tests of a mutant: these seconds, or so many times what they take without it."""
+"""Processor time for a test with a mutant: these seconds, or so many times what it takes under the profiler."""
+MUTANT_LIMIT_S: Final = 240.0
+"""Processor time for all tests of a mutant together. One that they do not find in this counts as a survivor."""
 IMPORT_LIMIT_S: Final = 300.0
 MEMORY_BYTES: Final = 4 << 30
 PROFILED, PROFILED_GOLDENS = 2, 24
@@ -152,6 +156,9 @@ class Reach:
         self.imported: list[str] = known["imported"]
         self.tests: dict[str, list[str]] = known["tests"]
         self.seconds: dict[str, float] = known["seconds"]
+        self._slowest: dict[str, float] = {}
+        for name, spent in self.seconds.items():
+            self._slowest[_function_of(name)] = max(spent, self._slowest.get(_function_of(name), 0.0))
 
     def profile(self, items: Iterable[pytest.Item], session: pytest.Session, imports: cProfile.Profile) -> None:
         """Run a few cases of each test, and write what they call."""
@@ -185,6 +192,10 @@ class Reach:
         names = sorted(self.tests.get(key, ()), key=self.seconds.__getitem__)
         first = {_function_of(name): name for name in reversed(names)}
         return sorted(names, key=lambda name: first[_function_of(name)] != name)
+
+    def usual_s(self, name: str) -> float:
+        """Return what a case takes: as long as the slowest profiled case of its test, if it was not profiled."""
+        return self.seconds.get(name) or self._slowest.get(_function_of(name), 0.0)
 
     def of_module(self, path: str) -> list[str]:
         """Return the files with the most calls of a module for their time, its own tests first."""
@@ -230,7 +241,9 @@ class Functions:
         imported = set(self._reach.imported)
         for mutant in self._mutants:
             path = ROOT / mutant["path"]
-            codes = [compile(text, path, "exec", dont_inherit=True) for text in (path.read_text(), mutant["mutated"])]
+            with warnings.catch_warnings(action="ignore", category=SyntaxWarning):
+                texts = path.read_text(), mutant["mutated"]
+                codes = [compile(text, path, "exec", dont_inherit=True) for text in texts]
             changed = changed_function(codes[0], codes[1])
             key = key_of(changed[0]) if changed else ""
             if changed is None or key not in functions:
@@ -239,11 +252,12 @@ class Functions:
             quick = [items[name] for name in self._reach.of_function(key)]
             tests = {_function_of(item.nodeid) for item in quick}
             every = [item for item in session.items if _function_of(item.nodeid) in tests]
-            usual_s = sum(self._reach.seconds[item.nodeid] for item in quick)
+            every.sort(key=lambda item: self._reach.usual_s(item.nodeid))
             code, spent = NOT_REACHED, 0.0
             for chosen in (quick, every) if quick else ():
-                work = functools.partial(_run, functions[key], changed[1], chosen, session)
-                code, spent = forked(work, max(LIMIT_S, LIMIT_FACTOR * usual_s * len(chosen) / len(quick)))
+                limits_s = [max(LIMIT_S, LIMIT_FACTOR * self._reach.usual_s(item.nodeid)) for item in chosen]
+                work = functools.partial(_run, functions[key], changed[1], chosen, limits_s, session)
+                code, spent = forked(work, sum(limits_s))
                 if code != PASSED:
                     break
             if code in {PASSED, NOT_REACHED} and key in imported:
@@ -267,13 +281,20 @@ class Functions:
 
 
 def _run(
-    functions: Iterable[FunctionType], code: CodeType, items: Sequence[pytest.Item], session: pytest.Session
+    functions: Iterable[FunctionType],
+    code: CodeType,
+    items: Sequence[pytest.Item],
+    limits_s: Sequence[float],
+    session: pytest.Session,
 ) -> int:
-    """Run tests with another code of a function. The first failure ends the process."""
+    """Run tests with another code of a function, each within its processor time. The first failure ends the process."""
     for function in functions:
         function.__code__ = code
     session.config.pluginmanager.register(Outcomes())
-    for item, following in zip(items, [*items[1:], None], strict=True):
+    for item, limit_s, following in zip(items, limits_s, [*items[1:], None], strict=True):
+        if time.process_time() > MUTANT_LIMIT_S:
+            break
+        signal.setitimer(signal.ITIMER_PROF, limit_s)
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
     return PASSED
 
@@ -296,6 +317,9 @@ def main(drawn: Path, results: Path) -> None:
     os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = str(results.with_suffix(".hypothesis"))
     for library in LIBRARIES:
         importlib.import_module(library)
+    # a failure is enough: making its example small takes minutes
+    settings.register_profile("mutants", phases=(Phase.explicit, Phase.generate))
+    settings.load_profile("mutants")
     mutants = [{**json.loads(line), "number": number} for number, line in enumerate(drawn.read_text().splitlines())]
     done = {row["number"] for row in _rows(results)}
     tests = FILES.read_text().split()
