@@ -24,7 +24,7 @@ export interface StreamStore {
   subscribe(listener: () => void): () => void;
   /** Sends a request and shows its stream; one that is running is closed. */
   send(body: unknown): void;
-  /** Sends the last request again. */
+  /** Sends the last request again. If none was sent, reads the resumed stream again, or does nothing without one. */
   retry(): void;
   /** Asks the server to cancel the stream, and closes the connection if it cannot. */
   stop(): void;
@@ -43,7 +43,8 @@ export function createStreamStore(options: StoreOptions): StreamStore {
   const listeners = new Set<() => void>();
   let snapshot = initialSnapshot;
   let running: { stream: EventStream; controller: AbortController } | undefined;
-  let lastBody: unknown;
+  let sent: StreamRequest | undefined;
+  let resumed: StreamRequest | undefined;
   let isScheduled = false;
 
   /** Tells the listeners once for all events that arrive together. */
@@ -104,11 +105,12 @@ export function createStreamStore(options: StoreOptions): StreamStore {
       return () => listeners.delete(listener);
     },
     send(body) {
-      lastBody = body;
-      void run({ ...rest, body });
+      sent = { ...rest, body };
+      void run(sent);
     },
     retry() {
-      void run({ ...rest, body: lastBody });
+      const request = sent ?? resumed;
+      if (request !== undefined) void run(request);
     },
     stop() {
       const stopped = running;
@@ -122,7 +124,8 @@ export function createStreamStore(options: StoreOptions): StreamStore {
     close,
     resume(location = recall(storageKey)) {
       if (location === undefined) return false;
-      void run({ ...rest, resume: { location } });
+      resumed = { ...rest, resume: { location } };
+      void run(resumed);
       return true;
     },
   };

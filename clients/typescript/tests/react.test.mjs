@@ -112,6 +112,27 @@ test("a reload continues the stream from its beginning, once in StrictMode", () 
     delete globalThis.sessionStorage;
   }));
 
+test("a retry after a reload reads the resumed stream again, and sends no request that the page did not make", () =>
+  serving([problem(404), problem(404), problem(422), problem(404), problem(422)], async ({ url, requests }) => {
+    globalThis.sessionStorage = new Storage([["k", LOCATION]]);
+    const { shown, unmount } = await mount({ url, storageKey: "k" });
+    await until(() => shown.connection === "closed");
+    await act(async () => shown.retry());
+    await until(() => requests.length === 2 && shown.connection === "closed");
+    for (const step of [() => shown.send({ message: "m" }), () => shown.resume(LOCATION), () => shown.retry()]) {
+      const { length } = requests;
+      await act(async () => step());
+      await until(() => requests.length > length && shown.connection === "closed");
+    }
+    await unmount();
+    const idle = await mount({ url });
+    await act(async () => idle.shown.retry());
+    assert.deepEqual([idle.shown.connection, requests.map(({ method }) => method)], ["idle", ["GET", "GET", "POST", "GET", "POST"]]);
+    assert.deepEqual(requests.slice(2).map(({ body }) => body), ['{"message":"m"}', "", '{"message":"m"}']);
+    await idle.unmount();
+    delete globalThis.sessionStorage;
+  }));
+
 test("a server renders the first state, without a request", async () => {
   const Page = () => createElement("p", null, useStream({ url: "/x" }).connection);
   assert.equal(renderToString(createElement(Page)), "<p>idle</p>");
