@@ -87,4 +87,4 @@ def test_react(client: InstalledClient, version: str) -> None:
     folder: Path = client.folder if version == "19" else client.with_react(version)
     output = ran(["node", "react.test.mjs"], folder)
     assert f"React {version}." in output
-    assert passed(output) >= 8
+    assert passed(output) >= 10

@@ -97,6 +97,45 @@ test("stop asks the server, and closes where the server cannot", () =>
     await unmount();
   }));
 
+test("a stop before the headers shows its end at once, and cancels the answer when its address is known", async () => {
+  let release;
+  const held = (answer) => async (response) => {
+    await new Promise((resolve) => (release = resolve));
+    await answer(response);
+  };
+  const answers = [held(stream(events(1, 1), { hangs: true })), problem(202), held(problem(503)), stream(events(1, 1, 1))];
+  await serving(answers, async ({ url, requests }) => {
+    globalThis.sessionStorage = new Storage();
+    const { shown, unmount } = await mount({ url, storageKey: "k", wait: async () => {} });
+    for (const count of [2, 3]) {
+      release = undefined;
+      await act(async () => shown.send({}));
+      await until(() => release !== undefined);
+      await act(async () => shown.stop());
+      await until(() => shown.connection === "closed");
+      release();
+      await until(() => requests.length === count);
+      await act(async () => new Promise((resolve) => setTimeout(resolve, 50)));
+      assert.deepEqual([shown.connection, shown.state.lastEventId, sessionStorage.size], ["closed", 0, 0]);
+    }
+    assert.deepEqual(requests.map((one) => one.url), ["/api/v1/chat/stream", `${LOCATION}/cancel`, "/api/v1/chat/stream"]);
+    await unmount();
+    delete globalThis.sessionStorage;
+  });
+});
+
+test("a stop in a pause before another attempt sends nothing more", () =>
+  serving([problem(503), stream(events(1, 1, 1))], async ({ url, requests }) => {
+    const { shown, unmount } = await mount({ url });
+    await act(async () => shown.send({}));
+    await until(() => shown.connection === "retrying");
+    await act(async () => shown.stop());
+    await until(() => shown.connection === "closed");
+    await act(async () => new Promise((resolve) => setTimeout(resolve, 600)));
+    assert.deepEqual([requests.length, shown.connection], [1, "closed"]);
+    await unmount();
+  }));
+
 test("a reload continues the stream from its beginning, once in StrictMode", () =>
   serving([stream(events(1, 2), { hangs: true }), stream(events(1, 3, 3))], async ({ url, requests }) => {
     globalThis.sessionStorage = new Storage();
