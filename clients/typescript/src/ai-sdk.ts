@@ -89,16 +89,32 @@ export class PublicChatTransport {
       new Headers(more).forEach((value, name) => joined.set(name, value));
       return joined;
     };
+    const connection = new AbortController();
+    const close = (): void => connection.abort(signal?.reason);
+    const cancel = async (): Promise<unknown> => stream.cancel().catch(() => undefined);
+    /** Whether the response of the first request has not arrived: the stream has no address then. */
+    let isFirst = request.resume === undefined;
     const onOpen: StreamOptions["onOpen"] = (opened) => {
+      isFirst = false;
+      if (connection.signal.aborted) return;
+      if (signal?.aborted) return void cancel().then(close);
       remember(keyOf(chatId), opened.location);
       this.options.onOpen?.(opened);
     };
-    const stream = openStream({ ...request, headers }, { ...this.options, onOpen, ...(signal && { signal }) });
+    const onRetry: StreamOptions["onRetry"] = (retry) => {
+      isFirst = false;
+      if (signal?.aborted) close();
+      else this.options.onRetry?.(retry);
+    };
+    signal?.throwIfAborted();
+    const stream = openStream({ ...request, headers }, { ...this.options, onOpen, onRetry, signal: connection.signal });
     const onAbort = async (): Promise<void> => {
+      if (isFirst) return; // `onOpen` cancels the stream
+      close();
       const before = this.resumed.get(chatId);
       await Promise.resolve();
       // no stop: in StrictMode the SDK aborts the first resumption, and starts the second in the same task
-      if (this.resumed.get(chatId) === before) await stream.cancel().catch(() => undefined);
+      if (this.resumed.get(chatId) === before) await cancel();
     };
     signal?.addEventListener("abort", onAbort);
     return toUIMessageStream(stream, () => {

@@ -6,7 +6,7 @@ import * as ai7 from "ai";
 import * as ai5 from "ai-5";
 import * as ai6 from "ai-6";
 import { PublicChatTransport } from "public-stream-client/ai-sdk";
-import { events, LOCATION, serving, stream } from "./server.mjs";
+import { events, LOCATION, problem, serving, stream } from "./server.mjs";
 
 const CHAT = "chat-1";
 const kept = new Map();
@@ -68,6 +68,29 @@ for (const [version, ai] of Object.entries({ ai5, ai6, ai7 })) {
       await until(() => asked(requests).length > 0);
       assert.deepEqual(asked(requests), [`${LOCATION}/cancel`]);
     }));
+
+  test(`${version}: a stop before the headers ends the message at once, and cancels the answer when its address is known`, async () => {
+    let release;
+    const held = (answer) => async (response) => {
+      await new Promise((resolve) => (release = resolve));
+      await answer(response);
+    };
+    for (const [answer, more] of [[running, [`${LOCATION}/cancel`]], [problem(503), []]]) {
+      kept.clear();
+      release = undefined;
+      await serving([held(answer), problem(202)], async ({ url, requests }) => {
+        const chat = chatOf(ai, url, { transport: new PublicChatTransport({ url, wait: async () => {} }) });
+        void chat.sendMessage({ text: "Hello" });
+        await until(() => release !== undefined);
+        await chat.stop();
+        assert.equal(chat.status, "ready");
+        release();
+        await until(() => requests.length === 1 + more.length);
+        await new Promise((resolve) => setTimeout(resolve, 50));
+        assert.deepEqual([asked(requests), kept.size], [["/api/v1/chat/stream", ...more], 0]);
+      });
+    }
+  });
 }
 
 // events of calls that wait for the page
