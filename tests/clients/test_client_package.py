@@ -78,9 +78,13 @@ def test_connections(client: InstalledClient) -> None:
     assert passed(ran(["node", "connection.test.mjs"], client.folder)) >= 33
 
 
+def test_chats(client: InstalledClient) -> None:
+    assert passed(ran(["node", "chats.test.mjs"], client.folder, limit_s=60)) >= 12
+
+
 @pytest.mark.parametrize("version", ["18", "19"])
 def test_react(client: InstalledClient, version: str) -> None:
     folder: Path = client.folder if version == "19" else client.with_react(version)
     output = ran(["node", "react.test.mjs"], folder)
     assert f"React {version}." in output
-    assert passed(output) >= 7
+    assert passed(output) >= 10

@@ -46,7 +46,7 @@ export interface UiMessage {
 }
 
 export interface TransportOptions extends Omit<StreamRequest, "body" | "resume">, Omit<StreamOptions, "signal"> {
-  /** Returns the body of a request; by default the texts of the conversation. */
+  /** Returns the body of a request. By default it has the texts of the conversation; nothing else can be sent. */
   body?: (messages: readonly UiMessage[], chatId: string) => unknown;
 }
 
@@ -59,6 +59,9 @@ interface SendOptions {
 
 /** A transport for `useChat({ transport })`. `reconnectToStream` continues a chat's last stream after a reload. */
 export class PublicChatTransport {
+  /** Chat -> signal of its last resumption. */
+  private readonly resumed = new Map<string, AbortSignal | undefined>();
+
   constructor(private readonly options: TransportOptions) {}
 
   sendMessages = async ({ chatId, messages, abortSignal, headers }: SendOptions): Promise<ReadableStream<UiMessageChunk>> => {
@@ -69,6 +72,7 @@ export class PublicChatTransport {
   reconnectToStream = async (asked: Omit<SendOptions, "messages">): Promise<ReadableStream<UiMessageChunk> | null> => {
     const location = recall(keyOf(asked.chatId));
     if (location === undefined) return null;
+    this.resumed.set(asked.chatId, asked.abortSignal);
     const { body: _, ...request } = this.options;
     return this.open(asked.chatId, { ...request, resume: { location } }, asked.abortSignal, asked.headers);
   };
@@ -85,12 +89,33 @@ export class PublicChatTransport {
       new Headers(more).forEach((value, name) => joined.set(name, value));
       return joined;
     };
+    const connection = new AbortController();
+    const close = (): void => connection.abort(signal?.reason);
+    const cancel = async (): Promise<unknown> => stream.cancel().catch(() => undefined);
+    /** Whether the response of the first request has not arrived: the stream has no address then. */
+    let isFirst = request.resume === undefined;
     const onOpen: StreamOptions["onOpen"] = (opened) => {
+      isFirst = false;
+      if (connection.signal.aborted) return;
+      if (signal?.aborted) return void cancel().then(close);
       remember(keyOf(chatId), opened.location);
       this.options.onOpen?.(opened);
     };
-    const stream = openStream({ ...request, headers }, { ...this.options, onOpen, ...(signal && { signal }) });
-    const onAbort = (): void => void stream.cancel().catch(() => undefined);
+    const onRetry: StreamOptions["onRetry"] = (retry) => {
+      isFirst = false;
+      if (signal?.aborted) close();
+      else this.options.onRetry?.(retry);
+    };
+    signal?.throwIfAborted();
+    const stream = openStream({ ...request, headers }, { ...this.options, onOpen, onRetry, signal: connection.signal });
+    const onAbort = async (): Promise<void> => {
+      if (isFirst) return; // `onOpen` cancels the stream
+      close();
+      const before = this.resumed.get(chatId);
+      await Promise.resolve();
+      // no stop: in StrictMode the SDK aborts the first resumption, and starts the second in the same task
+      if (this.resumed.get(chatId) === before) await cancel();
+    };
     signal?.addEventListener("abort", onAbort);
     return toUIMessageStream(stream, () => {
       signal?.removeEventListener("abort", onAbort);
@@ -101,7 +126,15 @@ export class PublicChatTransport {
 
 const keyOf = (chatId: string): string => `public-stream:${chatId}`;
 
+/** Returns the texts of a conversation. Throws if what is new is not a text of the user. */
 function bodyOf(messages: readonly UiMessage[]): unknown {
+  const last = messages.at(-1);
+  if (last?.role === "assistant") {
+    throw new Error("Results of tools and approvals cannot be sent: they need the dialect `ai_sdk`, or `body`.");
+  }
+  if (last?.parts.some((part) => part.type === "file")) {
+    throw new Error("Files cannot be sent: they need the dialect `ai_sdk`, or `body`.");
+  }
   const input = messages.map(({ role, parts }) => {
     const content = parts.map((part) => (part.type === "text" ? (part.text ?? "") : "")).join("");
     return { role, content };

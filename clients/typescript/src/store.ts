@@ -24,9 +24,9 @@ export interface StreamStore {
   subscribe(listener: () => void): () => void;
   /** Sends a request and shows its stream; one that is running is closed. */
   send(body: unknown): void;
-  /** Sends the last request again. */
+  /** Sends the last request again. If none was sent, reads the resumed stream again, or does nothing without one. */
   retry(): void;
-  /** Asks the server to cancel the stream, and closes the connection if it cannot. */
+  /** Asks the server to cancel the stream, before its headers as soon as they arrive; closes the connection if it cannot. */
   stop(): void;
   /** Closes the connection; the stream goes on. */
   close(): void;
@@ -38,12 +38,21 @@ const STOP_MS = 2_000;
 
 export const initialSnapshot: Snapshot = { state: initialState, connection: "idle" };
 
+/** The stream that is shown. One that was stopped before its headers is left open until its address is known. */
+interface Running {
+  stream: EventStream;
+  controller: AbortController;
+  isOpen: boolean;
+  isStopped: boolean;
+}
+
 export function createStreamStore(options: StoreOptions): StreamStore {
   const { storageKey, ...rest } = options;
   const listeners = new Set<() => void>();
   let snapshot = initialSnapshot;
-  let running: { stream: EventStream; controller: AbortController } | undefined;
-  let lastBody: unknown;
+  let running: Running | undefined;
+  let sent: StreamRequest | undefined;
+  let resumed: StreamRequest | undefined;
   let isScheduled = false;
 
   /** Tells the listeners once for all events that arrive together. */
@@ -66,33 +75,37 @@ export function createStreamStore(options: StoreOptions): StreamStore {
       signal,
       onOpen(opened) {
         if (signal.aborted) return;
+        mine.isOpen = true;
+        if (mine.isStopped) return void stream.cancel().catch(() => undefined).then(() => controller.abort());
         remember(storageKey, opened.location);
         rest.onOpen?.(opened);
       },
       onRetry(retry) {
+        if (mine.isStopped) return controller.abort();
         update({ connection: "retrying" });
         rest.onRetry?.(retry);
       },
     });
-    running = { stream, controller };
+    const mine: Running = (running = { stream, controller, isOpen: false, isStopped: false });
     snapshot = initialSnapshot;
     update({ connection: "connecting" });
     try {
       for await (const event of stream) {
-        if (signal.aborted) return;
+        if (signal.aborted || mine.isStopped) return;
         update({ state: reduce(snapshot.state, event), connection: "open" });
       }
+      if (mine.isStopped) return;
       remember(storageKey, undefined);
       update({ connection: "closed" });
     } catch (error) {
-      if (signal.aborted) return;
+      if (signal.aborted || mine.isStopped) return;
       if (!(error instanceof StreamError && error.isRetryable)) remember(storageKey, undefined);
       update({ connection: "closed", error });
     }
   }
 
   function close(): void {
-    running?.controller.abort();
+    if (!running?.isStopped) running?.controller.abort();
     running = undefined;
     if (snapshot.connection !== "idle") update({ connection: "closed" });
   }
@@ -104,11 +117,12 @@ export function createStreamStore(options: StoreOptions): StreamStore {
       return () => listeners.delete(listener);
     },
     send(body) {
-      lastBody = body;
-      void run({ ...rest, body });
+      sent = { ...rest, body };
+      void run(sent);
     },
     retry() {
-      void run({ ...rest, body: lastBody });
+      const request = sent ?? resumed;
+      if (request !== undefined) void run(request);
     },
     stop() {
       const stopped = running;
@@ -117,12 +131,17 @@ export function createStreamStore(options: StoreOptions): StreamStore {
         if (running === stopped && snapshot.connection !== "closed") close();
         remember(storageKey, undefined);
       };
-      stopped.stream.cancel().then((isAsked) => (isAsked ? setTimeout(force, STOP_MS) : force()), force);
+      stopped.stream.cancel().then((isAsked) => {
+        if (isAsked) return void setTimeout(force, STOP_MS);
+        stopped.isStopped = snapshot.connection === "connecting" && !stopped.isOpen; // in a pause no answer is under way
+        force();
+      }, force);
     },
     close,
     resume(location = recall(storageKey)) {
       if (location === undefined) return false;
-      void run({ ...rest, resume: { location } });
+      resumed = { ...rest, resume: { location } };
+      void run(resumed);
       return true;
     },
   };

@@ -97,6 +97,45 @@ test("stop asks the server, and closes where the server cannot", () =>
     await unmount();
   }));
 
+test("a stop before the headers shows its end at once, and cancels the answer when its address is known", async () => {
+  let release;
+  const held = (answer) => async (response) => {
+    await new Promise((resolve) => (release = resolve));
+    await answer(response);
+  };
+  const answers = [held(stream(events(1, 1), { hangs: true })), problem(202), held(problem(503)), stream(events(1, 1, 1))];
+  await serving(answers, async ({ url, requests }) => {
+    globalThis.sessionStorage = new Storage();
+    const { shown, unmount } = await mount({ url, storageKey: "k", wait: async () => {} });
+    for (const count of [2, 3]) {
+      release = undefined;
+      await act(async () => shown.send({}));
+      await until(() => release !== undefined);
+      await act(async () => shown.stop());
+      await until(() => shown.connection === "closed");
+      release();
+      await until(() => requests.length === count);
+      await act(async () => new Promise((resolve) => setTimeout(resolve, 50)));
+      assert.deepEqual([shown.connection, shown.state.lastEventId, sessionStorage.size], ["closed", 0, 0]);
+    }
+    assert.deepEqual(requests.map((one) => one.url), ["/api/v1/chat/stream", `${LOCATION}/cancel`, "/api/v1/chat/stream"]);
+    await unmount();
+    delete globalThis.sessionStorage;
+  });
+});
+
+test("a stop in a pause before another attempt sends nothing more", () =>
+  serving([problem(503), stream(events(1, 1, 1))], async ({ url, requests }) => {
+    const { shown, unmount } = await mount({ url });
+    await act(async () => shown.send({}));
+    await until(() => shown.connection === "retrying");
+    await act(async () => shown.stop());
+    await until(() => shown.connection === "closed");
+    await act(async () => new Promise((resolve) => setTimeout(resolve, 600)));
+    assert.deepEqual([requests.length, shown.connection], [1, "closed"]);
+    await unmount();
+  }));
+
 test("a reload continues the stream from its beginning, once in StrictMode", () =>
   serving([stream(events(1, 2), { hangs: true }), stream(events(1, 3, 3))], async ({ url, requests }) => {
     globalThis.sessionStorage = new Storage();
@@ -109,6 +148,27 @@ test("a reload continues the stream from its beginning, once in StrictMode", () 
     assert.deepEqual([second.shown.state.lastEventId, requests.map((one) => one.url)], [3, ["/api/v1/chat/stream", `${LOCATION}/events?after=0`]]);
     assert.equal(sessionStorage.size, 0);
     await second.unmount();
+    delete globalThis.sessionStorage;
+  }));
+
+test("a retry after a reload reads the resumed stream again, and sends no request that the page did not make", () =>
+  serving([problem(404), problem(404), problem(422), problem(404), problem(422)], async ({ url, requests }) => {
+    globalThis.sessionStorage = new Storage([["k", LOCATION]]);
+    const { shown, unmount } = await mount({ url, storageKey: "k" });
+    await until(() => shown.connection === "closed");
+    await act(async () => shown.retry());
+    await until(() => requests.length === 2 && shown.connection === "closed");
+    for (const step of [() => shown.send({ message: "m" }), () => shown.resume(LOCATION), () => shown.retry()]) {
+      const { length } = requests;
+      await act(async () => step());
+      await until(() => requests.length > length && shown.connection === "closed");
+    }
+    await unmount();
+    const idle = await mount({ url });
+    await act(async () => idle.shown.retry());
+    assert.deepEqual([idle.shown.connection, requests.map(({ method }) => method)], ["idle", ["GET", "GET", "POST", "GET", "POST"]]);
+    assert.deepEqual(requests.slice(2).map(({ body }) => body), ['{"message":"m"}', "", '{"message":"m"}']);
+    await idle.unmount();
     delete globalThis.sessionStorage;
   }));
 
