@@ -364,7 +364,10 @@ class Generations:
         await receive()
         self.state.logs.check_store()
         await send({"type": "lifespan.startup.complete"})
-        await receive()
+        try:
+            await receive()
+        except asyncio.CancelledError:  # a third signal ends the event loop; uvicorn would log this as an error
+            return
         await asyncio.gather(*self._closing)
         await self.state.aclose()
         await send({"type": "lifespan.shutdown.complete"})

@@ -24,7 +24,7 @@ _OTHER_FILES: Final = 256
 
 def listen(settings: Settings) -> socket.socket:
     """Return a listening socket; raise `SettingsError` if the address is not available."""
-    listener = _listening(settings.host, settings.port)
+    listener = _listening(settings.host, settings.port, "--port")
     limit_stalls(listener, settings)
     return listener
 
@@ -34,7 +34,9 @@ def listen_admin(admin: Admin | None, worker: int = 0) -> socket.socket | None:
 
     Each of several workers has a port of its own, the configured one plus its number.
     """
-    return None if admin is None else _listening(admin.host, admin.port and admin.port + worker)
+    if admin is None:
+        return None
+    return _listening(admin.host, admin.port and admin.port + worker, "`admin.port` (PROJECTOR_ADMIN__PORT)")
 
 
 def check_addresses(settings: Settings) -> None:
@@ -45,7 +47,8 @@ def check_addresses(settings: Settings) -> None:
                 pass
 
 
-def _listening(host: str, port: int, *, is_probe: bool = False) -> socket.socket:
+def _listening(host: str, port: int, option: str = "", *, is_probe: bool = False) -> socket.socket:
+    """Return a socket that listens, or a probe that is only bound; an error names the option that sets the port."""
     listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:
         if os.name == "posix":  # elsewhere it would allow to take the address of another process
@@ -58,7 +61,7 @@ def _listening(host: str, port: int, *, is_probe: bool = False) -> socket.socket
     except OSError as error:
         if not (is_probe and error.errno == errno.EADDRINUSE):
             listener.close()
-            hint = "; choose another one with --port" if error.errno == errno.EADDRINUSE else ""
+            hint = f"; choose another one with {option}" if error.errno == errno.EADDRINUSE else ""
             raise SettingsError(f"cannot listen on {host}, port {port}: {error.strerror}{hint}") from None
     return listener
 

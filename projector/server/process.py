@@ -18,6 +18,7 @@ from starlette.types import ASGIApp
 from uvicorn.server import HANDLED_SIGNALS
 
 from projector import __version__
+from projector._errors import UsageError
 from projector.dialects import DIALECTS
 from projector.server.app import Generations, ReadSettings, create_app
 from projector.server.catalog import provider_upstream
@@ -70,7 +71,7 @@ def run(settings: Settings, read: ReadSettings | None = None, *, demo: bool = Fa
     """Serve until SIGTERM or SIGINT, then drain and return 0; a second signal ends the drain.
 
     On SIGHUP `read` returns the new settings; without it this signal drains like SIGTERM. With `demo`, responses are
-    recorded examples. Raises `SettingsError` if an address is not available.
+    recorded examples. Raises `UsageError` if an address is not available, or a package is not installed.
     """
     place = take_place()
     signals: deque[signal.Signals] = deque(maxlen=_SIGNALS_MAX)  # a handler must not use the log or the event loop
@@ -83,7 +84,7 @@ def run(settings: Settings, read: ReadSettings | None = None, *, demo: bool = Fa
     raise_file_limit(settings)
     try:
         _serve(settings, read, signals, place, demo=demo)
-    except SettingsError as error:
+    except UsageError as error:
         log.error("stop", exit_code=2, reason=str(error))
         writer.close()  # the command line prints the error next
         raise
@@ -106,6 +107,9 @@ def _serve(
         serving = server(settings, demo=demo)
         serving.on_signals(signals, read, listener)
         serving.place = place
+        admin = listen_admin(settings.admin, 0 if place is None else place.number)
+        if admin is not None:
+            serving.admin_listener = stack.enter_context(contextlib.closing(admin))
         serving.compile()  # not in a thread: until it ended, the first streams would compile on the event loop
         for number in HANDLED_SIGNALS:  # whoever reads the line below may end the server at once; also what uvicorn
             signal.signal(number, serving.handle_exit)  # restores before the connections are closed
@@ -119,9 +123,7 @@ def _serve(
             _print(f"Base URL for OpenAI clients, with any key and model: {url}/v1\n")
         else:
             _print(f"Serving on {url}\n")
-        admin = listen_admin(settings.admin, 0 if place is None else place.number)
         if admin is not None:
-            serving.admin_listener = stack.enter_context(contextlib.closing(admin))
             _print(f"Metrics and health on {url_of(admin)}\n")
         settle_interpreter()
         serving.run(sockets=[listener])

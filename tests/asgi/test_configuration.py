@@ -194,6 +194,14 @@ def test_a_setting_that_is_not_there_is_one_problem(tmp_path: Path, text: str, p
         ('[agents.a]\nupstream = "default"\nmodel = "m"\nparameters.tools = []', "`tools` cannot be set here"),
         ('[agents."A b"]\nupstream = "default"\nmodel = "m"', "`agents.A b`: expected a name of at most 64 char"),
         ('[auth.api_keys]\na = "secret-key"', "`auth.api_keys.a`: expected the hash of a key: `sha256:` and"),
+        (f'[auth.api_keys]\na = "${{KEY}} {HASH}"', "`auth.api_keys.a`: a reference must be the whole value, "),
+        ('[store]\nkind = "redis"\nurl = "redis://:${A}@host"', "`store.url`: a reference must be the whole value, as"),
+        ('[agents.a]\nmodel = "m${A}"', "`agents.a.model`: a reference must be the whole value, as `${NAME}`: put the"),
+        (
+            '[agents.a]\nmodel = "m"\ntools = [{ type = "mcp", authorization = "Bearer ${A}" }]',
+            "`agents.a.tools[0].authorization`: a reference must be the whole value, as `${NAME}`",
+        ),
+        ('cors_origins = ["https://${A:-a.example}"]', "`cors_origins[0]`: a reference must be the whole value, as"),
         ('[auth.jwt]\nissuer = "i"\naudience = "a"\njwks = "secret"', "`auth.jwt.jwks`: expected a JSON Web Key Set"),
         ('[auth.jwt]\nissuer = "i"\naudience = "a"\njwks = "[]"', "`auth.jwt.jwks`: expected a JSON Web Key Set"),
         ('cors_origins = ["https://secret.example/"]', "`cors_origins[0]`: expected an origin such as https://app."),
@@ -238,6 +246,17 @@ def test_invalid_settings_are_rejected_by_path(written: Any, text: str, message:
     assert "JSON" not in str(caught.value).replace("JSON Web", "")
     assert ("without a table" in str(caught.value)) == ("without a table" in message or "; `port`" in message)
     assert "secret" not in str(caught.value)
+
+
+def test_texts_for_a_model_may_have_what_looks_like_a_reference(written: Any) -> None:
+    text = (
+        '[upstreams.a]\n[agents.a]\nupstream = "a"\nmodel = "m"\ninstructions = "Write $0 as ${HOME}/bin."\n'
+        'parameters = { stop = ["${A} b"] }\ntools = [{ type = "function", name = "f", description = "${A} b" }]'
+    )
+    agent = load({}, config=written(text)).agents["a"]
+    assert agent.instructions == "Write $0 as ${HOME}/bin."
+    assert agent.parameters == {"stop": ["${A} b"]}
+    assert agent.tools[0]["description"] == "${A} b"
 
 
 MISTAKES: Final = f"""

@@ -159,6 +159,38 @@ async def test_a_start_that_fails_is_logged(tmp_path: Path) -> None:
     assert f"projector: {reason}" in errors.decode()
 
 
+async def test_a_taken_admin_port_is_reported_with_its_setting(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "projector", "serve", "--port", "0"),
+            cwd=tmp_path,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=os.environ | {"PROJECTOR_ADMIN__PORT": str(port)},
+        )
+        output, errors = await process.communicate()
+    reason = f"cannot listen on 127.0.0.1, port {port}: Address already in use; choose another one with `admin.port`"
+    assert (process.returncode, output) == (2, b"")
+    assert f"projector: {reason} (PROJECTOR_ADMIN__PORT)\n" in errors.decode()
+
+
+async def test_a_start_without_a_package_is_logged(tmp_path: Path) -> None:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", f"import sys; sys.modules['redis'] = None; {SERVE}"),
+        cwd=tmp_path,
+        stderr=asyncio.subprocess.PIPE,
+        env=os.environ | {"PROJECTOR_STORE__KIND": "redis", "PROJECTOR_STORE__URL": "redis://127.0.0.1:1"},
+    )
+    _, errors = await process.communicate()
+    assert process.returncode == 2
+    *_, stop, printed = errors.decode().splitlines()
+    line = json.loads(stop)
+    assert (line["event"], line["level"], line["exit_code"]) == ("stop", "error", 2)
+    assert "` is missing; install `public-stream-projector[server,redis]`; " in line["reason"]
+    assert printed == f"projector: {line['reason']}"
+
+
 def test_a_missing_configuration_file(tmp_path: Any) -> None:
     with pytest.raises(SettingsError, match=r"none\.toml: not found"):
         load({}, config=tmp_path / "none.toml")

@@ -164,6 +164,9 @@ async def test_streams_go_on_while_redis_is_away(
         await wait_until(lambda: not any(site.state.logs.is_available for site in (one, strict)))
         ready = await one.get("/readyz")
         assert (ready.status, await ready.rest()) == (200, b"ok\nstore: unavailable, new streams cannot be resumed\n")
+        unready = await strict.get("/readyz")
+        assert (unready.status, (await unready.problem())["code"]) == (503, "store_unavailable")
+        assert (await strict.get("/livez")).status == 200
         again = await one.ask()
         assert "location" not in again.headers
         assert (await again.frames())[-1]["kind"] == "final"
@@ -176,7 +179,8 @@ async def test_streams_go_on_while_redis_is_away(
         whole = await back.rest()
         reader = await found(strict, f"{back.headers['location']}/events")
         assert await reader.rest() == whole
-        assert await (await one.get("/readyz")).rest() == b"ok\n"
+        for site in (one, strict):
+            assert await (await site.get("/readyz")).rest() == b"ok\n"
 
 
 async def test_a_store_that_is_away_is_known_before_the_first_stream(

@@ -165,6 +165,20 @@ async def test_a_signal_while_the_server_drains_does_no_harm(started: Started) -
         assert await server.process.exit_code() == 0
 
 
+async def test_a_third_signal_ends_the_server_without_an_error(started: Started) -> None:
+    """An alert on the log would fire, for what the operator did."""
+    async with started(Provider().script) as server:
+        stream = await server.stream()
+        await stream.readuntil(b"\n\n")
+        for _ in range(3):
+            server.process.stop()
+            await asyncio.sleep(0.02)
+        assert await server.process.exit_code() == 0
+        lines = server.log()
+    assert (lines[-1]["event"], lines[-1]["exit_code"]) == ("stop", 0)
+    assert [line for line in lines if line["level"] == "error"] == []
+
+
 async def test_a_demo_whose_terminal_is_closed_drains() -> None:
     async with running(DEMO, 2) as demo:
         stream = await demo.stream()

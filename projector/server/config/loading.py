@@ -3,8 +3,9 @@
 A variable is `PROJECTOR_` and the path of its setting in capitals, with `__` between tables
 (`PROJECTOR_TIMEOUTS__IDLE_S`, `PROJECTOR_AGENTS__<NAME>__MODEL`); lists and open tables are JSON.
 `OPENAI_API_KEY` and `OPENAI_BASE_URL` are read as well. In the file, the string `${NAME}` is replaced with the variable
-NAME (within `headers` and `query` of an upstream also as a part of a string). `X_file` names a file relative to the
-folder of the configuration. If there is a setting `X`, the file contains it.
+NAME; as a part of a string it is replaced within `headers` and `query` of an upstream, and elsewhere an error, except
+in texts for models. `X_file` names a file relative to the folder of the configuration. If there is a setting `X`, the
+file contains it.
 """
 
 from __future__ import annotations
@@ -49,6 +50,8 @@ _IN_FILES: Final[Mapping[str, str]] = {"must be an object": "must be a table"}
 """Messages about a value -> how it is written in this kind of source."""
 HTTP_FIELDS: Final = frozenset({"headers", "query"})
 """Tables of an upstream with names and values that are sent to the provider."""
+_FREE_TEXTS: Final = frozenset({"description", "format", "input", "instructions", "parameters", "server_description"})
+"""Settings and members of tools with texts for models, which may have `${NAME}` literally."""
 _SECRETS: Final = frozenset({"api_key", "key_password", "token_secret", "webhook_secret"})
 """Not allowed in a configuration file, because such files are committed."""
 _OPENAI: Final[Mapping[str, str]] = {"OPENAI_API_KEY": "api_key", "OPENAI_BASE_URL": "base_url"}
@@ -177,6 +180,9 @@ def _resolve(
                 node[key], references[at] = _resolved(value, environ, at), value
             elif key in _SECRETS and not members(kind_of(at)):
                 raise SettingsError(f"`{path_name(at)}`: expected a variable as `${{NAME}}`, or `{key}{FILE}`")
+            elif isinstance(value, str) and "${" in value and _FREE_TEXTS.isdisjoint(map(str, at)):
+                hint = "put the rest of it in the variable"
+                raise SettingsError(f"`{path_name(at)}`: a reference must be the whole value, as `${{NAME}}`: {hint}")
 
 
 def _is_http_field(path: FieldPath) -> bool:

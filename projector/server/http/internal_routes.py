@@ -21,6 +21,7 @@ from projector.contracts import codec
 from projector.core.faults import FAULTS
 from projector.server.http.problems import problem, problem_of_fault
 from projector.server.streaming.registry import Streams
+from projector.server.streaming.stream_logs import StreamLogs
 
 _NOT_STORED: Final = {"cache-control": "no-store"}
 
@@ -31,11 +32,15 @@ async def alive(_request: Request) -> Response:
 
 
 async def ready(request: Request) -> Response:
-    """Respond with 503 while the server drains. Without its store, a server still serves streams."""
-    streams: Streams = request.app.state.streams
+    """Respond with 503 while the server drains, or has no place in a store that is required for a new stream."""
+    state = request.app.state
+    streams: Streams = state.streams
+    logs: StreamLogs = state.logs
     if streams.is_draining:
         raise problem_of_fault(FAULTS["server_shutdown"])
-    if not request.app.state.logs.is_sound:
+    if state.site.settings.store.required and not logs.at(logs.new_id()).is_available:
+        raise problem("store_unavailable")
+    if not logs.is_sound:
         return PlainTextResponse("ok\nstore: unavailable, new streams cannot be resumed\n", headers=_NOT_STORED)
     return await alive(request)
 
