@@ -11,8 +11,10 @@ from ag_ui_validate.pytest_plugin import validate_agui
 
 from projector.contracts.kinds import VENDOR
 from projector.core.faults import FAULTS
+from projector.core.handlers.item_members import MEMBERS
 from projector.core.sse import DONE
 from projector.dialects.descriptor import DialectOptions
+from projector.dialects.responses.writer import ITEMS
 from projector.recording.replay import Case, CaseSettings
 from tests import chat_sdk, json_answers
 from tests.dialect_checks import violations_of
@@ -112,10 +114,22 @@ def _check_open_responses(said: bytes) -> None:
     assert (answer.status == 200) == (answer.body.get("object") == "response")
 
 
+def without_sent(line: bytes) -> bytes:
+    """Return an event without the insides of members that are written as the provider sent them, perhaps spoiled."""
+    event = json.loads(line)
+    for item in [event.get("item"), *(event.get("response") or {}).get("output", ())]:
+        for name in MEMBERS.get(item["type"], ()) if item else ():
+            if isinstance(item.get(name), (dict, list)):
+                required = ITEMS[item["type"]].members
+                del item[name]
+                item.update({name: required[name]} if name in required else {})
+    return json.dumps(event).encode()
+
+
 def _check_responses(said: bytes) -> None:
     """Check the models of the SDK, one end, no name of ours, and the JSON answer."""
     lines = said.splitlines()
-    assert faults_of(lines) == []
+    assert faults_of(map(without_sent, lines)) == []
     names = [event["type"] for event in events_of(said)]
     ends = {"response.completed", "response.incomplete", "response.failed"}
     assert [name for name in names if name in ends] == names[-1:]
