@@ -115,7 +115,7 @@ def input_tables() -> InputTables:
 
 def citation_of(raw: Mapping[str, object], start: int, end: int) -> dict[str, object] | None:
     """Return the annotation of a citation of the text from `start` to `end`, None if it names no source."""
-    kind = raw.get("type")
+    kind = read.text_or_none(raw, "type")
     place = {"start_index": start, "end_index": end}
     if kind in {"web_search_result_location", "search_result_location"}:
         url = read.text_or_none(raw, "url" if kind == "web_search_result_location" else "source") or ""

@@ -206,7 +206,7 @@ class Output(ItemIds):
         block.call.members = block.call.opaque = {} if toolset is None else {fields.TOOLSET: toolset}
         self.is_visible = True
         caller = read.mapping_or_empty(block.given, "caller")
-        if caller.get("type") not in {None, "direct"}:
+        if read.text_or_none(caller, "type") not in {None, "direct"}:
             block.call.opaque = {**block.call.opaque, fields.CALLER: dict(caller), "blocks": self._unsaid}
             self._unsaid = []
         return block.call.added(item_id, index)
