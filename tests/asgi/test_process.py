@@ -142,49 +142,45 @@ def test_an_unavailable_address() -> None:
             listen(Settings(port=port))
 
 
+async def failed_start(folder: Path, *arguments: str, **environment: str) -> tuple[bytes, str]:
+    """Run Python with arguments that start a server; check that it exits with 2, and return what it printed."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, *arguments),
+        cwd=folder,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=os.environ | environment,
+    )
+    output, errors = await process.communicate()
+    assert process.returncode == 2
+    return output, errors.decode()
+
+
 async def test_a_start_that_fails_is_logged(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "projector", "serve", "--port", str(port)),
-            cwd=tmp_path,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        _, errors = await process.communicate()
-    assert process.returncode == 2
-    lines = [json.loads(line) for line in errors.decode().splitlines() if line.startswith("{")]
+        _, errors = await failed_start(tmp_path, "-m", "projector", "serve", "--port", str(port))
+    lines = [json.loads(line) for line in errors.splitlines() if line.startswith("{")]
     reason = f"cannot listen on 127.0.0.1, port {port}: Address already in use; choose another one with --port"
     assert [line["event"] for line in lines if line["level"] != "warning"] == ["start", "stop"]
     assert (lines[-1]["level"], lines[-1]["exit_code"], lines[-1]["reason"]) == ("error", 2, reason)
-    assert f"projector: {reason}" in errors.decode()
+    assert f"projector: {reason}" in errors
 
 
 async def test_a_taken_admin_port_is_reported_with_its_setting(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "projector", "serve", "--port", "0"),
-            cwd=tmp_path,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env=os.environ | {"PROJECTOR_ADMIN__PORT": str(port)},
-        )
-        output, errors = await process.communicate()
+        command = ("-m", "projector", "serve", "--port", "0")
+        output, errors = await failed_start(tmp_path, *command, PROJECTOR_ADMIN__PORT=str(port))
     reason = f"cannot listen on 127.0.0.1, port {port}: Address already in use; choose another one with `admin.port`"
-    assert (process.returncode, output) == (2, b"")
-    assert f"projector: {reason} (PROJECTOR_ADMIN__PORT)\n" in errors.decode()
+    assert output == b""
+    assert f"projector: {reason} (PROJECTOR_ADMIN__PORT)\n" in errors
 
 
 async def test_a_start_without_a_package_is_logged(tmp_path: Path) -> None:
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", f"import sys; sys.modules['redis'] = None; {SERVE}"),
-        cwd=tmp_path,
-        stderr=asyncio.subprocess.PIPE,
-        env=os.environ | {"PROJECTOR_STORE__KIND": "redis", "PROJECTOR_STORE__URL": "redis://127.0.0.1:1"},
-    )
-    _, errors = await process.communicate()
-    assert process.returncode == 2
-    *_, stop, printed = errors.decode().splitlines()
+    store = {"PROJECTOR_STORE__KIND": "redis", "PROJECTOR_STORE__URL": "redis://127.0.0.1:1"}
+    _, errors = await failed_start(tmp_path, "-c", f"import sys; sys.modules['redis'] = None; {SERVE}", **store)
+    *_, stop, printed = errors.splitlines()
     line = json.loads(stop)
     assert (line["event"], line["level"], line["exit_code"]) == ("stop", "error", 2)
     assert "` is missing; install `public-stream-projector[server,redis]`; " in line["reason"]

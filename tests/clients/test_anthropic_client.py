@@ -171,7 +171,8 @@ def lines(client: str, server: str, request: pytest.FixtureRequest) -> Lines:
     is_node = needed == "node_modules"
     program = ["node", str(tools / script)] if is_node else [str(tools), str(ROOT / "tests/clients/python" / script)]
     command = [*program, *arguments, server, *(f"{model}@{client}" for model in MODELS)]
-    _Provider.calls.clear()  # a worker that takes over tests of this module runs a client once more
+    for counts in (_Provider.calls, _Provider.searches):
+        counts.clear()  # a worker that takes over tests of this module runs a client once more
     result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
     assert result.returncode == 0, result.stderr
     printed = [json.loads(line) for line in result.stdout.splitlines()]

@@ -72,6 +72,11 @@ def places(tree: object, place: Place = ()) -> Iterator[tuple[Place, object]]:
         yield from places(child, (*place, step))
 
 
+def node_at(tree: Any, way: Sequence[str | int]) -> Any:
+    """Return the node at the end of a path."""
+    return reduce(lambda holder, step: holder[step], way, tree)
+
+
 ALL_LINES: Final = [line for case in CASES for line in lines_of(case)]
 
 
@@ -218,7 +223,7 @@ def edit(random: Random, lines: Lines) -> Lines:
     if not found:
         return lines
     *way, step = random.choice(found)
-    random.choice(EDITS)(random, reduce(lambda holder, inner: holder[inner], way, tree), step)
+    random.choice(EDITS)(random, node_at(tree, way), step)
     text = json.dumps(tree, ensure_ascii=random.random() < 1 / 2)
     return [*lines[:at], text.encode("utf-8", "surrogatepass"), *lines[at + 1 :]]
 

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from functools import reduce
 from typing import Any, Final, TypeAlias
 
 import pytest
 
 from projector.recording.replay import Case
 from tests.property.dialect_streams import play_lines
-from tests.property.mutations import CASES, Place, lines_of, parsed, places
+from tests.property.mutations import CASES, Place, lines_of, node_at, parsed, places
 from tests.property.soundness import OURS
 
 Spot: TypeAlias = tuple[int, Place]
@@ -42,7 +41,7 @@ def spoiled(line: bytes, place: Place, value: object) -> bytes:
     """Return an event with another value in a place."""
     event: Any = json.loads(line)
     *way, last = place
-    reduce(lambda holder, step: holder[step], way, event)[last] = value
+    node_at(event, way)[last] = value
     return json.dumps(event).encode()
 
 
