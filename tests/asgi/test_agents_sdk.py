@@ -642,7 +642,7 @@ async def test_a_client_that_leaves_ends_the_tool_that_runs(lab: Lab) -> None:
 async def test_a_source_that_falls_silent_ends_the_run(lab: Lab) -> None:
     await lab.answer(hangs_after(BEGUN))
     run = agents.Runner.run_streamed(lab.agent(), "hi")
-    client = await Client().call(PublicSSEResponse(run, timeouts=Timeouts(idle_s=0.3)))
+    client = await Client().call(PublicSSEResponse(run, timeouts=Timeouts(idle_s=1.5)))
     assert client.frames[-1]["error"]["code"] == "upstream_timeout_idle"
     assert await ends(run, await lab.peers.get())
 

@@ -434,7 +434,7 @@ async def test_a_run_fails(
 ) -> None:
     del name
     await upstream(script)
-    host = hosting(serve, upstream_port, upstream={"timeouts": {"idle_s": 0.5}}, retries={"max": 0})
+    host = hosting(serve, upstream_port, upstream={"timeouts": {"idle_s": 1.5}}, retries={"max": 0})
     run_id = await host.say("hello")
     snapshot = await host.until(run_id, "failed")
     assert snapshot["error"]["code"] == code

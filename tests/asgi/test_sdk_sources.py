@@ -110,7 +110,7 @@ both_apis = pytest.mark.parametrize("name", CALLS)
 @pytest.fixture
 async def client(upstream_port: int) -> AsyncIterator[AsyncOpenAI]:
     url = f"http://127.0.0.1:{upstream_port}/v1"
-    async with AsyncOpenAI(api_key="sk-test", base_url=url, max_retries=0, timeout=5) as one:
+    async with AsyncOpenAI(api_key="sk-test", base_url=url, max_retries=0, timeout=60) as one:
         yield one
 
 
@@ -200,7 +200,7 @@ async def test_a_connection_that_breaks(client: AsyncOpenAI, upstream: Any, name
 @both_apis
 async def test_a_stream_that_stops(client: AsyncOpenAI, upstream: Any, name: str) -> None:
     await upstream(stream(*TEXT[CALLS[name][0]], ends=False))
-    answer = await ask(client.with_options(timeout=Timeout(60, read=0.5)), name)
+    answer = await ask(client.with_options(timeout=Timeout(60, read=1.5)), name)
     assert last(answer)["error"]["code"] == "upstream_timeout_idle"
 
 
@@ -267,17 +267,20 @@ async def test_an_awaitable_of_something_else() -> None:
     assert (answer.status, json.loads(answer.text)["code"]) == (500, "internal_error")
 
 
-async def aiohttp_bytes(url: str) -> AsyncIterator[bytes]:
+async def aiohttp_bytes(url: str, seconds: float = 60) -> AsyncIterator[bytes]:
     async with (
-        aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=0.5)) as session,
+        aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=seconds)) as session,
         session.post(f"{url}/responses", json={}, raise_for_status=True) as response,
     ):
         async for data in response.content.iter_any():
             yield data
 
 
-async def httpx_bytes(url: str) -> AsyncIterator[bytes]:
-    async with httpx2.AsyncClient(timeout=0.5) as session, session.stream("POST", f"{url}/v1", json={}) as response:
+async def httpx_bytes(url: str, seconds: float = 60) -> AsyncIterator[bytes]:
+    async with (
+        httpx2.AsyncClient(timeout=seconds) as session,
+        session.stream("POST", f"{url}/v1", json={}) as response,
+    ):
         response.raise_for_status()
         async for data in response.aiter_bytes():
             yield data
@@ -321,5 +324,5 @@ async def test_a_source_written_by_hand_that_breaks(upstream: Any, upstream_port
 @by_hand
 async def test_a_source_written_by_hand_that_stops(upstream: Any, upstream_port: int, source: Any) -> None:
     await upstream(stream(*TEXT["openai_responses"], ends=False))
-    answer = await post(PublicSSEResponse(source(f"http://127.0.0.1:{upstream_port}")), "/chat")
+    answer = await post(PublicSSEResponse(source(f"http://127.0.0.1:{upstream_port}", 1.5)), "/chat")
     assert last(answer)["error"]["code"].startswith("upstream_timeout_")

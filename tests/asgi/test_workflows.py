@@ -356,7 +356,7 @@ async def test_a_slow_client_slows_every_branch(serve: Any, upstream: Any) -> No
 
 
 async def test_a_silent_branch_fails_alone(serve: Any, conductor: Conductor) -> None:
-    site = serve(agents=AGENTS, workflows=WORKFLOWS, timeouts={"idle_s": 0.3})
+    site = serve(agents=AGENTS, workflows=WORKFLOWS, timeouts={"idle_s": 1.5})
     conductor.tell("cost", created("cost"), delta("b"))
     conductor.answer("crew", "Two shifts")
     conductor.answer("writer", "done")
