@@ -31,7 +31,7 @@ from projector.server.config.store_settings import StoreSettings, decoded_key
 from projector.server.control import rate_limits
 from projector.server.control.callers import Authenticator, Rights
 from projector.server.control.rate_limits import FallbackBudgets, RateLimiter
-from projector.server.http.hosts import Cors, HostCheck, TrustedProxies
+from projector.server.http.hosts import PROBES, Cors, HostCheck, TrustedProxies
 from projector.server.http.internal_routes import HEALTH_ROUTES, INTERNAL_ROUTES, document
 from projector.server.http.model_routes import NotServed
 from projector.server.http.problems import Problem, respond, response_status
@@ -168,6 +168,9 @@ def _build(site: Site, *, is_first: bool) -> Starlette:
     state.openapi = cache(partial(_openapi, app, site.extensions))
     is_shown = settings.admin is not None and settings.admin.streams
     state.admin = _admin_app(state, RecentStreams(catalog, is_for_operators=True).routes() if is_shown else ())
+    if is_shown:  # not authenticated: a page whose name resolves to this server must not read it
+        exempt = PROBES | {"/metrics", "/openapi.json"}
+        state.admin.add_middleware(HostCheck, allowed=settings.allowed_hosts, exempt=exempt, has_addresses=True)
     return app
 
 

@@ -79,6 +79,35 @@ async def test_probes_have_any_host(serve: Any) -> None:
         assert answer.startswith(b"HTTP/1.1 200 ")
 
 
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("localhost:9", 200),
+        ("10.0.0.7:9", 200),
+        ("[fd00::7]:9", 200),
+        ("a.example.com", 200),
+        ("rebound.test", 400),
+        ("10.0.0.7.rebound.test", 400),
+        ("1.2.3", 400),
+        ("", 400),
+    ],
+)
+@pytest.mark.parametrize("allowed", [("*.example.com",), ()])
+async def test_a_page_of_another_name_does_not_read_streams_of_the_admin_listener(
+    serve: Any, host: str, status: int, allowed: tuple[str, ...]
+) -> None:
+    """Nobody is authenticated there, so a name that resolves to this server would open it to a page in a browser."""
+    site = serve(admin={"port": 0, "streams": True}, allowed_hosts=allowed)
+    expected = status if allowed or host != "a.example.com" else 400
+    for path in ("/streams", "/streams/recent"):
+        request = f"GET {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n"
+        answer = await exchange(site.admin_port, request.encode())
+        assert answer.startswith(b"HTTP/1.1 %d " % expected)
+    for path in ("/metrics", "/openapi.json", "/livez"):
+        request = f"GET {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n"
+        assert (await exchange(site.admin_port, request.encode())).startswith(b"HTTP/1.1 200 ")
+
+
 async def client_of(peer: str, headers: list[tuple[str, str]], forwarded_header: str) -> str:
     found: list[str] = []
 

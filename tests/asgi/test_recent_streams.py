@@ -41,7 +41,7 @@ class Site(Server):
     """A server with one agent, `helper`; both listeners."""
 
     async def get(self, path: str, key: str = "", *, is_admin: bool = False) -> Answer:
-        headers = {"authorization": f"Bearer {key}"} if key else {}
+        headers = {"host": "localhost"} | ({"authorization": f"Bearer {key}"} if key else {})
         app = self.app.state.admin if is_admin else self.app
         return await in_process.ask(app, path, None, method="GET", headers=headers)
 

@@ -32,17 +32,28 @@ _FOR: Final = re.compile(r"""(?:^|;)\s*for=(?:"(?P<quoted>[^"]*)"|(?P<token>[^;\
 class HostCheck:
     """Middleware that refuses requests for other hosts, such as those of a page whose name resolves to this server."""
 
-    def __init__(self, app: ASGIApp, allowed: Sequence[str]) -> None:
-        self._app = app
+    def __init__(
+        self, app: ASGIApp, allowed: Sequence[str], *, exempt: frozenset[str] = PROBES, has_addresses: bool = False
+    ) -> None:
+        """Create the middleware.
+
+        Args:
+            app: what handles the requests.
+            allowed: names of hosts; `*.example.com` for all below.
+            exempt: paths with any host.
+            has_addresses: whether `localhost` and addresses are allowed, too: no name resolves to this server then.
+        """
+        self._app, self._exempt, self._has_addresses = app, exempt, has_addresses
         self._exact = frozenset(name.lower() for name in allowed if not name.startswith("*."))
         self._suffixes = tuple(name[1:].lower() for name in allowed if name.startswith("*."))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request if its host is allowed."""
         path = scope.get("path", "").removeprefix(scope.get("root_path", ""))
-        if scope["type"] == "http" and path not in PROBES:
+        if scope["type"] == "http" and path not in self._exempt:
             host = _PORT.sub("", Headers(scope=scope).get("host", "")).lower()
-            if host not in self._exact and not host.endswith(self._suffixes):
+            is_own = self._has_addresses and (host == "localhost" or _address(host) is not None)
+            if not is_own and host not in self._exact and not host.endswith(self._suffixes):
                 response = await respond(Request(scope), problem("host_not_allowed"))
                 await response(scope, receive, send)
                 return
