@@ -1,9 +1,11 @@
 """What providers want back with calls, between the requests of a caller: see `projector.conversation.opaque`.
 
 It is kept in the memory of this process, and in a store that outlasts it, by a key with the caller, so that the ID of
-another caller's call finds nothing. Or it is sealed and sent to the client: encrypted as the values of a store are
-(`projector.store.encryption`), bound to the caller. Inside are the value and its place, so that it returns to no other
-upstream or model. The length of a sealed value shows that of the value to `_STEP_BYTES`.
+another caller's call finds nothing. It may contain what redaction removed, so the store gets it encrypted, with a key
+that only the ID of the call gives: when its stream is deleted, or has expired, nobody but its client knows that. Or
+it is sealed and sent to the client: encrypted as the values of a store are (`projector.store.encryption`), bound to
+the caller. Inside are the value and its place, so that it returns to no other upstream or model. The length of a
+sealed value shows that of the value to `_STEP_BYTES`.
 """
 
 from __future__ import annotations
@@ -70,7 +72,7 @@ class CallKeeper(BackgroundWrites[str, bytes]):
             return
         self._add(key, value)
         if self._store is not None:
-            self._waiting[key] = value
+            self._waiting[key] = _keys([_secret(caller, call_id)]).encrypt(KIND, [key.encode()], [value])[0]
 
     async def load(self, body: Mapping[str, Any], caller: str) -> KeptCalls:
         """Return what is kept of the calls that a request names."""
@@ -83,7 +85,9 @@ class CallKeeper(BackgroundWrites[str, bytes]):
         if missing and self._store is not None:
             self.write()
             stored = await self._store.get(KIND, [key for _, key in missing])
-            found |= {one: value for (one, _), value in zip(missing, stored, strict=True) if value is not None}
+            for (one, key), value in zip(missing, stored, strict=True):
+                if value is not None:
+                    found[one] = _keys([_secret(caller, one)]).decrypt(KIND, [key.encode()], [value])[0]
         calls = {one: _read(value) for one, value in found.items()}
         oldest = self._clock() - self.ttl_s
         return {one: call for one, call in calls.items() if call.at >= oldest and (call.own is not None or call.before)}
@@ -105,6 +109,11 @@ class CallKeeper(BackgroundWrites[str, bytes]):
 
 def _key(caller: str, call_id: str) -> str:
     return hashlib.sha256(codec.dumps([caller, call_id])).hexdigest()
+
+
+def _secret(caller: str, call_id: str) -> bytes:
+    """Return the key of a call's value. It is kept nowhere, and the key of the row tells nothing about it."""
+    return hashlib.sha256(codec.dumps([caller, call_id, KIND])).digest()
 
 
 def _read(value: bytes) -> KeptCall:

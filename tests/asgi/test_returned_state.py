@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
 from typing import Any, Final
 
 import pytest
@@ -55,6 +56,29 @@ async def test_values_outlast_the_process_and_stay_bounded() -> None:
     assert [*await second.load({"call_id": "call_0"}, "alice")] == ["call_0"]
     await second.aclose()
     assert [*await CallKeeper(None, 50).load({"call_id": "call_0"}, "alice")] == []
+
+
+async def test_a_store_has_nothing_in_clear_and_another_id_opens_nothing() -> None:
+    """Without a key of the configuration, too: reasoning may contain what redaction removed."""
+    written: dict[str, bytes] = {}
+
+    class Seen(MemoryStore):
+        async def put(self, kind: str, values: Mapping[str, bytes], ttl_s: float) -> None:
+            written.update(values)
+            await super().put(kind, values, ttl_s)
+
+    store = Seen(StoreLimits())
+    first = CallKeeper(store, 50)
+    place = Place("openai_chat", "one", "m")
+    first.keep("alice", "call_a", place, {"text": "sk-secret"}, ({"reasoning": "of alice"},))
+    await first.aclose()
+    (kept,) = written.values()
+    assert not any(part in kept for part in (b"secret", b"alice", b"call_a", b"openai_chat"))
+    other = CallKeeper(store, 50)
+    assert await other.load({"call_id": "call_b"}, "alice") == {}
+    assert await other.load({"call_id": "call_a"}, "bob") == {}
+    (found,) = (await other.load({"call_id": "call_a"}, "alice")).values()
+    assert (found.own, found.before) == ({"text": "sk-secret"}, ({"reasoning": "of alice"},))
 
 
 async def test_a_store_that_is_away_is_an_error() -> None:
