@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any, Final, TypeAlias, TypeGuard
 
 from projector.contracts import codec
@@ -143,6 +144,13 @@ class Drops(Counter[str]):
         """Count unknown members of a kind of object."""
         for name in names:
             self.note(f"{kind}.{name}")
+
+    def note_unknown_in(self, event: Mapping[str, object], known: Mapping[str, AbstractSet[str]]) -> None:
+        """Count unknown members of an event, and of the objects directly in it that are named in `known`."""
+        for kind, members in known.items():
+            value = event if kind == "event" else event.get(kind)
+            if isinstance(value, dict) and not members >= value.keys():
+                self.note_unknown(kind, value.keys() - members)
 
     def objects(self, holder: Mapping[str, object], kind: str, name: str) -> list[Mapping[str, object]]:
         """Return the objects in a list field. Non-objects are counted; a missing field is not."""

@@ -50,6 +50,7 @@ from projector.core.projector import BEGINNINGS, TERMINALS
 from projector.core.transcript import CALL_TYPES, NAME_FIELDS
 from projector.dialects import DIALECTS
 from projector.dialects.responses.writer import DROPPED_ITEMS
+from projector.providers.openai_responses.stage import MEMBERS
 from projector.recording import replay
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
@@ -102,6 +103,27 @@ def test_every_stream_event_is_handled_or_dropped() -> None:
     assert unlisted(STREAM_EVENTS, HANDLERS, DROPPED) == set()
     assert unlisted([*HANDLERS, *DROPPED], STREAM_EVENTS) == NOT_IN_THE_SDK
     assert HANDLERS.keys() & DROPPED.keys() == set()
+
+
+def members_of(annotation: Any, kind: str, found: defaultdict[str, set[str]], seen: set[Any]) -> None:
+    """Add the members of the models of an event, and of the objects in it, by kind of object."""
+    for inner in get_args(annotation):
+        members_of(inner, kind, found, seen)
+    if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)) or (annotation, kind) in seen:
+        return
+    seen.add((annotation, kind))
+    for name, field in annotation.model_fields.items():
+        found[kind].add(field.alias or name)
+        if kind == "event" and name in MEMBERS:
+            members_of(field.annotation, name, found, seen)
+    assert kind in MEMBERS
+
+
+def test_every_member_of_a_stream_event_is_known() -> None:
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    members_of(ResponseStreamEvent, "event", found, set())
+    assert found.keys() == MEMBERS.keys()
+    assert {kind: names - MEMBERS[kind] for kind, names in found.items()} == {kind: set() for kind in MEMBERS}
 
 
 def test_every_item_type_has_a_finisher_or_a_reason() -> None:

@@ -66,6 +66,32 @@ UNSHOWN: Final[Mapping[str, str]] = {
 GROWING: Final = frozenset({"text", "thinking", "tool_use", "server_tool_use", "mcp_tool_use"})
 """Blocks with deltas of text or input. In any other one these are hidden, as its content is."""
 
+MEMBERS: Final = {
+    "event": frozenset({
+        "content_block", "context_management", "delta", "error", "index", "input_transformations", "message",
+        "request_id", "type", "usage",
+    }),
+    "message": frozenset({
+        "container", "content", "context_management", "diagnostics", "id", "input_transformations", "model", "role",
+        "stop_details", "stop_reason", "stop_sequence", "type", "usage",
+    }),
+    "content_block": frozenset({
+        "caller", "citations", "content", "data", "encrypted_content", "file_id", "from", "id", "input", "is_error",
+        "mcp_server_name", "name", "server_name", "signature", "text", "thinking", "to", "tool_changes", "tool_use_id",
+        "tools", "toolset_name", "trigger", "type",
+    }),
+    "delta": frozenset({
+        "citation", "container", "content", "encrypted_content", "estimated_tokens", "partial_json", "signature",
+        "stop_details", "stop_reason", "stop_sequence", "text", "thinking", "type",
+    }),
+    "usage": frozenset({
+        "cache_creation", "cache_creation_input_tokens", "cache_read_input_tokens", "fallback_credit", "inference_geo",
+        "input_tokens", "iterations", "output_tokens", "output_tokens_details", "server_tool_use", "service_tier",
+        "speed",
+    }),
+}  # fmt: skip
+"""Members of an event, and of an object in it, that the API has: others are counted (CONTRACT D30)."""
+
 READ: Final[Mapping[str, Mapping[str, str]]] = {
     "event": {
         "message_start": "`response.created`, and blocks that it contains",

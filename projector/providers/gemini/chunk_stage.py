@@ -142,10 +142,13 @@ class ChunkStage(JsonStage):
 
     def _read_part(self, part: Mapping[str, object]) -> list[Event]:
         kinds = [kind for kind in PARTS if kind in part]
+        unknown = part.keys() - fields.PART_KNOWN
+        self._dropped.note_unknown("part", unknown)
         if not kinds:
             if signature := read.text_or_none(part, "thoughtSignature"):
                 return self._output.text("", signature)
-            self._dropped.note(f"part.{next(iter(part), '(empty)')}")
+            if not unknown:
+                self._dropped.note(f"part.{next(iter(part), '(empty)')}")
         if len(kinds) > 1:
             self._dropped.note("several kinds in one part")
         return [event for kind in kinds for event in PARTS[kind](self, part)]

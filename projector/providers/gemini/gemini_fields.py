@@ -191,6 +191,7 @@ DROPPED: Final[Mapping[str, Mapping[str, str]]] = {
 
 CHUNK_KNOWN: Final = READ["chunk"].keys() | DROPPED["chunk"].keys()
 CANDIDATE_KNOWN: Final = READ["candidate"].keys() | DROPPED["candidate"].keys()
+PART_KNOWN: Final = READ["part"].keys() | DROPPED["part"].keys()
 
 
 def input_tables() -> InputTables:

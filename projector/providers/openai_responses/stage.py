@@ -61,6 +61,33 @@ class ReadNumbers:
 DEFAULT: Final = ResponsesProfile()
 
 ERROR: Final = "error"
+MEMBERS: Final = {
+    "event": frozenset({
+        "annotation", "annotation_index", "arguments", "background", "code", "command", "command_index",
+        "content_index", "delta", "diff", "error", "input", "item", "item_id", "logprobs", "message", "obfuscation",
+        "output", "output_format", "output_index", "param", "part", "partial_image_b64", "partial_image_index",
+        "quality", "refusal", "response", "sequence_number", "size", "status", "summary_index", "text", "type",
+    }),
+    "response": frozenset({
+        "access_programs", "background", "completed_at", "content_filters", "conversation", "created_at", "error",
+        "frequency_penalty", "id", "image", "incomplete_details", "input_transformations", "instructions",
+        "max_output_tokens", "max_tool_calls", "metadata", "model", "moderation", "object", "output",
+        "parallel_tool_calls", "presence_penalty", "previous_response_id", "prompt", "prompt_cache_diagnostics",
+        "prompt_cache_key", "prompt_cache_options", "prompt_cache_retention", "reasoning", "safety_identifier",
+        "service_tier", "status", "store", "temperature", "text", "tool_choice", "tool_usage", "tools", "top_logprobs",
+        "top_p", "truncation", "usage", "user",
+    }),
+    "item": frozenset({
+        "acknowledged_safety_checks", "action", "actions", "approval_request_id", "approve", "arguments", "async",
+        "background", "call_id", "caller", "code", "container_id", "content", "created_by", "encrypted_content",
+        "environment", "error", "execution", "fingerprint", "id", "input", "max_output_length", "name", "namespace",
+        "operation", "output", "output_format", "outputs", "pending_safety_checks", "phase", "quality", "queries",
+        "reason", "result", "results", "revised_prompt", "role", "server_label", "size", "status", "summary",
+        "svg_usage", "tools", "type",
+    }),
+    "part": frozenset({"annotations", "logprobs", "refusal", "text", "type"}),
+}  # fmt: skip
+"""Members of an event, and of an object in it, that the API has: others are counted (CONTRACT D30)."""
 ARGUMENTS_DELTAS: Final = frozenset({
     "response.function_call_arguments.delta", "response.mcp_call_arguments.delta",
     "response.custom_tool_call_input.delta",
@@ -91,6 +118,7 @@ class OpenAIResponsesStage:
         except codec.CodecError:
             return self._read_text(message.data)
         if type(event) is dict and "type" in event:
+            self._dropped.note_unknown_in(event, MEMBERS)
             return (
                 self._dropped.drop("(repeated delta)") if self._numbers.is_repeated(event) else self._texts.read(event)
             )
