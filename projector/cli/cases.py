@@ -84,8 +84,9 @@ def _record_again(arguments: argparse.Namespace, settings: Any) -> int:
 
 def _changes(folder: Path, stored: Path, case: str, answer: Recording) -> list[str]:
     """Return how a stream differs from its case: its provider, its kinds, members and order, and how it was cut off."""
-    if stored.parent.name != answer.provider:
-        raise UsageError(f'`{case}`: expected an upstream with `api = "{stored.parent.name}"`, as that of the case')
+    if stored.parent.name != replay.inputs_of(answer.provider):
+        expected = next(source for source in replay.sources() if replay.inputs_of(source) == stored.parent.name)
+        raise UsageError(f'`{case}`: expected an upstream with `api = "{expected}"`, as that of the case')
     found = drift(stored.read_bytes(), answer.data)
     settings = replay.load_settings(folder / replay.CASES_FILE)
     before, now = settings.get(case, settings[""]).close, answer.settings.get("close")

@@ -90,7 +90,9 @@ def validate(arguments: argparse.Namespace) -> int:
 
 def _hint_at_dialect(name: str, first: tuple[int, bytes], rules: Callable[[], Checker]) -> None:
     """Print which other dialect or which provider the first event of a file is of, if there is one."""
-    if rules().feed(*first):
+    if first[1].startswith(b'{"type":"about:blank"'):
+        print_error(f"{name}: it looks like an error response of the server, which is no stream")
+    elif rules().feed(*first):
         others = ((one, dialect.checker) for one, dialect in DIALECTS.items())
         other = next((one for one, others_rules in others if others_rules and not others_rules().feed(*first)), None)
         if other is not None:

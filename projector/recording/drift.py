@@ -29,6 +29,18 @@ _TYPES: Final[Mapping[type, str]] = {
 }
 
 
+class _Basis(NamedTuple):
+    """Members of the events of the first recording: by those that only some have, events without a type are told apart.
+
+    A member that is new in each event, or an event of another kind, must not rename all of them.
+    """
+
+    every: frozenset[str]
+    """Paths that every event has."""
+    some: frozenset[str]
+    """Paths that only some have."""
+
+
 class _Outline(NamedTuple):
     """Kinds of a stream, the JSON types of their members by path, and which kind follows which."""
 
@@ -38,7 +50,9 @@ class _Outline(NamedTuple):
 
 def drift(before: bytes, now: bytes) -> list[str]:
     """Return a sentence for each change between two recordings of a provider's stream, as NDJSON."""
-    old, new = _outline(before), _outline(now)
+    values = _values(before)
+    basis = _basis(values)
+    old, new = _outline(values, basis), _outline(_values(now), basis)
     found = [f"kinds: new `{kind}`" for kind in new.kinds if kind not in old.kinds]
     found += [f"kinds: no `{kind}`" for kind in old.kinds if kind not in new.kinds]
     both = [kind for kind in old.kinds if kind in new.kinds]
@@ -76,14 +90,22 @@ def _listed(types: set[str]) -> str:
     return " or ".join(sorted(types))
 
 
-def _outline(data: bytes) -> _Outline:
-    values = [_value(line) for line in data.splitlines() if line.strip()]
-    paths = [dict(_paths(value)) for value in values]
-    repeated = set.intersection(*(set(one) for one in paths)) if paths else set()
+def _values(data: bytes) -> list[Any]:
+    return [_value(line) for line in data.splitlines() if line.strip()]
+
+
+def _basis(values: list[Any]) -> _Basis:
+    paths = [dict(_paths(value)).keys() for value in values if isinstance(value, dict)]
+    every = frozenset[str]().union(*paths[:1]).intersection(*paths)
+    return _Basis(every, frozenset[str]().union(*paths) - every)
+
+
+def _outline(values: list[Any], basis: _Basis) -> _Outline:
     kinds: dict[str, dict[str, set[str]]] = defaultdict(dict)
     steps: list[str] = [_BEGIN]
-    for value, found in zip(values, paths, strict=True):
-        kind = _kind(value, found, repeated)
+    for value in values:
+        found = dict(_paths(value))
+        kind = _kind(value, found, basis)
         for path, types in found.items():
             kinds[kind].setdefault(path, set()).update(types)
         if kind != steps[-1]:
@@ -98,7 +120,7 @@ def _value(line: bytes) -> Any:
         return line.decode("utf-8", "replace")  # such as `[DONE]`
 
 
-def _kind(value: Any, paths: Mapping[str, set[str]], repeated: set[str]) -> str:
+def _kind(value: Any, paths: Mapping[str, set[str]], basis: _Basis) -> str:
     """Return the type of an event; of one without a type, the members with a value that not every event has."""
     if not isinstance(value, dict):
         return str(value)[:80]
@@ -106,7 +128,8 @@ def _kind(value: Any, paths: Mapping[str, set[str]], repeated: set[str]) -> str:
         item = value.get("item")
         inner = item.get("type") if isinstance(item, dict) else None
         return f"{value['type']} ({inner})" if isinstance(inner, str) else value["type"]
-    own = [path for path, types in paths.items() if types != {_NULL} and path not in repeated]
+    said = [path for path, types in paths.items() if types != {_NULL}]
+    own = [path for path in said if path in basis.some or (path not in basis.every and not paths.keys() >= basis.every)]
     leaves = {path if "[]" in path else path.partition(".")[0] for path in own}
     ends = sorted(one for one in leaves if not any(other.startswith(f"{one}.") for other in leaves))
     return " ".join(ends) or "(event)"

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import anyio
 import pytest
@@ -41,6 +41,15 @@ timeouts.idle_s = 0.2
 api = "openai_chat"
 base_url = "http://localhost:{port}/v1"
 profile.think_mode = "assume_open"
+
+[upstreams.claude]
+api = "anthropic_messages"
+base_url = "http://localhost:{port}/v1"
+
+[upstreams.google]
+api = "gemini"
+base_url = "http://localhost:{port}/v1beta"
+api_key = "${{HOUSE_KEY}}"
 
 [agents.helper]
 upstream = "one"
@@ -291,6 +300,62 @@ async def test_a_case_is_recorded_again(run: Run, upstream: Any) -> None:
     assert (await run(*again, "--force")).status == 1
     assert len(kept_lines("openai_responses/hello")) == 3
     assert (await run(*again)).status == 0
+
+
+MESSAGES: Final = [{"role": "user", "content": "Hello"}]
+CHUNK: Final = {"id": "c", "object": "chat.completion.chunk"}
+OF_CHAT: Final = [
+    CHUNK | {"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]},
+    CHUNK | {"choices": [{"index": 0, "delta": {"content": "Good "}}]},
+    CHUNK | {"choices": [{"index": 0, "delta": {"content": "day."}}]},
+    CHUNK | {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
+]
+OF_GEMINI: Final = [
+    {"candidates": [{"content": {"parts": [{"text": "Good "}], "role": "model"}, "index": 0}], "responseId": "r"},
+    {"candidates": [{"content": {"parts": [{"text": "day."}]}, "finishReason": "STOP", "index": 0}], "responseId": "r"},
+]
+OF_CLAUDE: Final = [
+    {"type": "message_start", "message": {"id": "m", "type": "message", "role": "assistant", "content": []}},
+    {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+    {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Good day."}},
+    {"type": "content_block_stop", "index": 0},
+    {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 3}},
+    {"type": "message_stop"},
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "request_body", "events", "kinds"),
+    [
+        pytest.param("chat", {"model": "m", "messages": MESSAGES}, OF_CHAT, 3, id="openai_chat"),
+        pytest.param("google", {"model": "m", "contents": []}, OF_GEMINI, 2, id="gemini"),
+        pytest.param("claude", {"model": "m", "messages": MESSAGES}, OF_CLAUDE, 6, id="anthropic_messages"),
+    ],
+)
+async def test_what_is_new_in_each_event_renames_none(
+    run: Run, upstream: Any, name: str, request_body: dict[str, Any], events: list[dict[str, Any]], kinds: int
+) -> None:
+    """The events of Chat Completions and Gemini have no type: they are told apart by what they have."""
+    sent = [*events]
+
+    async def script(peer: Peer) -> None:
+        await sends(*sent)(peer)
+
+    await upstream(script)
+    done = await run("--upstream", name, "--name", "hello", "--keep-request", request=request_body)
+    assert done.status == 0, done.err
+    again = ("--again", "--name", "hello")
+    assert (await run(*again)).out == "1 case recorded again, 0 changed\n"
+    sent[:] = [{**event, "x_new": 7} for event in events]
+    found = (await run(*again)).out.splitlines()
+    assert len(found) == kinds + 1
+    assert all(": new `x_new` (number)" in line for line in found[:-1]), found
+    sent[:] = [events[0], {"foreign": {"a": 1}}, *events[1:]]
+    found = (await run(*again)).out.splitlines()
+    assert [line for line in found if "order:" not in line] == [
+        "hello: kinds: new `foreign`",
+        "1 case recorded again, 1 changed",
+    ]
 
 
 async def test_force_replaces_a_case_and_keeps_its_table(run: Run, upstream: Any) -> None:

@@ -334,6 +334,14 @@ def test_validate_names_the_provider_of_a_stream(run: Run) -> None:
     assert "it looks like a stream of a provider: `projector project --provider openai_responses`" in done.err.decode()
 
 
+def test_validate_knows_an_error_response(run: Run) -> None:
+    done = run(
+        "validate", "-", given=b'{"type":"about:blank","title":"Bad Gateway","status":502,"code":"upstream_reset"}'
+    )
+    assert done.status == 1
+    assert done.err == b"projector: -: it looks like an error response of the server, which is no stream\n"
+
+
 @pytest.mark.parametrize("given", [b"Dear diary\n", b'{"a": 1}\n', b"[]\n"])
 def test_validate_takes_nothing_else_for_a_stream_of_a_provider(run: Run, given: bytes) -> None:
     assert run("validate", "-", given=given).err == b""
