@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -97,6 +98,24 @@ async def test_a_stream_goes_on_without_a_lost_log(
     log.end()
     assert site.lost == [loss]
     assert site.logs.lost == {loss: 1}
+    await site.logs.aclose()
+
+
+@pytest.mark.parametrize("make", [make_logs, StreamLogs])
+async def test_a_store_that_forgot_a_stream_has_not_ended_it(make: Callable[..., StreamLogs]) -> None:
+    """As a Redis that comes back empty just before the terminal."""
+    site = Site()
+    site.logs = make(site.store, unread_s=60)
+    log = site.begin()
+    add(log, DELTA)
+    while log.is_pending:
+        await log.stored()
+    await site.store.delete("s")
+    add(log, FINAL)
+    log.end()
+    while not site.lost:
+        await asyncio.sleep(0)
+    assert site.lost == ["unknown"]
     await site.logs.aclose()
 
 
