@@ -29,7 +29,6 @@ from projector import Pipeline, UsageError
 from projector.core.faults import FAULTS, Fault
 from projector.core.intake import MakeStage
 from projector.core.reported_errors import clean_error, generic_message
-from projector.core.transcript import ERRORS_MAX
 from projector.dialects import DIALECTS
 from projector.redaction.redactor import Redactor
 from projector.server.config.settings import Timeouts
@@ -156,7 +155,11 @@ def provider_source(
             if made is not None:
                 use_stage(made)
 
-    return ProviderSource(make, UpstreamReader(attempts, stats, account, on_target), redactor)
+    def on_repeat(error: UpstreamError) -> None:
+        report_failure(redactor or source.pipeline.redactor, error, stats)
+
+    source = ProviderSource(make, UpstreamReader(attempts, stats, account, on_target, on_repeat), redactor)
+    return source
 
 
 class StreamSession(ResponseSession):
@@ -256,7 +259,7 @@ class StreamSession(ResponseSession):
             self._source = self._begin_log = None  # cancelled tasks keep the session until the next garbage collection
             if self._pipeline is not None:
                 self.stats.dropped = self._pipeline.dropped
-                self.stats.provider_errors += self._pipeline.provider_errors
+                self.stats.add_provider_errors(self._pipeline.provider_errors)
         if self._problem is not None and self._state.phase is Phase.REFUSED:
             raise self._problem
 
@@ -443,8 +446,7 @@ def report_failure(
     clean = clean_error(
         redactor, status=status, message=failure.message, code=failure.code, type_=failure.type, param=param
     )
-    if len(stats.provider_errors) < ERRORS_MAX:
-        stats.provider_errors.append(clean)
+    stats.add_provider_errors([clean])
     if failure.message is None and failure.type is None and failure.code is None:
         return error.fault, None
     fault, shown = error.fault, generic_message(clean.code, clean.type, str(failure.status))

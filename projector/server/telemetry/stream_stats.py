@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import lru_cache, partial
 from http import HTTPStatus
@@ -22,6 +22,7 @@ from projector.core.delta_frames import DeltaFrames
 from projector.core.faults import FAULTS
 from projector.core.handlers import DROPPED, HANDLERS
 from projector.core.reported_errors import ProviderError
+from projector.core.transcript import ERRORS_MAX
 from projector.server.control.token_meter import TokenMeter
 from projector.server.http.problems import PROBLEMS
 from projector.server.telemetry.request_facts import CALLER_MAX_CHARS
@@ -168,8 +169,8 @@ class StreamStats:
     response_model: str | None = None
     dropped: Mapping[str, int] = field(default_factory=dict)
     """Provider events that were not forwarded, by type or reason; set at the end."""
-    provider_errors: list[ProviderError] = field(default_factory=list)
-    """Errors that providers reported, redacted."""
+    provider_errors: list[tuple[str, ProviderError]] = field(default_factory=list)
+    """Errors that providers reported, redacted, each with the name of the upstream."""
     failure_reason: str | None = None
     """Why a request to an upstream failed, as a word of the server."""
     upstream_failures: dict[tuple[str, str, str | None], int] = field(default_factory=_counts)
@@ -217,6 +218,11 @@ class StreamStats:
         self._note_response(deltas.frame)
         if self.meter is not None:
             self.meter.on_deltas(deltas)
+
+    def add_provider_errors(self, errors: Sequence[ProviderError]) -> None:
+        """Keep what the current upstream reported, up to a limit."""
+        kept = errors[: ERRORS_MAX - len(self.provider_errors)]
+        self.provider_errors += ((self.upstream, error) for error in kept)
 
     def _note_response(self, frame: Frame) -> None:
         response_id = frame.get("response_id")
