@@ -96,6 +96,8 @@ _DELTAS: Final = frozenset({
 """Kinds of frames that are part of an answer as it grows."""
 _AWAITING: Final = "awaiting_approval"
 
+_WITHOUT_ANSWER: Final = frozenset({"upstream_empty", "upstream_truncated"})
+"""Codes of a stream that ended, but had no event, or no end, of the configured API."""
 _NUMBERS: Final = frozenset({"status", "usage"})
 """Members of `final` without text of the model."""
 
@@ -194,8 +196,13 @@ class StreamStats:
 
     @property
     def reason(self) -> str | None:
-        """Why a request to an upstream failed, or `other_api` if it has events, but none of the configured API."""
-        return "other_api" if self.code == "upstream_empty" and self.dropped else self.failure_reason
+        """Why a request to an upstream failed, or `other_api` if it has events, but none of the configured API.
+
+        Some events of Claude have a name or a member of other APIs, but nothing that begins or is part of an answer.
+        """
+        has_answer = self.response_id is not None or self.first_token_s is not None
+        is_other = self.code in _WITHOUT_ANSWER and self.dropped and not has_answer
+        return "other_api" if is_other else self.failure_reason
 
     def on_frame(self, frame: Frame, /) -> None:
         """Count a frame, and keep what is reported of it."""
