@@ -83,6 +83,8 @@ class ToolLoop:
         check_argument("tools", expected, holds=isinstance(tools, Mapping))
         for name, tool in tools.items():
             check_argument(f"tools.{name}", "a function", holds=callable(tool))
+        expected, is_list = 'a list of names, such as ["pick_colour"]', not isinstance(client_tools, str)
+        check_argument("client_tools", expected, holds=is_list and all(isinstance(one, str) for one in client_tools))
         for name in sorted(tools.keys() & set(client_tools)):
             raise UsageError(f"`client_tools`: `{name}` is also in `tools`")
         self._ask = ask
