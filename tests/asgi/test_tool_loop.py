@@ -608,7 +608,7 @@ DEFINITION: Final = {"type": "function", "name": "pick_colour", "parameters": {"
 def test_tools_of_a_turn_are_definitions_of_one_format(provider: str, tools: Any) -> None:
     turn = Turn(1, [{"role": "user", "content": "Hello"}], [], None, provider)
     assert "pick_colour" in str(turn.request("m", client_tools=[DEFINITION])["tools"])
-    with pytest.raises(UsageError, match="^`client_tools`: expected tools as the Responses API defines them"):
+    with pytest.raises(UsageError, match=r"^`client_tools`: expected tools as the Responses API defines them"):
         turn.request("m", client_tools=tools)
 
 

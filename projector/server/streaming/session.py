@@ -75,12 +75,20 @@ class StreamSource(Protocol):
 
 
 class ProviderSource:
-    """The response of one upstream: a provider's, or a host's own iterator or agent run (`PublicSSEResponse`)."""
+    """The response of one upstream: a provider's, or a host's own iterator or agent run (`PublicSSEResponse`).
+
+    `feed` processes a chunk, by default as bytes of the provider.
+    """
 
     def __init__(
-        self, make_pipeline: Callable[[], Pipeline], reader: UpstreamReader, redactor: Redactor | None = None
+        self,
+        make_pipeline: Callable[[], Pipeline],
+        reader: UpstreamReader,
+        redactor: Redactor | None = None,
+        feed: Callable[[bytes], bytes] | None = None,
     ) -> None:
         self.redactor = redactor
+        self._feed = feed
         self._make_pipeline = make_pipeline
         self._reader = reader
 
@@ -104,7 +112,7 @@ class ProviderSource:
 
         async def on_chunk(chunk: bytes) -> bool:
             pipeline = self.pipeline
-            await write(await self._reader.feed(pipeline.feed, chunk))
+            await write(await self._reader.feed(self._feed or pipeline.feed, chunk))
             return pipeline.ended
 
         await self._reader.run(lambda: write(b""), on_chunk)
