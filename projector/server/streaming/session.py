@@ -243,6 +243,13 @@ class StreamSession(ResponseSession):
                 self._log, self._begin_log = self._begin_log(self._pipeline), None
         return self._pipeline
 
+    def _begin_early(self) -> None:
+        """Begin the log before the request: who leaves before the answer must find the stream again, or stop it."""
+        self._begin()
+        if self._log is not None:
+            self._is_logged = True
+            self._log.notify()
+
     @property
     def _is_ended(self) -> bool:
         return self._pipeline is not None and self._pipeline.ended
@@ -253,6 +260,8 @@ class StreamSession(ResponseSession):
         if self._source is None:
             raise UsageError("expected a session that has not run")
         produce = partial(self._produce, self._source)
+        if self._survives:
+            self._begin_early()
         try:
             await self._respond(scope, receive, send, produce, self._disconnect, line)
         finally:
