@@ -41,15 +41,17 @@ class Thinking:
         await peer.end()
 
 
-@pytest.fixture
-def site(serve: Any, upstream_port: int) -> Site:
-    upstreams = {"one": {"base_url": f"http://localhost:{upstream_port}/v1"}}
+def settings_of(upstream_port: int) -> dict[str, Any]:
     dialects = ["public_sse_v1", "ag_ui", "ai_sdk"]
     agent = {"upstream": "one", "model": "m", "dialects": dialects, "on_disconnect": "continue"}
-    agents = {"desk": agent}
-    found: Site = serve(
-        api_key=None, base_url=None, upstreams=upstreams, agents=agents, retries={"max": 0}, heartbeat_s=300
-    )
+    upstreams = {"one": {"base_url": f"http://localhost:{upstream_port}/v1"}}
+    tables = {"upstreams": upstreams, "agents": {"desk": agent}, "retries": {"max": 0}}
+    return {"api_key": None, "base_url": None, "heartbeat_s": 300, **tables}
+
+
+@pytest.fixture
+def site(serve: Any, upstream_port: int) -> Site:
+    found: Site = serve(**settings_of(upstream_port))
     return found
 
 
@@ -122,6 +124,21 @@ async def test_reload(site: Site, upstream: Any, dialect: str) -> None:
     provider.gate.set()
     assert LAST in await later.rest()
     assert provider.asked.empty(), "the provider is asked once"
+
+
+@pytest.mark.parametrize("dialect", SENT)
+async def test_stop_at_another_server(
+    serve: Any, upstream: Any, upstream_port: int, redis_server: Any, dialect: str
+) -> None:
+    store = {"kind": "redis", "url": redis_server.url, "prefix": f"early-{dialect}:"}
+    one, other = [serve(**settings_of(upstream_port), store={**store, "retention_s": one_s}) for one_s in (300, 301)]
+    provider = Thinking()
+    await upstream(provider)
+    await SENT[dialect][0](one, "stop")
+    peer = await asyncio.wait_for(provider.asked.get(), PATIENCE_S)
+    await stop(other, dialect, "stop")
+    await asyncio.wait_for(peer.gone.wait(), PATIENCE_S)
+    assert await one.is_quiet()
 
 
 async def test_a_refused_request_has_its_answer(site: Site, upstream: Any) -> None:

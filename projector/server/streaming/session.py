@@ -243,13 +243,6 @@ class StreamSession(ResponseSession):
                 self._log, self._begin_log = self._begin_log(self._pipeline), None
         return self._pipeline
 
-    def _begin_early(self) -> None:
-        """Begin the log before the request: who leaves before the answer must find the stream again, or stop it."""
-        self._begin()
-        if self._log is not None:
-            self._is_logged = True
-            self._log.notify()
-
     @property
     def _is_ended(self) -> bool:
         return self._pipeline is not None and self._pipeline.ended
@@ -260,8 +253,6 @@ class StreamSession(ResponseSession):
         if self._source is None:
             raise UsageError("expected a session that has not run")
         produce = partial(self._produce, self._source)
-        if self._survives:
-            self._begin_early()
         try:
             await self._respond(scope, receive, send, produce, self._disconnect, line)
         finally:
@@ -384,6 +375,9 @@ class StreamSession(ResponseSession):
     async def _produce(self, source: StreamSource, writer: ResponseWriter) -> None:
         """Write the whole stream; however the source ends, write the end of the stream."""
         account = self._account
+        if self._survives:  # who leaves before the answer must find the stream again, at any server, or stop it
+            self._begin()
+            await self._store()
         pipeline: Pipeline | None = None if source.redactor is not None else self._begin()
 
         async def write(data: bytes) -> None:
