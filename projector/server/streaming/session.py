@@ -164,10 +164,11 @@ def provider_source(
                 use_stage(made)
 
     def on_repeat(error: UpstreamError) -> None:
-        report_failure(redactor or source.pipeline.redactor, error, stats)
+        cleaner = redactor or (None if made is None else made.redactor)
+        if cleaner is not None:
+            report_failure(cleaner, error, stats)
 
-    source = ProviderSource(make, UpstreamReader(attempts, stats, account, on_target, on_repeat), redactor)
-    return source
+    return ProviderSource(make, UpstreamReader(attempts, stats, account, on_target, on_repeat), redactor)
 
 
 class StreamSession(ResponseSession):
