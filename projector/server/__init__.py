@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from projector.server.config.loading import load_settings
     from projector.server.config.settings import Settings, Timeouts
     from projector.server.response import ProjectingMiddleware, Projection, PublicSSEResponse, public_stream
-    from projector.server.streaming.host_source import AgentRun
+    from projector.server.streaming.host_source import AgentRun, HostEvent
     from projector.server.streaming.workflow_source import HeadlessWorkflow, workflow
     from projector.server.telemetry.stream_stats import Terminal
     from projector.server.tools.tool_loop import ToolLoop
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AgentRun",
     "HeadlessWorkflow",
+    "HostEvent",
     "ProjectingMiddleware",
     "Projection",
     "PublicSSEResponse",
@@ -38,6 +39,7 @@ __all__ = [
 
 _MODULES = {
     "AgentRun": "streaming.host_source",
+    "HostEvent": "streaming.host_source",
     "HeadlessWorkflow": "streaming.workflow_source",
     "ProjectingMiddleware": "response",
     "Projection": "response",

@@ -77,7 +77,7 @@ def run(settings: Settings, read: ReadSettings | None = None, *, demo: bool = Fa
     signals: deque[signal.Signals] = deque(maxlen=_SIGNALS_MAX)  # a handler must not use the log or the event loop
     for number in (*_IGNORED, *([RELOAD] if RELOAD is not None and read is not None else ())):
         signal.signal(number, lambda received, _frame: signals.append(signal.Signals(received)))
-    writer = configure_logs(level=settings.log_level)
+    writer = configure_logs(level=settings.log_level, worker=None if place is None else place.number)
     log.info("start", version=__version__, pid=os.getpid(), python=sys.version.partition(" ")[0])
     for reason in warnings(settings):
         log.warning("configuration_warning", reason=reason)
@@ -114,7 +114,7 @@ def _serve(
         for number in HANDLED_SIGNALS:  # whoever reads the line below may end the server at once; also what uvicorn
             signal.signal(number, serving.handle_exit)  # restores before the connections are closed
         if place is not None:
-            log.info("worker", worker=place.number, pid=os.getpid())
+            log.info("worker", pid=os.getpid())
         elif demo:
             words = ", ".join(row.words[0] for row in SCENARIOS[:-1])
             _print(f"Demo provider on {url} - open this address in a browser\n")

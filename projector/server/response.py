@@ -30,7 +30,14 @@ from projector.providers import DEFAULT_PROVIDER, profile_of
 from projector.server.config.config_base import DEFAULT_DIALECT
 from projector.server.config.settings import Limits, Retries, Settings, Timeouts
 from projector.server.http.problems import Problem, problem_response
-from projector.server.streaming.host_source import AgentRun, HostSource, HostUpstream, StreamedRun, check_source
+from projector.server.streaming.host_source import (
+    AgentRun,
+    HostChunk,
+    HostSource,
+    HostUpstream,
+    StreamedRun,
+    check_source,
+)
 from projector.server.streaming.memory import Account, Memory
 from projector.server.streaming.response_writer import HEADERS
 from projector.server.streaming.session import ProviderSource, StreamSession, byte_stream
@@ -114,8 +121,8 @@ class PublicSSEResponse(Response):
 
     Args:
         source: an async iterable of bytes of an event stream, cut anywhere, or of events: mappings, JSON texts,
-            pydantic models; or an awaitable or async context manager that returns one, such as
-            `client.responses.create(stream=True)`; or a `ToolLoop`, or the result of the Agents SDK's
+            pydantic models, and your own (`HostEvent`); or an awaitable or async context manager that returns one,
+            such as `client.responses.create(stream=True)`; or a `ToolLoop`, or the result of the Agents SDK's
             `Runner.run_streamed`, for which the projection's provider and profile are ignored.
         projection: provider, dialect, policy, context, hook; the defaults if None.
         timeouts: first byte, idle and total of the source, and how long a client may stop reading.
@@ -212,7 +219,11 @@ class _SourceStream:
         upstream = HostUpstream(self._source)
         binding = UpstreamBinding("", self._projection.provider, upstream, self._timeouts, _NO_RETRIES, {}, ("", 0))
         reader = UpstreamReader(attempts_of(binding, lambda _: {}, stats), stats, account)
-        source = ProviderSource(lambda: pipeline, reader)
+
+        def feed(chunk: bytes) -> bytes:
+            return pipeline.host(chunk.event) if isinstance(chunk, HostChunk) else pipeline.feed(chunk)
+
+        source = ProviderSource(lambda: pipeline, reader, feed=feed)
         try:
             yield StreamSession(
                 stats, source, account, timeouts=self._timeouts, heartbeat_s=heartbeat_s, headers=headers

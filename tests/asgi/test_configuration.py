@@ -201,7 +201,25 @@ def test_a_setting_that_is_not_there_is_one_problem(tmp_path: Path, text: str, p
             '[agents.a]\nmodel = "m"\ntools = [{ type = "mcp", authorization = "Bearer ${A}" }]',
             "`agents.a.tools[0].authorization`: a reference must be the whole value, as `${NAME}`",
         ),
-        ('cors_origins = ["https://${A:-a.example}"]', "`cors_origins[0]`: a reference must be the whole value, as"),
+        ('cors_origins = ["https://${A:-a.example}"]', "`cors_origins[0]`: expected a reference as `${NAME}`, w"),
+        ('base_url = "${A:-http://a/v1}"', "`base_url`: expected a reference as `${NAME}`, without a default"),
+        (
+            '[upstreams.a]\nheaders = { x-team = "${A:-secret}" }',
+            "`upstreams.a.headers.x-team`: expected a reference as",
+        ),
+        (
+            '[upstreams.a]\nquery = { api-version = "v${A:?}" }',
+            "`upstreams.a.query.api-version`: expected a reference as",
+        ),
+        ('[upstreams.a]\nheaders = { x-team = "${A B}" }', "`upstreams.a.headers.x-team`: expected a reference as"),
+        (
+            '[upstreams.a]\napi_key = "${MCP_TOKEN:-secret}"',
+            "`upstreams.a.api_key`: expected a variable as `${NAME}`, or",
+        ),
+        (
+            '[agents.a]\ninstructions = "${PROMPT:-Be brief}"',
+            "`agents.a.instructions`: expected a reference as `${NAME}`",
+        ),
         ('[auth.jwt]\nissuer = "i"\naudience = "a"\njwks = "secret"', "`auth.jwt.jwks`: expected a JSON Web Key Set"),
         ('[auth.jwt]\nissuer = "i"\naudience = "a"\njwks = "[]"', "`auth.jwt.jwks`: expected a JSON Web Key Set"),
         ('cors_origins = ["https://secret.example/"]', "`cors_origins[0]`: expected an origin such as https://app."),

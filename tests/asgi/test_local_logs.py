@@ -100,6 +100,22 @@ async def test_a_stream_goes_on_without_a_lost_log(
     await site.logs.aclose()
 
 
+@pytest.mark.parametrize("make", [make_logs, StreamLogs])
+async def test_a_store_that_forgot_a_stream_has_not_ended_it(make: Callable[..., StreamLogs]) -> None:
+    """As a Redis that comes back empty just before the terminal."""
+    site = Site()
+    site.logs = make(site.store, unread_s=60)
+    log = site.begin()
+    add(log, DELTA)
+    while log.is_pending:
+        await log.stored()
+    await site.store.delete("s")
+    add(log, FINAL)
+    log.end()
+    await site.logs.aclose()
+    assert site.lost == ["unknown"]
+
+
 async def test_a_request_to_cancel_reaches_the_stream() -> None:
     site = Site()
     add(site.begin(), DELTA)

@@ -17,11 +17,13 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from starlette.datastructures import Headers
 
 from projector import build_pipeline
+from projector.providers import PROVIDERS
 from projector.server.telemetry import reports
 from projector.server.telemetry import spans as telemetry
 from projector.server.telemetry.reports import Observer
 from projector.server.telemetry.stream_stats import StreamStats
 from tests.asgi.conftest import plays
+from tests.asgi.examples import example
 from tests.exposed_metrics import idle_metrics
 
 GIVEN = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -34,11 +36,11 @@ DONE = (
 )
 
 
-def record(*parts: bytes) -> StreamStats:
+def record(*parts: bytes, provider: str = "openai_responses") -> StreamStats:
     one = StreamStats(
         stream_id="stream_1", request_id="req_1", dialect="public_sse_v1", model="gpt-x", api="openai_responses"
     )
-    pipeline = build_pipeline(provider="openai_responses", dialect="public_sse_v1", on_frame=one.on_frame)
+    pipeline = build_pipeline(provider=provider, dialect="public_sse_v1", on_frame=one.on_frame)
     for part in parts:
         pipeline.feed(part)
     pipeline.close()
@@ -101,7 +103,11 @@ async def test_a_model_is_reported_if_it_is_configured(
 
 @pytest.mark.parametrize(
     ("parts", "reason"),
-    [((b'data: {"object":"chat.completion.chunk","choices":[]}\n\n',), "other_api"), ((), None), ((CREATED,), None)],
+    [
+        ((b'data: {"object":"chat.completion.chunk","choices":[]}\n\n',), "other_api"),
+        ((), None),
+        ((CREATED, UNKNOWN), None),
+    ],
 )
 async def test_a_stream_of_another_api_is_reported(parts: tuple[bytes, ...], reason: str | None) -> None:
     with structlog.testing.capture_logs() as lines:
@@ -110,11 +116,27 @@ async def test_a_stream_of_another_api_is_reported(parts: tuple[bytes, ...], rea
     assert (line["outcome"], line.get("reason")) == ("error", reason)
 
 
+SPOKEN = {
+    "openai_responses": "chat-text-citations",
+    "openai_chat": "chat-completions-text",
+    "anthropic_messages": "messages-text",
+    "gemini": "gemini-text",
+}
+
+
+@pytest.mark.parametrize("spoken", SPOKEN)
+@pytest.mark.parametrize("configured", PROVIDERS)
+def test_each_api_is_told_from_each_other(configured: str, spoken: str) -> None:
+    events = [b"data: %b\n\n" % data for response in example(SPOKEN[spoken], spoken) for data in response]
+    one = record(*events, provider=configured)
+    assert one.reason == (None if configured == spoken else "other_api")
+
+
 @pytest.mark.parametrize(
     ("parts", "changes", "outcome", "code"),
     [
         ((CREATED, DONE), {}, "completed", None),
-        ((CREATED,), {}, "error", "upstream_truncated"),
+        ((CREATED, UNKNOWN), {}, "error", "upstream_truncated"),
         ((CREATED,), {"is_client_gone": True}, "client_left", "upstream_truncated"),
         ((), {"is_refused": True, "code": "upstream_http_429"}, "no_stream", "upstream_http_429"),
     ],

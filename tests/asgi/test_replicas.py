@@ -16,6 +16,7 @@ import pytest
 import structlog
 
 from bench.redis_server import RedisServer
+from projector.contracts import codec
 from projector.dialects import DIALECTS
 from tests.asgi.callers import keys
 from tests.asgi.conftest import Answer, Peer, Script, frames_of
@@ -268,10 +269,13 @@ async def read(process: Process, location: str, after: int = 0) -> bytes:
     return await answer.rest()
 
 
-async def test_workers_share_their_streams(stores: Any, upstream: Any, upstream_port: int, text_events: Any) -> None:
+async def test_workers_share_their_streams(
+    stores: Any, upstream: Any, upstream_port: int, text_events: Any, tmp_path: Path
+) -> None:
     await upstream(Provider(text_events, len(text_events)))
     code = SERVE.replace("'--port', '0'", "'--port', '0', '--workers', '3'")
-    async with running(code, 1, **environment(upstream_port, stores["redis"])) as process:
+    log = tmp_path / "log"
+    async with running(code, 1, log=log, **environment(upstream_port, stores["redis"])) as process:
         assert "3 workers" in process.lines[0]
         streams = [await asked(process) for _ in range(20)]
         for head, whole in streams:
@@ -280,6 +284,9 @@ async def test_workers_share_their_streams(stores: Any, upstream: Any, upstream_
         assert len({head["x-stream-id"] for head, _ in streams}) == 20
         process.stop()
         assert await asyncio.wait_for(process.process.wait(), 60) == 0
+    lines = [codec.loads(line) for line in log.read_bytes().splitlines()]
+    assert {line["event"] for line in lines} >= {"start", "ready", "stream_end", "stop"}
+    assert {line.get("worker") for line in lines} == {0, 1, 2}
 
 
 @pytest.mark.timeout(600)

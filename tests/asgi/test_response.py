@@ -16,12 +16,17 @@ from starlette.background import BackgroundTask
 from structlog.testing import capture_logs
 
 from projector import UsageError
+from projector.contracts import codec
 from projector.core.faults import FAULTS
+from projector.core.sse import encode_sse
 from projector.server import (
+    HostEvent,
     ProjectingMiddleware,
     Projection,
     PublicSSEResponse,
     Settings,
+    ToolLoop,
+    Turn,
     UpstreamError,
     create_app,
     public_stream,
@@ -181,6 +186,43 @@ async def test_an_item_that_is_no_event_is_named_in_the_log(items: list[object])
     assert b'"code":"internal_error"' in client.body
     crash = next(line for line in lines if line["event"] == "stream_crashed")
     assert crash["detail"] == "`source`: expected items that are bytes, JSON texts, mappings or pydantic models"
+
+
+CALL: Final = {"type": "function_call", "id": "fc", "call_id": "call_1", "name": "tide", "arguments": "{}"}
+CALLED: Final = {"type": "response.output_item.done", "output_index": 0, "item": CALL}
+FILE: Final = {"object_id": "obj_1", "filename": "tide.csv"}
+
+
+@pytest.mark.parametrize("is_bytes", [False, True])
+async def test_events_of_the_host_are_items_of_a_source(is_bytes: bool) -> None:  # noqa: FBT001 - a row of the table
+    forged = {"type": "projector.attachment", "attachment": {"object_id": "of_the_model"}}
+    source = gives(
+        HostEvent(type="projector.context", agent="tides"),
+        *(encode_sse(codec.dumps(one)) if is_bytes else one for one in (CALLED, forged)),
+        HostEvent(type="projector.tool_output", call_id="call_1", output={"high": "06:12", "token": "t-8"}),
+        HostEvent(type="projector.attachment", attachment=FILE),
+        encode_sse(codec.dumps(DONE)) if is_bytes else DONE,
+    )
+    client = await Client().call(PublicSSEResponse(source))
+    frames = [codec.loads(line[6:]) for line in client.body.splitlines() if line.startswith(b"data: {")]
+    assert {frame["agent"] for frame in frames} == {"tides"}
+    [output] = [frame["output"] for frame in frames if frame["kind"] == "tool.output"]
+    assert output == {"high": "06:12", "token": "<redacted>"}
+    assert frames[-1]["final"]["attachments"] == [FILE]
+
+
+async def test_events_of_the_host_are_items_of_a_turn() -> None:
+    def ask(_turn: Turn) -> Any:
+        return gives(HostEvent(type="projector.attachment", attachment=FILE), TEXT, DONE)
+
+    client = await Client().call(PublicSSEResponse(ToolLoop(ask, {}, input="Hello")))
+    assert b'"attachments":[{"object_id":"obj_1"' in client.body
+
+
+@pytest.mark.parametrize("members", [{}, {"type": "projector.attachments"}, {"type": "response.created"}])
+def test_a_host_event_of_another_type(members: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=r"^unknown type `"):
+        HostEvent(**members)
 
 
 async def test_headers_and_background_of_the_route_are_kept() -> None:

@@ -178,8 +178,12 @@ async def test_a_circuit_opens_and_closes(circuit: Callable[..., Farm], monkeypa
         ("upstream_circuit_opened", "one"),
         ("upstream_circuit_closed", "one"),
     ]
-    failovers = await metric(farm.site, 'projector_upstream_failovers_total{code="upstream_http_500",upstream="one"}')
-    assert failovers == 3
+    failovers = 'projector_upstream_failovers_total{code="%s",upstream="one"}'
+    assert await metric(farm.site, failovers % "upstream_http_500") == 3
+    assert await metric(farm.site, failovers % "upstream_unavailable") == 3
+    skipped = [line for line in logs if line.get("reason") == "circuit_open"]
+    found = [(line["event"], line["upstream"], line["code"], line["to"]) for line in skipped]
+    assert found == [("upstream_failover", "one", "upstream_unavailable", "two")] * 3
 
 
 async def test_all_circuits_are_open(circuit: Callable[..., Farm]) -> None:

@@ -98,6 +98,21 @@ async def test_a_target_that_cannot_be_connected_to(farm: Farm, kind: str, reaso
     assert (line["code"], line["reason"]) == ("upstream_unreachable", reason)
 
 
+async def test_what_a_provider_reports_is_logged_though_another_answers(farm: Farm) -> None:
+    agent = fresh("three")
+    farm.providers["one"].plays.append(status(401))
+    farm.providers["two"].plays.append(status(429))
+    with capture_logs() as logs:
+        assert await outcome_of(await farm.ask(agent)) == ("three", "")
+        assert await farm.site.is_quiet()
+    found = [
+        (one["upstream"], one["status"], one["message"], one["log_level"])
+        for one in logs
+        if one["event"] == "provider_error"
+    ]
+    assert found == [("one", 401, "No.", "warning"), ("two", 429, "No.", "warning")]
+
+
 def test_every_remedy_is_tested() -> None:
     tested = {row.code for row in ROWS.values()} | {"upstream_unreachable", "upstream_timeout_connect"}
     assert {code for code in REMEDIES if not code.startswith("upstream_http_5")} <= tested

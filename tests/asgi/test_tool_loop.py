@@ -591,6 +591,27 @@ def test_cuts_do_not_matter(name: str, data: st.DataObject) -> None:
     assert [one.input for one in read([0, len(stream)])[2]] == [ROME]
 
 
+DEFINITION: Final = {"type": "function", "name": "pick_colour", "parameters": {"type": "object", "properties": {}}}
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize(
+    "tools",
+    [
+        ["pick_colour"],
+        "pick_colour",
+        [{"type": "function", "function": {"name": "pick_colour"}}],
+        [{"name": "pick_colour", "input_schema": {"type": "object"}}],
+        [{"functionDeclarations": [{"name": "pick_colour"}]}],
+    ],
+)
+def test_tools_of_a_turn_are_definitions_of_one_format(provider: str, tools: Any) -> None:
+    turn = Turn(1, [{"role": "user", "content": "Hello"}], [], None, provider)
+    assert "pick_colour" in str(turn.request("m", client_tools=[DEFINITION])["tools"])
+    with pytest.raises(UsageError, match=r"^`client_tools`: expected tools as the Responses API defines them"):
+        turn.request("m", client_tools=tools)
+
+
 @pytest.mark.parametrize(
     ("options", "text"),
     [
@@ -598,6 +619,8 @@ def test_cuts_do_not_matter(name: str, data: st.DataObject) -> None:
         ({"max_turns": 0}, "`max_turns`: expected a number greater than 0"),
         ({"tool_timeout_s": "60"}, "`tool_timeout_s`: expected a number greater than 0"),
         ({"client_tools": ["get_weather"]}, "`client_tools`: `get_weather` is also in `tools`"),
+        ({"client_tools": "pick_colour"}, '`client_tools`: expected a list of names, such as ["pick_colour"]'),
+        ({"client_tools": [DEFINITION]}, '`client_tools`: expected a list of names, such as ["pick_colour"]'),
         ({"tools": [get_weather]}, '`tools`: expected a mapping of names to functions, such as {"lookup": lookup}'),
         ({"tools": {"get_weather": 3}}, "`tools.get_weather`: expected a function"),
         ({"ask": response(call())}, "`ask`: expected a function"),

@@ -11,6 +11,7 @@ file contains it.
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -52,6 +53,8 @@ HTTP_FIELDS: Final = frozenset({"headers", "query"})
 """Tables of an upstream with names and values that are sent to the provider."""
 _FREE_TEXTS: Final = frozenset({"description", "format", "input", "instructions", "parameters", "server_description"})
 """Settings and members of tools with texts for models, which may have `${NAME}` literally."""
+_WITH_DEFAULT: Final = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*:?[-+=?][^{}]*\}")
+"""What a shell would replace with a variable or a default."""
 _SECRETS: Final = frozenset({"api_key", "key_password", "token_secret", "webhook_secret"})
 """Not allowed in a configuration file, because such files are committed."""
 _OPENAI: Final[Mapping[str, str]] = {"OPENAI_API_KEY": "api_key", "OPENAI_BASE_URL": "base_url"}
@@ -181,8 +184,17 @@ def _resolve(
             elif key in _SECRETS and not members(kind_of(at)):
                 raise SettingsError(f"`{path_name(at)}`: expected a variable as `${{NAME}}`, or `{key}{FILE}`")
             elif isinstance(value, str) and "${" in value and _FREE_TEXTS.isdisjoint(map(str, at)):
+                _check_references(value, at)
                 hint = "put the rest of it in the variable"
                 raise SettingsError(f"`{path_name(at)}`: a reference must be the whole value, as `${{NAME}}`: {hint}")
+            elif isinstance(value, str) and _WITH_DEFAULT.fullmatch(value):  # a text for a model
+                _check_references(value, at)
+
+
+def _check_references(value: str, path: FieldPath) -> None:
+    """Raise `SettingsError` if a value has a reference with more than a name, such as a default."""
+    if "${" in REFERENCE.sub("", value):
+        raise SettingsError(f"`{path_name(path)}`: expected a reference as `${{NAME}}`, without a default")
 
 
 def _is_http_field(path: FieldPath) -> bool:
@@ -195,6 +207,7 @@ def _is_http_field(path: FieldPath) -> bool:
 def _resolved(value: str, environ: Mapping[str, str], path: FieldPath) -> SecretStr | str:
     """Return a value with its references replaced; a credential among `HTTP_FIELDS` must contain one."""
     names = REFERENCE.findall(value)
+    _check_references(value, path)
     if not names and is_credential(str(path[-1])):
         raise SettingsError(f"`{path_name(path)}`: expected a variable as `${{NAME}}`")
     for name in names:

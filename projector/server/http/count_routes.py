@@ -126,10 +126,14 @@ class _Beside(ABC):
         stats.caller_headers = {self._passthrough.api: {one: given[one] for one in self._row.headers if one in given}}
         if admission is not None:
             stats.meter = TokenMeter([], body)
-        reader = UpstreamReader(
-            Attempts(targets, body_of, stats, ask=self._kind), stats, received.account, lambda one: one.report_to(stats)
-        )
         redactor = binding.redactor.for_request(received.body, secrets.token_bytes(16))
+        reader = UpstreamReader(
+            Attempts(targets, body_of, stats, ask=self._kind),
+            stats,
+            received.account,
+            lambda one: one.report_to(stats),
+            lambda error: report_failure(redactor, error, stats),
+        )
         try:
             async with nullcontext() if admission is None else admission.stream(stats):
                 answer = await _read_answer(reader, receive, max_bytes)

@@ -14,14 +14,15 @@ import inspect
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import lru_cache, partial
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias, get_args, runtime_checkable
+from typing import Any, Final, NamedTuple, Protocol, Self, TypeAlias, get_args, runtime_checkable
 
 import anyio
 
-from projector._errors import UsageError
+from projector._errors import UsageError, known_name
 from projector.contracts import codec
 from projector.core.canonical import CanonicalEvent
 from projector.core.faults import FAULTS, Fault
+from projector.core.handlers import HOST_HANDLERS
 from projector.core.sse import encode_sse
 from projector.providers import DEFAULT_PROVIDER, PROVIDERS
 from projector.providers.agents_sdk import RunStage, encode
@@ -62,6 +63,31 @@ def check_source(source: object) -> None:
     """Raise `UsageError` if an object is not a source."""
     if not (inspect.isawaitable(source) or hasattr(source, "__aiter__") or hasattr(source, "__aenter__")):
         raise UsageError(_EXPECTED)
+
+
+class HostEvent(dict[str, Any]):
+    """An event of the host as an item of a source, beside the provider's; the arguments are its members (CONTRACT D35).
+
+    Raises:
+        UsageError: `type` is not that of a host event.
+    """
+
+    def __init__(self, **members: Any) -> None:
+        known_name("type", str(members.get("type")), HOST_HANDLERS)
+        super().__init__(members)
+
+
+class HostChunk(bytes):
+    """A host event between the bytes of a source, which are the provider's and cannot pass for one."""
+
+    event: HostEvent
+
+    @classmethod
+    def of(cls, event: HostEvent) -> Self:
+        """Return the chunk of an event."""
+        chunk = cls(codec.dumps_exact(event))
+        chunk.event = event
+        return chunk
 
 
 class HostUpstream:
@@ -157,11 +183,16 @@ async def _joined(first: bytes, rest: AsyncIterator[bytes]) -> AsyncGenerator[by
 
 
 def _bytes(item: Any) -> bytes | None:
-    """Return an item as bytes of an event stream: everything but bytes is one event; None if it is derived."""
+    """Return an item as bytes of an event stream: everything but bytes is one event; None if it is derived.
+
+    A host event is a `HostChunk`.
+    """
     if isinstance(item, bytes | bytearray | memoryview):
         return bytes(item)
     if isinstance(item, str):
         return encode_sse(item.encode("utf-8", "surrogatepass"))
+    if isinstance(item, HostEvent):
+        return HostChunk.of(item)
     if isinstance(item, Mapping):
         return encode_sse(codec.dumps_exact(dict(item)))
     if hasattr(item, "model_dump_json"):

@@ -42,7 +42,7 @@ class LocalLog(StreamLog):
             elif store.seal_now(stream_id, first, frames, ending=self.describe()):
                 self._logs.on_seal(self)
             else:
-                self._logs.lose(self, "sealed")
+                self._logs.lose(self, store.append_now(stream_id, first, ()) or "sealed")  # why it is not open
 
 
 class LocalLogs(StreamLogs):

@@ -29,7 +29,6 @@ from projector import Pipeline, UsageError
 from projector.core.faults import FAULTS, Fault
 from projector.core.intake import MakeStage
 from projector.core.reported_errors import clean_error, generic_message
-from projector.core.transcript import ERRORS_MAX
 from projector.dialects import DIALECTS
 from projector.redaction.redactor import Redactor
 from projector.server.config.settings import Timeouts
@@ -76,12 +75,20 @@ class StreamSource(Protocol):
 
 
 class ProviderSource:
-    """The response of one upstream: a provider's, or a host's own iterator or agent run (`PublicSSEResponse`)."""
+    """The response of one upstream: a provider's, or a host's own iterator or agent run (`PublicSSEResponse`).
+
+    `feed` processes a chunk, by default as bytes of the provider.
+    """
 
     def __init__(
-        self, make_pipeline: Callable[[], Pipeline], reader: UpstreamReader, redactor: Redactor | None = None
+        self,
+        make_pipeline: Callable[[], Pipeline],
+        reader: UpstreamReader,
+        redactor: Redactor | None = None,
+        feed: Callable[[bytes], bytes] | None = None,
     ) -> None:
         self.redactor = redactor
+        self._feed = feed
         self._make_pipeline = make_pipeline
         self._reader = reader
 
@@ -105,7 +112,7 @@ class ProviderSource:
 
         async def on_chunk(chunk: bytes) -> bool:
             pipeline = self.pipeline
-            await write(await self._reader.feed(pipeline.feed, chunk))
+            await write(await self._reader.feed(self._feed or pipeline.feed, chunk))
             return pipeline.ended
 
         await self._reader.run(lambda: write(b""), on_chunk)
@@ -156,7 +163,12 @@ def provider_source(
             if made is not None:
                 use_stage(made)
 
-    return ProviderSource(make, UpstreamReader(attempts, stats, account, on_target), redactor)
+    def on_repeat(error: UpstreamError) -> None:
+        cleaner = redactor or (None if made is None else made.redactor)
+        if cleaner is not None:
+            report_failure(cleaner, error, stats)
+
+    return ProviderSource(make, UpstreamReader(attempts, stats, account, on_target, on_repeat), redactor)
 
 
 class StreamSession(ResponseSession):
@@ -256,7 +268,7 @@ class StreamSession(ResponseSession):
             self._source = self._begin_log = None  # cancelled tasks keep the session until the next garbage collection
             if self._pipeline is not None:
                 self.stats.dropped = self._pipeline.dropped
-                self.stats.provider_errors += self._pipeline.provider_errors
+                self.stats.add_provider_errors(self._pipeline.provider_errors)
         if self._problem is not None and self._state.phase is Phase.REFUSED:
             raise self._problem
 
@@ -364,6 +376,9 @@ class StreamSession(ResponseSession):
     async def _produce(self, source: StreamSource, writer: ResponseWriter) -> None:
         """Write the whole stream; however the source ends, write the end of the stream."""
         account = self._account
+        if self._survives:  # who leaves before the answer must find the stream again, at any server, or stop it
+            self._begin()
+            await self._store()
         pipeline: Pipeline | None = None if source.redactor is not None else self._begin()
 
         async def write(data: bytes) -> None:
@@ -443,8 +458,7 @@ def report_failure(
     clean = clean_error(
         redactor, status=status, message=failure.message, code=failure.code, type_=failure.type, param=param
     )
-    if len(stats.provider_errors) < ERRORS_MAX:
-        stats.provider_errors.append(clean)
+    stats.add_provider_errors([clean])
     if failure.message is None and failure.type is None and failure.code is None:
         return error.fault, None
     fault, shown = error.fault, generic_message(clean.code, clean.type, str(failure.status))

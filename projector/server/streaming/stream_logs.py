@@ -418,7 +418,7 @@ class StreamLogs:
         if is_sealed or await self._is_ours(one, is_sealed=True):
             self.on_seal(one)
         else:
-            self.lose(one, "sealed")
+            self.lose(one, "unknown" if await self.store.find(stream_id) is None else "sealed")
 
     def on_seal(self, one: StreamLog) -> None:
         """Forget a log that is complete."""

@@ -145,7 +145,13 @@ class WorkflowSource:
             if self._is_over:
                 return
             attempts = Attempts(targets, partial(self._body, step), self._stats)
-            reader = UpstreamReader(attempts, self._stats, account, lambda target: branch.use_stage(target.make_stage))
+            reader = UpstreamReader(
+                attempts,
+                self._stats,
+                account,
+                lambda target: branch.use_stage(target.make_stage),
+                lambda error: report_failure(self.pipeline.redactor, error, self._stats),
+            )
             self._readers.append(reader)
             try:
                 await reader.run(self._on_open, partial(self._on_chunk, reader, branch))

@@ -157,16 +157,24 @@ def _rendered(logger: object, name: str, fields: structlog.types.EventDict) -> s
     return line.decode() if line.isascii() else _escaped(logger, name, fields)
 
 
-def configure_logs(fd: int = STDERR, *, level: str = "info") -> LogWriter:
+def configure_logs(fd: int = STDERR, *, level: str = "info", worker: int | None = None) -> LogWriter:
     """Configure JSON output for the logs of the server, and for warnings of libraries; return its writer.
 
-    `level` is the name of a level of the standard library, in lower case; lines of lower levels are dropped.
+    Args:
+        fd: file descriptor that the lines are written to.
+        level: name of a level of the standard library, in lower case; lines of lower levels are dropped.
+        worker: number of this process among several, which each of its lines has.
     """
+
+    def add_worker(_logger: object, _name: str, fields: structlog.types.EventDict) -> structlog.types.EventDict:
+        return {**fields, "worker": worker}
+
     writer = LogWriter(lambda lost: log.warning("log_lines_lost", count=lost), fd)
     _writers.append(writer)
     atexit.register(writer.close)
     structlog.configure(
         processors=[
+            *([] if worker is None else [add_worker]),
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             _rendered,

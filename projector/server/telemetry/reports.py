@@ -23,7 +23,6 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from projector._errors import check_argument
-from projector.core.reported_errors import ProviderError
 from projector.server.http.problems import Problem, request_id
 from projector.server.streaming.session import StreamSession
 from projector.server.telemetry.logs import log
@@ -190,8 +189,7 @@ class Observer:
         end_stream(stats)
         if self._metrics is not None:
             self._metrics.count(stats)
-        for error in stats.provider_errors:
-            _log_provider_error(stats, error)
+        _log_provider_errors(stats)
         line = line_of(stats)
         # a failure of the server or of a provider is a warning
         level = logging.WARNING if line["outcome"] == "error" else level_of(stats.status, stats.code)
@@ -204,8 +202,7 @@ class Observer:
         """Report what failed at the upstreams of a request without a stream; its line is that of every request."""
         if self._metrics is not None:
             self._metrics.count_failures(stats)
-        for error in stats.provider_errors:
-            _log_provider_error(stats, error)
+        _log_provider_errors(stats)
 
 
 async def _call(hook: OnTerminal, stats: StreamStats) -> None:
@@ -239,16 +236,17 @@ def _threads() -> CapacityLimiter:
         return limiter
 
 
-def _log_provider_error(stats: StreamStats, error: ProviderError) -> None:
-    """Log what a provider reported: redacted and bounded, whatever the policy shows to clients."""
-    log.warning(
-        "provider_error",
-        stream_id=stats.stream_id,
-        request_id=stats.request_id,
-        upstream=stats.upstream or None,
-        status=error.status,
-        code=error.code,
-        type=error.type,
-        param=error.param,
-        message=None if error.message is None else error.message.value,
-    )
+def _log_provider_errors(stats: StreamStats) -> None:
+    """Log what providers reported: redacted and bounded, whatever the policy shows to clients."""
+    for upstream, error in stats.provider_errors:
+        log.warning(
+            "provider_error",
+            stream_id=stats.stream_id,
+            request_id=stats.request_id,
+            upstream=upstream or None,
+            status=error.status,
+            code=error.code,
+            type=error.type,
+            param=error.param,
+            message=None if error.message is None else error.message.value,
+        )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import lru_cache, partial
 from http import HTTPStatus
@@ -22,6 +22,7 @@ from projector.core.delta_frames import DeltaFrames
 from projector.core.faults import FAULTS
 from projector.core.handlers import DROPPED, HANDLERS
 from projector.core.reported_errors import ProviderError
+from projector.core.transcript import ERRORS_MAX
 from projector.server.control.token_meter import TokenMeter
 from projector.server.http.problems import PROBLEMS
 from projector.server.telemetry.request_facts import CALLER_MAX_CHARS
@@ -95,6 +96,8 @@ _DELTAS: Final = frozenset({
 """Kinds of frames that are part of an answer as it grows."""
 _AWAITING: Final = "awaiting_approval"
 
+_WITHOUT_ANSWER: Final = frozenset({"upstream_empty", "upstream_truncated"})
+"""Codes of a stream that ended, but had no event, or no end, of the configured API."""
 _NUMBERS: Final = frozenset({"status", "usage"})
 """Members of `final` without text of the model."""
 
@@ -168,8 +171,8 @@ class StreamStats:
     response_model: str | None = None
     dropped: Mapping[str, int] = field(default_factory=dict)
     """Provider events that were not forwarded, by type or reason; set at the end."""
-    provider_errors: list[ProviderError] = field(default_factory=list)
-    """Errors that providers reported, redacted."""
+    provider_errors: list[tuple[str, ProviderError]] = field(default_factory=list)
+    """Errors that providers reported, redacted, each with the name of the upstream."""
     failure_reason: str | None = None
     """Why a request to an upstream failed, as a word of the server."""
     upstream_failures: dict[tuple[str, str, str | None], int] = field(default_factory=_counts)
@@ -193,8 +196,13 @@ class StreamStats:
 
     @property
     def reason(self) -> str | None:
-        """Why a request to an upstream failed, or `other_api` if it has events, but none of the configured API."""
-        return "other_api" if self.code == "upstream_empty" and self.dropped else self.failure_reason
+        """Why a request to an upstream failed, or `other_api` if it has events, but none of the configured API.
+
+        Some events of Claude have a name or a member of other APIs, but nothing that begins or is part of an answer.
+        """
+        has_answer = self.response_id is not None or self.first_token_s is not None
+        is_other = self.code in _WITHOUT_ANSWER and self.dropped and not has_answer
+        return "other_api" if is_other else self.failure_reason
 
     def on_frame(self, frame: Frame, /) -> None:
         """Count a frame, and keep what is reported of it."""
@@ -217,6 +225,11 @@ class StreamStats:
         self._note_response(deltas.frame)
         if self.meter is not None:
             self.meter.on_deltas(deltas)
+
+    def add_provider_errors(self, errors: Sequence[ProviderError]) -> None:
+        """Keep what the current upstream reported, up to a limit."""
+        kept = errors[: ERRORS_MAX - len(self.provider_errors)]
+        self.provider_errors += ((self.upstream, error) for error in kept)
 
     def _note_response(self, frame: Frame) -> None:
         response_id = frame.get("response_id")

@@ -23,7 +23,7 @@ from projector.providers import DEFAULT_PROVIDER, PROVIDERS, profile_of
 from projector.providers.agents_sdk import encode
 from projector.providers.agents_sdk.failures import RUN_FAULTS
 from projector.providers.agents_sdk.run_stage import NEXT
-from projector.server.streaming.host_source import HostSource, closing_stack, read_bytes
+from projector.server.streaming.host_source import HostChunk, HostSource, closing_stack, read_bytes
 from projector.server.tools.turns import Call, Item, Result, Tool, ToolRunner, Turn, TurnReader
 from projector.server.upstream.protocol import UpstreamError
 
@@ -83,6 +83,8 @@ class ToolLoop:
         check_argument("tools", expected, holds=isinstance(tools, Mapping))
         for name, tool in tools.items():
             check_argument(f"tools.{name}", "a function", holds=callable(tool))
+        expected, is_list = 'a list of names, such as ["pick_colour"]', not isinstance(client_tools, str)
+        check_argument("client_tools", expected, holds=is_list and all(isinstance(one, str) for one in client_tools))
         for name in sorted(tools.keys() & set(client_tools)):
             raise UsageError(f"`client_tools`: `{name}` is also in `tools`")
         self._ask = ask
@@ -151,7 +153,8 @@ class ToolLoop:
             stack.push_async_callback(chunks.aclose)
             try:
                 async for data in chunks:
-                    if output := self._encode(reader.feed(data)):
+                    events = [data.event] if isinstance(data, HostChunk) else reader.feed(data)
+                    if output := self._encode(events):
                         yield output
                     if reader.fault is not None:
                         break

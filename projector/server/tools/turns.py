@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 import anyio
 from anyio import CapacityLimiter, to_thread
 
-from projector._errors import UsageError
+from projector._errors import UsageError, check_argument
 from projector.contracts import codec
 from projector.contracts.kinds import TOOL_TYPES
 from projector.contracts.limits import EVENT_MAX_BYTES
@@ -162,6 +162,16 @@ HOSTED: Final = TOOL_TYPES.keys() - RETURNED - {"mcp_call", APPROVAL_REQUEST}
 """Types of items of which other APIs than Responses have nothing but an opaque value."""
 
 
+_EXAMPLE: Final = {"type": "function", "name": "lookup", "parameters": {"type": "object", "properties": {}}}
+
+
+def _is_definition(tool: object) -> bool:
+    """Return whether a tool has the form of the Responses API, in which functions have their name beside the type."""
+    if not isinstance(tool, Mapping) or not isinstance(tool.get("type"), str):
+        return False
+    return tool["type"] not in {"function", "custom"} or isinstance(tool.get("name"), str)
+
+
 @dataclass(frozen=True, slots=True)
 class Turn:
     """What the model is asked."""
@@ -178,17 +188,21 @@ class Turn:
     """API of the loop."""
     profile: Any = None
 
-    def request(self, model: str, **members: Any) -> dict[str, Any]:
+    def request(self, model: str, *, client_tools: Sequence[Item] = (), **members: Any) -> dict[str, Any]:
         """Return a body of the API of the loop with the whole conversation.
 
         Args:
             model: name of the model.
+            client_tools: definitions of the tools that server or client run, as in the Responses API, for any API.
             members: further members of `projector.conversation.model_request.ModelRequest`, such as `instructions`.
 
         Raises:
             UnsupportedRequestError: the API cannot express the conversation.
+            UsageError: `client_tools` has something else than such definitions.
         """
-        request = ModelRequest(model=model, input=[*self._entries()], **members)
+        expected = f"tools as the Responses API defines them, such as {codec.dumps(_EXAMPLE).decode()}"
+        check_argument("client_tools", expected, holds=all(map(_is_definition, client_tools)))
+        request = ModelRequest(model=model, input=[*self._entries()], client_tools=client_tools, **members)
         return PROVIDERS[self.provider].request_writer(request, self.profile or profile_of(self.provider, {}))
 
     def _entries(self) -> Iterator[Entry]:

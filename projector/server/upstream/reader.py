@@ -35,7 +35,8 @@ fast, nothing else yields to the event loop."""
 class UpstreamReader:
     """Reads one response; `run` it once. The stats receive the time of the first byte and of the pipeline's work.
 
-    `on_target` is called before each attempt, with the upstream that a response would then be from.
+    `on_target` is called before each attempt, with the upstream that a response would then be from; `on_repeat` with
+    each failure after which the request is sent again.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class UpstreamReader:
         stats: StreamStats,
         account: Account,
         on_target: Callable[[Target], None] = lambda _: None,
+        on_repeat: Callable[[UpstreamError], object] = lambda _: None,
     ) -> None:
         self.is_open = False
         """Whether a request is pending, or its response is being read."""
@@ -51,6 +53,7 @@ class UpstreamReader:
         self._stats = stats
         self._account = account
         self._on_target = on_target
+        self._on_repeat = on_repeat
         self._deadlines = Deadlines(attempts.target.provider.timeouts, time.monotonic())
         self._scope: anyio.CancelScope | None = None
         self._fault: Fault | None = None
@@ -122,6 +125,7 @@ class UpstreamReader:
                 if following is None:
                     self._attempts.end(error)
                     raise
+                self._on_repeat(error)
                 target, pause_s = following
             else:
                 return

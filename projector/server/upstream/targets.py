@@ -213,6 +213,8 @@ class Attempts:
         """Return the first attempt; raise `UpstreamError` if no target may get requests."""
         for target in self.targets:
             if not target.circuit.wait_s():
+                if target is not self.target and self.target.circuit.wait_s():
+                    self._report_failover(UpstreamError(FAULTS["upstream_unavailable"], reason=CIRCUIT_OPEN), target)
                 return target, 0
         wait_s = min(target.circuit.wait_s() for target in self.targets)
         self._stats.upstream_failures[self.target.provider.name, "upstream_unavailable", CIRCUIT_OPEN] += 1
