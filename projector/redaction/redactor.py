@@ -134,8 +134,16 @@ class Redactor:
         return whole_values.clean_continued(self._search, texts, max_chars)
 
     def provider_message(self, text: str) -> Cleaned[CleanText]:
-        """Return an error message of a provider, without names of accounts and infrastructure (CONTRACT D41)."""
-        return whole_values.clean_message(self._search, text, self.policy.limits.error_message_max_chars)
+        """Return an error message of a provider, without names of accounts and infrastructure (CONTRACT D41).
+
+        It is for pages and logs, and repeats what it refuses: classes that the policy blocks are masked, and values of
+        the caller do not pass.
+        """
+        message = whole_values.clean_message(self._search, text, self.policy.limits.error_message_max_chars)
+        if self._prose is None:
+            return message
+        actions = {name: "mask" if action == "block" else action for name, action in self.policy.text_actions.items()}
+        return _again(message, MessageStream(self._prose, Ledger(actions, None)))
 
     def plain_name(self, text: str) -> CleanText | None:
         """Return an error code, its type or a parameter; None if it is more than a name, or anything is withheld."""

@@ -338,3 +338,17 @@ def test_every_entry_of_the_file_has_samples_that_hold() -> None:
             assert cleaned(f"at {sample} now") == "at <redacted> now", entry.name
         for sample in entry.harmless:
             assert cleaned(f"at {sample} now") == f"at {sample} now", entry.name
+
+
+@pytest.mark.parametrize("action", ["mask", "block"])
+@pytest.mark.parametrize("echo", ["off", "pass"])
+def test_personal_data_of_a_message_is_masked(action: str, echo: str) -> None:
+    """A provider repeats what it refuses, and the log has its message: nothing passes there, and nothing ends."""
+    text = {"phone": action, "iban": action, "payment_card": action}
+    redactor = Redactor(Policy.model_validate({"text": text, "echo": echo}))
+    message = "Bad input: call +49 170 1234567, pay DE89 3704 0044 0532 0130 00 or 4111 1111 1111 1111."
+    asked = redactor.for_request({"input": message}, b"k" * 16)
+    shown = asked.provider_message(message)
+    assert shown.value == "Bad input: call <redacted:phone>, pay <redacted:iban> or <redacted:payment_card>."
+    assert [notice.type for notice in shown.notices] == ["redacted"]
+    assert cleaned(message) == message
