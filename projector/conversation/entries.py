@@ -105,6 +105,8 @@ class ToolOutput:
     call_id: str
     output: Content
     kind: CallKind = "function"
+    has_failed: bool = False
+    """Whether the tool failed. APIs without a member for it have the output only."""
 
 
 @dataclass(frozen=True, slots=True)
