@@ -176,8 +176,7 @@ class InteractionStage(JsonStage):
 
     def end_function(self, step: Step) -> list[Event]:
         """Close a call; its start may have all arguments."""
-        whole = read.mapping_or_empty(step.given, "arguments")
-        rest = "" if step.has_arguments else codec.dumps(whole).decode()
+        rest = "" if step.has_arguments else _arguments_in(step.given) or "{}"
         return [] if step.call is None else step.call.input(rest) + step.call.done("completed")
 
     def end_tool(self, step: Step) -> list[Event]:
@@ -249,8 +248,7 @@ class InteractionStage(JsonStage):
 
     def on_arguments(self, step: Step, delta: Mapping[str, object]) -> list[Event]:
         """Add text of the arguments of a function."""
-        given = delta.get("arguments")
-        text = codec.dumps(given).decode() if read.is_mapping(given) else read.text_or_none(delta, "arguments") or ""
+        text = _arguments_in(delta)
         step.has_arguments = step.has_arguments or bool(text)
         return self._dropped.drop("arguments of no call") if step.call is None else step.call.input(text)
 
@@ -351,6 +349,12 @@ class InteractionStage(JsonStage):
     def _stop(self, events: list[Any]) -> Events:
         self._steps.clear()
         return super()._stop(events)
+
+
+def _arguments_in(holder: Mapping[str, object]) -> str:
+    """Return arguments as text: they are text in some events, and an object in others."""
+    given = holder.get("arguments")
+    return codec.dumps(given).decode() if read.is_mapping(given) else read.text_or_none(holder, "arguments") or ""
 
 
 def _code(code: str | None) -> str | None:

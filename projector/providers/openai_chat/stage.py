@@ -391,8 +391,8 @@ class OpenAIChatStage(JsonStage):
             self._dropped.note("choice.delta")
         finish = choice.get("finish_reason")
         if type(finish) is str and finish:
-            self._reason = finish
-            if finish not in chunk_fields.FINISHES:
+            self._reason = chunk_fields.finish_of(finish)
+            if self._reason not in chunk_fields.FINISHES:
                 self._dropped.note(f"finish_reason.{finish}")
         return events
 
