@@ -11,7 +11,6 @@ from functools import partial
 from operator import attrgetter
 from typing import Final
 
-from projector.contracts import codec
 from projector.contracts.kinds import TOOL_TYPES
 from projector.core import canonical as read
 from projector.core import frames
@@ -117,7 +116,8 @@ def _arguments_delta(item: Item, call: ToolCall, clean: Cleaned[CleanText]) -> l
 def on_arguments_done(state: StreamState, event: CanonicalEvent) -> list[Frame]:
     """Emit arguments that the deltas did not contain, then the complete arguments."""
     item_type, member = ARGUMENTS_DONES[read.text(event, "type")]
-    text = _input_in(event) or read.text(event, member)
+    given = read.input_text(event, member)
+    text = read.text(event, member) if given is None else given
     item, call, output = call_of(state, event, item_type)
     if (name := read.text_or_none(event, "name")) is not None:
         call.name = state.redactor.name(name)
@@ -128,18 +128,13 @@ def finish_arguments(state: StreamState, item: Item, call: ToolCall, raw: Mappin
     """Emit the arguments of a finished item, unless they were already, or the call was cut off (D23)."""
     if raw.get("status") == "incomplete":
         return []
-    text = _input_in(raw)
+    member = "arguments" if "arguments" in raw else "input"
+    text = read.input_text(raw, member)
+    if text is None and raw.get(member) is not None:
+        state.count(f"item.{member}")
     if text is None and not call.arguments.began:
         return []
     return _complete_arguments(state, item, call, text)
-
-
-def _input_in(holder: Mapping[str, object]) -> str | None:
-    """Return the whole input of a call as text; some servers send the object that it is. None if there is none."""
-    value = holder.get("arguments", holder.get("input"))
-    if read.is_mapping(value):
-        return codec.dumps(value).decode()
-    return value if type(value) is str else None
 
 
 def finish_code(state: StreamState, item: Item, _call: ToolCall, raw: Mapping[str, object]) -> list[Frame]:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
-from projector.contracts import codec
 from projector.core import canonical as read
 from projector.core.sse import SseMessage
 from projector.providers.error_shapes import ReportedError, error_of, members_of
@@ -176,7 +175,7 @@ class InteractionStage(JsonStage):
 
     def end_function(self, step: Step) -> list[Event]:
         """Close a call; its start may have all arguments."""
-        rest = "" if step.has_arguments else _arguments_in(step.given) or "{}"
+        rest = "" if step.has_arguments else self._dropped.input_of(step.given, "arguments", "step.arguments") or "{}"
         return [] if step.call is None else step.call.input(rest) + step.call.done("completed")
 
     def end_tool(self, step: Step) -> list[Event]:
@@ -184,7 +183,7 @@ class InteractionStage(JsonStage):
         arguments, call_id = step.arguments, read.text_or_none(step.given, "id")
         call = step.hosted
         if call is None and CALLS[step.kind] == fields.MCP:
-            return self._mcp_call(step, codec.dumps(arguments).decode(), call_id)
+            return self._mcp_call(step, read.json_text(arguments), call_id)
         if call is None:
             return self._output.code(read.text_or_none(arguments, "code") or "", call_id)
         if call.item_type == fields.FILES:
@@ -248,7 +247,7 @@ class InteractionStage(JsonStage):
 
     def on_arguments(self, step: Step, delta: Mapping[str, object]) -> list[Event]:
         """Add text of the arguments of a function."""
-        text = _arguments_in(delta)
+        text = self._dropped.input_of(delta, "arguments", "delta.arguments")
         step.has_arguments = step.has_arguments or bool(text)
         return self._dropped.drop("arguments of no call") if step.call is None else step.call.input(text)
 
@@ -351,12 +350,6 @@ class InteractionStage(JsonStage):
         return super()._stop(events)
 
 
-def _arguments_in(holder: Mapping[str, object]) -> str:
-    """Return arguments as text: they are text in some events, and an object in others."""
-    given = holder.get("arguments")
-    return codec.dumps(given).decode() if read.is_mapping(given) else read.text_or_none(holder, "arguments") or ""
-
-
 def _code(code: str | None) -> str | None:
     """Return the code of an error, which is a URI here: its last part."""
     return None if code is None else code.rstrip("/").rpartition("/")[2].rpartition("#")[2].lower()
@@ -368,7 +361,7 @@ def _text(result: object) -> str:
         return result
     parts = [part for part in result if read.is_mapping(part)] if isinstance(result, list) else []
     texts = [text for part in parts if (text := read.text_or_none(part, "text")) is not None]
-    return "\n".join(texts) if texts else codec.dumps(result).decode() if result is not None else ""
+    return "\n".join(texts) if texts else read.json_text(result) if result is not None else ""
 
 
 FETCHED: Final = frozenset({None, "success"})

@@ -6,13 +6,11 @@ read: some servers send a finish reason with every chunk, and usage after it (CO
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, Final
 
-from projector.contracts import codec
 from projector.core import canonical as read
 from projector.core.canonical import Drops
 from projector.core.faults import FAULTS
@@ -266,20 +264,9 @@ class DeltaReader:
             read.text_or_none(fragment, "id") or "",
             read.text_or_none(body, "name") or "",
             kind,
-            self._input(body.get(CALL_SHAPES[kind].member)),
+            self._dropped.input_of(body, CALL_SHAPES[kind].member, "tool call input"),
             read.mapping_or_empty(fragment, EXTRA),
         )
-
-    def _input(self, value: object) -> str:
-        """Return a call's input as text. Some servers send complete arguments as an object."""
-        if type(value) is str:
-            return value
-        if isinstance(value, dict):
-            with contextlib.suppress(codec.CodecError):  # nested too deeply to be written
-                return codec.dumps(value).decode()
-        if value is not None:
-            self._dropped.note("tool call input")
-        return ""
 
 
 # chunks
