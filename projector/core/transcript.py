@@ -243,14 +243,14 @@ class RunRecord:
 
     @property
     def is_refused(self) -> bool:
-        """Whether the last stage only refused: a completed refusal, and no branch of it has text."""
+        """Whether the last stage only refused: a completed refusal, and no branch of it has text that is not blank."""
         refusals = [end.stage for end in self.ends.values() if end.has_refusal]
         if not refusals:
             return False
         last = max(end.stage for end in self.ends.values())
         ends = [end for end in self.ends.values() if end.stage == last]
         is_refusal = any(end.has_refusal and end.status == "completed" for end in ends)
-        return is_refusal and not any(end.text for end in ends)
+        return is_refusal and not any(end.text.strip() for end in ends)
 
     def keep(self, name: str, stage: int, branch: int, text: KeptText) -> bool:
         """Keep a text for `final`; return False if a later stage already has one."""
