@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from projector.core.canonical import object_in
+from projector.core.canonical import json_text, object_in
 
 ASSISTANT: Final = "assistant"
 USER: Final = "user"
@@ -105,6 +105,8 @@ class ToolOutput:
     call_id: str
     output: Content
     kind: CallKind = "function"
+    has_failed: bool = False
+    """Whether the tool failed. APIs without a member for it have the output only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +184,6 @@ def parts_of(entries: Iterable[Entry]) -> list[Part]:
 
 
 def object_of(text: str) -> dict[str, Any]:
-    """Return the arguments of a call; text that is no object is kept in one."""
+    """Return the arguments of a call; text that is no object, or a too deep one, is kept in one."""
     found = object_in(text) if text.strip() else {}
-    return {"input": text} if found is None else found
+    return {"input": text} if found is None or not json_text(found) else found

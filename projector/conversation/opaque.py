@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple, TypeAlias, TypeGuard, TypeVar
 
 from projector.conversation.entries import ASSISTANT, USER, Entry, Message, Opaque, Reasoning, ToolCall, ToolOutput
+from projector.core.canonical import json_text
 
 _Item = TypeVar("_Item")
 
@@ -168,8 +169,9 @@ class OpaqueCollector:
 
         `call_id` is None unless it is a call that the client executes, `value` None without an opaque value. Only these
         calls come back, so values of the provider's tools belong to the next one, as those of reasoning do. A client
-        that carries no reasoning carries its value with the call.
+        that carries no reasoning carries its value with the call. A value that cannot be written as JSON is none.
         """
+        value = value if value is not None and json_text([[[value]]]) else None  # what is kept is nested so much more
         if call_id is not None:
             is_sealed = call_id in self._begun
             before = self._begun.pop(call_id, tuple(self._before))

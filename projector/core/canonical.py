@@ -126,6 +126,22 @@ def object_in(data: str | bytes) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
+def json_text(value: object) -> str:
+    """Return a value as JSON text; empty if it is nested more deeply than JSON can be written (CONTRACT D31)."""
+    try:
+        return codec.dumps(value).decode()
+    except codec.CodecError:
+        return ""
+
+
+def input_text(holder: Mapping[str, object], key: str) -> str | None:
+    """Return the input of a call as text: some servers send the object that it is. None if it cannot be read."""
+    value = holder.get(key)
+    if is_mapping(value):
+        return json_text(value) or None
+    return value if type(value) is str else None
+
+
 class Drops(Counter[str]):
     """Counts of input that is not read, by name; the number of names is bounded."""
 
@@ -139,6 +155,13 @@ class Drops(Counter[str]):
         """Count input that is not read, and return no events."""
         self.note(name)
         return []
+
+    def input_of(self, holder: Mapping[str, object], key: str, name: str) -> str:
+        """Return the input of a call as text. One that cannot be read is counted, and empty; a missing one is not."""
+        text = input_text(holder, key)
+        if text is None and holder.get(key) is not None:
+            self.note(name)
+        return text or ""
 
     def note_unknown(self, kind: str, names: Iterable[str]) -> None:
         """Count unknown members of a kind of object."""

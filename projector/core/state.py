@@ -1,7 +1,7 @@
 """The state of a stream or branch: its responses, items, slots, ids and context.
 
 Items are found by the provider's index, and the id first emitted for a slot stays, because some gateways rotate every
-id from event to event (CONTRACT D6).
+id from event to event (CONTRACT D6). Others give items that are open at the same time one index: there, the ids count.
 """
 
 from __future__ import annotations
@@ -33,6 +33,12 @@ ITEM_FAMILIES: Final[Mapping[str, str]] = {
     "mcp_approval_request": "mcp_call",
 }
 """Item types whose events are those of another type."""
+
+
+def family_of(item_type: str) -> str:
+    """Return the item type of which the events of an item are."""
+    return ITEM_FAMILIES.get(item_type, item_type)
+
 
 CALL_ID_ROOM: Final = 200
 """How many characters of a repeated call id are kept, so that its suffix stays within the limit of ids."""
@@ -213,11 +219,20 @@ class StreamState:
         An item that was announced without an index is bound to the first index that comes with its id.
         """
         response = self.response
-        if index is None:
+        if index is None or index in response.shared:
             return response.by_id.get(provider_id) if provider_id else None
         if index not in response.by_index and provider_id in response.without_index:
             response.by_index[index] = response.without_index.pop(provider_id)
         return response.by_index.get(index)
+
+    def share(self, index: int | None, known: Item, provider_id: str | None) -> bool:
+        """Let another item have the index of an open one; False if their ids cannot tell them apart."""
+        response = self.response
+        if index is None or not known.has_id or provider_id is None or response.by_id.get(provider_id) is known:
+            return False
+        response.shared.add(index)
+        response.by_index.pop(index, None)
+        return True
 
     def known_item(self, event: CanonicalEvent, item_type: str) -> Item | None:
         """Return the open item of an event if it is at the event's index, as nearly always; otherwise None."""
@@ -243,7 +258,7 @@ class StreamState:
             return self.announce(item_type, index=index, provider_id=provider_id)
         if not item.open:
             raise read.UnreadableEvent(f"`{event.get('type')}`: its item is closed")
-        if ITEM_FAMILIES.get(item.type, item.type) != ITEM_FAMILIES.get(item_type, item_type):
+        if family_of(item.type) != family_of(item_type):
             raise read.UnreadableEvent(f"`{event.get('type')}`: its item is of another type")
         return item, []
 
@@ -257,10 +272,12 @@ class StreamState:
         status: str = "in_progress",
     ) -> tuple[Item, list[Frame]]:
         """Create an item in a new slot and emit `output_item.added`. Its type and status are constants."""
+        index = None if index in self.response.shared else index
         slot = self.slots.slot(None if index is None else self.response.base_slot + index)
         role = role or ROLES.get(item_type)
         clean_role = self.redactor.name(role) if role else None
-        item = Item(slot, self.slots.item_id(provider_id, slot), compose.own_words(item_type), clean_role)
+        item_id = self.slots.item_id(provider_id, slot)
+        item = Item(slot, item_id, compose.own_words(item_type), clean_role, has_id=bool(provider_id))
         self.response.add(item)
         if index is not None:
             self.response.by_index[index] = item

@@ -78,6 +78,8 @@ class Item:
     item_id: CleanText
     type: CleanText
     role: CleanText | None
+    has_id: bool = False
+    """Whether the provider gave it an ID."""
     open: bool = True
     phase: CleanText | None = None
     """Phase of a message, one of `PHASES`; None if the provider sends none."""
@@ -115,6 +117,8 @@ class Response:
     items: list[Item] = field(default_factory=list)
     by_index: dict[int, Item] = field(default_factory=dict)
     by_id: dict[str, Item] = field(default_factory=dict)
+    shared: set[int] = field(default_factory=set)
+    """Indexes that several items had at the same time: there, the provider's IDs correlate."""
     by_type: dict[str, list[Item]] = field(default_factory=dict)
     without_index: dict[str | None, Item] = field(default_factory=dict)
     """Items that came without an index, by the provider's id."""
@@ -239,14 +243,14 @@ class RunRecord:
 
     @property
     def is_refused(self) -> bool:
-        """Whether the last stage only refused: a completed refusal, and no branch of it has text."""
+        """Whether the last stage only refused: a completed refusal, and no branch of it has text that is not blank."""
         refusals = [end.stage for end in self.ends.values() if end.has_refusal]
         if not refusals:
             return False
         last = max(end.stage for end in self.ends.values())
         ends = [end for end in self.ends.values() if end.stage == last]
         is_refusal = any(end.has_refusal and end.status == "completed" for end in ends)
-        return is_refusal and not any(end.text for end in ends)
+        return is_refusal and not any(end.text.strip() for end in ends)
 
     def keep(self, name: str, stage: int, branch: int, text: KeptText) -> bool:
         """Keep a text for `final`; return False if a later stage already has one."""

@@ -1,6 +1,7 @@
 """No member of an event that has a wrong type ends a stream with a fault of ours: an empty list, an empty object.
 
-Neither is text, and neither can be a key of a table. Each member of each kind of event is spoiled once, in the first
+Neither is text, and neither can be a key of a table. An object may also be nested more deeply than JSON can be written
+(CONTRACT D31). Each member of each kind of event is spoiled once, in the first
 golden input that has it.
 """
 
@@ -46,13 +47,14 @@ def spoiled(line: bytes, place: Place, value: object) -> bytes:
 
 
 SPOTS: Final = [*_spots()]
+DEEP: Final = json.loads('{"a":' * 300 + "1" + "}" * 300)
 
 
 @pytest.mark.parametrize(("case", "spots"), SPOTS, ids=[case.name for case, _ in SPOTS])
 def test_a_member_of_a_wrong_type_costs_itself(case: Case, spots: list[Spot]) -> None:
     lines = lines_of(case)
     for number, place in spots:
-        for value in ([], {}):
+        for value in ([], {}, DEEP):
             line = spoiled(lines[number], place, value)
             said = play_lines("public_sse_v1", case, [*lines[:number], line, *lines[number + 1 :]])
             assert not any(f'"code":"{code}"'.encode() in said for code in OURS), (number, place, value)

@@ -68,8 +68,8 @@ def model_messages(*messages: object) -> Json:
     return {"messages": list(messages), "threadId": "chat", "runConfig": {}, "unstable_assistantMessageId": "a"}
 
 
-def model_result(kind: str, value: object, call_id: str = "c") -> Json:
-    output = {"type": kind, "value": value}
+def model_result(kind: object, value: object, call_id: str = "c", **members: object) -> Json:
+    output = {"type": kind, "value": value, **members}
     return {"role": "tool", "content": [{"type": "tool-result", "toolCallId": call_id, "output": output}]}
 
 
@@ -117,7 +117,7 @@ ROWS: Final[list[tuple[str, Json, ConversationSettings, list[Entry]]]] = [
             ToolCall("a", "pick", '{"a":1}'),
             ToolCall("b", "pick", '{"a":1}'),
             ToolOutput("a", '{"x":[1]}'),
-            ToolOutput("b", "No."),
+            ToolOutput("b", "No.", has_failed=True),
         ],
     ),
     (
@@ -223,7 +223,22 @@ ROWS: Final[list[tuple[str, Json, ConversationSettings, list[Entry]]]] = [
         "a failed tool in model messages",
         model_messages(MODEL_USER, MODEL_CALL, model_result("error-json", {"why": 1})),
         DEFAULTS,
-        [HI, Message("assistant", "Ho"), CALL, ToolOutput("c", '{"why":1}')],
+        [HI, Message("assistant", "Ho"), CALL, ToolOutput("c", '{"why":1}', has_failed=True)],
+    ),
+    *(
+        (
+            f"a denied tool in model messages: {reason}",
+            model_messages(MODEL_USER, MODEL_CALL, model_result("execution-denied", None, reason=reason)),
+            DEFAULTS,
+            [HI, Message("assistant", "Ho"), CALL, ToolOutput("c", text, has_failed=True)],
+        )
+        for reason, text in ((None, "The user did not approve the call."), ("Too late.", "Too late."))
+    ),
+    (
+        "a result without a type in model messages",
+        model_messages(MODEL_USER, MODEL_CALL, model_result([], "blue")),
+        DEFAULTS,
+        [HI, Message("assistant", "Ho"), CALL, OUTPUT],
     ),
     (
         "a result of no call in model messages",

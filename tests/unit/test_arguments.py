@@ -12,6 +12,8 @@ Play: TypeAlias = Callable[..., list[Event]]
 
 ABSENT: Final = object()
 JSON: Final = '{"place": "Bergen", "days": 3}'
+OBJECT: Final = {"place": "Bergen", "days": 3}
+COMPACT: Final = '{"place":"Bergen","days":3}'
 PREFIXES: Final = {
     "function_call": "function_call_arguments",
     "mcp_call": "mcp_call_arguments",
@@ -74,6 +76,11 @@ def test_d23_deltas_stream_and_join_to_the_whole(play: Play, item_type: str, siz
     [
         pytest.param([added(), done(JSON)], [JSON], id="D23-only-done"),
         pytest.param([item_done(arguments=JSON)], [JSON], id="D30-only-the-item"),
+        pytest.param([item_done(arguments=OBJECT)], [COMPACT], id="D30-only-the-item-as-an-object"),
+        pytest.param([added(), done(OBJECT), item_done(arguments=OBJECT)], [COMPACT], id="D30-an-object-in-done"),
+        pytest.param(
+            [item_done(arguments={"a": 10**30})], ['{"a":"1' + "0" * 30 + '"}'], id="D31-an-object-of-a-large-number"
+        ),
         pytest.param([added(), delta(JSON), item_done()], [JSON], id="D30-deltas-and-an-item-without-arguments"),
         pytest.param([added(), delta("7"), item_done()], ["7"], id="D30-one-character-and-an-item-without-arguments"),
         pytest.param([added(), done(JSON), done("{}"), item_done(arguments="[]")], [JSON], id="D23-said-once"),

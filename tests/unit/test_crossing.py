@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from copy import deepcopy
 from typing import Any, Final, TypeAlias, cast
 
 import pytest
@@ -10,11 +14,13 @@ from projector.conversation.model_request import UnsupportedRequestError
 from projector.providers import PROVIDERS, profile_of
 from projector.providers.openai_chat import request as chat_request
 from projector.providers.openai_responses import request as responses_request
+from tests.property.mutations import node_at, places
 
 Json: TypeAlias = dict[str, Any]
 
 CHAT: Final = "openai_chat"
 RESPONSES: Final = "openai_responses"
+MESSAGES: Final = "anthropic_messages"
 PDF: Final = "data:application/pdf;base64,QQ=="
 SCHEMA: Final = {"type": "object", "properties": {"a": {"type": "string"}}}
 
@@ -411,3 +417,102 @@ def test_every_tool_that_a_provider_lacks_is_named(source: str, provider: str) -
     named, _, rest = str(raised.value).partition(" each have ")
     assert named == "`tools[1].type` (`namespace`), `tools[3].type` (`tool_search`), `tools[4].type`"
     assert rest.endswith("is not supported by the model that serves this request.")
+
+
+READ_TOOL: Final = {"type": "function", "name": "f", "parameters": SCHEMA}
+SPOILED: Final[list[tuple[str, Json]]] = [
+    (RESPONSES, {"input": "Hi", "max_output_tokens": 9, "reasoning": {"effort": "low"}}),
+    (RESPONSES, {"input": "Hi", "text": {"format": {"type": "json_schema", "name": "n", "schema": SCHEMA}}}),
+    (RESPONSES, {"input": "Hi", "tools": [READ_TOOL], "tool_choice": {"type": "function", "name": "f"}}),
+    (RESPONSES, {"input": "Hi", "tools": [{"type": "namespace", "name": "n", "tools": [READ_TOOL]}]}),
+    (
+        RESPONSES,
+        {
+            "input": [
+                {"type": "tool_search_call", "call_id": "c", "execution": "client", "arguments": {}},
+                {"type": "tool_search_output", "call_id": "c", "execution": "client", "tools": [READ_TOOL]},
+                {"type": "mcp_call", "id": "m", "server_label": "s", "name": "f", "arguments": "{}", "error": {"a": 1}},
+                {"role": "user", "content": [{"type": "input_image", "image_url": "https://a.example/b.png"}]},
+            ],
+            "tools": [READ_TOOL],
+        },
+    ),
+    (CHAT, {**messages(role="assistant", content="x", tool_calls=[CALL]), "stop": ["x"], "max_tokens": 5}),
+    (CHAT, {**messages(role="user", content=[{"type": "text", "text": "x"}]), "web_search_options": {}}),
+    (CHAT, {**messages(role="user", content="x"), "tools": [{"type": "function", "function": FUNCTION}]}),
+    (MESSAGES, {**messages(role="user", content="x"), "max_tokens": 5, "output_config": {"effort": "low"}}),
+    (
+        MESSAGES,
+        {
+            "messages": [
+                {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "f", "input": {"a": 1}}]},
+                {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": "1"}]},
+            ],
+            "tools": [{"name": "f", "input_schema": SCHEMA}],
+            "tool_choice": {"type": "tool", "name": "f"},
+        },
+    ),
+]
+PROFILES: Final[list[tuple[str, Json]]] = [
+    (CHAT, {"takes_custom_tools": False}),
+    (RESPONSES, {}),
+    (MESSAGES, {"effort": "budget"}),
+    ("gemini", {}),
+    ("gemini", {"api": "interactions"}),
+]
+
+
+def spoiled(body: Json) -> Iterator[Json]:
+    """Yield a body with each member once in another type, and once without it."""
+    for place, _ in places(body):
+        *way, last = place
+        for value in ([], {}, [{"type": []}], "x", None):
+            changed = deepcopy(body)
+            node_at(changed, way)[last] = value
+            yield changed
+
+
+@pytest.mark.parametrize(("source", "body"), SPOILED, ids=[f"{at} {row[0]}" for at, row in enumerate(SPOILED)])
+def test_a_member_of_a_wrong_type_is_an_error_of_the_request(source: str, body: Json) -> None:
+    route = PROVIDERS[source].passthrough
+    assert route is not None
+    assert route.request_reader is not None
+    for one in spoiled(body):
+        for target, profile in PROFILES:
+            with suppress(UnsupportedRequestError):
+                request = route.request_reader({"model": "m", **one})
+                json.dumps(PROVIDERS[target].request_writer(request, profile_of(target, profile)))
+
+
+FAILED: Final = {"type": "tool_result", "tool_use_id": "t", "content": "closed", "is_error": True}
+
+
+@pytest.mark.parametrize(
+    ("target", "profile", "failed"),
+    [
+        (MESSAGES, {}, FAILED),
+        ("gemini", {}, {"functionResponse": {"name": "f", "response": {"error": "closed"}}}),
+        (
+            "gemini",
+            {"api": "interactions"},
+            {"type": "function_result", "call_id": "t", "name": "f", "result": "closed", "is_error": True},
+        ),
+        (CHAT, {}, {"role": "tool", "tool_call_id": "t", "content": "closed"}),
+    ],
+)
+def test_a_tool_that_failed(target: str, profile: Json, failed: Json) -> None:
+    call = {"type": "tool_use", "id": "t", "name": "f", "input": {}}
+    said = [{"role": "assistant", "content": [call]}, {"role": "user", "content": [FAILED]}]
+    route = PROVIDERS[MESSAGES].passthrough
+    assert route is not None
+    assert route.request_reader is not None
+    request = route.request_reader({"model": "m", "messages": said})
+    body = PROVIDERS[target].request_writer(request, profile_of(target, profile))
+    sent = body.get("contents") or body.get("messages") or body["input"]
+    assert failed in [*sent, *(part for one in sent for part in one.get("parts") or one.get("content") or ())]
+
+
+@pytest.mark.parametrize(("error", "text"), [("closed", "closed"), ({"code": 7}, '{"code":7}')])
+def test_the_error_of_a_server_call_is_its_output(error: object, text: str) -> None:
+    call = {"type": "mcp_call", "id": "m", "server_label": "s", "name": "f", "arguments": "{}", "output": None}
+    assert to_chat({"input": [{**call, "error": error}]})["messages"][-1]["content"] == text

@@ -89,6 +89,9 @@ def cancelled(stream: Any) -> list[Event]:
         pytest.param(
             [*REFUSED, delta("Hi", 1)], fed(on("completed")), "final completed", id="D12-a-refusal-beside-text"
         ),
+        pytest.param(
+            [*REFUSED, delta("\n\n", 1)], fed(on("completed")), "final refused", id="D12-a-refusal-beside-blanks"
+        ),
         pytest.param(REFUSED, fed(on("incomplete")), "final incomplete", id="D12-an-incomplete-refusal"),
         pytest.param(OPEN, fed({"type": "error", "code": "bad"}), "error bad provider False", id="D12-provider-error"),
         pytest.param([], fed({"type": "error", "code": "bad"}), "error bad provider False", id="D12-error-alone"),

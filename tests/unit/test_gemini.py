@@ -653,6 +653,12 @@ ODD: Final[dict[str, tuple[dict[str, Any], list[Any], list[tuple[str, str]], str
         [("message", "Hello!")],
         "completed",
     ),
+    "arguments as JSON text at the start of a step": (
+        INTERACTIONS,
+        [CREATED, *step(0, type="function_call", name="f", arguments='{"a":1}'), completed()],
+        [("function_call", '{"a":1}')],
+        "completed",
+    ),
     "arguments as an object in a delta": (
         INTERACTIONS,
         [

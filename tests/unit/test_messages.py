@@ -242,6 +242,12 @@ def redacted(*paths: str) -> list[tuple[str, str]]:
             id="D27-titles-and-urls",
         ),
         pytest.param(
+            {"type": "file_citation", "file_id": "file_1", "filename": "é" * 257},
+            {"type": "file_citation", "file_id": "file_1", "filename": "é" * 256},
+            [("truncated", "citation.filename")],
+            id="D27-file-names",
+        ),
+        pytest.param(
             {"type": "url_citation", "title": TITLE, "url": URL},
             {"type": "url_citation", "title": TITLE, "url": URL},
             [],

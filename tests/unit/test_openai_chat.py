@@ -48,6 +48,20 @@ ENDS: Cases = {
         [chunk({"content": "Hi"}, "model_length")],
         "0 + message | 0 text Hi | 0 - message incomplete | incomplete length",
     ),
+    **{
+        f"the reason {reason}": (
+            [chunk({"content": "Hi"}, reason)],
+            f"0 + message | 0 text Hi | 0 - message incomplete | {end}",
+        )
+        for reason, end in {
+            "MAX_TOKENS": "incomplete length",
+            "SAFETY": "incomplete content_filter",
+            "content_filter: PROHIBITED_CONTENT": "incomplete content_filter",
+            "malformed_function_call": "failed malformed_function_call",
+            "function_call_filter: MALFORMED_FUNCTION_CALL": "failed malformed_function_call",
+        }.items()
+    },
+    "the reason STOP": ([chunk({"content": "Hi"}, "STOP")], f"{HI} | completed"),
     "a reason that nobody knows": (
         [chunk({"content": "Hi"}, "eos")],
         f"{HI} | completed",

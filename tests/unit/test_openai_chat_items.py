@@ -331,6 +331,18 @@ CALLS: Cases = {
             "0 - function_call completed | 1 args= [] | 1 - function_call completed | completed"
         ),
     ),
+    "two calls of a chunk on one index, without ids": (
+        [
+            chunk(
+                {"tool_calls": [call("f", text, index=0)["tool_calls"][0] for text in ('{"a":1}', '{"a":2}')]},
+                "tool_calls",
+            )
+        ],
+        (
+            '0 + function_call f | 1 + function_call f | 0 args {"a":1} | 0 args= {"a":1} | '
+            '0 - function_call completed | 1 args {"a":2} | 1 args= {"a":2} | 1 - function_call completed | completed'
+        ),
+    ),
     "the name comes late": (
         [chunk(call(None, "{", index=0, id="c1")), chunk(call("f", "}", index=0), "tool_calls")],
         "0 + function_call f | 0 args {} | 0 args= {} | 0 - function_call completed | completed",

@@ -459,3 +459,18 @@ def test_an_image_of_a_delta_is_an_image_of_the_answer(where: str) -> None:
     assert [(tool["tool_type"], tool["status"]) for tool in tools][-1] == ("image_generation", "completed")
     output = written(CHAT, "responses", data)[-1]["response"]["output"]
     assert [item["result"] for item in output if item["type"] == "image_generation_call"] == [PIXEL]
+
+
+DATA_URL: Final = f"data:image/png;base64,{PIXEL}"
+
+
+@pytest.mark.parametrize(
+    "delta",
+    [
+        {"images": [{"type": "image_url", "image_url": DATA_URL}]},
+        {"content": ["A dot.", image(DATA_URL)]},
+    ],
+)
+def test_an_image_may_be_a_part_of_the_content_or_its_url_alone(delta: dict[str, Any]) -> None:
+    data = sse({**CHUNK, "choices": [{"index": "0", "delta": delta, "finish_reason": None}]}, *END[CHAT])
+    assert [frame["data"] for frame in frames(CHAT, data) if frame["kind"] == "chunk.delta"] == [PIXEL]

@@ -180,3 +180,13 @@ def test_what_came_after_a_value_was_sealed_is_added_from_the_store() -> None:
     place = Place("openai_chat", "u", "m")
     carried, stored = KeptCall(place, 1, {"a": 1}), KeptCall(place, 0, {"a": 0, "b": 2}, ("before",))
     assert _with_stored(carried, stored) == KeptCall(place, 1, {"a": 1, "b": 2}, ("before",))
+
+
+@pytest.mark.parametrize(("levels", "is_kept"), [(200, True), (300, False)])
+def test_a_value_that_cannot_be_written_is_not_kept(levels: int, *, is_kept: bool) -> None:
+    kept: list[object] = []
+    collector = OpaqueCollector(lambda _call_id, own, before: kept.append([own, *before]), lambda *_: None, ())
+    deep = json.loads('{"a":' * levels + "1" + "}" * levels)
+    collector.add("reasoning", None, deep, is_done=True)
+    collector.add("function_call", "c1", deep, is_done=True)
+    assert kept == [[deep, deep] if is_kept else [None]]

@@ -89,9 +89,19 @@ def places(said: list[Event]) -> list[Place]:
             id="D6-added-on-a-closed-slot-opens-a-new-one",
         ),
         pytest.param(
-            [added("reasoning", "a", 0), added("message", "b", 0), delta("b", 0)],
-            [("+", 0, "a"), ("-", 0, "a"), ("+", 1, "b"), ("message.delta", 1, "b")],
+            [added("reasoning", None, 0), added("message", "b", 0), delta("b", 0)],
+            [("+", 0, "item_0"), ("-", 0, "item_0"), ("+", 1, "b"), ("message.delta", 1, "b")],
             id="D6-one-that-collides-gets-the-next-free-slot",
+        ),
+        pytest.param(
+            [added("message", "a", 0), added("reasoning", "b", 0), delta("a", 0), done("message", "a", 0)],
+            [("+", 0, "a"), ("+", 1, "b"), ("message.delta", 0, "a"), ("-", 0, "a")],
+            id="D6-the-ids-correlate-where-items-share-an-index",
+        ),
+        pytest.param(
+            [added("reasoning", "a", 0), done("message", "b", 0), done("reasoning", "a", 0)],
+            [("+", 0, "a"), ("+", 1, "b"), ("-", 1, "b"), ("-", 0, "a")],
+            id="D6-the-end-of-another-item-at-the-index",
         ),
         pytest.param(
             [added("message", "a", 0), added("message", "b", 0), refused("x", 0), done("message", "y", 0)],
@@ -196,3 +206,24 @@ def test_d30_names_of_dropped_events_are_bounded(open_stream: Callable[..., Any]
     stream.feed(*({"type": f"noise.{number}"} for number in range(100)), {"type": "x" * 1_000}, {"type": 5}, {})
     assert len(stream.dropped) == 65
     assert stream.dropped["other"] == 100 - 64 + 3
+
+
+def of_call(kind: str, number: int, **members: object) -> Event:
+    return {"type": f"response.function_call_arguments.{kind}", "item_id": f"fc_{number}", "output_index": 0, **members}
+
+
+def call(number: int, arguments: object = "") -> Event:
+    return added("function_call", f"fc_{number}", 0, call_id=f"call_{number}", name=f"f{number}", arguments=arguments)
+
+
+def test_d6_parallel_calls_at_one_index_keep_their_arguments(play: Callable[..., list[Event]]) -> None:
+    texts = ['{"a":1}', '{"b":2}']
+    events = [call(0), call(1)]
+    events += [of_call("delta", number, delta=text) for number, text in enumerate(texts)]
+    events += [of_call("done", number, arguments=text) for number, text in enumerate(texts)]
+    events += [call(number, text) | {"type": "response.output_item.done"} for number, text in enumerate(texts)]
+    said = [one for one in play(*events, COMPLETED) if one["kind"] == "tool.arguments.done"]
+    assert [(one["output_index"], one["tool_name"], one["arguments_text"]) for one in said] == [
+        (0, "f0", texts[0]),
+        (1, "f1", texts[1]),
+    ]

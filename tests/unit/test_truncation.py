@@ -143,3 +143,9 @@ def test_the_first_piece_carries_the_notices(text: str, noticed: list[bool]) -> 
 )
 def test_d21_base64(text: str, max_chars: int, pieces: list[str]) -> None:
     assert split_base64(CleanText(text), max_chars) == pieces
+
+
+@pytest.mark.parametrize("max_bytes", range(FRAME_MAX_BYTES - 2_000, FRAME_MAX_BYTES, 97))
+def test_a_thousand_texts_of_one_length_fit(max_bytes: int) -> None:
+    """Their length falls a thousand characters at a time, while the notices of them need a few bytes."""
+    assert codec.size(fit(output(["é" * 600] * 1_000), max_bytes)) <= max_bytes

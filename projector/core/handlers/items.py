@@ -14,7 +14,7 @@ from projector.core import frames
 from projector.core.canonical import CanonicalEvent, Frame
 from projector.core.handlers import item_members, messages, tool_calls, tool_outputs
 from projector.core.handlers.text_channels import TextChannel
-from projector.core.state import StreamState
+from projector.core.state import StreamState, family_of
 from projector.core.transcript import PHASES, Item
 from projector.redaction import compose
 from projector.redaction.clean import Cleaned, CleanText
@@ -75,19 +75,32 @@ STATUSES: Final[frozenset[str]] = frozenset(get_args(ItemStatus))
 
 
 def on_added(state: StreamState, event: CanonicalEvent) -> list[Frame]:
-    """Announce an item; repeating an open item or an ended call changes nothing."""
+    """Announce an item; repeating an open item or an ended call changes nothing.
+
+    Another item at the index of an open one gets a slot of its own (CONTRACT D6). The open one ends then, unless both
+    have ids by which their further events are told apart.
+    """
     raw, index = read.mapping(event, "item"), read.index_or_none(event, "output_index")
     if not _is_known(state, read.text(raw, "type")):
         return []
     known = state.find(index, read.text_or_none(raw, "id"))
     output: list[Frame] = []
     if known is not None and known.open:
-        if known.type == raw["type"]:
+        if known.type == raw["type"] and not _is_another_call(state, known, raw):
             return []
-        output += close(state, known, {}, None)
+        if not state.share(index, known, read.text_or_none(raw, "id")):
+            output += close(state, known, {}, None)
     elif known is not None and _is_repeated_call(state, known, raw):
         raise read.UnreadableEvent("`response.output_item.added`: its item is closed")
     return output + _open(state, raw, index)[1]
+
+
+def _is_another_call(state: StreamState, known: Item, raw: Mapping[str, object]) -> bool:
+    """Return whether a call at the place of an open one has ids of its own; ids of items alone may rotate."""
+    call_id, provider_id = read.text_or_none(raw, "call_id"), read.text_or_none(raw, "id")
+    if call_id is None or provider_id is None or known.call is None or known.call.call_id == known.item_id:
+        return False
+    return state.calls.get(call_id) is not known and state.response.by_id.get(provider_id) is not known
 
 
 def _is_repeated_call(state: StreamState, known: Item, raw: Mapping[str, object]) -> bool:
@@ -105,6 +118,8 @@ def on_done(state: StreamState, event: CanonicalEvent) -> list[Frame]:
         return []
     item = state.find(index, read.text_or_none(raw, "id"))
     output: list[Frame] = []
+    if item is not None and family_of(item.type) != family_of(read.text(raw, "type")):
+        item, index = None, None  # of another item, which has the index, too
     if item is None:
         item, output = _open(state, raw, index)
     if not item.open:

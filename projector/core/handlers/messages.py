@@ -7,6 +7,7 @@ from functools import partial
 from operator import attrgetter
 from typing import Final, NamedTuple
 
+from projector.contracts.limits import NAME_MAX_CHARS
 from projector.core import canonical as read
 from projector.core import frames
 from projector.core.canonical import CanonicalEvent, Frame
@@ -189,8 +190,8 @@ def cite(state: StreamState, item: Item, content_index: int, annotation: Mapping
     plain = {"type": kind, **positions, **{name: state.redactor.identifier(text) for name, text in ids.items()}}
     lossy = {}
     if row.name is not None and (text := read.text_or_none(annotation, row.name)) is not None:
-        title = state.redactor.label(text, state.policy.limits.title_max_chars)
-        lossy[row.name] = state.redactor.shown_text(title)
+        most = state.policy.limits.title_max_chars if row.name == "title" else NAME_MAX_CHARS
+        lossy[row.name] = state.redactor.shown_text(state.redactor.label(text, most))
     if row.url is not None and (text := read.text_or_none(annotation, row.url)) is not None:
         lossy[row.url] = state.redactor.shown_text(state.redactor.url(text))
     key = (content_index, *plain.items(), *((name, text.value) for name, text in lossy.items()))

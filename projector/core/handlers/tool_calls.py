@@ -116,7 +116,8 @@ def _arguments_delta(item: Item, call: ToolCall, clean: Cleaned[CleanText]) -> l
 def on_arguments_done(state: StreamState, event: CanonicalEvent) -> list[Frame]:
     """Emit arguments that the deltas did not contain, then the complete arguments."""
     item_type, member = ARGUMENTS_DONES[read.text(event, "type")]
-    text = read.text(event, member)
+    given = read.input_text(event, member)
+    text = read.text(event, member) if given is None else given
     item, call, output = call_of(state, event, item_type)
     if (name := read.text_or_none(event, "name")) is not None:
         call.name = state.redactor.name(name)
@@ -127,10 +128,13 @@ def finish_arguments(state: StreamState, item: Item, call: ToolCall, raw: Mappin
     """Emit the arguments of a finished item, unless they were already, or the call was cut off (D23)."""
     if raw.get("status") == "incomplete":
         return []
-    text = raw.get("arguments", raw.get("input"))
-    if type(text) is not str and not call.arguments.began:
+    member = "arguments" if "arguments" in raw else "input"
+    text = read.input_text(raw, member)
+    if text is None and raw.get(member) is not None:
+        state.count(f"item.{member}")
+    if text is None and not call.arguments.began:
         return []
-    return _complete_arguments(state, item, call, text if type(text) is str else None)
+    return _complete_arguments(state, item, call, text)
 
 
 def finish_code(state: StreamState, item: Item, _call: ToolCall, raw: Mapping[str, object]) -> list[Frame]:

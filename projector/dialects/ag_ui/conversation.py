@@ -315,7 +315,8 @@ class _Reader:
                 neutral.ServerCall(call.id, server, call.function.name, call.function.arguments, output)
             )
         else:
-            self._entries.append(neutral.ToolOutput(call.id, output, _kind(call)))
+            has_failed = message.error is not None
+            self._entries.append(neutral.ToolOutput(call.id, output, _kind(call), has_failed=has_failed))
 
     def reasoning(self, message: ReasoningMessage, _calls: list[ToolCall]) -> None:
         """Add encrypted reasoning with the summaries of the same item. Providers accept no other reasoning."""

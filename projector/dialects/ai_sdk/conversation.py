@@ -230,7 +230,9 @@ def _result(output: object) -> dict[str, Any]:
     """Return the members of a call with a result."""
     given = output if isinstance(output, dict) else {}
     value = given.get("value")
-    if given.get("type") in FAILURES:
+    if _type_of(given) == "execution-denied":
+        return {"state": "output-error", "errorText": given.get("reason") or DENIED}
+    if _type_of(given) in FAILURES:
         return {"state": "output-error", "errorText": value if isinstance(value, str) else codec.dumps(value).decode()}
     return {"state": "output-available", "output": value}
 
@@ -337,7 +339,7 @@ def _call(part: ToolPart) -> tuple[neutral.Entry, neutral.Entry | None]:
         return neutral.DroppedCalls(), None
     output = _text(part.output if part.error_text is None else part.error_text)
     if part.state == "output-denied":
-        output = DENIED
+        output = (part.approval and part.approval.reason) or DENIED
     if part.provider_executed:
         server = _metadata(part.call_provider_metadata, "server_label")
         if server is None:
@@ -347,7 +349,7 @@ def _call(part: ToolPart) -> tuple[neutral.Entry, neutral.Entry | None]:
     sealed = _metadata(part.call_provider_metadata, "encrypted_content")
     return (
         neutral.ToolCall(part.tool_call_id, part.name, _text(part.input), kind, encrypted=sealed),
-        neutral.ToolOutput(part.tool_call_id, output, kind),
+        neutral.ToolOutput(part.tool_call_id, output, kind, has_failed=part.state == "output-error"),
     )
 
 

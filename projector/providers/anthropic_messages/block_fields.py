@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from projector.contracts import codec
 from projector.core import canonical as read
 from projector.providers.descriptor import InputTables
 from projector.providers.stage_parts import Counts, usage_of
@@ -243,4 +242,4 @@ def action_of(name: str, given: Mapping[str, object]) -> dict[str, Any]:
 def code_of(given: Mapping[str, object]) -> str:
     """Return what ran in the container, from the input of its call."""
     texts = (read.text_or_none(given, name) for name in ("code", "command") if set(given) <= {name, "restart"})
-    return next((text for text in texts if text), "") or (codec.dumps(dict(given)).decode() if given else "")
+    return next((text for text in texts if text), "") or (read.json_text(dict(given)) if given else "")

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from projector.contracts import codec
 from projector.core import canonical as read
 from projector.providers.anthropic_messages import block_fields as fields
 from projector.providers.stage_parts import (
@@ -44,8 +43,7 @@ class Block:
 
     def input(self) -> str:
         """Return the input of a call: its fragments, or what its start has."""
-        given = self.given.get("input")
-        return self.inputs.text or codec.dumps(given if isinstance(given, dict) else {}).decode()
+        return self.inputs.text or read.input_text(self.given, "input") or "{}"
 
 
 class Output(ItemIds):
@@ -78,6 +76,8 @@ class Output(ItemIds):
             self._note(f"block.{kind}")
             return None, []
         block = Block(kind, given)
+        if given.get("input") is not None and read.input_text(given, "input") is None:
+            self._note("block.input")
         if kind == "text":
             block.text_start = self._message.chars if self._message is not None else 0
             block.citations += read.mappings(given, "citations")
@@ -260,8 +260,9 @@ class Output(ItemIds):
 
     def _remember(self, block: Mapping[str, object]) -> None:
         """Keep a block that the provider wants back, unless those of this response are too large to be kept."""
-        self._said_bytes += len(codec.dumps(dict(block)))
-        if self._said_bytes <= KEPT_MAX_BYTES:
+        text = read.json_text(dict(block))
+        self._said_bytes += len(text.encode())
+        if text and self._said_bytes <= KEPT_MAX_BYTES:
             self._unsaid.append(dict(block))
 
     def _end_hosted(self, call: HostedCall, status: str) -> Event:

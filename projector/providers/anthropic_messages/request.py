@@ -37,7 +37,7 @@ def _choice(value: object) -> object:
     if isinstance(value, str) and value in CHOICES:
         return {"type": CHOICES[value]}
     given = common.Given(value if isinstance(value, Mapping) else {}, "tool_choice")
-    if given.members.get("type") not in {"function", "custom"}:
+    if given.text_or_none("type") not in {"function", "custom"}:
         given.unsupported("type")
     return {"type": "tool", "name": given.text("name")}
 
@@ -71,7 +71,7 @@ def write_request(request: ModelRequest, profile: MessagesProfile) -> Body:
     effort, parallel = parameters.pop("reasoning_effort", None), parameters.pop("parallel_tool_calls", True)
     common.write_parameters(body, parameters, MEMBERS, request.parameter_paths)
     if effort is not None:
-        _write_effort(body, effort, profile, request.parameter_paths.get("reasoning_effort", "reasoning_effort"))
+        _write_effort(body, effort, profile, request.parameter_paths)
     if parallel is False and "tools" in body:
         body["tool_choice"] = {"type": "auto", **body.get("tool_choice", {}), "disable_parallel_tool_use": True}
     turns = MessageTurns().add(request.whole)
@@ -82,17 +82,21 @@ def write_request(request: ModelRequest, profile: MessagesProfile) -> Body:
     return with_container(body, [turns.states.get(one) for one in answered])
 
 
-def _write_effort(body: Body, effort: object, profile: MessagesProfile, path: str) -> None:
+def _write_effort(body: Body, effort: object, profile: MessagesProfile, paths: Mapping[str, str]) -> None:
     """Set the effort: as it is called, or as a budget of tokens, which `max_tokens` includes."""
     if effort == "none":
         body["thinking"] = {"type": "disabled"}
         return
     if not isinstance(effort, str) or effort not in EFFORTS:
+        path = paths.get("reasoning_effort", "reasoning_effort")
         raise UnsupportedRequestError(f"`{path}` has a value that {common.NOT_SUPPORTED}", path)
     if profile.effort == "effort":
         body["output_config"] = {**body.get("output_config", {}), "effort": EFFORTS[effort]}
         return
     body["thinking"] = {"type": "enabled", "budget_tokens": BUDGETS[effort]}
+    if not isinstance(body["max_tokens"], int):
+        limit = paths.get("max_output_tokens", "max_output_tokens")
+        raise UnsupportedRequestError(f"`{limit}` must be an integer.", limit)
     body["max_tokens"] = max(body["max_tokens"], BUDGETS[effort] + profile.max_tokens)
 
 
@@ -130,7 +134,8 @@ class MessageTurns(common.Turns):
     def output(self, entry: neutral.ToolOutput) -> None:
         """Add the result of a call, before anything else that the user says in this turn."""
         content: Any = entry.output if isinstance(entry.output, str) else common.written_parts(entry.output, PARTS)
-        block = {"type": "tool_result", "tool_use_id": entry.call_id, **({"content": content} if content else {})}
+        said = ({"content": content} if content else {}) | ({"is_error": True} if entry.has_failed else {})
+        block = {"type": "tool_result", "tool_use_id": entry.call_id, **said}
         self._extend(neutral.USER, [])
         blocks = self.messages[-1]["content"]
         at = sum(one["type"] == "tool_result" for one in blocks)
@@ -385,7 +390,8 @@ def _read_call(block: common.Given) -> Iterator[neutral.Entry]:
 
 def _read_result(block: common.Given) -> Iterator[neutral.Entry]:
     content = common.content_of(block, "content", PART_READERS) if "content" in block.members else ""
-    yield neutral.ToolOutput(block.text("tool_use_id"), content)
+    has_failed = block.members.get("is_error") is True
+    yield neutral.ToolOutput(block.text("tool_use_id"), content, has_failed=has_failed)
 
 
 def _thinking(block: common.Given) -> Iterator[neutral.Entry]:

@@ -215,9 +215,7 @@ def _compaction(_output: Output, block: Block, delta: Mapping[str, object]) -> l
 DELTAS: Final[Mapping[str, Callable[[Output, Block, Mapping[str, object]], list[Event]]]] = {
     TEXT_DELTA: lambda output, block, delta: output.text(block, read.text_or_none(delta, "text") or ""),
     "thinking_delta": lambda output, block, delta: output.thinking(block, read.text_or_none(delta, "thinking") or ""),
-    "input_json_delta": lambda output, block, delta: output.input(
-        block, read.text_or_none(delta, "partial_json") or ""
-    ),
+    "input_json_delta": lambda output, block, delta: output.input(block, read.input_text(delta, "partial_json") or ""),
     "signature_delta": _signature,
     "citations_delta": _citation,
     "compaction_delta": _compaction,

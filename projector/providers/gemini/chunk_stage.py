@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, Final
 
-from projector.contracts import codec
 from projector.core import canonical as read
 from projector.core.lane import Slots
 from projector.core.sse import SseMessage
@@ -189,7 +188,7 @@ class ChunkStage(JsonStage):
                 events += self._output.arguments(text)
         if name is not None and args and isinstance(args, dict | str):
             self._arguments = None
-            text = args if isinstance(args, str) else codec.dumps(args).decode()
+            text = self._dropped.input_of(given, "args", "functionCall.args") or "{}"
             return [*events, *self._output.arguments(text), *self._output.end_call()]
         if args:
             self._dropped.note("functionCall.args")

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
-from projector.contracts import codec
 from projector.core import canonical as read
 from projector.providers.stage_parts import Annotation
 from projector.redaction.clean import Gathered
@@ -86,11 +85,11 @@ class Citations:
         self._searches = 0
         self._names: dict[str, dict[str, None]] = {"webSearchQueries": {}, "retrievalQueries": {}}
         """Queries, by their member of the grounding metadata."""
-        self._sources: dict[bytes, Metadata] = {}
+        self._sources: dict[str, Metadata] = {}
         """All sources, by their JSON."""
         self._chunks: list[Metadata] = []
         """The last list of sources, to which numbers refer."""
-        self._supports: dict[bytes, tuple[Metadata, list[Metadata]]] = {}
+        self._supports: dict[str, tuple[Metadata, list[Metadata]]] = {}
         """What was grounded, with the list of its sources, by the JSON of both: metadata may come again."""
         self._given: list[Mapping[str, object]] = []
         """Citations with their own source."""
@@ -102,10 +101,10 @@ class Citations:
         for name, known in self._names.items():
             known.update(dict.fromkeys(read.texts(metadata, name)))
         self._chunks = read.mappings(metadata, "groundingChunks") or self._chunks
-        self._sources.update((codec.dumps(chunk), chunk) for chunk in self._chunks)
+        self._sources.update((read.json_text(chunk), chunk) for chunk in self._chunks)
         for support in read.mappings(metadata, "groundingSupports"):
             sources = [_at(self._chunks, index) for index in _indices(support)]
-            self._supports.setdefault(codec.dumps([support.get("segment"), sources]), (support, self._chunks))
+            self._supports.setdefault(read.json_text([support.get("segment"), sources]), (support, self._chunks))
 
     def note_sources(self, metadata: Metadata) -> None:
         """Keep `citationMetadata`, under either name of its list."""

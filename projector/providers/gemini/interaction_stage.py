@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
-from projector.contracts import codec
 from projector.core import canonical as read
 from projector.core.sse import SseMessage
 from projector.providers.error_shapes import ReportedError, error_of, members_of
@@ -176,8 +175,7 @@ class InteractionStage(JsonStage):
 
     def end_function(self, step: Step) -> list[Event]:
         """Close a call; its start may have all arguments."""
-        whole = read.mapping_or_empty(step.given, "arguments")
-        rest = "" if step.has_arguments else codec.dumps(whole).decode()
+        rest = "" if step.has_arguments else self._dropped.input_of(step.given, "arguments", "step.arguments") or "{}"
         return [] if step.call is None else step.call.input(rest) + step.call.done("completed")
 
     def end_tool(self, step: Step) -> list[Event]:
@@ -185,7 +183,7 @@ class InteractionStage(JsonStage):
         arguments, call_id = step.arguments, read.text_or_none(step.given, "id")
         call = step.hosted
         if call is None and CALLS[step.kind] == fields.MCP:
-            return self._mcp_call(step, codec.dumps(arguments).decode(), call_id)
+            return self._mcp_call(step, read.json_text(arguments), call_id)
         if call is None:
             return self._output.code(read.text_or_none(arguments, "code") or "", call_id)
         if call.item_type == fields.FILES:
@@ -249,8 +247,7 @@ class InteractionStage(JsonStage):
 
     def on_arguments(self, step: Step, delta: Mapping[str, object]) -> list[Event]:
         """Add text of the arguments of a function."""
-        given = delta.get("arguments")
-        text = codec.dumps(given).decode() if read.is_mapping(given) else read.text_or_none(delta, "arguments") or ""
+        text = self._dropped.input_of(delta, "arguments", "delta.arguments")
         step.has_arguments = step.has_arguments or bool(text)
         return self._dropped.drop("arguments of no call") if step.call is None else step.call.input(text)
 
@@ -364,7 +361,7 @@ def _text(result: object) -> str:
         return result
     parts = [part for part in result if read.is_mapping(part)] if isinstance(result, list) else []
     texts = [text for part in parts if (text := read.text_or_none(part, "text")) is not None]
-    return "\n".join(texts) if texts else codec.dumps(result).decode() if result is not None else ""
+    return "\n".join(texts) if texts else read.json_text(result) if result is not None else ""
 
 
 FETCHED: Final = frozenset({None, "success"})

@@ -84,7 +84,7 @@ class Contents(common.Turns):
         response: Body = {
             **({"id": own_id} if isinstance(own_id, str) else {}),
             "name": call.name if call is not None else entry.call_id,
-            "response": {"output": neutral.text_of(entry.output)},
+            "response": {"error" if entry.has_failed else "output": neutral.text_of(entry.output)},
         }
         self._results.append((self._order.get(entry.call_id, len(self._order)), {"functionResponse": response}))
         media = () if isinstance(entry.output, str) else entry.output
@@ -199,7 +199,8 @@ class Steps(common.Turns):
         """Add the result of a call."""
         result: Any = entry.output if isinstance(entry.output, str) else common.written_parts(entry.output, STEP_PARTS)
         name = {"name": self._names[entry.call_id]} if entry.call_id in self._names else {}
-        self.steps.append({"type": "function_result", "call_id": entry.call_id, **name, "result": result})
+        failed = {"is_error": True} if entry.has_failed else {}
+        self.steps.append({"type": "function_result", "call_id": entry.call_id, **name, "result": result, **failed})
 
     def reasoning(self, entry: neutral.Reasoning) -> None:
         """Add reasoning with the signature of the model; without one it means nothing to it."""
@@ -312,7 +313,7 @@ def _write_parameters(body: Body, request: ModelRequest, members: common.Members
             body["generation_config"] = {**body.get("generation_config", {}), "tool_choice": config}
     form = request.parameters.get("format")
     if isinstance(form, Mapping) and form.get("type") != "text":
-        schema = _schema(form["schema"]) if form.get("type") == "json_schema" else None
+        schema = _schema(form.get("schema")) if form.get("type") == "json_schema" else None
         if is_content:
             about = {"responseMimeType": "application/json", **({"responseJsonSchema": schema} if schema else {})}
             body["generationConfig"] = {**(body.get("generationConfig") or {}), **about}

@@ -143,10 +143,21 @@ FINISHES: Final[Mapping[str, tuple[str, str | None]]] = {
     "model_length": ("incomplete", "length"),
     "max_tokens": ("incomplete", "length"),
     "insufficient_system_resource": ("incomplete", "insufficient_system_resource"),
+    # compatible endpoints of Gemini
+    **dict.fromkeys(
+        ("safety", "recitation", "blocklist", "prohibited_content", "spii"), ("incomplete", "content_filter")
+    ),
+    **dict.fromkeys(("malformed_function_call", "function_call_filter"), ("failed", "malformed_function_call")),
     "error": ("failed", "error"),
     **dict.fromkeys(("abort", "cancelled", "canceled"), ("cancelled", None)),
 }
-"""Finish reason -> status and reason of the response (D32). Any other reason is a normal end, and is counted."""
+"""Finish reason in lower case -> status and reason of the response (D32). Any other is a normal end, and is counted."""
+
+
+def finish_of(reason: str) -> str:
+    """Return a finish reason as in `FINISHES`: some servers write `STOP`, or `content_filter: SAFETY`."""
+    return reason.partition(":")[0].strip().lower()
+
 
 COUNTS: Final[Counts] = {
     "input_tokens": ("prompt_tokens",),

@@ -34,13 +34,20 @@ NAME_MAX_CHARS: Final = 1_000
 """Length from which a name gets no further fragments: the names that APIs accept have 64 to 128."""
 
 
-def index_of(fragment: Mapping[str, object], at: int, count: int) -> int | None:
-    """Return the index of the call of a fragment, which is number `at` of `count` in its chunk; None if it is unknown.
+def indexes_of(fragments: Sequence[Mapping[str, object]]) -> list[int | None]:
+    """Return the index of the call of each fragment of a chunk; None if it is unknown.
 
-    Several calls at a time that have neither an index nor an ID are told apart by their places (CONTRACT D50).
+    Several calls at a time that have neither an index nor an ID are told apart by their places (CONTRACT D50). Where
+    several with names have one index, it is no index.
     """
-    index = read.index_or_none(fragment, "index")
-    return at if index is None and count > 1 and not fragment.get("id") else index
+    indexes: list[int | None] = []
+    for at, fragment in enumerate(fragments):
+        index = read.index_or_none(fragment, "index")
+        if not fragment.get("id") and len(fragments) > 1:
+            is_repeated = index in indexes and "name" in read.mapping_or_empty(fragment, "function")
+            index = at if index is None else None if is_repeated else index
+        indexes.append(index)
+    return indexes
 
 
 class Calls:

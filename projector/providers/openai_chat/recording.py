@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from projector.core import canonical as read
 from projector.providers.openai_chat.chunk_fields import CHOICE_KNOWN, CHUNK_KNOWN, ERROR
-from projector.providers.openai_chat.output import Calls, index_of
+from projector.providers.openai_chat.output import Calls, indexes_of
 from projector.providers.recording_shape import ALONE, NO_ITEM, Channels, Event, Path, RecordingShape, keys_of
 from projector.providers.stage_parts import CALL_SHAPES
 
@@ -73,17 +73,17 @@ class ChatChannels:
         entries = read.mapping_or_empty(choice, "delta").get("tool_calls")
         entries = entries if isinstance(entries, list) else []
         calls = self._calls.setdefault(index, Calls())
-        count = len(entries)
+        places = [at for at, entry in enumerate(entries) if isinstance(entry, dict)]
+        indexes = indexes_of([entries[at] for at in places])
         found: dict[str | int, Channels] = {
-            at: _call(calls, entry, at, count) for at, entry in enumerate(entries) if isinstance(entry, dict)
+            at: _call(calls, entries[at], one) for at, one in zip(places, indexes, strict=True)
         }
         return index, found
 
 
-def _call(calls: Calls, entry: Mapping[str, Any], at: int, count: int) -> Channels:
+def _call(calls: Calls, entry: Mapping[str, Any], index: int | None) -> Channels:
     """Return the names of the call that an entry of `tool_calls` continues: the call itself, and its index."""
     kind = "custom" if "custom" in entry else "function"
-    index = index_of(entry, at, count)
     body = read.mapping_or_empty(entry, kind)
     name, has_input = read.text_or_none(body, "name") or "", bool(body.get(CALL_SHAPES[kind].member))
     call = calls.find(index, read.text_or_none(entry, "id") or "", name, kind, has_input=has_input)

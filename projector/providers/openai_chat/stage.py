@@ -6,13 +6,11 @@ read: some servers send a finish reason with every chunk, and usage after it (CO
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, Final
 
-from projector.contracts import codec
 from projector.core import canonical as read
 from projector.core.canonical import Drops
 from projector.core.faults import FAULTS
@@ -21,7 +19,7 @@ from projector.core.sse import COMMENT, DONE, SseMessage, is_comment
 from projector.providers.error_shapes import ReportedError, error_beside, error_of, members_of
 from projector.providers.openai_chat import chunk_fields
 from projector.providers.openai_chat.chunk_fields import ERROR, EXTRA, ChatProfile
-from projector.providers.openai_chat.output import LEGACY_INDEX, ChatOutput, index_of
+from projector.providers.openai_chat.output import LEGACY_INDEX, ChatOutput, indexes_of
 from projector.providers.stage_parts import CALL_SHAPES, Annotation, Event, Events, JsonStage, usage_of
 from projector.providers.think import LONE_TAG, Operation, ThinkSplitter
 
@@ -229,6 +227,8 @@ class DeltaReader:
 
     def _read_part(self, part: Mapping[str, object]) -> list[Event]:
         kind = read.text_or_none(part, "type")
+        if kind == "image_url" and part.get(kind):
+            return self._read_image(part)
         if kind not in {"text", "refusal", "thinking"}:
             return self._dropped.drop(f"content.{kind}")
         text = read.text_or_none(part, kind)
@@ -239,8 +239,9 @@ class DeltaReader:
         return [event for text in texts if text for event in self._output.reasoning(text)]
 
     def _read_image(self, image: Mapping[str, object]) -> list[Event]:
-        """Read an image of the answer. Some servers repeat all images in their last chunk."""
-        url = read.text_or_none(read.mapping_or_empty(image, "image_url"), "url") or ""
+        """Read an image of the answer. Some servers repeat all images in their last chunk, or send the URL alone."""
+        alone = read.text_or_none(image, "image_url")
+        url = alone or read.text_or_none(read.mapping_or_empty(image, "image_url"), "url") or ""
         found = _IMAGE_URL.match(url)
         if found is None:
             return self._dropped.drop("image without its data")
@@ -251,12 +252,10 @@ class DeltaReader:
         return self._output.image(found[1].lower(), url[found.end() :])
 
     def _read_calls(self, fragments: list[Mapping[str, object]]) -> list[Event]:
-        count = len(fragments)
-        return [
-            event
-            for at, fragment in enumerate(fragments)
-            for event in self._read_call(index_of(fragment, at, count), fragment)
-        ]
+        events: list[Event] = []
+        for fragment, index in zip(fragments, indexes_of(fragments), strict=True):
+            events += self._read_call(index, fragment)
+        return events
 
     def _read_call(self, index: int | None, fragment: Mapping[str, object]) -> list[Event]:
         kind = "custom" if "custom" in fragment else "function"
@@ -266,20 +265,9 @@ class DeltaReader:
             read.text_or_none(fragment, "id") or "",
             read.text_or_none(body, "name") or "",
             kind,
-            self._input(body.get(CALL_SHAPES[kind].member)),
+            self._dropped.input_of(body, CALL_SHAPES[kind].member, "tool call input"),
             read.mapping_or_empty(fragment, EXTRA),
         )
-
-    def _input(self, value: object) -> str:
-        """Return a call's input as text. Some servers send complete arguments as an object."""
-        if type(value) is str:
-            return value
-        if isinstance(value, dict):
-            with contextlib.suppress(codec.CodecError):  # nested too deeply to be written
-                return codec.dumps(value).decode()
-        if value is not None:
-            self._dropped.note("tool call input")
-        return ""
 
 
 # chunks
@@ -294,8 +282,8 @@ ONLY_DELTA: Final = chunk_fields.CHUNK_KNOWN - {"x_groq", "citations", "search_r
 ONLY_CHOICE_DELTA: Final = chunk_fields.CHOICE_KNOWN - {"usage", ERROR}
 """Members of a chunk and a choice that may be there, null or empty, if only the delta is read."""
 
-FIRST: Final = (0, None)
-"""The index of the only choice that is projected (D33)."""
+FIRST: Final = (0, None, "0")
+"""The index of the only choice that is projected (D33); some servers send indexes as text."""
 
 
 class OpenAIChatStage(JsonStage):
@@ -391,8 +379,8 @@ class OpenAIChatStage(JsonStage):
             self._dropped.note("choice.delta")
         finish = choice.get("finish_reason")
         if type(finish) is str and finish:
-            self._reason = finish
-            if finish not in chunk_fields.FINISHES:
+            self._reason = chunk_fields.finish_of(finish)
+            if self._reason not in chunk_fields.FINISHES:
                 self._dropped.note(f"finish_reason.{finish}")
         return events
 

@@ -120,7 +120,7 @@ def _flattened(tool: Given) -> Iterator[tuple[Item, Original | None]]:
 
 def _named(tool: Given, namespace: str | None) -> Iterator[tuple[Item, Original | None]]:
     members = {name: value for name, value in tool.members.items() if name != "defer_loading"}
-    if tool.members.get("type") not in _CALLS:
+    if tool.text_or_none("type") not in _CALLS:
         yield members, None
         return
     original = Original(_CALLS[tool.text("type")], tool.text("name"), namespace)

@@ -218,7 +218,9 @@ def _read_reasoning(item: Given) -> neutral.Reasoning:
 
 def _read_server_call(item: Given) -> neutral.ServerCall:
     names = [item.text(name) for name in ("id", "server_label", "name", "arguments")]
-    return neutral.ServerCall(names[0], names[1], names[2], names[3], item.text_or_none("output") or "")
+    error = item.members.get("error", "")
+    failure = error if isinstance(error, str) else codec.dumps(error).decode()
+    return neutral.ServerCall(names[0], names[1], names[2], names[3], item.text_or_none("output") or failure)
 
 
 def _read_name(item: Given) -> str:
