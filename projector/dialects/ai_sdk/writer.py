@@ -29,7 +29,10 @@ from projector.dialects.frame_writer import TEXT_PLACE, pattern_of
 
 FINISHES: Final[Mapping[str, str]] = {"completed": "stop", "incomplete": "other", "refused": "content-filter"}
 """Status of `final` -> finish reason."""
-INCOMPLETE_FINISHES: Final[Mapping[str, str]] = {"content_filter": "content-filter", "max_output_tokens": "length"}
+INCOMPLETE_FINISHES: Final[Mapping[str, str]] = {
+    "content_filter": "content-filter",
+    **dict.fromkeys(("length", "max_output_tokens", "model_context_window_exceeded"), "length"),
+}
 """Reason of an incomplete response -> finish reason."""
 
 INTERRUPTIONS: Final = frozenset({"upstream_truncated", "upstream_reset"})
