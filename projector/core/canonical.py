@@ -168,13 +168,6 @@ class Drops(Counter[str]):
         for name in names:
             self.note(f"{kind}.{name}")
 
-    def note_unknown_in(self, event: Mapping[str, object], known: Mapping[str, AbstractSet[str]]) -> None:
-        """Count unknown members of an event, and of the objects directly in it that are named in `known`."""
-        for kind, members in known.items():
-            value = event if kind == "event" else event.get(kind)
-            if isinstance(value, dict) and not members >= value.keys():
-                self.note_unknown(kind, value.keys() - members)
-
     def objects(self, holder: Mapping[str, object], kind: str, name: str) -> list[Mapping[str, object]]:
         """Return the objects in a list field. Non-objects are counted; a missing field is not."""
         value = holder.get(name)
@@ -183,6 +176,16 @@ class Drops(Counter[str]):
         if len(found) < len(entries):
             self.note(f"{kind}.{name}", len(entries) - len(found))
         return found
+
+
+def unknown_members(event: Mapping[str, object], known: Mapping[str, AbstractSet[str]]) -> list[str]:
+    """Return the unknown members of an event, and of the objects directly in it that are named in `known`."""
+    found: list[str] = []
+    for kind, members in known.items():
+        value = event if kind == "event" else event.get(kind)
+        if isinstance(value, dict) and not members >= value.keys():
+            found += [f"{kind}.{name}" for name in value if name not in members]
+    return found
 
 
 def _unreadable(event: CanonicalEvent, key: str, expected: str) -> UnreadableEvent:

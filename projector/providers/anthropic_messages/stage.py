@@ -44,7 +44,8 @@ class AnthropicMessagesStage(JsonStage):
         if isinstance(event, dict):
             name = read.text_or_none(event, "type") or message.event
             if (handle := EVENTS.get(name)) is not None:
-                self._dropped.note_unknown_in(event, fields.MEMBERS)
+                for member in read.unknown_members(event, fields.MEMBERS):
+                    self._dropped.note(member)
                 return handle(self, event)
         error = error_of(event, has_begun=bool(self._response))
         return self._dropped.drop(f"event.{name}") if error is None else self._stop([error.event()])
@@ -55,7 +56,7 @@ class AnthropicMessagesStage(JsonStage):
         block = self._blocks.get(read.index_or_none(event, "index") or 0)
         if event.get("type") != DELTA or delta.get("type") != TEXT_DELTA:
             return None
-        if block is None or not self._output.is_in_text(block):
+        if block is None or not self._output.is_in_text(block) or read.unknown_members(event, fields.MEMBERS):
             return None
         return Slots(("delta", "text"), next_number=self._next_number)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from projector.contracts import codec
-from projector.core.canonical import CanonicalEvent, Drops
+from projector.core.canonical import CanonicalEvent, Drops, unknown_members
 from projector.core.faults import FAULTS, Fault
 from projector.core.lane import Slots
 from projector.core.sse import COMMENT, DONE, SseMessage, is_comment
@@ -118,7 +118,8 @@ class OpenAIResponsesStage:
         except codec.CodecError:
             return self._read_text(message.data)
         if type(event) is dict and "type" in event:
-            self._dropped.note_unknown_in(event, MEMBERS)
+            for member in unknown_members(event, MEMBERS):
+                self._dropped.note(member)
             return (
                 self._dropped.drop("(repeated delta)") if self._numbers.is_repeated(event) else self._texts.read(event)
             )
@@ -132,7 +133,7 @@ class OpenAIResponsesStage:
         """Return what may differ in further deltas of arguments, or of a text without tags; None for another event."""
         name = event.get("type")
         self._is_in_text = name == DELTA
-        if event.get("sequence_number") != self._numbers.highest:
+        if event.get("sequence_number") != self._numbers.highest or unknown_members(event, MEMBERS):
             return None
         if name in ARGUMENTS_DELTAS:
             return Slots(("delta",), number=("sequence_number",), padding=("obfuscation",), event=str(name))
