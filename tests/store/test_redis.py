@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
@@ -339,3 +340,12 @@ async def test_a_prefix_separates_stores(redis_server: RedisServer) -> None:
     assert await other.open(head())
     await one.aclose()
     await other.aclose()
+
+
+def test_a_free_port_is_given_to_no_other_program() -> None:
+    port = free_port()
+    with socket.socket() as connecting, pytest.raises(OSError, match="in use"):
+        connecting.bind(("127.0.0.1", port))
+    for _ in range(2):
+        with socket.create_server(("127.0.0.1", port)):
+            pass
