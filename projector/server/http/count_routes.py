@@ -23,9 +23,11 @@ from projector.contracts import codec
 from projector.contracts.json_values import count_values
 from projector.contracts.limits import EVENT_VALUES_MAX
 from projector.core import canonical as read
-from projector.core.faults import FAULTS
+from projector.core.faults import FAULTS, http_status_fault
+from projector.dialects.openai_errors import status_of
 from projector.providers import PROVIDERS
 from projector.providers.descriptor import PassthroughRoute, TokenCounting
+from projector.providers.error_shapes import error_of
 from projector.redaction.redactor import Redactor
 from projector.server.catalog import AgentBinding, PassthroughBinding
 from projector.server.config.target_settings import CircuitBreaker
@@ -41,7 +43,7 @@ from projector.server.streaming.memory import LARGE_EVENT_BYTES, Account
 from projector.server.streaming.session import report_failure
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.circuit import Circuits
-from projector.server.upstream.protocol import Ask, UpstreamError
+from projector.server.upstream.protocol import Ask, ProviderFailure, UpstreamError
 from projector.server.upstream.reader import UpstreamReader
 from projector.server.upstream.targets import Attempts, Target
 
@@ -113,11 +115,11 @@ class _Beside(ABC):
         receive: Receive,
         binding: AgentBinding,
         targets: Sequence[Target],
-        read_answer: Callable[[Mapping[str, object], Redactor], _Answer],
+        read_answer: Callable[[Mapping[str, object], Redactor], _Answer | None],
         max_bytes: int = ANSWER_MAX_BYTES,
         admission: Admission | None = None,
     ) -> tuple[_Answer, StreamStats]:
-        """Return what one of the targets has answered; raise `Problem` if they fail.
+        """Return what one of the targets has answered; raise `Problem` if they fail, or it is no answer.
 
         `max_bytes` is the largest size of the answer; its tokens are charged to the admission, if there is one.
         """
@@ -139,7 +141,7 @@ class _Beside(ABC):
                 answer = await _process(received.account, len(data), _object, data)
                 if stats.meter is not None:
                     stats.meter.on_usage(read.mapping_or_empty(answer, "usage"))
-            return await _process(received.account, len(data), read_answer, answer, redactor), stats
+            return await _process(received.account, len(data), _read, read_answer, answer, redactor), stats
         except UpstreamError as error:
             stats.code = error.fault.code
             raise problem_of_failure(error, *report_failure(redactor, error, stats)) from None
@@ -265,24 +267,41 @@ def _object(data: bytes) -> Mapping[str, object]:
     return answer if read.is_mapping(answer) else {}
 
 
-def _count_of(answer: Mapping[str, object]) -> Mapping[str, Any]:
+def _read(
+    read_answer: Callable[[Mapping[str, object], Redactor], _Answer | None],
+    answer: Mapping[str, object],
+    redactor: Redactor,
+) -> _Answer:
+    """Return what is read of an answer; raise the error that the provider reports in its place (CONTRACT D48)."""
+    found = read_answer(answer, redactor)
+    if found is not None:
+        return found
+    error = error_of(answer)
+    if error is None:
+        raise UpstreamError(FAULTS["upstream_malformed"])
+    status = status_of(error.code, error.type)
+    failure = ProviderFailure(status, error.message, error.type, error.code, error.param)
+    raise UpstreamError(http_status_fault(status), failure=failure)
+
+
+def _count_of(answer: Mapping[str, object]) -> Mapping[str, Any] | None:
     tokens = read.count_or_none(answer, "input_tokens")
     if tokens is None:
-        raise UpstreamError(FAULTS["upstream_malformed"])
+        return None
     managed = answer.get("context_management")
     original = read.count_or_none(managed, _ORIGINAL) if read.is_mapping(managed) else None
     return {"input_tokens": tokens, **({} if original is None else {"context_management": {_ORIGINAL: original}})}
 
 
-def _compaction_of(answer: Mapping[str, object], redactor: Redactor) -> dict[str, Any]:
-    """Return a compacted conversation without sensitive values.
+def _compaction_of(answer: Mapping[str, object], redactor: Redactor) -> dict[str, Any] | None:
+    """Return a compacted conversation without sensitive values, None if the answer is none.
 
     Raises:
-        UpstreamError: it is none, or has more items and parts than a response may have.
+        UpstreamError: it has more items and parts than a response may have.
     """
     output = answer.get("output")
     if not isinstance(output, list) or not all(map(read.is_mapping, output)):
-        raise UpstreamError(FAULTS["upstream_malformed"])
+        return None
     contents = (item.get("content") for item in output)
     parts = sum(len(content) for content in contents if isinstance(content, list))
     if len(output) + parts > redactor.policy.limits.items_max:
