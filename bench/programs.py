@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
 from proxy import Site
+from redis_server import free_port
 
 INSTALLED: Final = Path(__file__).parent.parent / ".compare" / "bin"
 NGINX: Final = """
@@ -118,12 +118,6 @@ def installed() -> list[str]:
     has |= dict.fromkeys(("litellm", "filter"), (INSTALLED / "litellm").exists())
     names = ("nginx", FLOOR, "router", OURS, "litellm", "filter")
     return [name for name in names if has.get(name, True)]
-
-
-def free_port() -> int:
-    """Return a port that no program listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])
 
 
 class Program(Site):

@@ -91,8 +91,14 @@ class RedisServer:
 
 
 def free_port() -> int:
-    """Return a port of the loopback address that nothing listens on."""
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        port: int = listening.getsockname()[1]
+    """Return a port of the loopback address that nothing listens on, and that the system gives to no other program.
+
+    A socket holds it until this process ends. Servers set `SO_REUSEADDR`, as it does, and can listen beside it; what
+    asks the system for any port, or connects from one, does not get it.
+    """
+    with socket.socket() as holding:
+        holding.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holding.bind(("127.0.0.1", 0))
+        port: int = holding.getsockname()[1]
+        holding.detach()
         return port

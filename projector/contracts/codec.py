@@ -43,12 +43,13 @@ class TooDeepError(CodecError):
     """The text is nested too deeply for any parser."""
 
 
-def loads(data: bytes | str) -> Any:
+def loads(data: bytes | str, *, is_strict: bool = False) -> Any:
     """Parse one JSON text of a provider; raise `CodecError` if it is not JSON or nested too deeply.
 
     NaN and infinities become None, integers too long to parse become the text of their digits, lone surrogates stay
     (see `scrub`), malformed UTF-8 becomes U+FFFD: up to `LENIENT_MAX_BYTES`, because parsing such text holds the
-    interpreter three times as long.
+    interpreter three times as long. In a strict text, such as that of a client, NaN, infinities and malformed UTF-8
+    are errors.
     """
     try:
         return orjson.loads(data)
@@ -56,8 +57,13 @@ def loads(data: bytes | str) -> Any:
         if len(data) > LENIENT_MAX_BYTES:
             place = error.lineno, error.colno
             raise CodecError("expected strict JSON in a text of this size", place) from None
-        text = data if isinstance(data, str) else data.decode("utf-8", "replace")
-        return _loads_slow(text, _null_constant)
+        try:
+            text = data if isinstance(data, str) else data.decode("utf-8", "strict" if is_strict else "replace")
+        except UnicodeDecodeError as malformed:
+            before = malformed.object[: malformed.start]
+            place = before.count(b"\n") + 1, malformed.start - before.rfind(b"\n")
+            raise CodecError("expected UTF-8", place) from None
+        return _loads_slow(text, _refuse_constant if is_strict else _null_constant)
 
 
 def loads_exact(text: str) -> Any:

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 from anyio import to_thread
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
-from starlette.routing import Route
+from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from projector.contracts import codec
@@ -84,9 +84,6 @@ class Endpoint:
         if not self._is_open:
             request.caller, request.grant = await self._site.grant(scope)
             request.grant.check_route(DIALECT)
-        if not self._handlers:
-            served = [one for one in scope["app"].routes if isinstance(one, Route) and one.include_in_schema]
-            await NotServed(served)(scope, receive, send)
         handler = self._handlers.get(scope["method"])
         if handler is None:
             error = problem("method_not_allowed")
@@ -97,6 +94,22 @@ class Endpoint:
         except requests.ClientLeftError:
             return
         await response(scope, receive, send)
+
+
+class OtherPath:
+    """Every other path and method below `/v1/`: an error of the protocol, unless the path is another API's."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Raise the `Problem` of a request."""
+        served = [one for one in scope["app"].routes if isinstance(one, Route) and one.include_in_schema]
+        if not any(one.matches(scope)[0] is Match.PARTIAL for one in served):  # those of the host match every method
+            scope[ERROR_FORM] = error_response
+            _, grant = await self._site.grant(scope)
+            grant.check_route(DIALECT)
+        await NotServed(served)(scope, receive, send)
 
 
 @dataclass(slots=True)
@@ -186,7 +199,7 @@ class Host:
             "/v1/runs/{run_id}/interrupts/{node_id:path}": {"POST": once(self._resolve)},
         }
         routes = [Route(path, Endpoint(self._site, of, is_open=path in OPEN_PATHS)) for path, of in paths.items()]
-        routes.append(Route("/v1/{rest:path}", Endpoint(self._site, {}), include_in_schema=False))
+        routes.append(Route("/v1/{rest:path}", OtherPath(self._site), include_in_schema=False))
         for route in routes:  # Starlette's `path` parameters do not match line breaks, which a node id may contain
             route.path_regex = re.compile(route.path_regex.pattern, re.DOTALL)
         return routes

@@ -9,20 +9,22 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from math import inf
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import AskError, OutOfMemoryError, ReadOnlyError, RedisError, ResponseError, TryAgainError
 from redis.exceptions import ConnectionError as NoConnectionError
+from redis.exceptions import TimeoutError as NoAnswerError
 
 from projector.store.protocol import StoreFullError, StoreUnavailableError
 
 Command: TypeAlias = tuple[Any, ...]
+_Answer = TypeVar("_Answer")
 
 COMMAND_S: Final = 2.0
 """Seconds until an answer. Redis answers within milliseconds; longer than this the server goes on without it."""
@@ -34,6 +36,9 @@ _TOGETHER_MAX: Final = 1_000
 """Commands of a round trip; more would let the first wait."""
 _POOL: Final = 8
 """Connections for transactions and senders."""
+_STOPPED_S: Final = 1.0
+"""How much longer than its time-out a command waited if this process was stopped meanwhile, as with its virtual
+machine: time-outs are noticed before the answers that have arrived, and say nothing of Redis."""
 _GAP_S: Final = BLOCK_MS / 1_000 + 1.5
 """Seconds without an answer after which it is not known whether Redis was there. Blocking reads get one a second."""
 _BACKOFF_S: Final = 0.1
@@ -118,7 +123,7 @@ class Connection:
     async def block(self, *command: Any) -> Any:
         """Send a command that blocks for at most `BLOCK_MS`."""
         async with self._checked():
-            return await self._waiting.execute_command(*command)
+            return await _awake(lambda: self._waiting.execute_command(*command), BLOCK_MS / 1_000 + COMMAND_S)
 
     async def aclose(self) -> None:
         """Close all connections."""
@@ -165,10 +170,14 @@ class Connection:
                     future.cancel()  # without effect, unless this task was cancelled
 
     async def _execute(self, commands: Sequence[Command], *, is_transaction: bool = False) -> list[Any]:
-        async with self._client.pipeline(transaction=is_transaction) as pipeline:
-            for command in commands:
-                pipeline.execute_command(*command)
-            answers: list[Any] = await pipeline.execute(raise_on_error=False)
+        async def ask() -> list[Any]:
+            async with self._client.pipeline(transaction=is_transaction) as pipeline:
+                for command in commands:
+                    pipeline.execute_command(*command)
+                answers: list[Any] = await pipeline.execute(raise_on_error=False)
+                return answers
+
+        answers = await _awake(ask, COMMAND_S)
         if any(isinstance(answer, ReadOnlyError) for answer in answers):
             await self._client.connection_pool.disconnect()
             raise NoConnectionError("a replica")  # the address leads to another server after a failover
@@ -201,6 +210,17 @@ class Connection:
             if now_s - self._answered_s > _GAP_S:
                 self._present_since_s = now_s
             self._answered_s = now_s
+
+
+async def _awake(ask: Callable[[], Awaitable[_Answer]], timeout_s: float) -> _Answer:
+    """Return the answer to commands; ask once more if their time-out passed while this process was stopped."""
+    began_s = time.monotonic()
+    try:
+        return await ask()
+    except NoAnswerError:
+        if time.monotonic() - began_s < timeout_s + _STOPPED_S:
+            raise
+    return await ask()
 
 
 def accepted(answers: list[Any]) -> list[Any]:

@@ -16,6 +16,7 @@ from typing import Any, Final
 import pytest
 import structlog
 
+from bench.redis_server import free_port
 from projector.core.sse import encode_sse
 from projector.server.config.settings import Settings
 from projector.server.listening import listen, listen_admin
@@ -305,8 +306,7 @@ def _quiet() -> None:
 @pytest.fixture(scope="session")
 def upstream_port() -> int:
     """A free port. Servers are configured with it once; the upstream of each test listens on it."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return taken.getsockname()[1]
+    return free_port()
 
 
 class Sites:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import socket
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from functools import cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from bench.redis_server import free_port
 from projector.core.sse import encode_sse
 from tests.asgi.conftest import SSE_HEAD, Answer, Site, abort
 
@@ -227,11 +227,7 @@ class Farm:
 @cache
 def ports() -> dict[str, int]:
     """Return free ports of the providers, and one on which nobody listens."""
-    found = {}
-    for name in (*NAMES, "refused"):
-        with socket.create_server(("127.0.0.1", 0)) as taken:
-            found[name] = taken.getsockname()[1]
-    return found
+    return {name: free_port() for name in (*NAMES, "refused")}
 
 
 @contextlib.asynccontextmanager

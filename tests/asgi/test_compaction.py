@@ -58,7 +58,10 @@ async def test_the_provider_compacts(site_of: Any, upstream: Any) -> None:
     [
         (answers({"error": {"message": "No.", "code": "not_found"}}, "404 No"), 404, "not_found"),
         (answers({"id": "resp_1"}), 502, "upstream_malformed"),
+        (answers({"error": {"message": "Slow down.", "code": "rate_limit_exceeded"}}), 429, "rate_limit_exceeded"),
         (answers(compacted("text")), 502, "upstream_malformed"),
+        (answers(compacted(*[message("user", "a")] * 1_025)), 502, "upstream_response_too_large"),
+        (answers(compacted(*[STATED] * 150_000)), 502, "upstream_event_too_large"),
     ],
 )
 async def test_a_provider_without_it(site_of: Any, upstream: Any, sent: Any, status: int, code: str) -> None:

@@ -10,9 +10,12 @@ import pytest
 
 from projector.server.http.connection import HEAD_MAX_BYTES, OVERHEAD_MAX_BYTES, PIPELINED_MAX
 from tests.asgi.conftest import plays
+from tests.waiting import wait_until
 
 PROBE = b"GET /livez HTTP/1.1\r\nhost: test\r\n\r\n"
 BODY_S = 0.3
+BODY_BYTES = 30_000_000
+"""More than the system buffers of a connection."""
 UPLOAD = b"POST /api/v1/chat/stream HTTP/1.1\r\nhost: test\r\ncontent-type: application/json\r\n"
 
 
@@ -126,6 +129,37 @@ async def test_a_head_that_is_too_large_in_one_piece(serve: Any) -> None:
     answer = await asyncio.wait_for(reader.read(), 60)
     assert answer.count(b"HTTP/1.1 ") == 1
     assert answer.endswith(b"The request head is too large.")
+    writer.close()
+
+
+@pytest.mark.parametrize("version", [b"1.0", b"1.1"])
+@pytest.mark.parametrize("path", [b"/api/v1/chat/stream", b"/nothing"])
+async def test_a_client_that_reads_after_its_whole_body_gets_an_early_error(
+    serve: Any, version: bytes, path: bytes
+) -> None:
+    """As `urllib.request` does, and proxies with HTTP/1.0: they end the connection with the response."""
+    site = serve(limits={"max_body_bytes": 1_000})
+    reader, writer = await connected(site)
+    head = b"POST %b HTTP/%b\r\nhost: test\r\ncontent-type: application/json\r\nconnection: close\r\n" % (path, version)
+    writer.write(head + b"content-length: %d\r\n\r\n" % BODY_BYTES + b"x" * BODY_BYTES)
+    await asyncio.wait_for(writer.drain(), 60)
+    answer = await asyncio.wait_for(reader.read(), 60)
+    assert answer.startswith(b"HTTP/1.1 404 " if path == b"/nothing" else b"HTTP/1.1 413 ")
+    assert answer.endswith(b"}")
+    writer.close()
+    await wait_until(lambda: not site.connections)
+
+
+async def test_a_body_without_end_after_the_response_ends_with_the_connection(serve: Any) -> None:
+    reader, writer = await connected(serve())
+    writer.write(b"POST /nothing HTTP/1.0\r\nhost: test\r\ncontent-length: %d\r\n\r\n" % 10**12)
+    assert (await asyncio.wait_for(reader.read(), 60)).startswith(b"HTTP/1.1 404 ")
+    async with asyncio.timeout(60):
+        with contextlib.suppress(ConnectionError):  # reset, or broken pipe
+            while True:
+                writer.write(b"x" * 1_000)
+                await writer.drain()
+                await asyncio.sleep(0.01)
     writer.close()
 
 

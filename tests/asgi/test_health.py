@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from bench.redis_server import free_port
 from projector import cli
 from projector.cli import servers
 from projector.cli.servers import health_failure
@@ -77,8 +78,7 @@ def test_a_server_that_is_not_up(
 
 
 def test_no_listener(capsys: pytest.CaptureFixture[str]) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
+    port = free_port()
     assert cli.main(["health", f"http://127.0.0.1:{port}"]) == 1
     assert capsys.readouterr().out == f"/livez of 127.0.0.1, port {port}: no response: Connection refused\n"
 

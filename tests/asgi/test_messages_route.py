@@ -397,6 +397,12 @@ async def test_an_answer_that_is_no_count(site_of: Any, upstream: Any, value: ob
     assert await error_of(await site_of("anthropic_messages").ask(COUNT, ASKED)) == (502, "api_error", "false")
 
 
+async def test_an_error_in_place_of_a_count(site_of: Any, upstream: Any) -> None:
+    await upstream(answers(failing("overloaded_error")))
+    found = await error_of(await site_of("anthropic_messages").ask(COUNT, ASKED))
+    assert found == (529, "overloaded_error", "true")
+
+
 @pytest.mark.parametrize(
     ("events", "expected"),
     [

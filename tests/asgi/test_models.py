@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -188,6 +189,20 @@ async def test_a_list_is_kept_for_some_minutes() -> None:
     now += LIST_S
     assert await lists.of("x", upstream) == [Model("a")]
     assert upstream.asked == 2
+
+
+async def test_a_list_is_cleaned_once_and_off_the_event_loop() -> None:
+    threads: list[int] = []
+
+    def clean(models: Sequence[Model]) -> Sequence[Model]:
+        threads.append(threading.get_ident())
+        return [model._replace(owned_by="b") for model in models]
+
+    lists, upstream = ModelLists(), Listing()
+    found = await asyncio.gather(*(lists.of("x", upstream, clean) for _ in range(5)))
+    assert found == [[Model("a", owned_by="b")]] * 5
+    assert len(threads) == 1
+    assert threads[0] != threading.get_ident()
 
 
 async def test_an_upstream_that_fails_is_logged_and_asked_again_later() -> None:

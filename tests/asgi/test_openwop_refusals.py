@@ -199,12 +199,22 @@ async def test_invalid_bodies_methods_and_paths(host: OpenWopPeer) -> None:
     for path in ("/v1/nothing", "/v1/", "/v1/webhooks/x/y", "/v1/agents"):
         assert (await error(await host.get(path), 404))["error"] == "not_found"
         assert (await error(await host.post(path, {}), 404))["error"] == "not_found"
-    answer = await host.get("/v1/responses")
-    assert (await error(answer, 405))["error"] == "method_not_allowed"
-    assert answer.headers["allow"] == "POST"
     for path in ("/v1/runs/run_x/cancel", "/v1/runs/run_x/interrupts/n"):
         assert (await error(await host.post(path, {}), 404))["error"] == "not_found"
     assert (await error(await host.get("/v1/workflows/nothing"), 404))["error"] == "workflow_not_found"
+
+
+@pytest.mark.parametrize("openwop", [{}, {"openwop": {}}], ids=["without a host", "beside a host"])
+async def test_paths_of_other_apis_keep_the_form_of_their_errors(serve: Serve, openwop: dict[str, Any]) -> None:
+    callers = {"default": {"agents": "*", "models": "*", "routes": ["responses"]}}
+    site = serve(auth={"api_keys": KEYS}, callers=callers, **openwop)
+    upgrade = {"connection": "Upgrade", "upgrade": "websocket", "sec_websocket_key": "aGVyb25zIG5lc3QgaGU="}
+    rows = [({}, 405, "method_not_allowed"), (upgrade, 426, "websocket_not_supported")]
+    for headers, status, code in rows:
+        for key in ({}, {"authorization": "Bearer key-of-suite"}):
+            answer = await site.get("/v1/responses", **headers, **key)
+            said = json.loads(await answer.rest())
+            assert (answer.status, said["error"]["code"], answer.headers["allow"]) == (status, code, "POST")
 
 
 async def test_an_answer_requires_a_pending_interrupt(host: OpenWopPeer) -> None:

@@ -197,6 +197,7 @@ async def _read(*parts: bytes, max_bytes: int = 100, **headers: str) -> dict[str
         (b'{\n  "message": "a"\n  "agent": "b"\n}', ": line 3, column 3."),
         (b"", ": line 1, column 1."),
         (b"[" * 50_000, "."),
+        (b'{"message":\n  "caf\xe9"}', ": line 2, column 7."),
     ],
 )
 async def test_malformed_json_has_a_place(text: bytes, place: str) -> None:
@@ -236,6 +237,8 @@ async def test_a_body_with_as_many_levels_as_are_allowed() -> None:
 async def test_a_body_in_pieces() -> None:
     assert await _read(b'{"a"', b": ", b"1}") == {"a": 1}
     assert await _read(b"{}", content_type="Application/JSON; charset=utf-8") == {}
+    assert await _read(b"{}", content_encoding="Identity") == {}
+    assert await _read(b'{"a": "\\ud800"}') == {"a": "\ud800"}
 
 
 @pytest.mark.parametrize(
@@ -245,8 +248,14 @@ async def test_a_body_in_pieces() -> None:
         ([b""], {}, 400),
         ([b"\xff"], {}, 400),
         ([b"[" * 90], {}, 400),
+        ([b'{"message": "caf\xe9"}'], {}, 400),
+        ([b'{"message": "\xed\xa0\x80"}'], {}, 400),
+        ([b'{"a": NaN}'], {}, 400),
+        ([b'{"a": -Infinity}'], {}, 400),
         ([b"[]"], {}, 422),
         ([b"{}"], {"content_type": "text/plain"}, 415),
+        ([b"{}"], {"content_encoding": "gzip"}, 415),
+        ([b"{}"], {"content_encoding": "zstd"}, 415),
         ([b"{}"], {"content_type": ""}, 415),
         ([json.dumps("a" * 99).encode()], {}, 413),
         ([b"a" * 50, b"a" * 51], {}, 413),

@@ -214,6 +214,8 @@ async def test_a_deleted_stream_is_gone(serve: Any, upstream: Any, text_events: 
     assert await deleted(site, answer.headers["location"]) == 204
     assert (await events_of(site, answer)).status == 404
     assert await deleted(site, answer.headers["location"]) == 404
+    refused = await site.get(answer.headers["location"], method="PUT")
+    assert sorted(refused.headers["allow"].split(", ")) == ["DELETE", "GET", "HEAD"]
 
 
 async def deleted(site: Site, path: str, **headers: str) -> int:

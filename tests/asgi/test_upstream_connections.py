@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import uvloop
 
+from bench.redis_server import free_port
 from projector.server.config.settings import UpstreamSettings, UpstreamTimeouts
 from projector.server.upstream.http_upstream import ERROR_BODY_MAX_BYTES, HTTPUpstream
 from projector.server.upstream.protocol import ProviderRequest, UpstreamError
@@ -388,9 +389,7 @@ async def test_a_host_that_does_not_exist() -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 async def test_a_port_that_refuses(host: str) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    error = await failure_at(f"http://{host}:{port}/v1")
+    error = await failure_at(f"http://{host}:{free_port()}/v1")
     assert (error.fault.code, error.reason) == ("upstream_unreachable", "refused")
 
 

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import json
 import os
-import socket
 import time
 from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
@@ -95,12 +94,6 @@ async def asking(
         yield Browser(answer)
     finally:
         await answer.closed()
-
-
-def free_port() -> int:
-    """Return a port without a listener."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])
 
 
 async def listening(port: int, is_over: Callable[[], bool], limit_s: float = 30) -> None:

@@ -10,7 +10,8 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from tests.deploy.browser import free_port, listening
+from bench.redis_server import free_port
+from tests.deploy.browser import listening
 from tests.deploy.image import ROOT
 from tests.waiting import wait_until
 

@@ -14,8 +14,9 @@ from typing import Any, Final, TypeAlias
 
 import pytest
 
+from bench.redis_server import free_port
 from tests.asgi.conftest import plays
-from tests.deploy.browser import CREATED, Dictation, asking, free_port, listening
+from tests.deploy.browser import CREATED, Dictation, asking, listening
 from tests.deploy.conftest import QUIET
 
 pytestmark = pytest.mark.timeout(400)  # the first test builds

@@ -13,9 +13,10 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from bench.redis_server import free_port
 from projector.server.config.settings import Settings
 from tests.asgi.conftest import plays
-from tests.deploy.browser import CREATED, ENDED, Dictation, asking, delta, free_port
+from tests.deploy.browser import CREATED, ENDED, Dictation, asking, delta
 from tests.deploy.front import SNIPPET, running
 
 Front: TypeAlias = Callable[..., AbstractAsyncContextManager[int]]

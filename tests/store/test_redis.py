@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import sys
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
+import uvloop
 from redis.asyncio import Redis
 
 from bench.redis_server import RedisServer, free_port
+from projector.store import redis_connection
 from projector.store.protocol import INTERRUPTED, StoreFullError, StoreLimits, StoreUnavailableError, UnknownStreamError
 from projector.store.redis_connection import Connection
 from projector.store.redis_logs import SWEEP_MS
@@ -239,6 +243,24 @@ async def test_a_command_asked_for_while_all_senders_end_is_sent(redis_server: R
     await connection.aclose()
 
 
+def test_a_process_that_was_stopped_asks_again(redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loop of the server looks at time-outs before it reads the answers, which have arrived."""
+
+    async def stop() -> None:
+        connection = Connection(redis_server.url)
+        blocked = asyncio.create_task(connection.block("XREAD", "BLOCK", 900, "STREAMS", "nothing", "0"))
+        asked = [asyncio.create_task(connection.run("WAIT", 1, 500)) for _ in range(2)]
+        await asyncio.sleep(0.3)  # all of them are sent
+        time.sleep(4.5)  # noqa: ASYNC251 - as SIGSTOP does
+        assert await blocked == []
+        assert await asyncio.gather(*asked) == [0, 0]
+        assert connection.failures == 0
+        await connection.aclose()
+
+    monkeypatch.setattr(redis_connection, "COMMAND_S", 2.0)
+    uvloop.run(stop())
+
+
 async def test_closing_ends_what_waits(redis_server: RedisServer) -> None:
     connection = Connection(redis_server.url)
     asked = [asyncio.create_task(connection.run("PING")) for _ in range(5_000)]
@@ -339,3 +361,12 @@ async def test_a_prefix_separates_stores(redis_server: RedisServer) -> None:
     assert await other.open(head())
     await one.aclose()
     await other.aclose()
+
+
+def test_a_free_port_is_given_to_no_other_program() -> None:
+    port = free_port()
+    with socket.socket() as connecting, pytest.raises(OSError, match="in use"):
+        connecting.bind(("127.0.0.1", port))
+    for _ in range(2):
+        with socket.create_server(("127.0.0.1", port)):
+            pass

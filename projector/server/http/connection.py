@@ -116,6 +116,30 @@ class _HostError(Exception):
     """No host, several, or an invalid one: other servers on the way may have chosen another (RFC 9112, 3.2)."""
 
 
+class _LastTransport:
+    """The transport of a request after which the connection ends: the rest of a body is read before it closes.
+
+    Closing a connection with unread bytes resets it: a client that sends its whole body first would not get the
+    response (RFC 9112, section 9.6).
+    """
+
+    def __init__(self, protocol: GuardedProtocol, cycle: RequestResponseCycle) -> None:
+        self.write = protocol.transport.write
+        self.is_closing = protocol.transport.is_closing
+        self._protocol = protocol
+        self._cycle = cycle
+
+    def close(self) -> None:
+        """Close the connection; if the response is complete, and the body is not, within the keep-alive time."""
+        transport = self._protocol.transport
+        if not (self._cycle.response_complete and self._cycle.more_body) or transport.is_closing():
+            transport.close()
+            return
+        self._protocol.is_ending = True
+        if transport.can_write_eof():
+            transport.write_eof()
+
+
 class GuardedProtocol(HttpToolsProtocol):
     """uvicorn's protocol with limits on the connection; a head must be received within `head_s` seconds."""
 
@@ -126,6 +150,8 @@ class GuardedProtocol(HttpToolsProtocol):
     _is_in_head = True
     _overhead_bytes = 0
     _head_timer: asyncio.TimerHandle | None = None
+    is_ending = False
+    """Whether the last response of the connection was sent, and what the client still sends is dropped."""
     is_admitted = False
     """Whether the connection is counted; before the handshake, if it has TLS."""
 
@@ -171,6 +197,8 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse bytes: heads one by one, everything else as it arrives."""
+        if self.is_ending:
+            return
         cycle: RequestResponseCycle | None = self.cycle  # None before the first request
         if cycle is not None and cycle.response_complete:
             self._start_timer()  # uvicorn stops its keep-alive timer here, even for a blank line
@@ -208,6 +236,8 @@ class GuardedProtocol(HttpToolsProtocol):
         self._overhead_bytes = 0
         self._stop_timer()
         super().on_headers_complete()
+        if not self.cycle.keep_alive:
+            self.cycle.transport = _LastTransport(self, self.cycle)  # type: ignore[assignment] # all that it uses
 
     def on_body(self, body: bytes) -> None:
         """Keep a piece of the body."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, TypeVarTuple, Unpack
 
 from anyio.lowlevel import checkpoint
 from starlette.datastructures import Headers
@@ -20,10 +20,14 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from projector.contracts import codec
+from projector.contracts.json_values import count_values
+from projector.contracts.limits import EVENT_VALUES_MAX
 from projector.core import canonical as read
-from projector.core.faults import FAULTS
+from projector.core.faults import FAULTS, http_status_fault
+from projector.dialects.openai_errors import status_of
 from projector.providers import PROVIDERS
 from projector.providers.descriptor import PassthroughRoute, TokenCounting
+from projector.providers.error_shapes import error_of
 from projector.redaction.redactor import Redactor
 from projector.server.catalog import AgentBinding, PassthroughBinding
 from projector.server.config.target_settings import CircuitBreaker
@@ -35,10 +39,11 @@ from projector.server.http.requests import ClientLeftError, read_json
 from projector.server.http.site import Site
 from projector.server.http.stream_route import Received, check_ownership, with_carried_state
 from projector.server.streaming.clock import SideTasks, watch_client
+from projector.server.streaming.memory import LARGE_EVENT_BYTES, Account
 from projector.server.streaming.session import report_failure
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.circuit import Circuits
-from projector.server.upstream.protocol import Ask, UpstreamError
+from projector.server.upstream.protocol import Ask, ProviderFailure, UpstreamError
 from projector.server.upstream.reader import UpstreamReader
 from projector.server.upstream.targets import Attempts, Target
 
@@ -110,11 +115,11 @@ class _Beside(ABC):
         receive: Receive,
         binding: AgentBinding,
         targets: Sequence[Target],
-        read_answer: Callable[[bytes, Redactor], _Answer],
+        read_answer: Callable[[Mapping[str, object], Redactor], _Answer | None],
         max_bytes: int = ANSWER_MAX_BYTES,
         admission: Admission | None = None,
     ) -> tuple[_Answer, StreamStats]:
-        """Return what one of the targets has answered; raise `Problem` if they fail.
+        """Return what one of the targets has answered; raise `Problem` if they fail, or it is no answer.
 
         `max_bytes` is the largest size of the answer; its tokens are charged to the admission, if there is one.
         """
@@ -136,10 +141,11 @@ class _Beside(ABC):
         )
         try:
             async with nullcontext() if admission is None else admission.stream(stats):
-                answer = await _read_answer(reader, receive, max_bytes)
+                data = await _read_answer(reader, receive, max_bytes, received.account)
+                answer = await _process(received.account, len(data), _object, data)
                 if stats.meter is not None:
-                    stats.meter.on_usage(read.mapping_or_empty(_object(answer), "usage"))
-            return read_answer(answer, redactor), stats
+                    stats.meter.on_usage(read.mapping_or_empty(answer, "usage"))
+            return await _process(received.account, len(data), _read, read_answer, answer, redactor), stats
         except UpstreamError as error:
             stats.code = error.fault.code
             raise problem_of_failure(error, *report_failure(redactor, error, stats)) from None
@@ -180,7 +186,7 @@ class CountRoute(_Beside):
         counted = [one for one in self._askable(targets) if self._counting.outgoing(body, one.profile) is not None]
         if not counted:
             return {"input_tokens": input_tokens(body, REPORTED_MAX, has_flat_files=True)}
-        return (await self._ask(received, receive, binding, counted, lambda data, _: _count_of(data)))[0]
+        return (await self._ask(received, receive, binding, counted, lambda answer, _: _count_of(answer)))[0]
 
 
 COMPACT: Final = "/compact"
@@ -219,9 +225,10 @@ class CompactRoute(_Beside):
 
 
 _Answer = TypeVar("_Answer")
+_Ts = TypeVarTuple("_Ts")
 
 
-async def _read_answer(reader: UpstreamReader, receive: Receive, max_bytes: int) -> bytes:
+async def _read_answer(reader: UpstreamReader, receive: Receive, max_bytes: int, account: Account) -> bytes:
     """Return what a provider has answered, at most little more than `max_bytes`."""
     data, is_gone = bytearray(), False
 
@@ -232,6 +239,7 @@ async def _read_answer(reader: UpstreamReader, receive: Receive, max_bytes: int)
 
     async def on_chunk(chunk: bytes) -> bool:
         data.extend(chunk)
+        account.hold(len(chunk))
         return len(data) > max_bytes
 
     with SideTasks(leave) as beside:
@@ -242,8 +250,20 @@ async def _read_answer(reader: UpstreamReader, receive: Receive, max_bytes: int)
     return bytes(data)
 
 
+async def _process(account: Account, n_bytes: int, work: Callable[[Unpack[_Ts]], _Answer], *arguments: *_Ts) -> _Answer:
+    """Return the result of work on an answer of this size; on a large one, off the event loop."""
+    if n_bytes <= LARGE_EVENT_BYTES:
+        return work(*arguments)
+    return await account.memory.process(work, *arguments)
+
+
 def _object(data: bytes) -> Mapping[str, object]:
-    """Return the answer of a provider, an empty object if it is none."""
+    """Return the answer of a provider, an empty object if it is none; raise `UpstreamError` if it has too many values.
+
+    What is larger than the limit of bytes is cut, and so no object.
+    """
+    if count_values(data, EVENT_VALUES_MAX) > EVENT_VALUES_MAX:
+        raise UpstreamError(FAULTS["upstream_event_too_large"])
     try:
         answer = codec.loads(data)
     except codec.CodecError:
@@ -251,22 +271,45 @@ def _object(data: bytes) -> Mapping[str, object]:
     return answer if read.is_mapping(answer) else {}
 
 
-def _count_of(data: bytes) -> Mapping[str, Any]:
-    answer = _object(data)
+def _read(
+    read_answer: Callable[[Mapping[str, object], Redactor], _Answer | None],
+    answer: Mapping[str, object],
+    redactor: Redactor,
+) -> _Answer:
+    """Return what is read of an answer; raise the error that the provider reports in its place (CONTRACT D48)."""
+    found = read_answer(answer, redactor)
+    if found is not None:
+        return found
+    error = error_of(answer)
+    if error is None:
+        raise UpstreamError(FAULTS["upstream_malformed"])
+    status = status_of(error.code, error.type)
+    failure = ProviderFailure(status, error.message, error.type, error.code, error.param)
+    raise UpstreamError(http_status_fault(status), failure=failure)
+
+
+def _count_of(answer: Mapping[str, object]) -> Mapping[str, Any] | None:
     tokens = read.count_or_none(answer, "input_tokens")
     if tokens is None:
-        raise UpstreamError(FAULTS["upstream_malformed"])
+        return None
     managed = answer.get("context_management")
     original = read.count_or_none(managed, _ORIGINAL) if read.is_mapping(managed) else None
     return {"input_tokens": tokens, **({} if original is None else {"context_management": {_ORIGINAL: original}})}
 
 
-def _compaction_of(data: bytes, redactor: Redactor) -> dict[str, Any]:
-    """Return a compacted conversation without sensitive values; raise `UpstreamError` if it is none."""
-    answer = _object(data)
+def _compaction_of(answer: Mapping[str, object], redactor: Redactor) -> dict[str, Any] | None:
+    """Return a compacted conversation without sensitive values, None if the answer is none.
+
+    Raises:
+        UpstreamError: it has more items and parts than a response may have.
+    """
     output = answer.get("output")
     if not isinstance(output, list) or not all(map(read.is_mapping, output)):
-        raise UpstreamError(FAULTS["upstream_malformed"])
+        return None
+    contents = (item.get("content") for item in output)
+    parts = sum(len(content) for content in contents if isinstance(content, list))
+    if len(output) + parts > redactor.policy.limits.items_max:
+        raise UpstreamError(FAULTS["upstream_response_too_large"])
     rest = {name: value for name, value in answer.items() if name in _COMPACTED}
     return {**_clean(rest, redactor), "output": [_clean_item(item, redactor) for item in output]}
 

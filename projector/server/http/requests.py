@@ -224,6 +224,8 @@ _VALUE_BYTES: Final = 100
 """Approximate memory of a value: an empty object takes 64 bytes, a short string 60, its slot in a list 8."""
 _COPIES: Final = 2
 """Copies of a body besides its values: it is joined when it is complete, and encoded again for the provider."""
+_PLAIN: Final = "identity"
+"""Encoding of a body that is not compressed."""
 _WIDE_BYTES: Final = 4
 """Bytes of a character in memory, if any character of its text is not in Latin-1."""
 
@@ -338,6 +340,8 @@ async def _read(scope: Scope, receive: Receive, max_bytes: int, account: Account
     media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != "application/json":
         raise problem("unsupported_media_type")
+    if headers.get("content-encoding", _PLAIN).strip().lower() != _PLAIN:
+        raise problem("unsupported_media_type", "The request body must not be compressed (`Content-Encoding`).")
     announced = headers.get("content-length", "0")
     if announced.isascii() and announced.isdigit() and int(announced) > max_bytes:
         raise problem("body_too_large", f"The request body must have at most {max_bytes} bytes.")
@@ -378,7 +382,7 @@ def _parsed_bytes(text: bytes) -> int:
 
 def _parsed(text: bytes) -> Any:
     try:
-        value = codec.loads(text)
+        value = codec.loads(text, is_strict=True)
     except codec.CodecError as error:
         place = "" if error.place is None else ": line {}, column {}".format(*error.place)
         raise problem("malformed_json", f"The request body is not valid JSON{place}.") from None

@@ -52,8 +52,7 @@ def stream_routes(dialects: Collection[str]) -> list[Route]:
     return [
         Route("/api/v1/streams/{stream_id}/events", EventsRoute(dialects), methods=["GET"]),
         Route("/api/v1/streams/{stream_id}/cancel", _cancel, methods=["POST"]),
-        Route("/api/v1/streams/{stream_id}", _status, methods=["GET"]),
-        Route("/api/v1/streams/{stream_id}", _delete, methods=["DELETE"]),
+        Route("/api/v1/streams/{stream_id}", _stream, methods=["GET", "DELETE"]),
     ]
 
 
@@ -163,6 +162,11 @@ def position_of(name: str, text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX):
         raise problem("invalid_position", f"`{name}` must be the number of an event, such as 7.", param=name)
     return int(text)
+
+
+async def _stream(request: Request) -> Response:
+    """Respond with the state of a stream, or delete it: one route, so that `Allow` has both methods."""
+    return await (_delete if request.method == "DELETE" else _status)(request)
 
 
 async def _status(request: Request) -> Response:
