@@ -296,8 +296,8 @@ def is_short_word(value: str) -> bool:
 
 # places
 
-BLANKS: Final = re.compile(r"[ \t]*+")
-SPACES: Final = re.compile(r"[ \t\r\n]*+")
+BLANKS: Final = re.compile(r"[^\S\r\n]*+")
+SPACES: Final = re.compile(r"\s*+")
 SLASHES: Final = re.compile(r"\\*+")
 BARE: Final = re.compile(r"[^\s\"'`,;<>]*+")
 PARAMETER: Final = re.compile(r"[^\s\"'`,;<>&]*+")
