@@ -440,8 +440,11 @@ def _neighbour(cursor: Cursor, place: Place) -> Take | None:
     start = cursor.at
     if char in QUOTED:
         return quoted(cursor, place, is_any=False) or _second(cursor, place, start)
-    word = cursor.run(BARE)
-    return Take(start, Word()) if shapes.is_random(word) else None
+    word = cursor.run(_TO_QUOTE)
+    if shapes.is_varied(word.rstrip(".,;:")):
+        return Take(start, Word())
+    cursor.at = start
+    return Take(start, Word()) if shapes.is_random(cursor.run(BARE)) else None
 
 
 def _second(cursor: Cursor, place: Place, start: int) -> Take | None:

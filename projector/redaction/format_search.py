@@ -64,7 +64,8 @@ first characters of others (`projector.redaction.spellings`)."""
 _SPELLING: Final = re.compile(r"[\\&%\x1b]")
 """First characters of the spellings that are read twice."""
 _AFTER_ESCAPE: Final = "|".join(
-    f"(?<={escape})" for escape in (r"\\[abefnrtv0]", *(mark + _HEX * 2 for mark in (r"\\x", r"\\u00", "%", "%25", "=")))
+    f"(?<={escape})"
+    for escape in (r"\\[abefnrtv0]", *(mark + _HEX * 2 for mark in (r"\\x", r"\\u00", "%", "%25", "=")))
 )
 """The end of such an escape."""
 _UNFINISHED_ESCAPE: Final = re.compile(r"[\\%=\[][0-9A-Za-z;]{0,13}\Z")

@@ -130,6 +130,12 @@ def test_a_value_behind_each_separator(separator: str, key: str) -> None:
     assert said_of_code(f"x {key}{separator}{SECRET} y") == {f"x {key}{separator}<redacted> y"}
 
 
+def test_letters_that_end_like_a_key_are_no_name_of_one() -> None:
+    """`mdp` is short for `mot de passe`."""
+    assert said_of_code("refreshToken=IlfVJUdrnKmItnaxTqIprmMDp x") == {"refreshToken=<redacted> x"}
+    assert said_of_code("refreshToken=theMDP x") == {"refreshToken=theMDP x"}
+
+
 HARMLESS: Final = (
     "the token was expired",
     "password - the password of the user",
