@@ -32,8 +32,8 @@ INVISIBLE: Final = (
 )
 """Characters that a reader does not see, as part of a class: controls, and Default_Ignorable_Code_Point of Unicode; and
 the box around a digit of an emoji."""
-_FORMS: Final = "\uff10-\uff19\uff21-\uff3a\uff3f\uff41-\uff5a\U0001d400-\U0001d7ff"
-"""Full-width and mathematical letters and digits, as part of a class."""
+_FORMS: Final = "\uff0b\uff0d-\uff19\uff1d\uff20-\uff3a\uff3f\uff41-\uff5a\U0001d400-\U0001d7ff"
+"""Full-width letters, digits and signs of secrets, and mathematical letters and digits, as part of a class."""
 _HEX: Final = "[0-9a-fA-F]"
 _PAIR: Final = rf"u[dD][89abAB]{_HEX}{{2}}\\{{1,64}}+u[dD][c-fC-F]{_HEX}{{2}}"
 _PAIR_BEGINS: Final = rf"u[dD][89abAB]{_HEX}{{2}}(?:\\{{1,64}}+(?:u(?:[dD](?:[c-fC-F]{_HEX}?)?)?)?)?"

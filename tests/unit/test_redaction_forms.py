@@ -187,6 +187,13 @@ def test_a_secret_goes_on_in_the_next_strings(strings: list[object]) -> None:
         assert json.loads(said) == tree
 
 
+@pytest.mark.parametrize("first", [0xFEE0, 0])
+def test_a_registered_value_in_full_width_letters(first: int) -> None:
+    written = wide("quiet-heron-7741", first)
+    stream = Redactor(Policy(), ["quiet-heron-7741"]).message_stream()
+    assert "".join(stream.feed(char).value for char in f"x {written} y") + stream.close().value == "x <redacted> y"
+
+
 def test_a_registered_value_goes_on_behind_a_document_that_is_cut_off() -> None:
     redactor = Redactor(Policy(), [REGISTERED])
     strings = ['{"id": "ba\\"ck\'tic', "k\\\\slash-90", '"}']
