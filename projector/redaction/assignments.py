@@ -210,13 +210,12 @@ def _next_line(cursor: Cursor, place: Place) -> Take | None:
     cursor.run(SPACES)
     if cursor.peek() in ("{", "[", "(") or (cursor.peek() in tuple(QUOTES) and place.link[:1] in tuple(QUOTES)):
         return _value(cursor, place)
-    if ":" not in place.link:
-        return None
     value = cursor.at
-    if shapes.is_random(cursor.run(BARE)):
+    word = cursor.run(BARE)
+    if shapes.is_random(word) and (":" in place.link or "=" not in word.rstrip("=")):
         return Take(value, Word())
     cursor.at = start
-    return _indented(cursor) if place.begins_line else None
+    return _indented(cursor) if ":" in place.link and place.begins_line else None
 
 
 _LINE: Final = re.compile(r"[^\n\r]*+")
@@ -441,8 +440,11 @@ def _neighbour(cursor: Cursor, place: Place) -> Take | None:
     start = cursor.at
     if char in QUOTED:
         return quoted(cursor, place, is_any=False) or _second(cursor, place, start)
-    word = cursor.run(BARE)
-    return Take(start, Word()) if shapes.is_random(word) else None
+    word = cursor.run(_TO_QUOTE)
+    if shapes.is_varied(word.rstrip(".,;:")):
+        return Take(start, Word())
+    cursor.at = start
+    return Take(start, Word()) if shapes.is_random(cursor.run(BARE)) else None
 
 
 def _second(cursor: Cursor, place: Place, start: int) -> Take | None:
@@ -588,9 +590,9 @@ VALUES: Final[Mapping[str, Callable[[Cursor, Place], Take | None]]] = {
 
 _MACROS: Final[Mapping[str, str]] = {
     "QUOTES": r"[\"'`\\\])}]{0,16}",
-    "BLANKS": r"[ \t]{0,512}",
-    "SPACES": r"[ \t\r\n]{0,512}",
-    "GAP": r"[ \t]{1,512}",
+    "BLANKS": r"[^\S\r\n]{0,512}",
+    "SPACES": r"[\s]{0,512}",
+    "GAP": r"[^\S\r\n]{1,512}",
 }
 """Names in the separators of contexts."""
 

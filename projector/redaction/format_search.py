@@ -63,6 +63,11 @@ _ESCAPES: Final = (
 first characters of others (`projector.redaction.spellings`)."""
 _SPELLING: Final = re.compile(r"[\\&%\x1b]")
 """First characters of the spellings that are read twice."""
+_AFTER_ESCAPE: Final = "|".join(
+    f"(?<={escape})"
+    for escape in (r"\\[abefnrtv0]", *(mark + _HEX * 2 for mark in (r"\\x", r"\\u00", "%", "%25", "=")))
+)
+"""The end of such an escape."""
 _UNFINISHED_ESCAPE: Final = re.compile(r"[\\%=\[][0-9A-Za-z;]{0,13}\Z")
 
 
@@ -338,7 +343,8 @@ class RunSearch:
 
 def _run_of(row: Format, *, is_cut: bool) -> re.Pattern[str]:
     """Return the expression for a credential in a run; of one that the end of the text cuts off if `is_cut`."""
-    word = f"(?<![A-Za-z0-9{row.not_after[1:-1]}])" if row.word or row.exact or row.not_after else ""
+    begins = f"(?:(?<![A-Za-z0-9{row.not_after[1:-1]}])|{_AFTER_ESCAPE})"
+    word = begins if row.word or row.exact or row.not_after else ""
     tail = (row.tail or last_class(row.pattern))[1:-1]
     end = rf"(?![+/={tail}])" if row.exact else ""
     bodies = []

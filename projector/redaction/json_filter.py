@@ -40,6 +40,7 @@ from projector.redaction.strings import (
     clean_plain,
 )
 from projector.redaction.text_filter import Filter, TextFilter
+from projector.redaction.value_ends import End
 from projector.redaction.value_shapes import ANNOUNCE_CHARS
 
 Path: TypeAlias = tuple[str | int, ...]
@@ -105,6 +106,11 @@ class JsonStreamFilter:
     def goes_on(self, rest: str, /) -> bool:
         """Return whether a text that follows would belong to a value that is withheld."""
         return self.mark_of_rest(rest) is not None
+
+    @property
+    def ended_in(self) -> list[End]:
+        """The ends of the values in which the text ended, after `end`."""
+        return [] if self._string is None else self._string.ended_in
 
     def quick(self, text: str, /) -> int:
         """Read a piece of the inside of a string, without escapes and syntax (`Filter.quick`).
@@ -260,7 +266,7 @@ class JsonStreamFilter:
 
     def _begin_value(self, char: str) -> None:
         """Show the first character of a value, or the mark in place of the value."""
-        if char != '"' and self._strings:
+        if char in _CONTAINERS and self._strings:
             self._strings[-1] = None
         verdict, self._verdict = self._verdict, Verdict.PLAIN
         verdict = Verdict.PLAIN if verdict is Verdict.MATERIAL else verdict

@@ -98,7 +98,7 @@ class Word(NamedTuple):
     """Words that make a key sensitive, or harmless (`Rules.exceptions`), or a count (`Rules.counts`).
 
     They stand anywhere in the key (`contains`), are all of it (`is`), or its first or last whole words: `db_pass` and
-    `dbPass` end with `pass`, `compass` does not. A count has one as a whole word anywhere, or ends with it.
+    `dbPass` end with `pass`, `compass` does not. A count has one as a whole word anywhere, or ends with a long one.
     """
 
     name: str
@@ -280,7 +280,8 @@ class KeyRules:
         self._harmless_begins = frozenset(_spellings(rules.exceptions, "begins"))
         self._harmless_ends = frozenset(_spellings(rules.exceptions, "ends"))
         self._harmless = _any_of(_spellings(rules.exceptions, "contains"))
-        self._counts = tuple(_spellings(rules.counts, "contains"))
+        self._counts = frozenset(_spellings(rules.counts, "contains"))
+        self._long_counts = tuple(word for word in self._counts if len(word) >= _LONG_COUNT_CHARS)
         self._contains = _any_of(self.words)
         self._known: dict[str, Verdict] = {}
 
@@ -322,7 +323,7 @@ class KeyRules:
         is_sensitive = self._contains.search(self._harmless.sub("", form)) or not self._ends.isdisjoint(_endings(words))
         if not is_sensitive or self._is_harmless(words):
             return Verdict.PLAIN
-        is_count = form.endswith(self._counts) or not set(words).isdisjoint(self._counts)
+        is_count = form.endswith(self._long_counts) or not set(words).isdisjoint(self._counts)
         return Verdict.SENSITIVE_UNLESS_NUMBER if is_count else Verdict.SENSITIVE
 
     def _is_harmless(self, words: list[str]) -> bool:
@@ -330,6 +331,10 @@ class KeyRules:
         if len(words) < 2:  # noqa: PLR2004 - `is` alone describes nothing
             return False
         return words[0] in self._harmless_begins or not self._harmless_ends.isdisjoint(_endings(words))
+
+
+_LONG_COUNT_CHARS: Final = 6
+"""Other words end with a shorter one: `admin`, `account`."""
 
 
 def _spellings(rows: Iterable[Word], where: str) -> list[str]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import html
 import re
+import unicodedata
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import Final, TypeAlias
@@ -25,13 +26,22 @@ Step: TypeAlias = tuple[int, str | None]
 place, and an empty mark drops them. Characters that no step covers yet are held."""
 
 INVISIBLE: Final = (
-    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
-    "\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff"
+    "\x00-\x08\x0e-\x1a\x1c-\x1f\x7f-\x84\x86-\x9f"
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u20e3\u3164"
+    "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff"
 )
-"""Characters that a reader does not see (Unicode property Default_Ignorable_Code_Point), as part of a class."""
+"""Characters that a reader does not see, as part of a class: controls, and Default_Ignorable_Code_Point of Unicode; and
+the box around a digit of an emoji."""
+_FORMS: Final = "\uff0b\uff0d-\uff19\uff1d\uff20-\uff3a\uff3f\uff41-\uff5a\U0001d400-\U0001d7ff"
+"""Full-width letters, digits and signs of secrets, and mathematical letters and digits, as part of a class."""
 _HEX: Final = "[0-9a-fA-F]"
 _PAIR: Final = rf"u[dD][89abAB]{_HEX}{{2}}\\{{1,64}}+u[dD][c-fC-F]{_HEX}{{2}}"
 _PAIR_BEGINS: Final = rf"u[dD][89abAB]{_HEX}{{2}}(?:\\{{1,64}}+(?:u(?:[dD](?:[c-fC-F]{_HEX}?)?)?)?)?"
+_BRACES: Final = rf"u\{{0{{0,2}}(?![dD][89a-fA-F]{_HEX}{{2}}\}})(?:{_HEX}{{1,5}}|10{_HEX}{{4}})\}}"
+_LONG: Final = rf"U00(?!00[dD][89a-fA-F])(?:0{_HEX}|10){_HEX}{{4}}"
+_COLOUR: Final = r"\[[0-9;:?]{0,24}"
+_ESC: Final = r"(?:x1[bB]|u001[bB]|u\{1[bB]\}|033|e)"
+"""How strings of programs spell the character that begins a control sequence."""
 _NEXT: Final = f"%[89abAB]{_HEX}"
 _UTF8: Final = rf"(?:[cC][2-9a-fA-F]|[dD]{_HEX}|[eE]{_HEX}{_NEXT}|[fF][0-4](?:{_NEXT}){{2}}){_NEXT}"
 _UTF8_BEGINS: Final = rf"(?:[c-fC-F]|(?:[c-fC-F]{_HEX}|[eE]{_HEX}{_NEXT}|[fF][0-4](?:{_NEXT}){{1,2}})(?:%[89abAB]?)?)"
@@ -41,12 +51,14 @@ _CODE: Final = "(?:2[1345ABDEFabdef]|3[0-9ADFadf]|4[0-9A-Fa-f]|5[0-9AEFaef]|6[1-
 def _spelled(code: str, controls: str) -> re.Pattern[str]:
     """Return the expression for spellings, given that of the digits after `%` and the letters of controls."""
     return re.compile(
-        rf"[{INVISIBLE}]+"
-        r"|\x1b\[[0-9;:?]{0,24}[A-Za-z]"  # colours of a terminal: ECMA-48, control sequences
-        rf"|(?<!\\)\\{{1,64}}+(?:{_PAIR}|u(?![dD][89a-fA-F]){_HEX}{{4}}|x{_HEX}{{2}}"  # any number of levels of strings
-        rf"|[{controls}_*.@~+#()-])"  # control characters of strings, and the escapes of Markdown
-        rf"|&(?:\#[0-9]{{1,7}}|\#[xX]{_HEX}{{1,6}}|[A-Za-z]{{2,8}});"
-        rf"|%(?:25{code}|(?!25[02-7]?\Z){code}|{_UTF8})"  # in addresses, which redirects encode twice
+        rf"[{INVISIBLE}]+|[{_FORMS}]"
+        rf"|\x1b(?:{_COLOUR}[A-Za-z]|[()][0-9A-Za-z])"  # of a terminal: ECMA-48, control sequences; ECMA-35, alphabets
+        r"|(?<!\\)\\{1,64}+(?:"  # at any level of strings
+        rf"{_ESC}{_COLOUR}[A-Za-z]|(?!{_ESC}(?:{_COLOUR})?\Z)(?:{_PAIR}"
+        rf"|u(?![dD][89a-fA-F]){_HEX}{{4}}|x{_HEX}{{2}}|{_BRACES}|{_LONG}|[01][0-7]{{2}}"
+        rf"|[{controls}_*.@~+#()-]|\r?\n))"  # control characters, the escapes of Markdown, a line that goes on
+        rf"|&(?:\#[0-9]{{1,7}}(?:;|(?=[^0-9;]))|\#[xX]{_HEX}{{1,6}}(?:;|(?=[^0-9a-fA-F;]))|[A-Za-z]{{2,24}};)"
+        rf"|%(?:25{code}|(?!25[02-7]?\Z){code}|{_UTF8}|u(?![dD][89a-fA-F]){_HEX}{{4}})"  # redirects encode twice
     )
 
 
@@ -54,43 +66,66 @@ SPELLED: Final = _spelled(f"(?:[2-7]{_HEX}|0[9ADad])", "bfnrtv")
 """All spellings."""
 SPELLED_IN_SECRETS: Final = _spelled(_CODE, "")
 """Those in keys and secrets. Blanks, quotes, brackets and `&` would end one, so they stay as they are written."""
-MAY_BE_SPELLED: Final = re.compile(rf"[\\&%\x1b{INVISIBLE}]")
+MAY_BE_SPELLED: Final = re.compile(rf"[\\&%\x1b{INVISIBLE}{_FORMS}]")
 """First characters of all spellings; most texts have none."""
 UNFINISHED: Final = re.compile(
-    rf"(?:\x1b(?:\[[0-9;:?]{{0,24}})?|(?<!\\)\\{{1,64}}+(?:{_PAIR_BEGINS}|u{_HEX}{{0,3}}|x{_HEX}?)?"
-    rf"|&(?:\#[0-9]{{0,7}}|\#[xX]{_HEX}{{0,6}}|[A-Za-z]{{0,8}})|%(?:25?[02-7]?|[03-7]|{_UTF8_BEGINS})?)\Z"
+    rf"(?:\x1b(?:{_COLOUR}|[()])?"
+    rf"|(?<!\\)\\{{1,64}}+(?:{_ESC}(?:{_COLOUR})?|{_PAIR_BEGINS}|u{_HEX}{{0,3}}|u\{{{_HEX}{{0,6}}|U{_HEX}{{0,7}}"
+    rf"|x{_HEX}?|[01][0-7]?|\r)?"
+    rf"|&(?:\#[0-9]{{0,7}}|\#[xX]{_HEX}{{0,6}}|[A-Za-z]{{0,24}})"
+    rf"|%(?:25?[02-7]?|[03-7]|{_UTF8_BEGINS}|u{_HEX}{{0,3}})?)\Z"
 )
 UNFINISHED_MAX_CHARS: Final = 144
 _ALL_INVISIBLE: Final = re.compile(f"[{INVISIBLE}]*")
 _HIDDEN_MAX_CHARS: Final = 64
 """Maximum length of what stands unseen between two characters; each run is held with the character after it."""
+_BLANKS: Final = (0xA0, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000)
+_ZEROS: Final = (
+    *(0x660, 0x6F0, 0x7C0, 0x966, 0x9E6, 0xA66, 0xAE6, 0xB66, 0xBE6, 0xC66, 0xCE6, 0xD66, 0xE50, 0xED0, 0xF20),
+    *(0x1040, 0x17E0, 0x1810),
+)
 PLAIN: Final = str.maketrans(
     {
-        **dict.fromkeys("\u00a0\u2002\u2003\u2007\u2009\u202f", " "),
-        **dict.fromkeys("\u2010\u2011\u2012\u2013\u2212", "-"),
+        **dict.fromkeys(map(chr, _BLANKS), " "),
+        **dict.fromkeys("\u2010\u2011\u2012\u2013\u2212\ufe63", "-"),
+        **dict.fromkeys("\u2024\ufe52", "."),
+        "\ufe6b": "@",
         **{chr(0xFF01 + at): chr(0x21 + at) for at in range(0x5E)},
-        **{chr(zero + at): str(at) for zero in (0x0660, 0x06F0, 0x0966) for at in range(10)},
+        **{chr(zero + at): str(at) for zero in _ZEROS for at in range(10)},
     }
 )
-"""Blanks, hyphens, full-width forms and digits of other scripts, as the plain character that they stand for."""
+"""Blanks, hyphens, full-width and small forms, and digits of other scripts -> the plain character."""
 
 
 def decoded(spelling: str) -> str:
     """Return the character that a spelling stands for; empty if it is not seen, and the spelling if it is unknown."""
     if spelling[0] == "\\":
-        escape = spelling.lstrip("\\")
-        if escape[0] not in "ux" or len(escape) == 1:
-            return escape if not escape.isalpha() else " "
-        first, *second = (int(unit[1:], 16) for unit in spelling.split("\\") if unit)
-        char = chr(0x10000 + ((first & 0x3FF) << 10) + (second[0] & 0x3FF)) if second else chr(first)
+        char = _unescaped(spelling)
+    elif spelling[:2] == "%u":
+        char = chr(int(spelling.removeprefix("%u"), 16))
     elif spelling[0] == "%":
         code = bytes.fromhex(spelling.replace("%", ""))
         char = code.decode("utf-8", "replace") if code[0] > 0x7F else chr(int(spelling[-2:], 16))  # noqa: PLR2004 - ASCII
     elif spelling[0] == "&":
         char = html.unescape(spelling)
-    else:
+    elif spelling[0] == "\x1b":
         return ""
+    else:
+        char = unicodedata.normalize("NFKC", spelling) if len(spelling) == 1 else spelling
     return "" if _ALL_INVISIBLE.fullmatch(char) else char
+
+
+def _unescaped(spelling: str) -> str:
+    """Return the character of an escape; a blank for control characters, nothing for colours and ends of lines."""
+    escape = spelling.lstrip("\\")
+    if "[" in escape or escape.isspace():
+        return ""
+    if escape[0] in "01":
+        return chr(int(escape, 8))
+    if escape[0] not in "uxU" or len(escape) == 1:
+        return escape if not escape.isalpha() else " "
+    first, *second = (int(unit[1:].strip("{}"), 16) for unit in spelling.split("\\") if unit)
+    return chr(0x10000 + ((first & 0x3FF) << 10) + (second[0] & 0x3FF)) if second else chr(first)
 
 
 def as_read(text: str) -> str:

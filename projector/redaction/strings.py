@@ -230,13 +230,13 @@ class StringFilter:
         if self._document is None or self._document.complete:
             return None
         plain = TextFilter(self._search)  # a document may be a piece of a text that was cut
-        plain.feed(self._recent[-_CONTEXT_CHARS:])
+        plain.feed((self._recent + self._guarded)[-_CONTEXT_CHARS:])
         return plain
 
     @property
     def ended_in(self) -> list[End]:
         """The ends of the values in which the text ended, after `end`."""
-        return self._plain.ended_in if self._document is None else []
+        return (self._document or self._plain).ended_in
 
     def quick(self, text: str, /) -> int:
         """Read a piece that needs no steps (`Filter.quick`)."""
@@ -342,7 +342,7 @@ class Piece(NamedTuple):
     def may_be(self, text: str) -> bool:
         """Return whether a whole string may be a piece too, and is no word."""
         is_word = text.isalpha() and (text.islower() or text.isupper() or text.istitle())
-        return bool(text) and not is_word and self.run.fullmatch(text) is not None
+        return not is_word and self.run.fullmatch(text) is not None
 
 
 class Left:
@@ -468,26 +468,27 @@ class EntryFilter(Union):
     ) -> None:
         super().__init__([alone, *others, *pieces, *lines])
         self._alone = alone
-        self._others = others
         self.alone: TextFilter | None = None
         """The filter of the string alone before it was ended, after `end`."""
         self.pieces, self.lines = pieces, lines
         """The filters of continuations before they were ended, after `end`."""
-        self.is_piece = False
-        """Whether the string ended in a value that another string begins."""
-        self.ended_in: list[End] = []
-        """The ends of the values in which the string ended, after `end`."""
+        self._continued: Sequence[TextFilter] = (*pieces, *others)
+
+    @property
+    def is_piece(self) -> bool:
+        """Whether the string ended in a value that another string begins, after `end`."""
+        return any(each.ended_in for each in self._continued)
+
+    @property
+    def ended_in(self) -> list[End]:
+        """The ends of the values in which the string ended, after `end`: first of those that another one begins."""
+        return [*(end for each in self._continued for end in each.ended_in), *self._alone.ended_in]
 
     def end(self) -> list[Step]:
         """Return the steps over the held characters at the end of the string."""
-        ended = self.pieces, self.lines
         self.alone = self._alone.left()
         self.pieces, self.lines = [each.fork() for each in self.pieces], [each.fork() for each in self.lines]
-        steps = super().end()
-        continued = [end for each in (*self._others, *ended[0]) for end in each.ended_in]
-        self.is_piece = bool(continued)
-        self.ended_in = [*continued, *self._alone.ended_in]
-        return steps
+        return super().end()
 
 
 class NumberFilter:

@@ -40,7 +40,7 @@ _WORD_MAX_CHARS: Final = 24
 _WORDS_MAX: Final = 4_096
 _IN_VALUES: Final = re.compile(r"[\d@<]")
 """One of these is in each value of a class: no such text is kept."""
-_ESCAPE: Final = re.compile(r"[\\%=\[&\x1b][0-9A-Za-z;#]{0,13}\Z")
+_ESCAPE: Final = re.compile(r"(?:[\\%=\[&]|\x1b[()]?)[0-9A-Za-z;#]{0,13}\Z")
 """An escape at the end of a text, after which a word begins: `Search.shown` does not look back so far."""
 
 
@@ -65,6 +65,11 @@ class Filter(Protocol):
 
     def goes_on(self, rest: str, /) -> bool:
         """Return whether a text that follows would belong to a value that is withheld."""
+        ...
+
+    @property
+    def ended_in(self) -> list[End]:
+        """The ends of the values in which the text ended, after `end`."""
         ...
 
 
@@ -458,6 +463,11 @@ class Union:
     def goes_on(self, rest: str, /) -> bool:
         """Return whether a text that follows would belong to a value that is withheld."""
         return any(each.goes_on(rest) for each in self.readings)
+
+    @property
+    def ended_in(self) -> list[End]:
+        """The ends of the values in which the text ended, after `end`."""
+        return [end for each in self.readings for end in each.ended_in]
 
     def _merged(self, steps: list[list[Step]]) -> list[Step]:
         for queue, more in zip(self._queues, steps, strict=True):

@@ -118,7 +118,7 @@ def is_symbolic(value: str, *, least: int = 8) -> bool:
     """Return whether a word has the symbols and the letters of a generated password, and not those of code."""
     if is_empty(value):
         return False
-    if _is_varied(value):
+    if is_varied(value):
         return True
     word = value.rstrip(".,;:)]}>")
     if _is_generated(value.rstrip(".,;:")) and _TEMPLATE_OF_SYMBOLS.search(word) is None:
@@ -154,7 +154,7 @@ _GENERATED_MIN_CHARS: Final = 8
 _DIGIT_INSIDE: Final = re.compile("(?=[A-Z0-9]*[a-z])(?=[a-z0-9]*[A-Z])[A-Za-z]*[0-9]+[A-Za-z]")
 
 
-def _is_varied(word: str) -> bool:
+def is_varied(word: str) -> bool:
     """Return whether a word changes between letters, digits and symbols more often than code does."""
     if len(word) < _VARIED_MIN_CHARS or len({*_SYMBOLS.findall(word)}) < _VARIED_MIN_SYMBOLS:
         return False
@@ -296,8 +296,8 @@ def is_short_word(value: str) -> bool:
 
 # places
 
-BLANKS: Final = re.compile(r"[ \t]*+")
-SPACES: Final = re.compile(r"[ \t\r\n]*+")
+BLANKS: Final = re.compile(r"[^\S\r\n]*+")
+SPACES: Final = re.compile(r"\s*+")
 SLASHES: Final = re.compile(r"\\*+")
 BARE: Final = re.compile(r"[^\s\"'`,;<>]*+")
 PARAMETER: Final = re.compile(r"[^\s\"'`,;<>&]*+")
@@ -354,7 +354,8 @@ _LINE_START: Final = re.compile(
 
 def is_key_name(text: str, keys: KeyRules) -> bool:
     """Return whether a value is the name of a secret, as in `token = "csrf_token"` or `password=password`."""
-    return (is_name(text) or ("_" in text and text.isidentifier())) and keys.verdict(text) is not Verdict.PLAIN
+    is_identifier = is_name(text) or ("_" in text and text.isidentifier())
+    return is_identifier and keys.verdict(text) is not Verdict.PLAIN and not _is_jumble(text)
 
 
 # values without quotes

@@ -328,7 +328,7 @@ class _Walk:
                 following = following or Entries(self._search)
                 found.append(self._string(entry, following))
             else:
-                following = None
+                following = None if isinstance(entry, Mapping | list | tuple) else following
                 found.append(self.value(entry))
         self._path.pop()
         if len(entries) > most:

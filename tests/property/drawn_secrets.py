@@ -10,8 +10,9 @@ from random import Random
 from typing import Final, NamedTuple
 
 from projector._resources import resource
+from projector.redaction.patterns import alternatives, pieces
 from projector.redaction.rule_files import FILES, MATERIAL
-from projector.redaction.rules import shipped
+from projector.redaction.rules import Format, shipped
 
 WINDOW_CHARS: Final = 6
 """Consecutive characters of a secret that must not leave."""
@@ -77,8 +78,6 @@ PUBLIC_FIRST: Final[Mapping[str, str]] = {
 SAMPLES: Final = _samples()
 _ROWS: Final = {row.name: row for row in shipped().formats}
 _FORMATS: Final = {kind: _ROWS[kind.removeprefix("format:").partition("/")[0]] for kind in SAMPLES}
-LIKE_WORDS: Final = frozenset(kind for kind, row in _FORMATS.items() if row.open_chars > WINDOW_CHARS)
-"""Formats that begin like words: the first of several strings may show more than a window of one (`open_chars`)."""
 _LATE: Final = (
     "url-token infisical-token mailgun-private-key coveo-key close-key airtable-oauth-token entra-refresh-token"
 )
@@ -87,13 +86,27 @@ MARKED_LATE: Final = tuple(f"format:{name}*" for name in _LATE.split())
 GENERATED_FIRST: Final = frozenset(kind for kind, row in _FORMATS.items() if row.is_run)
 """Formats that are found in runs of generated characters. The first ones are shown until they look generated."""
 _NEVER: Final = 1_000
-LONG_ANCHORS: Final = {
-    kind: re.compile(f"{row.anchor}.{{0,{row.open_chars if row.open_chars < _NEVER else 0}}}")
+
+
+def _opening(row: Format) -> re.Pattern[str]:
+    """Return the expression for the anchor of a format, and what may be shown behind it.
+
+    Of characters that may be missing, as in `[a-z]{0,6}`, none counts as one of `open_chars`.
+    """
+    anchors = sorted(alternatives(row.anchor), key=len, reverse=True)
+    extra = max(sum(piece.most - piece.least for piece in pieces(way)) for way in alternatives(row.pattern))
+    never = f"(?:{row.pattern_at_end or row.pattern})"
+    some = f".{{0,{row.open_chars + extra}}}"
+    return re.compile(f"(?:{'|'.join(anchors)}){never if row.open_chars > _NEVER else some}")
+
+
+OPENINGS: Final = {
+    kind: _opening(row)
     for kind, row in _FORMATS.items()
-    if "]{" in row.anchor and "WORD" not in row.anchor
+    if ("]{" in row.anchor or row.open_chars > WINDOW_CHARS) and "WORD" not in row.anchor
 } | {"format:jetbrains-token": re.compile(r"perm:[^.]+\.[^.]+\.")}  # a user, and the name of the token
-"""Formats -> the anchor and what may be shown behind it (`open_chars`): in several strings, these characters of the
-secret have left before the anchor is complete."""
+"""Formats that begin like words, or with characters of their own -> what may be shown (`open_chars`), also in several
+strings of an array."""
 
 REGISTERED: Final[Mapping[str, str]] = {
     "registered:plain": "quiet-Heron-7741-vault",
