@@ -120,7 +120,11 @@ class Pipeline:
     @property
     def dropped(self) -> Counter[str]:
         """Counts of input that was not emitted, by event type or reason (CONTRACT D30)."""
-        return sum((branch.dropped for branch in self._branches), self._projector.dropped.copy())
+        dropped = self._projector.dropped.copy()
+        for branch in self._branches:
+            if branch.dropped:
+                dropped += branch.dropped
+        return dropped
 
     def feed(self, data: bytes) -> bytes:
         """Process bytes of the provider, cut anywhere; raise `UsageError` for anything else."""
@@ -320,7 +324,7 @@ def _text_bytes(text: str) -> int:
 
 def _kept(frame: Frame, events: Iterable[WireEvent]) -> int:
     """Return how much of a frame without a delta is kept, by its encoded size."""
-    size = sum(len(data) for _, data in events)
+    size = sum([len(data) for _, data in events])
     if frame["kind"] == Kind.CHUNK_DELTA:
         return 0 if size else len(frame["data"])  # it is kept if the dialect joins the chunks
     return ITEM_BYTES + size if frame["kind"] == Kind.OUTPUT_ITEM_ADDED else size
