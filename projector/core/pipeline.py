@@ -97,15 +97,12 @@ class Pipeline:
         self.has_event_ids = False
         """Whether SSE messages have the number of the event as their `id`; it may be set before the first byte."""
         self._event_count = 0
+        self.ended = False
+        """Whether the terminal event has been emitted."""
         self.kept_bytes = 0
         """Approximate size of what is kept until the stream ends, each text once."""
         self._main = self._main_branch(is_recording=takes_host_events)
         self._branches = [self._main]
-
-    @property
-    def ended(self) -> bool:
-        """Whether the terminal event has been emitted."""
-        return self._projector.ended
 
     @property
     def redactor(self) -> Redactor:
@@ -217,7 +214,7 @@ class Pipeline:
 
     def _run(self, step: Callable[..., Sequence[Output]], *arguments: object) -> bytes:
         """Run a step and encode its frames; any exception ends the stream with its open items closed (D12)."""
-        if self._projector.ended:
+        if self.ended:
             return b""
         self._projector.tick(self._timestamps.write(self._clock()))
         try:
@@ -225,6 +222,7 @@ class Pipeline:
         except Exception:  # noqa: BLE001 - after any failure the client gets a terminal
             output = self._encode(self._projector.fail_closed(FAULTS["internal_error"], is_unsent=True))
         if self._projector.ended:
+            self.ended = True
             self._release()
         return output
 

@@ -173,7 +173,9 @@ class UpstreamReader:
                 turn_ends_s = self._stats.overhead_s + _TURN_S
                 await checkpoint()  # chunks that arrive without a pause leave no other moment for it
             self._is_waiting = False
-            self._on_bytes(permit)
+            self._deadlines.pause()
+            if not self._has_bytes:
+                self._on_first_bytes(permit)
             if await on_chunk(chunk):
                 return
             self._is_waiting = True
@@ -181,14 +183,12 @@ class UpstreamReader:
                 await self._wait_again()
             self._deadlines.on_wait(time.monotonic())
 
-    def _on_bytes(self, permit: Permit) -> None:
-        self._deadlines.pause()
-        if not self._has_bytes:
-            self._has_bytes = True
-            permit.report(Signal.SUCCESS)
-            self._attempts.release()
-            if self._stats.first_byte_s is None:
-                self._stats.first_byte_s = time.monotonic() - self._stats.started_at
+    def _on_first_bytes(self, permit: Permit) -> None:
+        self._has_bytes = True
+        permit.report(Signal.SUCCESS)
+        self._attempts.release()
+        if self._stats.first_byte_s is None:
+            self._stats.first_byte_s = time.monotonic() - self._stats.started_at
 
     async def _wait_again(self) -> None:
         """Allow the reader to be stopped again, and wait for memory."""
