@@ -86,29 +86,33 @@ def _written(second: int) -> str:
     return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
+_ENDS: Final = tuple(f".{rest:03d}Z" for rest in range(1000))
+"""The end of a timestamp, by its milliseconds."""
+
+
 class Timestamps:
     """Formats the times of one stream as `2025-12-15T12:00:00.000Z`.
 
     They never go back, even if the host's clock does. The part up to the second is cached, because a time is formatted
-    for every token.
+    for every token, and the milliseconds are counted from there: small numbers take less time.
     """
 
     __slots__ = ("_last", "_second", "_written", "_written_second")
 
     def __init__(self) -> None:
         self._last = -1
-        self._second = -1
-        self._written_second = ""
+        """Milliseconds of the last time after its second."""
+        self._second = 0
+        self._written_second = _written(0)
         self._written = ""
 
     def write(self, seconds: float) -> str:
         """Format a time in UTC with milliseconds."""
-        milliseconds = int(seconds * 1000 + 0.5)
+        milliseconds = int((seconds - self._second) * 1000 + 0.5)
         if milliseconds > self._last:
+            if milliseconds >= len(_ENDS):
+                second, milliseconds = divmod(int(seconds * 1000 + 0.5), len(_ENDS))
+                self._second, self._written_second = second, _written(second)
             self._last = milliseconds
-            second, rest = divmod(milliseconds, 1000)
-            if second != self._second:
-                self._second = second
-                self._written_second = _written(second)
-            self._written = f"{self._written_second}.{rest:03d}Z"
+            self._written = self._written_second + _ENDS[milliseconds]
         return self._written

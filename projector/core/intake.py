@@ -15,7 +15,7 @@ from projector.core.canonical import CanonicalEvent, Frame
 from projector.core.context import BranchContext
 from projector.core.delta_frames import Output
 from projector.core.faults import FAULTS, Fault, check_fault
-from projector.core.input_formats import BareJsonDecoder, MakeDecoder
+from projector.core.input_formats import BareJsonDecoder, Decoder, MakeDecoder
 from projector.core.lane import MESSAGE_MAX_BYTES, Lane, lane_of
 from projector.core.projector import PublicStreamProjector
 from projector.core.sse import SseDecoder, SseMessage
@@ -41,7 +41,7 @@ def as_bytes(data: object) -> bytes:
 
 
 class _Released:
-    """In place of the stage of a branch that was released; nothing is fed to it."""
+    """In place of the decoder and the stage of a branch that was released; nothing is fed to it."""
 
     def __init__(self) -> None:
         self.dropped: Counter[str] = Counter()
@@ -244,15 +244,15 @@ class PipelineBranch:
         """Start another response within the same bytes."""
         self._stage = self._make_stage()
 
+    def _start(self) -> None:
+        self._decoder: Decoder | _Released = self._make_decoder()
+        self._stage = self._make_stage()
+
     def release(self) -> None:
         """Drop everything read, except the counts, and the pipeline, with which the branch would be a cycle."""
         self._count_dropped()
-        self._decoder, self._stage, self._lane = self._make_decoder(), _RELEASED, None
+        self._decoder, self._stage, self._lane = _RELEASED, _RELEASED, None
         self._run = _no_output
-
-    def _start(self) -> None:
-        self._decoder = self._make_decoder()
-        self._stage = self._make_stage()
 
     def _count_dropped(self) -> None:
         for name, count in self._stage.dropped.items():

@@ -97,15 +97,12 @@ class Pipeline:
         self.has_event_ids = False
         """Whether SSE messages have the number of the event as their `id`; it may be set before the first byte."""
         self._event_count = 0
+        self.ended = False
+        """Whether the terminal event has been emitted."""
         self.kept_bytes = 0
         """Approximate size of what is kept until the stream ends, each text once."""
         self._main = self._main_branch(is_recording=takes_host_events)
         self._branches = [self._main]
-
-    @property
-    def ended(self) -> bool:
-        """Whether the terminal event has been emitted."""
-        return self._projector.ended
 
     @property
     def redactor(self) -> Redactor:
@@ -120,7 +117,11 @@ class Pipeline:
     @property
     def dropped(self) -> Counter[str]:
         """Counts of input that was not emitted, by event type or reason (CONTRACT D30)."""
-        return sum((branch.dropped for branch in self._branches), self._projector.dropped.copy())
+        dropped = self._projector.dropped.copy()
+        for branch in self._branches:
+            if branch.dropped:
+                dropped += branch.dropped
+        return dropped
 
     def feed(self, data: bytes) -> bytes:
         """Process bytes of the provider, cut anywhere; raise `UsageError` for anything else."""
@@ -213,7 +214,7 @@ class Pipeline:
 
     def _run(self, step: Callable[..., Sequence[Output]], *arguments: object) -> bytes:
         """Run a step and encode its frames; any exception ends the stream with its open items closed (D12)."""
-        if self._projector.ended:
+        if self.ended:
             return b""
         self._projector.tick(self._timestamps.write(self._clock()))
         try:
@@ -221,6 +222,7 @@ class Pipeline:
         except Exception:  # noqa: BLE001 - after any failure the client gets a terminal
             output = self._encode(self._projector.fail_closed(FAULTS["internal_error"], is_unsent=True))
         if self._projector.ended:
+            self.ended = True
             self._release()
         return output
 
@@ -320,7 +322,7 @@ def _text_bytes(text: str) -> int:
 
 def _kept(frame: Frame, events: Iterable[WireEvent]) -> int:
     """Return how much of a frame without a delta is kept, by its encoded size."""
-    size = sum(len(data) for _, data in events)
+    size = sum([len(data) for _, data in events])
     if frame["kind"] == Kind.CHUNK_DELTA:
         return 0 if size else len(frame["data"])  # it is kept if the dialect joins the chunks
     return ITEM_BYTES + size if frame["kind"] == Kind.OUTPUT_ITEM_ADDED else size

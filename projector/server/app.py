@@ -45,6 +45,7 @@ from projector.server.streaming.registry import Streams
 from projector.server.telemetry.logs import log
 from projector.server.telemetry.metrics import Metrics
 from projector.server.telemetry.reports import Observer, OnTerminal, RequestLog, check_hook
+from projector.server.telemetry.request_facts import facts_of
 from projector.server.upstream.circuit import Circuits
 from projector.store.budgets import Budgets
 from projector.store.memory import MemoryStore
@@ -315,6 +316,7 @@ class Generations:
             return
         app = self._app
         self._requests[app] = self._requests.get(app, 0) + 1
+        facts_of(scope).send_body = send  # what Starlette has around the application concerns only heads
         try:
             await app(scope, receive, send)
         finally:

@@ -37,8 +37,6 @@ MANY_REQUESTS: Final = 20_000
 FEW_STREAMS_BYTES: Final = 100 * STREAM_BYTES
 """Memory of streams with some 40,000 objects, which are collected in about 25 ms. The objects themselves must not be
 counted: `gc.get_objects` makes a `tuple` that a thread is building fail (`SystemError`)."""
-TICKS: Final = 10
-"""Ticks between two checks."""
 
 
 def settle_interpreter() -> None:
@@ -53,10 +51,9 @@ def settle_interpreter() -> None:
 
 
 class Collector:
-    """Runs full garbage collections; `tick` is called about ten times a second."""
+    """Runs full garbage collections; `tick` is called about once a second."""
 
     def __init__(self) -> None:
-        self._ticks = 0
         self._collected_at = 0
 
     def tick(self, requests: int, held_bytes: int) -> None:
@@ -66,9 +63,8 @@ class Collector:
             requests: the number of requests so far.
             held_bytes: memory that all streams hold.
         """
-        self._ticks += 1
         new = requests - self._collected_at
-        if self._ticks % TICKS or new < SOME_REQUESTS:
+        if new < SOME_REQUESTS:
             return
         if new >= MANY_REQUESTS or held_bytes <= FEW_STREAMS_BYTES:
             self._collected_at = requests

@@ -52,6 +52,8 @@ _SIGNALS_MAX: Final = 16
 """Signals that are kept until they are handled."""
 CLOSE_S: Final = 2
 """Seconds for connections to close after the last stream has ended."""
+_TICK_S: Final = 1.0
+"""Seconds between two ticks, as often as the header `date` changes. uvicorn ticks ten times a second."""
 
 
 def demo_flags(port: int | None, environ: Mapping[str, str] = os.environ) -> Mapping[str, object]:
@@ -186,6 +188,9 @@ class DrainingServer(uvicorn.Server):
         self._drain_timeout_s = settings.drain_timeout_s
         self._collector = Collector()
         self._signals = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """The running event loop; None before and after `on_tick` is called."""
+        self._exit = asyncio.Event()
         self._received: deque[signal.Signals] = deque()
         self._read: ReadSettings | None = None
         self._listener: socket.socket | None = None
@@ -206,6 +211,8 @@ class DrainingServer(uvicorn.Server):
         self._signals += 1
         self.should_exit = True
         self.force_exit = self._signals > 2  # noqa: PLR2004 - the first starts the drain, the second ends it
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._exit.set)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Accept connections. uvicorn would serve the same application on all sockets."""
@@ -240,7 +247,12 @@ class DrainingServer(uvicorn.Server):
         host, port = self.servers[0].sockets[0].getsockname()[:2]
         admin_port = None if self.admin_listener is None else self.admin_listener.getsockname()[1]
         log.info("ready", host=host, port=port, admin_port=admin_port)
-        await super().main_loop()
+        self._loop = asyncio.get_running_loop()
+        while not await self.on_tick(0):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_TICK_S):
+                    await self._exit.wait()
+        self._loop = None
         streams = self._app.state.streams
         log.info("drain", streams=streams.active, drain_timeout_s=self._drain_timeout_s)
         await streams.drain(self._drain_timeout_s, lambda: self._signals > 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import signal
 import socket
 import ssl
 import threading
@@ -244,8 +245,9 @@ class Site:
         return set(self._server.server_state.connections)
 
     def leave(self) -> None:
-        """Tell the server to stop, which it notices within a fifth of a second."""
-        self._server.should_exit = True
+        """Tell the server to stop. Idempotent: a second signal would end the drain."""
+        if not self._server.should_exit:
+            self._server.handle_exit(signal.SIGTERM, None)
 
     def stop(self) -> None:
         self.leave()

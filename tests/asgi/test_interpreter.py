@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from projector.server.interpreter import FEW_STREAMS_BYTES, MANY_REQUESTS, SOME_REQUESTS, TICKS, Collector
+from projector.server.interpreter import FEW_STREAMS_BYTES, MANY_REQUESTS, SOME_REQUESTS, Collector
 from tests.asgi.conftest import Peer
 from tests.asgi.process import COLLECTING, SERVE, Process, running
 
@@ -45,7 +45,7 @@ def test_when_all_objects_are_collected(
 ) -> None:
     monkeypatch.setattr(gc, "collect", lambda: collections.append(3))
     collector = Collector()
-    for _ in range(3 * TICKS):
+    for _ in range(3):
         collector.tick(requests, held_bytes)
     assert collections.count(3) == expected
 

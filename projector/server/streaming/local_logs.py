@@ -21,20 +21,20 @@ class LocalLog(StreamLog):
 
     _logs: LocalLogs
 
-    def notify(self) -> None:
-        """Store what was added; the first call creates the log."""
+    def notify(self) -> bool:
+        """Store what was added, and return False; the first call creates the log."""
         added, store, stream_id = self._added, self._logs.memory, self.head.stream_id
         if self.state is LogState.NEW:
             self._logs.create(self)
         elif not added:
-            return
+            return False
         self._added = []
         for kind, key in self.names:
             store.put_now(kind, key, stream_id.encode(), NAME_KEPT_S)
         self.names.clear()
         for frames, size, is_last in added:
             if self.state is not LogState.OPEN:
-                return
+                break
             first, self.first = self.first, self.first + len(frames)
             if not is_last:
                 if reason := store.append_now(stream_id, first, frames, size):
@@ -43,6 +43,7 @@ class LocalLog(StreamLog):
                 self._logs.on_seal(self)
             else:
                 self._logs.lose(self, store.append_now(stream_id, first, ()) or "sealed")  # why it is not open
+        return False
 
 
 class LocalLogs(StreamLogs):

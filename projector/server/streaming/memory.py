@@ -192,5 +192,8 @@ class Account:
 
 def _bytes_after_end(chunk: bytes) -> int | None:
     """Return the number of bytes after the last end of an event; None if no event ends in the chunk."""
-    ends = [at + len(end) for end in _ENDS if (at := chunk.rfind(end)) >= 0]
-    return len(chunk) - max(ends) if ends else None
+    after = 0
+    for end in _ENDS:
+        at = chunk.rfind(end, max(0, after - 1))  # only behind those that were found: they may share one character
+        after = at + len(end) if at >= 0 else after
+    return len(chunk) - after if after else None

@@ -93,8 +93,7 @@ _COMMITTED: Final = frozenset({Phase.COMMITTED, Phase.CLOSING, Phase.ENDED})
 class ResponseState:
     """The phase of one response."""
 
-    def __init__(self) -> None:
-        self.phase = Phase.PENDING
+    phase = Phase.PENDING
 
     @property
     def is_committed(self) -> bool:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from functools import cached_property, partial
 from math import inf
@@ -340,19 +340,19 @@ class StreamSession(ResponseSession):
         if self._state.phase is not Phase.REFUSED and self._state.apply(Signal.LEAVE):
             self._scope.cancel()
 
-    async def _store(self) -> None:
-        """Have the frames of the last step stored before they are sent, unless the store is away.
+    def _store(self) -> Awaitable[None] | None:
+        """Have the frames of the last step stored; return what to await before they are sent, None for nothing.
 
         The pipeline may run in a thread, the log does not.
         """
         one = self._log
-        if one is not None:
-            self._is_logged = True
-            one.notify()
-            if self._is_detached:
-                await one.keep_up()  # without a client, its log sets the pace
-            elif one.is_pending:
-                await one.stored()
+        if one is None:
+            return None
+        self._is_logged = True
+        is_pending = one.notify()
+        if self._is_detached:
+            return one.keep_up()  # without a client, its log sets the pace
+        return one.stored() if is_pending else None
 
     @property
     def has_begun(self) -> bool:
@@ -385,7 +385,8 @@ class StreamSession(ResponseSession):
             nonlocal pipeline
             if pipeline is None:
                 pipeline = self._begin()
-            await self._store()
+            if (storing := self._store()) is not None:
+                await storing
             if pipeline.ended:
                 await self._end(writer, data)  # before the upstream is closed, which may take a moment
                 return
@@ -411,7 +412,8 @@ class StreamSession(ResponseSession):
             account, pipeline = self._account, self._begin()
             is_heavy = account.is_heavy
             last = await account.memory.process(self._last_bytes, pipeline) if is_heavy else self._last_bytes(pipeline)
-            await self._store()
+            if (storing := self._store()) is not None:
+                await storing
             if not is_sent:
                 return
             if self.stats.terminal.get("error", {}).get("is_retryable") is False:
@@ -422,7 +424,8 @@ class StreamSession(ResponseSession):
 
     async def _beat(self, writer: ResponseWriter) -> None:
         self._begin()
-        await self._store()
+        if (storing := self._store()) is not None:
+            await storing
         await super()._beat(writer)
 
 

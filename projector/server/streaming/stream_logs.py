@@ -113,14 +113,17 @@ class StreamLog:
             is_last = type(last) is not DeltaFrames and last["kind"] in _TERMINALS
             self._added.append((written, sum(map(len, written)), is_last))
 
-    def notify(self) -> None:
-        """Have what was added written; the first call creates the log. The frames of a step are never separated."""
+    def notify(self) -> bool:
+        """Have what was added written; the first call creates the log. The frames of a step are never separated.
+
+        Return whether the store does not have all of it yet.
+        """
         added, state = self._added, self.state
         if state is LogState.OPEN and not added:
-            return
+            return self.is_pending
         self._added = []
         if state is LogState.OVER:
-            return
+            return False
         for frames, size, is_last in added:
             self.waiting += frames
             self.waiting_bytes += size
@@ -131,6 +134,7 @@ class StreamLog:
             self.state = LogState.STARTED
             self._logs.register(self)
         self._logs.on_change(self)
+        return self.is_pending
 
     def add_name(self, kind: str, key: str) -> None:
         """Have the stream found by a name, as soon as its next frames are sent. May be called in a thread."""

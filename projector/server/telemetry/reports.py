@@ -97,7 +97,7 @@ class RequestLog:
             await self._app(scope, receive, send)
             return
         began_s, facts = time.monotonic(), facts_of(scope)
-        facts.send_body = send
+        facts.send_body = facts.send_body or send
 
         async def send_noted(message: Message) -> None:
             if message["type"] == "http.response.start":

@@ -218,11 +218,10 @@ class StreamStats:
             self._note(frame["kind"], frame)
 
     def on_deltas(self, deltas: DeltaFrames, /) -> None:
-        """Count the frames of a run of deltas, of which nothing else is reported."""
+        """Count the frames of a run of deltas, of which nothing else is reported: `on_frame` got their first one."""
         self.frames += len(deltas.texts)
         if self.first_token_s is None:
             self.first_token_s = time.monotonic() - self.started_at
-        self._note_response(deltas.frame)
         if self.meter is not None:
             self.meter.on_deltas(deltas)
 

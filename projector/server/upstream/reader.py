@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
 from math import inf
 from typing import Final, TypeAlias
 
@@ -110,7 +109,7 @@ class UpstreamReader:
     async def _run(self, on_open: OnOpen, on_chunk: OnChunk) -> None:
         """Make attempts until one succeeds, none may follow, or the reader is stopped."""
         target, pause_s = self._attempts.first()
-        while await self._pause(pause_s):
+        while not pause_s or await self._pause(pause_s):
             permit = self._attempts.begin(target)
             if permit is None:  # another request opened the circuit during the pause
                 target, pause_s = self._attempts.first()
@@ -134,23 +133,14 @@ class UpstreamReader:
 
     async def _pause(self, seconds: float) -> bool:
         """Wait before the next attempt; return False if the reader was stopped meanwhile."""
-        self._fault = None
-        self._is_interrupted = self._is_stopped
+        self._fault, self._is_interrupted = None, self._is_stopped
         self._deadlines.pause()
-        if seconds:
-            with self._interruptible():
+        with anyio.CancelScope() as self._scope:
+            if not self._is_interrupted:
                 await anyio.sleep(seconds)
         if self._fault is not None:
             raise self._counted(UpstreamError(self._fault))
-        return not (self._is_stopped and seconds)
-
-    @contextmanager
-    def _interruptible(self) -> Iterator[None]:
-        """Open the scope that an interruption cancels."""
-        with anyio.CancelScope() as self._scope:
-            if self._is_interrupted:
-                self._scope.cancel()
-            yield
+        return not self._is_stopped
 
     def _counted(self, error: UpstreamError) -> UpstreamError:
         self._stats.upstream_failures[self._attempts.target.provider.name, error.fault.code, error.reason] += 1
@@ -159,47 +149,50 @@ class UpstreamReader:
     async def _attempt(self, permit: Permit, on_open: OnOpen, on_chunk: OnChunk) -> None:
         """Read the response of one target; raise `UpstreamError` if it fails, return if the reader is stopped."""
         target = self._attempts.target
+        self._fault, self._is_interrupted = None, self._is_stopped
         self._deadlines.on_attempt(time.monotonic(), target.provider.timeouts)
         self._on_target(target)
         self.is_open = True
         try:
-            with self._interruptible():
-                await self._read(permit, on_open, on_chunk)
+            with anyio.CancelScope() as self._scope:
+                if self._is_interrupted:
+                    self._scope.cancel()
+                async with target.provider.upstream.open(self._attempts.request()) as chunks:
+                    await self._read(chunks, permit, on_open, on_chunk)
                 return
         finally:
             self.is_open = False
         if self._fault is not None:
             raise UpstreamError(self._fault)
 
-    async def _read(self, permit: Permit, on_open: OnOpen, on_chunk: OnChunk) -> None:
-        async with self._attempts.target.provider.upstream.open(self._attempts.request()) as chunks:
-            if self._is_interrupted:
-                await checkpoint()  # the scope is cancelled, and nothing that is sent may be interrupted
+    async def _read(self, chunks: AsyncIterator[bytes], permit: Permit, on_open: OnOpen, on_chunk: OnChunk) -> None:
+        if self._is_interrupted:
+            await checkpoint()  # the scope is cancelled, and nothing that is sent may be interrupted
+        self._is_waiting = False
+        await on_open()
+        await self._wait_again()
+        account, turn_ends_s = self._account, self._stats.overhead_s + _TURN_S
+        async for chunk in chunks:
+            if self._stats.overhead_s >= turn_ends_s or self._is_interrupted:
+                turn_ends_s = self._stats.overhead_s + _TURN_S
+                await checkpoint()  # chunks that arrive without a pause leave no other moment for it
             self._is_waiting = False
-            await on_open()
-            await self._wait_again()
-            account, turn_ends_s = self._account, self._stats.overhead_s + _TURN_S
-            async for chunk in chunks:
-                if self._stats.overhead_s >= turn_ends_s or self._is_interrupted:
-                    turn_ends_s = self._stats.overhead_s + _TURN_S
-                    await checkpoint()  # chunks that arrive without a pause leave no other moment for it
-                self._is_waiting = False
-                self._on_bytes(permit)
-                if await on_chunk(chunk):
-                    return
-                self._is_waiting = True
-                if self._is_interrupted or account.may_have_to_wait:
-                    await self._wait_again()
-                self._deadlines.on_wait(time.monotonic())
+            self._deadlines.pause()
+            if not self._has_bytes:
+                self._on_first_bytes(permit)
+            if await on_chunk(chunk):
+                return
+            self._is_waiting = True
+            if self._is_interrupted or account.may_have_to_wait:
+                await self._wait_again()
+            self._deadlines.on_wait(time.monotonic())
 
-    def _on_bytes(self, permit: Permit) -> None:
-        self._deadlines.pause()
-        if not self._has_bytes:
-            self._has_bytes = True
-            permit.report(Signal.SUCCESS)
-            self._attempts.release()
-            if self._stats.first_byte_s is None:
-                self._stats.first_byte_s = time.monotonic() - self._stats.started_at
+    def _on_first_bytes(self, permit: Permit) -> None:
+        self._has_bytes = True
+        permit.report(Signal.SUCCESS)
+        self._attempts.release()
+        if self._stats.first_byte_s is None:
+            self._stats.first_byte_s = time.monotonic() - self._stats.started_at
 
     async def _wait_again(self) -> None:
         """Allow the reader to be stopped again, and wait for memory."""
