@@ -42,6 +42,11 @@ SAID = {
     ),
     "not an object": ("[1, null]", "[1, null]", None),
     "a number alone": ("-0.5e-3", "-0.5e-3", None),
+    "a credential as a key, first in a value that is withheld": (
+        f'{{"password": {{"{GITHUB}": 1}}, "{GITHUB}": 2}}',
+        '{"password": "<redacted>", "<redacted>": 2}',
+        {"password": "<redacted>", "<redacted>": 2},
+    ),
     "a sensitive key": (
         '{"api_key": "abc", "b": 1}',
         '{"api_key": "<redacted>", "b": 1}',
