@@ -35,6 +35,8 @@ def part(*deltas: str) -> TextPart:
         pytest.param(("a\ud83d", ""), "a😀b", "😀b", id="D31-half-a-character-and-nothing"),
         pytest.param(("a\ud83d",), "a😀b", "😀b", id="D31-half-a-character"),
         pytest.param(("a\ud83d", "\ude00"), "a😀", "", id="D31-two-halves-are-one-character"),
+        pytest.param(("a\ud83d", "b"), "a\ufffdb c", " c", id="D31-half-a-character-and-another-one"),
+        pytest.param(("\ude00b",), "\ufffdb c", " c", id="D31-the-second-half-alone"),
     ],
 )
 def test_complete(deltas: tuple[str, ...], whole: str, rest: str | None) -> None:

@@ -164,6 +164,9 @@ WHOLE = (
     'x "tokens": §[["kX9mQ2vT7wLzR4"], ["quiet heron"]]§, "b": 1',
     'curl -H "Authorization: §Basic kX9mQ2vT7wLz=§\necho "a b"',
     "password §kX9mQ2vTwL§ x",
+    "password: |\r§  hunter2x9\r  quiet heron§\ruser: me\r",
+    "tokens:\n§  - quiet\n  - kX9mQ2vT7wLzR4§\nport: 1",
+    'token=§/kX9mQ2v/T7wLzR4x§ /* a */ "b"',
 )
 """Texts with a value between `§`."""
 
