@@ -289,6 +289,20 @@ def _card(begin: str, length: int) -> str:
     return digits + str(-(doubled + sum(map(int, digits[-2::-2]))) % 10)
 
 
+@pytest.mark.parametrize("numbers", ["2024-01-02 ", "1 22 333 ", "7 "])
+def test_a_value_among_many_numbers(numbers: str) -> None:
+    many = numbers * (120 // len(numbers))
+    values = {
+        **{_card(begin, 16): CARD for begin in ("53542468987", "453918273645")},
+        "4242-4242-4242-4242": CARD,
+        "DE89 3704 0044 0532 0130 00": IBAN,
+        "203.0.113.77": IP,
+        "212-555-0123": PHONE,
+    }
+    for value, mark in values.items():
+        assert clean(f"{many}{value} {many}x") == f"{many}{mark} {many}x"
+
+
 def test_many_values_are_withheld_at_every_cut() -> None:
     text, said = (" | ".join(column) for column in zip(*FOUND, strict=True))
     random = Random(35)
