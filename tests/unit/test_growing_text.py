@@ -78,6 +78,11 @@ def test_a_run_begins_where_no_half_of_a_character_is_held(deltas: list[str], ru
     assert stream.feed_run([" you"], 0) == run
 
 
+def test_a_known_word_follows_what_is_held() -> None:
+    stream = Redactor(Policy.load({"registered": [{"value": "-quay-7781"}], "text": "off"})).message_stream()
+    assert stream.feed_run(["Hi", " you", " you", "-", " you"], 0) == ["Hi", " you", " you", "", "- you"]
+
+
 def test_a_text_that_is_read_again_goes_on_after_another_one() -> None:
     seam = Seam()
     first = REDACTOR.message_stream(seam)

@@ -316,6 +316,7 @@ LISTS = {
         ["to", "ken", "API-", "READ", "s", "k-", "id"],
     ),
     "words": (["password", "token", "secret", ""], ["password", "token", "secret", ""]),
+    "a number at the end of a document": (['{"a":{"token":1}}'], ['{"a":{"token":"<redacted>"}}']),
 }
 
 
