@@ -79,7 +79,7 @@ def decoded(spelling: str) -> str:
     """Return the character that a spelling stands for; empty if it is not seen, and the spelling if it is unknown."""
     if spelling[0] == "\\":
         escape = spelling.lstrip("\\")
-        if escape[0] not in "ux" or len(escape) == 1:
+        if escape[0] not in "ux":
             return escape if not escape.isalpha() else " "
         first, *second = (int(unit[1:], 16) for unit in spelling.split("\\") if unit)
         char = chr(0x10000 + ((first & 0x3FF) << 10) + (second[0] & 0x3FF)) if second else chr(first)
