@@ -295,6 +295,13 @@ def limited(**limits: int) -> Redactor:
     return Redactor(Policy.load({"limits": limits}))
 
 
+def test_a_mark_that_a_limit_cuts_off_has_its_notice_in_the_text() -> None:
+    result = limited(arguments_json_string_max_chars=20).arguments(json.dumps({"a": f"{'b ' * 12}{GITHUB}"}))
+    assert result.json is not None
+    assert [(notice.type, notice.path) for notice in result.json.notices] == [("truncated", ".a")]
+    assert [(notice.type, notice.path) for notice in result.text.notices] == [("redacted", "")]
+
+
 CUT = {
     "in a word": ('{"a":"bcdef"}', 8, '{"a":"bc'),
     "before an escape": ('{"a":"b\\u0041c"}', 9, '{"a":"b'),
