@@ -167,6 +167,7 @@ WHOLE = (
     "password: |\r§  hunter2x9\r  quiet heron§\ruser: me\r",
     "tokens:\n§  - quiet\n  - kX9mQ2vT7wLzR4§\nport: 1",
     'token=§/kX9mQ2v/T7wLzR4x§ /* a */ "b"',
+    'x "password": §{"type": "string", "default": "kX9mQ2vT7w",}§, "b": 1',
 )
 """Texts with a value between `§`."""
 
