@@ -121,6 +121,10 @@ FILES: Final = {
         f"one\ntwo {TOKEN}\nthree",
         ["2: text: github-token (GitHub documentation: about authentication, token formats)"],
     ),
+    "a key that only its characters tell": (
+        "one\ntwo k_" + "a1B2c3D4" * 4 + "a1B2 three",
+        ["2: text: mailsac-key (Mailsac documentation: API keys)"],
+    ),
     "clean text": ("one\ntwo", ["nothing is withheld"]),
     "JSON": (
         '{"a": [{"db_pass": "x", "password": null}], "url": "at AKIA' + "A" * 16 + '"}',

@@ -9,7 +9,7 @@ from projector.redaction.clean import REDACTED_HERE, Cleaned, CleanText
 from projector.redaction.compose import NOTHING
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
-from projector.redaction.streams import ArgumentsEnd, TextStream
+from projector.redaction.streams import ArgumentsEnd, Seam, TextStream
 
 REDACTOR = Redactor(Policy.load({"registered": [{"value": "quay-7781"}], "text": "off"}))
 
@@ -35,6 +35,8 @@ def part(*deltas: str) -> TextPart:
         pytest.param(("a\ud83d", ""), "a😀b", "😀b", id="D31-half-a-character-and-nothing"),
         pytest.param(("a\ud83d",), "a😀b", "😀b", id="D31-half-a-character"),
         pytest.param(("a\ud83d", "\ude00"), "a😀", "", id="D31-two-halves-are-one-character"),
+        pytest.param(("a\ud83d", "b"), "a\ufffdb c", " c", id="D31-half-a-character-and-another-one"),
+        pytest.param(("\ude00b",), "\ufffdb c", " c", id="D31-the-second-half-alone"),
     ],
 )
 def test_complete(deltas: tuple[str, ...], whole: str, rest: str | None) -> None:
@@ -55,6 +57,40 @@ def test_a_run_may_begin_at_any_delta_and_end_before_a_value(start: int) -> None
     said = grown.complete("".join(deltas) + " Bye")
     assert said is not None
     assert said.value == " Bye"
+
+
+def test_only_the_text_that_was_read_last_reads_a_run() -> None:
+    seam = Seam()
+    first, second = REDACTOR.message_stream(seam), REDACTOR.message_stream(seam)
+    assert first.feed("Hi").value == "Hi"
+    assert second.feed_run([" you"], 0) == []
+    assert first.feed_run([" you"], 0) == [" you"]
+
+
+@pytest.mark.parametrize(
+    ("deltas", "run"),
+    [(["Hi"], [" you"]), (["a\ud83d"], []), (["a\ud83d", "\ude00"], [" you"]), (["at qu"], ["qu you"])],
+)
+def test_a_run_begins_where_no_half_of_a_character_is_held(deltas: list[str], run: list[str]) -> None:
+    stream = REDACTOR.message_stream()
+    for delta in deltas:
+        stream.feed(delta)
+    assert stream.feed_run([" you"], 0) == run
+
+
+def test_a_known_word_follows_what_is_held() -> None:
+    stream = Redactor(Policy.load({"registered": [{"value": "-quay-7781"}], "text": "off"})).message_stream()
+    assert stream.feed_run(["Hi", " you", " you", "-", " you"], 0) == ["Hi", " you", " you", "", "- you"]
+
+
+def test_a_text_that_is_read_again_goes_on_after_another_one() -> None:
+    seam = Seam()
+    first = REDACTOR.message_stream(seam)
+    first.feed("at ")
+    again, other = REDACTOR.message_stream(seam), REDACTOR.message_stream(seam)
+    again.take_place_of(first)
+    shown = [again.feed("at quay"), other.feed("Hi"), again.feed("-7781."), again.close()]
+    assert "".join(each.value for each in shown) == "at Hi<redacted>."
 
 
 @pytest.mark.parametrize(("again", "rest"), [("Hi you", ""), ("Hi you!", None)])

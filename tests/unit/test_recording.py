@@ -342,6 +342,13 @@ def test_a_value_behind_a_sensitive_word_leaves_a_mark(text: str, clean: str) ->
     assert without(text, FINDER.spans(text)) == clean
 
 
+def test_a_value_beside_a_registered_one_is_found() -> None:
+    finder = Finder(Policy.load({"text": {"email": "mask"}, "registered": [{"value": "; quiet; "}]}))
+    text = "a@example.org; quiet; b@example.org and c@example.org"
+    clean = "<redacted:email><redacted><redacted:email> and <redacted:email>"
+    assert without(text, finder.spans(text)) == clean
+
+
 def test_spans_are_positions_in_the_original_text() -> None:
     text = "\ud83d\udd11 quiet heron \ud83d"
     assert FINDER.spans(text) == [Span(3, 14, "[REDACTED:vault]")]

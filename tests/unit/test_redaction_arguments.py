@@ -42,6 +42,11 @@ SAID = {
     ),
     "not an object": ("[1, null]", "[1, null]", None),
     "a number alone": ("-0.5e-3", "-0.5e-3", None),
+    "a credential as a key, first in a value that is withheld": (
+        f'{{"password": {{"{GITHUB}": 1}}, "{GITHUB}": 2}}',
+        '{"password": "<redacted>", "<redacted>": 2}',
+        {"password": "<redacted>", "<redacted>": 2},
+    ),
     "a sensitive key": (
         '{"api_key": "abc", "b": 1}',
         '{"api_key": "<redacted>", "b": 1}',
@@ -288,6 +293,13 @@ def test_notices_name_places_that_exist(text: str, in_json: list[str], in_text: 
 
 def limited(**limits: int) -> Redactor:
     return Redactor(Policy.load({"limits": limits}))
+
+
+def test_a_mark_that_a_limit_cuts_off_has_its_notice_in_the_text() -> None:
+    result = limited(arguments_json_string_max_chars=20).arguments(json.dumps({"a": f"{'b ' * 12}{GITHUB}"}))
+    assert result.json is not None
+    assert [(notice.type, notice.path) for notice in result.json.notices] == [("truncated", ".a")]
+    assert [(notice.type, notice.path) for notice in result.text.notices] == [("redacted", "")]
 
 
 CUT = {

@@ -163,6 +163,11 @@ WHOLE = (
     r'password = "§kX9mQ2vT7\"§" # x',
     'x "tokens": §[["kX9mQ2vT7wLzR4"], ["quiet heron"]]§, "b": 1',
     'curl -H "Authorization: §Basic kX9mQ2vT7wLz=§\necho "a b"',
+    "password §kX9mQ2vTwL§ x",
+    "password: |\r§  hunter2x9\r  quiet heron§\ruser: me\r",
+    "tokens:\n§  - quiet\n  - kX9mQ2vT7wLzR4§\nport: 1",
+    'token=§/kX9mQ2v/T7wLzR4x§ /* a */ "b"',
+    'x "password": §{"type": "string", "default": "kX9mQ2vT7w",}§, "b": 1',
 )
 """Texts with a value between `§`."""
 
@@ -223,6 +228,9 @@ SHOWN = (
     '"cookie": "^0.6.0"',
     'x {"properties":{"password":{"type":"string","minLength":12}}}',
     "password=<password> host=localhost",
+    "password kX9mQ2vTw and password kX9mq2vtwl",
+    '["password", "must be 8Kx!q"]',
+    '["password", "[REDACTED x8K2q9zz]"]',
     '["--token-count","--no-cookies"]',
     "  --token FILE    The file",
     "?max_tokens=5&sort=key",
@@ -234,7 +242,9 @@ SHOWN = (
     "<password></password><token/>",
     "http://localhost:8080/@scope/name",
     'x {"paths":{"/token":{"post":{"summary":"Get"}}}}',
+    'x {"paths":{"/token":{"get":{"x":1}}}}',
     'x {"tokens": [get(A), "quiet heron mill"]}',
+    'x "tokens": [1, 2, 3]',
     "login(user, password=hunter, port=1)",
     "    user, password=hunter)",
     "x = {token:session, b:1}",
@@ -309,6 +319,7 @@ LISTS = {
         ["to", "ken", "API-", "READ", "s", "k-", "id"],
     ),
     "words": (["password", "token", "secret", ""], ["password", "token", "secret", ""]),
+    "a number at the end of a document": (['{"a":{"token":1}}'], ['{"a":{"token":"<redacted>"}}']),
 }
 
 
@@ -361,7 +372,17 @@ PIECES: Final = {
         ["xoxb-123456789012-aJ338", "main", "develop2", "1f0c9a7"],
         ["<redacted>", "main", "develop2", "1f0c9a7"],
     ),
-    "a word after a credential": (["xoxb-123456789012-aJ338", "develop", "x"], ["<redacted>", "develop", "x"]),
+    **{
+        f"a word after a credential: {word}": (
+            ["xoxb-123456789012-aJ338", word, "aJ338DFga91"],
+            ["<redacted>", word, "aJ338DFga91"],
+        )
+        for word in ("develop", "Develop", "DEVELOP")
+    },
+    "letters after a credential that are no word": (
+        ["xoxb-123456789012-aJ338", "deVeLop", "aJ338DFga91"],
+        ["<redacted>", "deVeLop", "<redacted>"],
+    ),
     "few characters after a credential": (["xoxb-123456789012-aJ338", "a1B2", "x"], ["<redacted>", "a1B2", "x"]),
     "a document that breaks off": (['{"password": hunter2x', "x"], ['{"password": <redacted>', "x"]),
     "a comma in the first piece of a password": (

@@ -69,6 +69,16 @@ def test_the_beginning_of_a_secret_is_withheld_if_it_is_long(secret: str, text: 
     assert redactor.text(text).value == shown
 
 
+@pytest.mark.parametrize("start", [0, 1, 7, 40])
+def test_each_of_many_secrets_is_withheld(start: int) -> None:
+    """With many of them another search finds where one may begin."""
+    secrets = [f"{first}{second}-quiet-heron" for first in "abcdefgh" for second in "ijklmnop"]
+    redactor = Redactor(Policy.load({"registered": [{"value": secret} for secret in secrets], "text": "off"}))
+    for secret in secrets[::9]:
+        text = f"{'x' * start}{secret} end"
+        assert streamed(redactor, text) == streamed(redactor, *text) == f"{'x' * start}<redacted> end"
+
+
 def test_another_verbosity_keeps_the_secrets() -> None:
     assert Redactor(Policy(), [KEY]).with_reasoning("off").name(KEY) == "<redacted>"
 
