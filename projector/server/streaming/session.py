@@ -378,7 +378,8 @@ class StreamSession(ResponseSession):
         account = self._account
         if self._survives:  # who leaves before the answer must find the stream again, at any server, or stop it
             self._begin()
-            await self._store()
+            if (storing := self._store()) is not None:
+                await storing
         pipeline: Pipeline | None = None if source.redactor is not None else self._begin()
 
         async def write(data: bytes) -> None:
