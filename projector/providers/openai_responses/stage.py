@@ -12,6 +12,7 @@ from typing import Any, Final
 from projector.contracts import codec
 from projector.core.canonical import CanonicalEvent, Drops, unknown_members
 from projector.core.faults import FAULTS, Fault
+from projector.core.handlers import DROPPED, HANDLERS
 from projector.core.lane import Slots
 from projector.core.sse import COMMENT, DONE, SseMessage, is_comment
 from projector.providers.error_shapes import error_of
@@ -118,8 +119,10 @@ class OpenAIResponsesStage:
         except codec.CodecError:
             return self._read_text(message.data)
         if type(event) is dict and "type" in event:
-            for member in unknown_members(event, MEMBERS):
-                self._dropped.note(member)
+            name = event["type"]
+            if type(name) is str and (name in HANDLERS or name in DROPPED):  # others are counted as a whole
+                for member in unknown_members(event, MEMBERS):
+                    self._dropped.note(member)
             return (
                 self._dropped.drop("(repeated delta)") if self._numbers.is_repeated(event) else self._texts.read(event)
             )
