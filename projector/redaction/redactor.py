@@ -34,7 +34,7 @@ from projector.redaction.clean import (
 )
 from projector.redaction.json_filter import string_filter
 from projector.redaction.ledger import Echo, Ledger
-from projector.redaction.policy import Policy
+from projector.redaction.policy import CREDENTIALS, Policy
 from projector.redaction.rules import KeyRules, Rules, merged
 from projector.redaction.search import Search
 from projector.redaction.streams import ArgumentStream, MessageStream, Seam, TextStream, echo_of
@@ -66,6 +66,9 @@ class Redactor:
         self._as_sent = self._search.of_values(keys=KeyRules(rules=Rules())) if policy.arguments_as_sent else None
         actions = policy.text_actions
         self._prose = self._search.of_prose(actions, merged(policy.own_rules).classes) if actions else None
+        masked = {name: "mask" if action == "block" else action for name, action in actions.items()}
+        self._message_actions = {} if actions.keys() == {CREDENTIALS} else masked
+        """Those of error messages, in which no credentials are left; empty if there are no others."""
         self._structured = self._search.of_classes(self._prose.rows, self._prose.reported) if self._prose else None
         self._echo: Echo | None = None
 
@@ -140,10 +143,9 @@ class Redactor:
         the caller do not pass.
         """
         message = whole_values.clean_message(self._search, text, self.policy.limits.error_message_max_chars)
-        if self._prose is None:
+        if self._prose is None or not self._message_actions:
             return message
-        actions = {name: "mask" if action == "block" else action for name, action in self.policy.text_actions.items()}
-        return _again(message, MessageStream(self._prose, Ledger(actions, None)))
+        return _again(message, MessageStream(self._prose, Ledger(self._message_actions, None)))
 
     def plain_name(self, text: str) -> CleanText | None:
         """Return an error code, its type or a parameter; None if it is more than a name, or anything is withheld."""

@@ -347,7 +347,9 @@ def read_gemini(body: Body) -> int:
         need(answered == waiting, f"function responses {answered} for {waiting}")
         need(not responses or len(responses) == len(parts), "other parts beside function responses")
         need(not responses or content["role"] == "user", "a function response of the model")
-        events += [("output", at, one["response"]["output"]) for at, one in zip(called, responses, strict=True)]
+        need(all(one["response"].keys() <= {"output", "error"} for one in responses), "members of a function response")
+        said = [next(iter(one["response"].values())) for one in responses]
+        events += [("output", at, text) for at, text in zip(called, said, strict=True)]
         calls = [part for part in parts if "functionCall" in part]
         need(not calls or content["role"] == "model", "a function call of the user")
         texts = [part for part in parts if part.get("text") and not part.get("thought")]

@@ -188,7 +188,9 @@ interface Written {
 const FINISHES = { completed: "stop", incomplete: "other", refused: "content-filter" } as const;
 const INCOMPLETE = new Map([
   ["content_filter", "content-filter"],
+  ["length", "length"],
   ["max_output_tokens", "length"],
+  ["model_context_window_exceeded", "length"],
 ] as const);
 const WEB = /^https?:\/\//;
 const MEDIA_TYPE = "application/octet-stream";

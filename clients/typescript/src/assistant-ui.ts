@@ -109,6 +109,8 @@ function callOf(call: ToolItem, state: StreamState): ThreadPart {
   };
 }
 
+const LENGTHS = new Set(["length", "max_output_tokens", "model_context_window_exceeded"]);
+
 function statusOf(state: StreamState): NonNullable<ThreadMessage["status"]> {
   const { status, reason } = state;
   if (state.end === undefined) return { type: "running" };
@@ -116,7 +118,7 @@ function statusOf(state: StreamState): NonNullable<ThreadMessage["status"]> {
   const message = state.end.kind === "error" ? state.end.error.message : "";
   if (status === "failed") return { type: "incomplete", reason: "error", ...(message !== "" && { error: message }) };
   if (status === "refused" || reason === "content_filter") return { type: "incomplete", reason: "content-filter" };
-  if (status === "incomplete") return { type: "incomplete", reason: reason === "max_output_tokens" ? "length" : "other" };
+  if (status === "incomplete") return { type: "incomplete", reason: LENGTHS.has(reason ?? "") ? "length" : "other" };
   const waits = state.items.some((item) => item.kind === "tool" && /^(waiting|awaiting)/.test(toolStatus(item, state)));
   return waits ? { type: "requires-action", reason: "tool-calls" } : { type: "complete", reason: "stop" };
 }

@@ -177,6 +177,8 @@ class GuardedProtocol(HttpToolsProtocol):
             self.admission.silent.pop(self, None)
             self.admission.release(self._address)
         super().connection_lost(exc)
+        if self.cycle is not None:
+            self.cycle.transport = self.transport  # `_LastTransport` would keep this object and the request in a cycle
 
     def eof_received(self) -> bool:  # type: ignore[override] # uvicorn closes every connection
         """Return whether to keep a connection that its client sends nothing more on: for a response not yet begun."""

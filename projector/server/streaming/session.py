@@ -376,7 +376,8 @@ class StreamSession(ResponseSession):
     async def _produce(self, source: StreamSource, writer: ResponseWriter) -> None:
         """Write the whole stream; however the source ends, write the end of the stream."""
         account = self._account
-        if self._survives:  # who leaves before the answer must find the stream again, at any server, or stop it
+        if self.keeping.survives and self._begin_log is not None:
+            # who leaves before the answer must find the stream again, at any server, or stop it
             self._begin()
             if (storing := self._store()) is not None:
                 await storing

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import lru_cache, partial
 from http import HTTPStatus
+from itertools import repeat
 from typing import Any, Final, NamedTuple
 
 from projector.contracts import codec
@@ -228,7 +229,7 @@ class StreamStats:
     def add_provider_errors(self, errors: Sequence[ProviderError]) -> None:
         """Keep what the current upstream reported, up to a limit."""
         kept = errors[: ERRORS_MAX - len(self.provider_errors)]
-        self.provider_errors += ((self.upstream, error) for error in kept)
+        self.provider_errors += zip(repeat(self.upstream), kept)
 
     def _note_response(self, frame: Frame) -> None:
         response_id = frame.get("response_id")
