@@ -124,6 +124,7 @@ class ScriptedUpstream:
         serving = asyncio.create_task(self._serve(reader, writer))
         self.serving.add(serving)
         serving.add_done_callback(self.serving.discard)
+        serving.add_done_callback(lambda _: writer.transport.abort())  # also if it is cancelled before it begins
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         peer = Peer(reader, writer)
@@ -388,9 +389,11 @@ async def upstream(upstream_port: int) -> AsyncIterator[Callable[[Script], Await
 
 async def _close(listening: asyncio.Server, scripted: ScriptedUpstream) -> None:
     listening.close()
-    for serving in list(scripted.serving):
-        serving.cancel()
-    await asyncio.gather(*scripted.serving, return_exceptions=True)
+    await asyncio.sleep(0)  # a connection that was just accepted begins
+    while serving := list(scripted.serving):
+        for one in serving:
+            one.cancel()
+        await asyncio.gather(*serving, return_exceptions=True)
 
 
 @pytest.fixture
