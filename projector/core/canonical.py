@@ -168,6 +168,11 @@ class Drops(Counter[str]):
         for name in names:
             self.note(f"{kind}.{name}")
 
+    def note_unknown_in(self, event: Mapping[str, object], known: Mapping[str, AbstractSet[str]]) -> None:
+        """Count what `unknown_members` finds in an event."""
+        for member in unknown_members(event, known):
+            self.note(member)
+
     def objects(self, holder: Mapping[str, object], kind: str, name: str) -> list[Mapping[str, object]]:
         """Return the objects in a list field. Non-objects are counted; a missing field is not."""
         value = holder.get(name)

@@ -170,7 +170,7 @@ def _build(site: Site, *, is_first: bool) -> Starlette:
     is_shown = settings.admin is not None and settings.admin.streams
     state.admin = _admin_app(state, RecentStreams(catalog, is_for_operators=True).routes() if is_shown else ())
     if is_shown:  # not authenticated: a page whose name resolves to this server must not read it
-        exempt = PROBES | {"/metrics", "/openapi.json"}
+        exempt = PROBES | {route.path for route in INTERNAL_ROUTES}
         state.admin.add_middleware(HostCheck, allowed=settings.allowed_hosts, exempt=exempt, has_addresses=True)
     return app
 

@@ -44,8 +44,7 @@ class AnthropicMessagesStage(JsonStage):
         if isinstance(event, dict):
             name = read.text_or_none(event, "type") or message.event
             if (handle := EVENTS.get(name)) is not None:
-                for member in read.unknown_members(event, fields.MEMBERS):
-                    self._dropped.note(member)
+                self._dropped.note_unknown_in(event, fields.MEMBERS)
                 return handle(self, event)
         error = error_of(event, has_begun=bool(self._response))
         return self._dropped.drop(f"event.{name}") if error is None else self._stop([error.event()])

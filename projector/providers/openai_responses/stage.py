@@ -121,8 +121,7 @@ class OpenAIResponsesStage:
         if type(event) is dict and "type" in event:
             name = event["type"]
             if type(name) is str and (name in HANDLERS or name in DROPPED):  # others are counted as a whole
-                for member in unknown_members(event, MEMBERS):
-                    self._dropped.note(member)
+                self._dropped.note_unknown_in(event, MEMBERS)
             return (
                 self._dropped.drop("(repeated delta)") if self._numbers.is_repeated(event) else self._texts.read(event)
             )

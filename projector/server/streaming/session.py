@@ -250,10 +250,11 @@ class StreamSession(ResponseSession):
 
     async def run(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request; raise `Problem` if the stream failed before its status was committed: nothing was sent."""
-        line = AbortableSend(send) if self._survives else None
+        survives = self._survives
+        line = AbortableSend(send) if survives else None
         if self._source is None:
             raise UsageError("expected a session that has not run")
-        produce = partial(self._produce, self._source)
+        produce = partial(self._produce, self._source, is_stored_first=survives)
         try:
             await self._respond(scope, receive, send, produce, self._disconnect, line)
         finally:
@@ -354,6 +355,11 @@ class StreamSession(ResponseSession):
             return one.keep_up()  # without a client, its log sets the pace
         return one.stored() if is_pending else None
 
+    async def _stored(self) -> None:
+        """Wait for what `_store` returns, where an event need not be cheap."""
+        if (storing := self._store()) is not None:
+            await storing
+
     @property
     def has_begun(self) -> bool:
         """Whether the stream has a log, and its request was not refused."""
@@ -373,14 +379,12 @@ class StreamSession(ResponseSession):
             self.fail(FAULTS["stream_interrupted"])
             self._leave()  # what was not sent is not in the log: the client reads the end there
 
-    async def _produce(self, source: StreamSource, writer: ResponseWriter) -> None:
+    async def _produce(self, source: StreamSource, writer: ResponseWriter, *, is_stored_first: bool) -> None:
         """Write the whole stream; however the source ends, write the end of the stream."""
         account = self._account
-        if self.keeping.survives and self._begin_log is not None:
-            # who leaves before the answer must find the stream again, at any server, or stop it
+        if is_stored_first:  # who leaves before the answer must find the stream again, at any server, or stop it
             self._begin()
-            if (storing := self._store()) is not None:
-                await storing
+            await self._stored()
         pipeline: Pipeline | None = None if source.redactor is not None else self._begin()
 
         async def write(data: bytes) -> None:
@@ -414,8 +418,7 @@ class StreamSession(ResponseSession):
             account, pipeline = self._account, self._begin()
             is_heavy = account.is_heavy
             last = await account.memory.process(self._last_bytes, pipeline) if is_heavy else self._last_bytes(pipeline)
-            if (storing := self._store()) is not None:
-                await storing
+            await self._stored()
             if not is_sent:
                 return
             if self.stats.terminal.get("error", {}).get("is_retryable") is False:
@@ -426,8 +429,7 @@ class StreamSession(ResponseSession):
 
     async def _beat(self, writer: ResponseWriter) -> None:
         self._begin()
-        if (storing := self._store()) is not None:
-            await storing
+        await self._stored()
         await super()._beat(writer)
 
 
