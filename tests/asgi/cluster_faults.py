@@ -143,6 +143,13 @@ async def progress(readings: list[Reading]) -> None:
         await asyncio.sleep(0.1)
 
 
+def spread(cluster: RedisCluster, slots: set[int]) -> None:
+    """Move a slot of streams if one primary has all: each server has one slot for its own, and slots have moved."""
+    owners = {cluster.owner(slot) for slot in slots}
+    if len(owners) == 1:
+        cluster.move(min(slots), next(one for one in cluster.primaries() if one not in owners))
+
+
 Moment = Callable[[], Awaitable[None]]
 
 
@@ -181,6 +188,7 @@ async def run_fault(name: str, cluster: RedisCluster, servers: list[Process], co
     reading = asyncio.gather(*(stream.read() for stream in streams))
     readings = [one for stream in streams for one in (stream.client, stream.reader)]
     await progress(readings)
+    await asyncio.to_thread(spread, cluster, {stream.slot for stream in streams})
     primary = cluster.owner(streams[0].slot)
     owners = {slot: cluster.owner(slot) for slot in {stream.slot for stream in streams}}
     apart = [stream for stream in streams if owners[stream.slot] is not primary]
