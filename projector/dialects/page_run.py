@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -14,6 +15,8 @@ from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 from projector.contracts.kinds import Kind, PrivateKind
 from projector.contracts.limits import DELTA_MAX_CHARS
 from projector.core.canonical import Frame
+from projector.core.faults import FAULTS
+from projector.core.reported_errors import is_retryable
 from projector.dialects.descriptor import DialectOptions
 from projector.dialects.frame_writer import (
     LARGE,
@@ -42,6 +45,8 @@ NAMELESS: Final = frozenset({UNKNOWN, ""})
 """Names of a call that the provider has not named (CONTRACT D7). No client could run such a call."""
 
 CUSTOM_CALL: Final = "custom_tool_call"
+RUN_BY_CLIENT: Final = frozenset({"function_call", CUSTOM_CALL})
+"""Types of calls that a client runs, unless the host answers them."""
 CALLED: Final = frozenset({"function", "mcp"})
 """Tool types with a name and arguments; all others are the provider's own tools."""
 
@@ -64,6 +69,28 @@ def unless_completed(status: str) -> str | None:
 def left_out(path: str) -> list[dict[str, str]]:
     """Return the notices of a member that a writer leaves out because of a limit."""
     return [notice("truncated")._replace(path=path)._asdict()]
+
+
+def failure(reason: str | None) -> dict[str, object]:
+    """Return what the end of a response that failed says of it; `reason` is the code of the provider."""
+    fault = FAULTS["provider_error"]
+    may_retry = fault.is_retryable if reason is None else is_retryable(reason)
+    return {"code": reason or fault.code, "source": fault.source, "is_retryable": may_retry}
+
+
+_MEMBER: Final = re.compile(r"(?:tool\.)?(\w+)")
+
+
+def cut_members(frame: Frame) -> set[str]:
+    """Return the members of a frame, or of its `tool`, of which something was cut because of a limit."""
+    cut = (each["path"] for each in frame.get("notices", ()) if each["type"] == "truncated")
+    return {found[1] for path in cut if (found := _MEMBER.match(path))}
+
+
+def is_shortened(item_type: str, frame: Frame) -> bool:
+    """Return whether a call for the client has only a part of its arguments. No client must run it."""
+    is_read = item_type == CUSTOM_CALL or "arguments_json" in frame.get("tool", frame)  # else it is no JSON
+    return item_type in RUN_BY_CLIENT and is_read and "arguments_text" in cut_members(frame)
 
 
 TEXT: Final = "text"

@@ -96,6 +96,24 @@ async def test_a_failure_before_the_status_is_a_problem(
     assert provider.peers.qsize() == 1  # one request, whatever the target of the redirect
 
 
+@pytest.mark.parametrize(("code", "shown"), [("context_length_exceeded", True), ("sk-proj-" + "a1B2" * 12, False)])
+async def test_a_problem_has_the_code_of_the_provider(serve: Any, upstream: Any, *, code: str, shown: bool) -> None:
+    """A page can say that a conversation is too long; a code that holds a secret is withheld."""
+    error = {"error": {"message": "words of the provider", "type": "invalid_request_error", "code": code}}
+    body = json.dumps(error).encode()
+    head = b"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body)
+
+    async def script(peer: Any) -> None:
+        await peer.send(head + body)
+
+    await upstream(script)
+    document = await (await serve(retries={"max": 0}).ask()).problem()
+    assert document["code"] == "upstream_http_400"
+    assert (document.get("provider_code") == code) == shown
+    assert code in str(document) or not shown
+    assert "words of" not in str(document)
+
+
 async def test_connection_refused(serve: Any) -> None:
     answer = await serve(retries={"max": 0}).ask()
     assert (answer.status, (await answer.problem())["code"]) == (502, "upstream_unreachable")

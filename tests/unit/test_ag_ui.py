@@ -123,13 +123,21 @@ SUCCESS: Final = {"type": "success"}
             {
                 "message": "The response failed.",
                 "code": "server_error",
-                "metadata": {"public-sse.status": "failed", "public-sse.reason": "server_error"},
+                "metadata": {
+                    "public-sse.status": "failed",
+                    "public-sse.reason": "server_error",
+                    "public-sse.is_retryable": True,
+                },
             },
         ),
         (
             ended("failed"),
             DialectOptions(),
-            {"message": "The response failed.", "code": "failed", "metadata": {"public-sse.status": "failed"}},
+            {
+                "message": "The response failed.",
+                "code": "failed",
+                "metadata": {"public-sse.status": "failed", "public-sse.is_retryable": False},
+            },
         ),
         (
             ended("cancelled"),
@@ -483,6 +491,19 @@ def test_a_pending_call_is_listed_in_the_outcome(run: Run) -> None:
         {"type": "TOOL_CALL_END", "toolCallId": "call_0"},
     ]
     assert said[-1]["outcome"] == {"type": "success", "pendingToolCallIds": ["call_0"]}
+
+
+@pytest.mark.parametrize(("count", "pending"), [(5_000, ["call_0"]), (12_000, None)])
+@pytest.mark.parametrize("ends_early", [False, True])
+def test_no_client_runs_a_call_with_a_part_of_its_arguments(
+    run: Run, *, count: int, pending: list[str] | None, ends_early: bool
+) -> None:
+    text = json.dumps({"text": "ab " * (count // 3)})
+    parts = [arguments(0, text[at : at + 999]) for at in range(0, len(text), 999)]
+    ended = [] if ends_early else [done(0, "function_call", call_id="call_0", name="f", arguments=text)]
+    said = run(CREATED, function(0), *parts, *ended, COMPLETED)
+    assert said[-1]["outcome"].get("pendingToolCallIds") == (None if ends_early else pending)
+    assert len(of(said, "TOOL_CALL_RESULT")) == (ends_early or pending is None)
 
 
 def test_clients_before_1_0_get_no_list_of_pending_calls(run: Run) -> None:

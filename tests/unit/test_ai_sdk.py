@@ -266,6 +266,52 @@ def test_input_that_is_unusable_is_an_error(run: Run, item: Event, error: str) -
     assert said[-1]["finishReason"] == "stop"
 
 
+@pytest.mark.parametrize(("kind", "member"), [("function_call", "arguments"), ("custom_tool_call", "input")])
+@pytest.mark.parametrize("pieces", [1, 9])
+@pytest.mark.parametrize("count", [5_000, 12_000])
+def test_no_client_runs_a_call_with_a_part_of_its_input(
+    run: Run, kind: str, member: str, pieces: int, count: int
+) -> None:
+    """The text has at most 8,000 characters, the strings of its tree 4,000."""
+    value: Any = "ab " * (count // 3)
+    text = value if kind == "custom_tool_call" else json.dumps(value := {"path": "a.py", "text": value})
+    name = f"{kind}_{member}"
+    size = len(text) // pieces + 1
+    deltas = [delta(name, 0, text[at : at + size]) for at in range(0, len(text), size)]
+    call = {"call_id": "c", "name": "write", member: text}
+    events = [CREATED, added(0, kind, call_id="c", name="write"), *deltas, done(0, kind, **call)]
+    said = run(*events, COMPLETED)
+    available, refused = of(said, "tool-input-available"), of(said, "tool-input-error")
+    if count < 8_000:
+        assert [chunk["input"] for chunk in available] == [value]
+        assert (refused, said[-1]["finishReason"]) == ([], "tool-calls")
+        return
+    assert [chunk["errorText"] for chunk in refused] == ["The arguments are longer than the server passes on."]
+    assert (available, said[-1]["finishReason"]) == ([], "stop")
+    answered = run(*events, {"type": "projector.tool_output", "call_id": "c", "output": "ok"}, COMPLETED)
+    assert types(of(answered, "tool-input-available", "tool-input-error", "tool-output-available")) == [
+        "tool-input-available",
+        "tool-output-available",
+    ]
+    broken = run(*events, ends="upstream_reset")
+    assert of(broken, "tool-input-available", "tool-input-error") == []
+
+
+def test_what_follows_an_answer_of_the_host_is_another_step(run: Run) -> None:
+    """Else a client that sends answers by itself would ask again: its last step has an answered function."""
+    call = [
+        added(0, "function_call", call_id="c", name="f"),
+        done(0, "function_call", call_id="c", name="f", arguments="{}"),
+    ]
+    output = {"type": "projector.tool_output", "call_id": "c", "output": "ok"}
+    said = types(run(CREATED, *call, output, delta("output_text", 1, "a"), COMPLETED))
+    steps = " ".join(said).split("start-step ")[1:]
+    assert [("tool-output-available" in step, "text-delta" in step) for step in steps] == [(True, False), (False, True)]
+    assert said.count("finish-step") == 2
+    late = types(run(CREATED, *call, delta("output_text", 1, "a"), output, delta("output_text", 1, "b"), COMPLETED))
+    assert late.count("start-step") == 1, "clients drop a text that is open where a step ends"
+
+
 @pytest.mark.parametrize(("level", "kind"), [(5, "data-approval"), (6, "tool-approval-request")])
 def test_an_approval_by_level(run: Run, level: int, kind: str) -> None:
     item = done(0, "mcp_approval_request", name="book", server_label="desk", arguments="{}")
@@ -289,6 +335,15 @@ def test_a_failed_tool_has_an_error(run: Run) -> None:
     [failed] = of(said, "tool-output-error")
     assert {**failed, **PROVIDER} == failed
     assert "No seats." in failed["errorText"]
+
+
+@pytest.mark.parametrize(("code", "may_retry"), [("server_error", True), ("invalid_prompt", False), (None, False)])
+def test_a_failed_response_says_whether_a_retry_may_help(run: Run, *, code: str | None, may_retry: bool) -> None:
+    error = {} if code is None else {"error": {"code": code, "message": "Secret words."}}
+    said = run(CREATED, {"type": "response.failed", "response": {"id": "resp_1", "status": "failed", **error}})
+    [about] = of(said, "message-metadata")
+    expected = {"code": code or "provider_error", "source": "provider", "is_retryable": may_retry}
+    assert about["messageMetadata"]["error"] == expected
 
 
 def test_a_search_lists_each_source_once(run: Run) -> None:

@@ -9,7 +9,15 @@ from projector.contracts.kinds import ENDED_STATUSES
 from projector.core.canonical import Frame
 from projector.dialects.ag_ui.ag_ui_run import Activity, AgUiRun, Call, metadata
 from projector.dialects.frame_writer import json_text
-from projector.dialects.page_run import CALLED, COMPLETED, NAMELESS, UNKNOWN, Event, unless_completed
+from projector.dialects.page_run import (
+    CALLED,
+    COMPLETED,
+    NAMELESS,
+    UNKNOWN,
+    Event,
+    is_shortened,
+    unless_completed,
+)
 
 FUNCTION_CALL: Final = "function_call"
 
@@ -90,13 +98,13 @@ def on_arguments_done(run: AgUiRun, frame: Frame) -> list[Event]:
     """Write the arguments unless deltas did, and their end."""
     call = run.calls[frame["item_id"]]
     call.notices.add(frame)
-    return _name(run, call, frame["tool_name"]) + _complete(run, call, frame["arguments_text"])
+    return _name(run, call, frame["tool_name"]) + _complete(run, call, frame, frame["arguments_text"])
 
 
 def on_call_done(run: AgUiRun, frame: Frame) -> list[Event]:
     """Write the end of arguments that were cut off, and a result that no status followed."""
     call = run.calls[frame["item_id"]]
-    call.is_cut_off = not call.has_ended and frame["status"] != COMPLETED
+    call.is_cut_off = call.is_cut_off or (not call.has_ended and frame["status"] != COMPLETED)
     events = _end(run, call, unless_completed(frame["status"]))
     return events + _result(run, call, frame["status"]) if call.output is not None else events
 
@@ -147,7 +155,7 @@ def _call_status(run: AgUiRun, frame: Frame) -> list[Event]:
     call.notices.add(frame)
     events = _name(run, call, tool.get("name", tool.get("tool_name", UNKNOWN)))
     if not call.has_ended and "arguments_text" in tool:
-        events += _complete(run, call, tool["arguments_text"])
+        events += _complete(run, call, frame, tool["arguments_text"])
     if tool["status"] in ENDED_STATUSES and not call.is_answered:
         events += _result(run, call, tool["status"])
     return events
@@ -176,8 +184,9 @@ def _arguments(run: AgUiRun, call: Call, delta: str, notices: list[object] | Non
     return [run.event("TOOL_CALL_ARGS", toolCallId=call.id, delta=delta, metadata=metadata(notices=notices))]
 
 
-def _complete(run: AgUiRun, call: Call, text: str) -> list[Event]:
+def _complete(run: AgUiRun, call: Call, frame: Frame, text: str) -> list[Event]:
     """Write the whole arguments unless deltas did, and their end."""
+    call.is_cut_off = is_shortened(call.item_type, frame)
     events = [] if call.has_started else _start(run, call)
     whole = [] if call.has_arguments else _arguments(run, call, text, None)
     return [*events, *whole, *_end(run, call, None)]

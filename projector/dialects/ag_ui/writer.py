@@ -49,11 +49,9 @@ def on_final(run: AgUiRun, frame: Frame) -> list[page.Event]:
     """Write the end of the run, by its status."""
     final, status = frame["final"], frame["final"]["status"]
     end = ENDS[status](run, final)
-    status, lists = (
-        page.unless_completed(status),
-        {"attachments": final.get("attachments"), "notices": frame.get("notices")},
-    )
-    if about := metadata(status=status, reason=run.reason, **lists):
+    lists = {"attachments": final.get("attachments"), "notices": frame.get("notices")}
+    may_retry = page.failure(run.reason)["is_retryable"] if status == "failed" else None
+    if about := metadata(status=page.unless_completed(status), reason=run.reason, is_retryable=may_retry, **lists):
         end["metadata"] = about
     if usage := _usage(run, final.get("usage", {})):
         end["usage"] = [usage]

@@ -15,7 +15,16 @@ from projector.contracts.kinds import ENDED_STATUSES
 from projector.core.canonical import Frame
 from projector.dialects.ai_sdk.ui_message import Call, Chunk, UiMessage, data_part, source_url, with_metadata
 from projector.dialects.frame_writer import json_text
-from projector.dialects.page_run import CALLED, COMPLETED, CUSTOM_CALL, NAMELESS, UNKNOWN
+from projector.dialects.page_run import (
+    CALLED,
+    COMPLETED,
+    CUSTOM_CALL,
+    NAMELESS,
+    RUN_BY_CLIENT,
+    UNKNOWN,
+    cut_members,
+    is_shortened,
+)
 
 INPUTS: Final[Mapping[str, tuple[str, ...]]] = {"web_search": ("query",), "file_search": ("queries",)}
 """Tool type -> members of `tool` that are its input."""
@@ -24,6 +33,7 @@ CONTEXT: Final = frozenset({"tool_type", "tool_call_id", "status", "query", "que
 
 NOT_JSON: Final = "The arguments are not a JSON object."
 CUT_OFF: Final = "The call was cut off."
+TOO_LONG: Final = "The arguments are longer than the server passes on."
 FAILED: Final = "The tool failed."
 ANSWERED: Final[Mapping[str, str]] = {"status": "answered"}
 """Output of a call that a later response has passed, without a word about its output."""
@@ -42,7 +52,7 @@ def on_status(ui: UiMessage, frame: Frame) -> list[Chunk]:
     """Write the status of a tool."""
     call, tool = ui.calls[frame["item_id"]], frame["tool"]
     call.id = call.id or ui.call_ids.allocate(tool["tool_call_id"])
-    return _call_status(ui, call, tool) if tool["tool_type"] in CALLED else _provider_tool_status(call, tool)
+    return _call_status(ui, call, frame) if tool["tool_type"] in CALLED else _provider_tool_status(call, tool)
 
 
 def on_output(ui: UiMessage, frame: Frame) -> list[Chunk]:
@@ -54,8 +64,9 @@ def on_output(ui: UiMessage, frame: Frame) -> list[Chunk]:
 def on_call_done(ui: UiMessage, frame: Frame) -> list[Chunk]:
     """Write the end of a call that was cut off, and a result that no status followed."""
     call = ui.calls[frame["item_id"]]
-    chunks = [] if call.has_input else [*_ensure_start(ui, call), *_invalid_input(call, None, CUT_OFF)]
-    return chunks + _result(call, frame["status"]) if call.outputs else chunks
+    is_known = call.has_input or call.is_shortened
+    chunks = [] if is_known else [*_ensure_start(ui, call), *_invalid_input(call, None, CUT_OFF)]
+    return chunks + _result(ui, call, frame["status"]) if call.outputs else chunks
 
 
 def on_provider_tool_done(ui: UiMessage, frame: Frame) -> list[Chunk]:
@@ -110,13 +121,19 @@ def on_code_done(ui: UiMessage, frame: Frame) -> list[Chunk]:
 
 
 def write_missing_results(ui: UiMessage) -> list[Chunk]:
-    """Write a result for each call that a later response has passed: nobody has to run or approve it."""
-    return [
-        chunk
-        for call in ui.calls.values()
-        if call.has_input and not call.is_answered and not ui.is_last(call)
-        for chunk in _answer(call, ANSWERED)
-    ]
+    """Write a result for each call that nobody has to run or approve.
+
+    A later response has passed it, or its input was cut.
+    """
+    chunks: list[Chunk] = []
+    for call in ui.calls.values():
+        if call.is_answered:
+            continue
+        if call.is_shortened and not call.has_input:
+            chunks += _invalid_input(call, json_text(call.shortened), TOO_LONG)
+        elif call.has_input and not ui.is_last(call):
+            chunks += _answer(call, ANSWERED)
+    return chunks
 
 
 def has_pending_calls(ui: UiMessage) -> bool:
@@ -127,18 +144,19 @@ def has_pending_calls(ui: UiMessage) -> bool:
 # calls of functions and MCP tools
 
 
-def _call_status(ui: UiMessage, call: Call, tool: Mapping[str, Any]) -> list[Chunk]:
+def _call_status(ui: UiMessage, call: Call, frame: Frame) -> list[Chunk]:
+    tool = frame["tool"]
     call.server_label = tool.get("server_label", call.server_label)
     chunks = _name(ui, call, tool.get("name", tool.get("tool_name", UNKNOWN)))
     if "arguments_text" in tool and not call.has_input:
-        chunks += _complete(ui, call, tool)
+        chunks += _complete(ui, call, frame)
     if tool["status"] == "awaiting_approval" and not call.is_awaiting:
         call.is_awaiting = True
         chunks += _approval(ui, call)
     if tool["status"] in ENDED_STATUSES and not call.is_answered:
         if not call.has_input:
-            chunks += [*_ensure_start(ui, call), *_input(call, {})]
-        chunks += _result(call, tool["status"])
+            chunks += [*_ensure_start(ui, call), *_input(call, call.shortened)]
+        chunks += _result(ui, call, tool["status"])
     return chunks
 
 
@@ -194,15 +212,28 @@ def _text_end(call: Call, end: str) -> list[Chunk]:
     return [{"type": "tool-input-delta", "toolCallId": call.id, "inputTextDelta": end}]
 
 
-def _complete(ui: UiMessage, call: Call, members: Mapping[str, Any]) -> list[Chunk]:
-    """Write the complete input, or that the arguments are not JSON."""
-    chunks = _ensure_start(ui, call)
-    text = members["arguments_text"]
+def _complete(ui: UiMessage, call: Call, frame: Frame) -> list[Chunk]:
+    """Write the complete input, or that the arguments are not JSON.
+
+    Clients run a call as soon as they have its input. One that was cut waits until the host has answered the call, or
+    is an error at the end.
+    """
+    chunks, members, cut = _ensure_start(ui, call), frame.get("tool", frame), cut_members(frame)
+    value: Any = members["arguments_text"]
+    call.is_shortened = is_shortened(call.item_type, frame)
     if call.item_type == CUSTOM_CALL:
-        return [*chunks, *_text_end(call, '"'), *_input(call, text)]
-    if "arguments_json" in members or not text.strip():
-        return chunks + _input(call, members.get("arguments_json", {}))
-    return chunks + _invalid_input(call, text, NOT_JSON)
+        chunks += _text_end(call, '"')
+    elif "arguments_json" in members:
+        is_whole = "arguments_json" not in cut or "arguments_text" in cut
+        value = members["arguments_json"] if is_whole else codec.loads(members["arguments_text"])
+    elif members["arguments_text"].strip():
+        return chunks + _invalid_input(call, value, NOT_JSON)
+    else:
+        value = {}
+    if call.is_shortened:
+        call.shortened = value
+        return chunks
+    return chunks + _input(call, value)
 
 
 def _input(call: Call, value: object) -> list[Chunk]:
@@ -219,8 +250,9 @@ def _invalid_input(call: Call, text: str | None, error: str) -> list[Chunk]:
     return [{"type": "tool-input-error", **identity, "input": text, "errorText": error, **_executed(call)}]
 
 
-def _result(call: Call, status: str) -> list[Chunk]:
+def _result(ui: UiMessage, call: Call, status: str) -> list[Chunk]:
     """Write the result of a call: its output, or that it failed."""
+    ui.has_answer = ui.has_answer or call.item_type in RUN_BY_CLIENT
     outputs, call.outputs = call.outputs, []
     output = outputs[-1] if outputs else ""
     if status != "failed":
@@ -229,7 +261,7 @@ def _result(call: Call, status: str) -> list[Chunk]:
 
 
 def _answer(call: Call, output: object, *, is_preliminary: bool = False) -> list[Chunk]:
-    chunks = [] if call.has_input else _input(call, {})
+    chunks = [] if call.has_input else _input(call, call.shortened)
     chunk: Chunk = {
         "type": "tool-output-available",
         "toolCallId": call.id,
@@ -243,7 +275,7 @@ def _answer(call: Call, output: object, *, is_preliminary: bool = False) -> list
 
 
 def _failure(call: Call, text: str) -> list[Chunk]:
-    chunks = [] if call.has_input else _input(call, {})
+    chunks = [] if call.has_input else _input(call, call.shortened)
     call.is_answered = True
     return [*chunks, {"type": "tool-output-error", "toolCallId": call.id, "errorText": text, **_executed(call)}]
 

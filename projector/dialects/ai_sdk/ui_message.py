@@ -38,6 +38,10 @@ class Call(page.PageCall):
     """Whether the input has begun as a JSON string or object around a text, and needs its end."""
     has_input: bool = False
     """Whether the complete input, or its error, was written."""
+    is_shortened: bool = False
+    """Whether its input was cut, so that no client must run it."""
+    shortened: object = field(default_factory=dict)
+    """What is left of it."""
     result: dict[str, object] = field(default_factory=dict)
     """Members of the result of a provider tool."""
     outputs: list[object] = field(default_factory=list)
@@ -65,7 +69,10 @@ class UiMessage(page.PageRun):
         self.responding: set[int] = set()
         """Branches with a response that has not ended."""
         self.is_in_step = False
+        self.has_answer = False
+        """Whether the host has answered a function of the step."""
         self.texts: dict[str, TextItem] = {}
+        """Messages and reasoning items that are not done."""
         self.text_delta: Chunk = {}
         """The chunk of the last delta of a text or refusal."""
         self.silent: str | None = None
@@ -135,7 +142,7 @@ def on_refusal_done(_ui: UiMessage, frame: Frame) -> list[Chunk]:
 
 def on_message_done(ui: UiMessage, frame: Frame) -> list[Chunk]:
     """Write the end of the texts of a message."""
-    item = ui.texts[frame["item_id"]]
+    item = ui.texts.pop(frame["item_id"])
     if item.is_silent:
         ui.silent = item.item_id
     return _end_parts(item, frame["status"])
@@ -188,7 +195,7 @@ def on_encrypted(ui: UiMessage, frame: Frame) -> list[Chunk]:
 
 def on_reasoning_done(ui: UiMessage, frame: Frame) -> list[Chunk]:
     """Write the end of the parts of a reasoning item."""
-    return _end_parts(ui.texts[frame["item_id"]], frame["status"])
+    return _end_parts(ui.texts.pop(frame["item_id"]), frame["status"])
 
 
 def _left_out(frame: Frame, path: str) -> list[Chunk]:

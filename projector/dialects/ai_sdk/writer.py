@@ -58,7 +58,7 @@ def begin_step(ui: UiMessage) -> list[Chunk]:
     ui.responding.add(ui.branch)
     if ui.is_in_step:
         return []
-    ui.is_in_step = True
+    ui.is_in_step, ui.has_answer = True, False
     return [{"type": "start-step"}]
 
 
@@ -156,7 +156,8 @@ def _finished(ui: UiMessage, about: dict[str, Any]) -> list[Chunk]:
     return [{"type": "finish", "finishReason": reason, "messageMetadata": about}]
 
 
-def _failed(_ui: UiMessage, about: dict[str, Any]) -> list[Chunk]:
+def _failed(ui: UiMessage, about: dict[str, Any]) -> list[Chunk]:
+    about |= {"error": page.failure(ui.reason)}
     return [_metadata(about), {"type": "error", "errorText": FAILED}]
 
 
@@ -209,8 +210,12 @@ ITEMS: Final[Mapping[str, tuple[Writer, Writer]]] = {
 
 
 def on_added(ui: UiMessage, frame: Frame) -> list[Chunk]:
-    """Write the start of an item, in a step."""
-    return begin_step(ui) + ITEMS.get(frame["item_type"], OTHER)[0](ui, frame)
+    """Write the start of an item, in a step: a new one behind an answer of the host.
+
+    A client that sends answers by itself would do so for a last step with answered functions.
+    """
+    ended = end_step(ui) if ui.has_answer and not any(item.open for item in ui.texts.values()) else []
+    return ended + begin_step(ui) + ITEMS.get(frame["item_type"], OTHER)[0](ui, frame)
 
 
 def on_done(ui: UiMessage, frame: Frame) -> list[Chunk]:

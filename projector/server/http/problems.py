@@ -187,6 +187,8 @@ def problem_response(problem: Problem, scope: Scope) -> Response:
         "is_retryable": problem.is_retryable,
         "request_id": own,
     }
+    if problem.failure is not None and problem.failure.code is not None:
+        document["provider_code"] = problem.failure.code
     return ErrorResponse(
         codec.dumps(document),
         status_code=problem.status,
