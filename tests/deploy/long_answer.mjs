@@ -22,8 +22,7 @@ const section = (n) =>
 
 /**
  * Sends sections one by one, and returns how many functions the page has called to show each of them.
- * Time would depend on what else the machine does; the number of calls does so less: a page that gets less of the machine
- * shows more of an answer at once, with fewer calls.
+ * Time would depend on what else the machine does; the number of calls does not.
  */
 export async function callsPerSection(page, all, send, shows) {
   const session = await page.context().newCDPSession(page);
@@ -49,7 +48,7 @@ export function growth(counts) {
 }
 
 const MOST_MS = 50;
-export const ATTEMPTS = 3; // what is slow because of the page comes again, what is because of the machine does not
+const ATTEMPTS = 3; // a slow task of the page comes again, one of the machine does not
 const WORK_MS = 20; // CPU time of `work` on the machine that MOST_MS is meant for
 
 /** A fixed amount of work, in a task of its own: its CPU time tells how fast the machine is. */
