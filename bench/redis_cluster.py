@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Self
 
 from redis import Redis
 
-from bench.redis_server import RedisServer, free_port
+from bench.redis_server import RedisServer, free_port, hold
 
 PRIMARIES: Final = 3
-_PORTS_END: Final = 55_000
+_BUS: Final = 10_000
+"""How much higher than the port for clients is the one of the servers' own connections."""
 _AWAY_MS: Final = 2_000
 """Time without an answer after which a server counts as failed, and a replica takes over."""
 
@@ -48,6 +49,7 @@ class RedisCluster:
                 given += ["--tls-port", str(self.tls_ports[number]), "--tls-cluster", "yes", *tls]
                 given += ["--tls-replication", "yes"]
             self.servers.append(RedisServer(server, own, [*given, *options]))
+            self.servers[-1].port = _free_port()
 
     @property
     def url(self) -> str:
@@ -101,8 +103,11 @@ class RedisCluster:
 
     def owner(self, slot: int) -> RedisServer:
         """Return the server that has a slot."""
-        seen = next(server for server in self.servers if server.is_running)
-        with Redis(port=seen.port) as client:
+        return self._owner(slot, next(server for server in self.servers if server.is_running))
+
+    def _owner(self, slot: int, asked: RedisServer) -> RedisServer:
+        """Return the server that has a slot, as one of them knows it."""
+        with Redis(port=asked.port) as client:
             slots: list[Any] = client.execute_command("CLUSTER SLOTS")
         port = next(primary[1] for first, last, primary, *_ in slots if first <= slot <= last)
         return next(server for server in self.servers if server.port == port)
@@ -113,9 +118,12 @@ class RedisCluster:
             port = client.info("replication")["slave0"]["port"]
         return next(server for server in self.servers if server.port == port)
 
-    @contextmanager
+    @contextlib.contextmanager
     def moving(self, slot: int, to: RedisServer) -> Iterator[Callable[[], bool]]:
-        """Move a slot to another primary, as `redis-cli` does it. The function moves some keys, if there are."""
+        """Move a slot to another primary, as `redis-cli` does it. The function moves some keys, if there are.
+
+        At the end all servers that run know of it: two take part, and the others are told a moment later.
+        """
         source = self.owner(slot)
         with Redis(port=source.port) as old, Redis(port=to.port) as new:
             old_id, new_id = (one.execute_command("CLUSTER MYID").decode() for one in (old, new))
@@ -132,6 +140,8 @@ class RedisCluster:
                 time.sleep(0.01)
             for one in (new, old):
                 one.execute_command("CLUSTER SETSLOT", slot, "NODE", new_id)
+        while any(self._owner(slot, server) is not to for server in self.servers if server.is_running):
+            time.sleep(0.01)
 
     def move(self, slot: int, to: RedisServer) -> None:
         """Move a slot with its keys to another primary."""
@@ -149,5 +159,10 @@ class RedisCluster:
 
 
 def _free_port() -> int:
-    """Return a free port that leaves room for the port of the cluster's own connections, which is 10,000 higher."""
-    return next(port for port in iter(free_port, 0) if port < _PORTS_END)
+    """Return a free port; the one `_BUS` higher is free as well, and both are given to no other program."""
+    while True:
+        port = free_port()
+        if port + _BUS < 2**16:
+            with contextlib.suppress(OSError):
+                hold(port + _BUS)
+                return port

@@ -91,14 +91,22 @@ class RedisServer:
 
 
 def free_port() -> int:
-    """Return a port of the loopback address that nothing listens on, and that the system gives to no other program.
+    """Return a port of the loopback address that nothing listens on, and that the system gives to no other program."""
+    return hold(0)
+
+
+def hold(port: int) -> int:
+    """Hold a port of the loopback address, any free one if it is 0, and return it.
 
     A socket holds it until this process ends. Servers set `SO_REUSEADDR`, as it does, and can listen beside it; what
     asks the system for any port, or connects from one, does not get it.
+
+    Raises:
+        OSError: it is in use.
     """
     with socket.socket() as holding:
         holding.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        holding.bind(("127.0.0.1", 0))
-        port: int = holding.getsockname()[1]
+        holding.bind(("127.0.0.1", port))
+        held: int = holding.getsockname()[1]
         holding.detach()
-        return port
+        return held

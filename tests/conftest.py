@@ -17,15 +17,24 @@ from types import ModuleType
 from typing import Any, Final
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 ROOT = Path(__file__).parent.parent
 SHARED = ROOT.parent / "shared"
 PACKAGES = ("projector",)
 REQUIRED = frozenset(os.environ.get("PROJECTOR_TESTS_REQUIRE", "").split())
 
-settings.register_profile("any machine", settings.default, deadline=None)  # a busy machine is slow, not wrong
+settings.register_profile(
+    "any machine",
+    settings.default,
+    deadline=None,  # a busy machine is slow, not wrong
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize="PROJECTOR_TESTS_EFFORT" not in os.environ,  # `make fuzz` draws other examples in each run
+)
 settings.load_profile("any machine")
+# "derandomized" draws would also contain constants of the modules that are loaded: those that tests before it imported
+vars(providers).update(_get_local_constants=lambda: providers._local_constants)
 
 
 SAMPLED: Final = {

@@ -1,8 +1,9 @@
 """Run the steps of `.github/workflows/release.yml` that publish, with stand-ins for what reaches a registry.
 
 `make release-check` does it after `dist/` is complete, so that no command of a release runs there for the first time.
-`npm publish` is the real one with `--dry-run`. The other programs that publish are stand-ins: they write down their
-arguments, and fail if a file among these does not exist.
+`npm publish` is the real one with `--dry-run`, and without a registry, which it would ask for what is published. The
+other programs that publish are stand-ins: they write down their arguments, and fail if a file among these does not
+exist.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ for word in "$@"; do
     shift
     [ "$word" = --provenance ] || set -- "$@" "$word"
 done
-exec {npm} "$@" --dry-run --loglevel=error
+exec {npm} "$@" --dry-run --registry=http://127.0.0.1:9 --fetch-retries=0 --loglevel=error
 """
 _PREPARING: Final = ("actions/checkout", "actions/setup-node", "sigstore/cosign-installer")
 """Actions that only install a program, or files that are here."""

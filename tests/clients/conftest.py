@@ -75,7 +75,7 @@ def fetch(url: str, method: str = "GET", body: object = None) -> tuple[int, byte
     """Send a request with an optional JSON body, and return status and body of the answer."""
     target = urlsplit(url)
     assert target.hostname is not None
-    connection = HTTPConnection(target.hostname, target.port, timeout=10)
+    connection = HTTPConnection(target.hostname, target.port, timeout=60)
     with closing(connection):
         path = urlunsplit(("", "", target.path, target.query, ""))
         data = None if body is None else json.dumps(body)

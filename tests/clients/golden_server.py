@@ -70,7 +70,7 @@ def public(name: str) -> Said:
 class Replay(BaseHTTPRequestHandler):
     """Answers `/streams/NAME/...` with a golden as an event stream, `/answers/NAME/...` with its JSON answer."""
 
-    timeout = 10
+    timeout = 60
     dialect: ClassVar[str]
     content_types: ClassVar = {"streams": "text/event-stream; charset=utf-8", "answers": "application/json"}
 
@@ -123,7 +123,7 @@ def readings(node_modules: Path, api: str, dialect: str) -> dict[str, dict[str, 
             text=True,
             check=False,
             cwd=node_modules,
-            timeout=100,
+            timeout=280,
         )
     assert (done.returncode, done.stderr) == (0, "")
     return {read["name"]: read["readings"] for read in map(json.loads, done.stdout.strip().split("\n"))}

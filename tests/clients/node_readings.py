@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 Reading: TypeAlias = Mapping[str, Any]
 """A line of a script: text, calls and so on; `requests` to the provider by model; `error` if the client raised."""
 
-TIMEOUT_S: Final = 120
+TIMEOUT_S: Final = 280
 PROVIDER_API: Final = {"responses": "responses", "open-responses": "responses", "chat": "chat", "compatible": "chat"}
 """API as a script names it -> API of the provider."""
 

@@ -10,7 +10,7 @@ PROGRAM = Path(__file__).parent / "python" / "failures_anthropic.py"
 
 
 def test_exceptions_of_the_sdk_are_failures_of_the_provider(python_clients: Path) -> None:
-    done = subprocess.run([python_clients, PROGRAM], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run([python_clients, PROGRAM], capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == {
         "429": ["upstream_http_429", None],

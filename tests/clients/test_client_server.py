@@ -16,8 +16,9 @@ pytestmark = pytest.mark.node
 @pytest.fixture(scope="module")
 def read(client: InstalledClient) -> dict[str, Any]:
     """Return what the client reads of a demo server."""
-    with running([sys.executable, "-m", "projector", "demo", "--port", "0"]) as url:
-        (line,) = client.run("live.mjs", url)
+    demo = [sys.executable, "-m", "projector", "demo", "--port", "0"]
+    with running(demo) as url, running(demo, PROJECTOR_DEMO_PACE_S="2") as slow:
+        (line,) = client.run("live.mjs", url, slow)
     found: dict[str, Any] = line
     return found
 

@@ -31,7 +31,7 @@ RESPONSES: Final = {
 def shown(node_modules: Path) -> dict[str, Any]:
     with running([sys.executable, "-m", "projector", "demo", "--port", "0"]) as url:
         command = ["node", "demo-client.mjs", f"{url}/v1"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=node_modules, timeout=60)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=node_modules, timeout=240)
     assert (done.returncode, done.stderr) == (0, "")
     return json.loads(done.stdout)  # type: ignore[no-any-return]
 

@@ -26,8 +26,9 @@ def test_the_sources_compile(typescript_client: Path) -> None:
 
 @pytest.mark.timeout(600)
 def test_a_person_can_use_it(typescript_client: Path, program: Callable[[str], str], tmp_path: Path) -> None:
-    with running([sys.executable, "-m", "projector", "demo", "--port", "0"]) as url:
-        command = ["node", "page.test.mjs", f"{url}/", program("chromium"), str(pictures(tmp_path))]
+    demo = [sys.executable, "-m", "projector", "demo", "--port", "0"]
+    with running(demo) as url, running(demo, PROJECTOR_DEMO_PACE_S="0.3") as slow:
+        command = ["node", "page.test.mjs", f"{url}/", program("chromium"), str(pictures(tmp_path)), f"{slow}/"]
         assert passed(ran(command, typescript_client / "demo", limit_s=580)) == 17
 
 

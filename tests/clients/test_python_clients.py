@@ -155,6 +155,6 @@ def test_the_first_example_of_the_readme_with_a_key(python_clients: Path, record
         environment = {"OPENAI_API_KEY": "sk-client", "PYTHONIOENCODING": "utf-8"}
         command = [str(python_clients), "-W", "error::UserWarning", "-c", program]
         result = subprocess.run(
-            command, capture_output=True, encoding="utf-8", env=environment, check=False, timeout=60
+            command, capture_output=True, encoding="utf-8", env=environment, check=False, timeout=240
         )
     assert (result.stdout, result.stderr) == (content("responses", "text").text, "")

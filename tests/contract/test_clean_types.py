@@ -68,7 +68,7 @@ def errors_of(folder: Path) -> dict[str, list[str]]:
         (folder / f"{file}.py").write_text(HEAD + code + "\n")
     options = ["--strict", "--no-error-summary", "--config-file", str(ROOT / "pyproject.toml")]
     command = [sys.executable, "-m", "mypy", *options, *(str(folder / f"{file}.py") for file in names)]
-    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=110)
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=280)
     found: dict[str, list[str]] = {name: [] for name in names.values()}
     for line in result.stdout.splitlines():
         found[names[Path(line.split(":")[0]).stem]].append(line)

@@ -96,7 +96,7 @@ async def asking(
         await answer.closed()
 
 
-async def listening(port: int, is_over: Callable[[], bool], limit_s: float = 30) -> None:
+async def listening(port: int, is_over: Callable[[], bool], limit_s: float = 240) -> None:
     """Wait until a port has a listener; fail if the program that should listen has ended."""
     deadline = time.monotonic() + limit_s
     while True:

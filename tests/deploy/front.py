@@ -113,7 +113,8 @@ async def running(
     command = [nginx, "-p", str(folder), "-c", "nginx.conf", "-e", "error.log"]
     with subprocess.Popen(command) as process:  # noqa: ASYNC220 - it returns at once
         try:
-            await listening(ports.plain, lambda: process.poll() is not None)
+            for port in ports if certificate is not None else ports[:1]:  # nginx opens one after the other
+                await listening(port, lambda: process.poll() is not None)
             yield ports
         finally:
             process.terminate()

@@ -135,13 +135,20 @@ async function answers(url, program) {
   }
 }
 
+/**
+ * Returns a free port, which a program listens on later, and again after it was killed. Systems give ports from 32,768
+ * on to connections and to programs that ask for any; one below stays free.
+ */
 async function freePort() {
-  const socket = createSocket().listen(0, "127.0.0.1");
-  await once(socket, "listening");
-  const { port } = socket.address();
-  socket.close();
-  await once(socket, "close");
-  return port;
+  for (;;) {
+    const port = 20_000 + Math.floor(Math.random() * 10_000);
+    const socket = createSocket().listen(port, "127.0.0.1");
+    const isFree = await once(socket, "listening").then(() => true, () => false);
+    if (!isFree) continue;
+    socket.close();
+    await once(socket, "close");
+    return port;
+  }
 }
 
 /** Waits until something holds, however slow this machine is. */

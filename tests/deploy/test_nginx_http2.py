@@ -204,9 +204,10 @@ async def test_a_stream_that_is_reset_frees_its_upstream_only(
             first, second = await provider.peers.get(), await provider.peers.get()
             await wait_until(lambda: first.gone.is_set() or second.gone.is_set())
             assert first.gone.is_set() != second.gone.is_set()
-            assert site.streams.active == 1
+            await wait_until(lambda: site.streams.active == 1)
             # The second stream used the connection of the first; curl holds this line until the next heartbeat.
             await process.stdout.readuntil(b"\n2 0\n")
+            assert first.gone.is_set() != second.gone.is_set()
             assert process.returncode is None
         finally:
             process.kill()

@@ -51,11 +51,11 @@ class Front:
         return answer
 
     async def begin(self) -> tuple[str, bytes]:
-        """Begin a stream; return its location and what came up to the first delta."""
+        """Begin a stream; return its location and what came up to the first delta, in whole frames."""
         self.first = await self.ask("POST", "/api/v1/chat/stream", BODY)
         assert self.first.status == HTTPStatus.OK
         begun = b""
-        while b"message.delta" not in begun:
+        while b"message.delta" not in begun or not begun.endswith(b"\n\n"):
             begun += await self.first.chunk()
         return self.first.headers["location"], begun
 

@@ -6,8 +6,17 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from projector.store import redis_connection, redis_servers, redis_store
 from tests.store.redis_rig import cluster, redis
 from tests.store.rigs import LOCAL, SMALL, Rig
+
+
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no server of Redis be too slow, as `redis_server` does for the tests that use it."""
+    monkeypatch.setattr(redis_connection, "COMMAND_S", 60.0)
+    monkeypatch.setattr(redis_servers, "ASIDE_S", 60.0)
+    monkeypatch.setattr(redis_store, "PRESENT_S", 0.0)
 
 
 @pytest.fixture(params=[*LOCAL, "redis", pytest.param("cluster", marks=pytest.mark.rest)])

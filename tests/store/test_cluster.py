@@ -6,6 +6,7 @@ import asyncio
 import subprocess
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +100,8 @@ async def test_budgets_whose_slot_moves(redis_cluster: RedisCluster) -> None:
         await rig.one.budgets.take("ann", limits)
         (name,) = {key_slot(one) for one in await rig.client.keys("*budget*", target_nodes="primaries")}  # type: ignore[attr-defined]
         to = next(one for one in redis_cluster.primaries() if one is not redis_cluster.owner(name))
-        taking = asyncio.gather(*(store.budgets.take("ann", limits) for store in [rig.one, rig.other] * 10))
+        takes = (partial(store.budgets.take, "ann", limits) for store in [rig.one, rig.other] * 10)
+        taking = asyncio.gather(*map(eventually, takes))  # changes are refused while a slow move goes on
         await asyncio.to_thread(redis_cluster.move, name, to)
         assert {bool(receipts) for _, receipts in await taking} == {True}
         levels, _ = await rig.other.budgets.take("ann", limits)

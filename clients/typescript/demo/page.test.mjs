@@ -1,6 +1,6 @@
 // The demo page in Chromium: every kind of answer, withheld secrets, stop, a dropped connection, keyboard, small screens.
 //
-//   node page.test.mjs URL PATH_OF_CHROMIUM FOLDER_FOR_PICTURES
+//   node page.test.mjs URL PATH_OF_CHROMIUM FOLDER_FOR_PICTURES URL_OF_A_SLOW_DEMO
 
 import assert from "node:assert/strict";
 import { join } from "node:path";
@@ -8,7 +8,7 @@ import { after, before, test } from "node:test";
 import { assertReadable, fits, forgetful, launch, lowContrasts, opened, violations } from "../../../tests/deploy/chromium.mjs";
 import { until } from "../../../tests/deploy/scripted_provider.mjs";
 
-const [, , url, executablePath, folder] = process.argv;
+const [, , url, executablePath, folder, slowUrl] = process.argv; // what acts in the middle of an answer may be late by seconds
 const SECRETS = ["hunter2-not-a-real-key", "example-bearer-000", "s3same", "AKIAIOSFODNN7EXAMPLE", "rt-example-1", "harbour-master-7781"];
 let browser;
 let page;
@@ -18,10 +18,10 @@ before(async () => void (browser = await launch(executablePath)));
 after(() => browser.close());
 
 /** Opens the page, which plays nothing by itself; whatever the console complains about fails the test. */
-async function open(options = {}) {
+async function open(options = {}, server = url) {
   await page?.context().close();
   const context = await browser.newContext({ viewport: { width: 1400, height: 880 }, reducedMotion: "reduce", ...options });
-  ({ page, complaints } = await opened(context, url));
+  ({ page, complaints } = await opened(context, server));
 }
 
 const button = (name) => page.getByRole("button", { name, exact: true });
@@ -193,7 +193,7 @@ test("the page runs a function, and the answer goes on", async () => {
 });
 
 test("a dropped connection is resumed without losing or repeating an event", async () => {
-  await open();
+  await open({}, slowUrl);
   await page.evaluate(() => {
     window.announced = [];
     const region = document.querySelector("#said");
@@ -226,7 +226,7 @@ test("a reload brings back the conversation and continues the answer", async () 
 });
 
 test("Escape stops an answer, which ends as cancelled, and its request", async () => {
-  await open();
+  await open({}, slowUrl);
   await atEvent(2, "escape");
   await button("Tools").click();
   await ended();
@@ -310,7 +310,7 @@ test("each provider shows its own events, and what was withheld of them; a reloa
 });
 
 test("a dropped connection and a reload cost nothing in another dialect", async () => {
-  await open();
+  await open({}, slowUrl);
   await page.locator("#dialect").selectOption("ai_sdk");
   await atEvent(4, "drop");
   await button("Secrets").click();

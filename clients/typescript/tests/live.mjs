@@ -1,13 +1,13 @@
 // Talks to a running demo server: answers, a lost connection, cancelling, the AI SDK. Prints one line of JSON.
 //
-//   node live.mjs URL
+//   node live.mjs URL URL_OF_A_SLOW_DEMO
 
 import { readUIMessageStream } from "ai";
 import { initialState, openStream, reduce, responseText } from "public-stream-client";
 import { PublicChatTransport } from "public-stream-client/ai-sdk";
 
-const url = `${process.argv[2]}/api/v1/chat/stream`;
-const ask = (message) => ({ url, body: { message } });
+const [url, slowUrl] = process.argv.slice(2).map((server) => `${server}/api/v1/chat/stream`);
+const ask = (message, server = url) => ({ url: server, body: { message } });
 const wait = async () => {};
 
 /** Reads a stream; `onEvent` may act on it. */
@@ -37,8 +37,8 @@ function losing(times) {
 
 const answer = await read(openStream(ask("Search the news")));
 const lost = await read(openStream(ask("Search the news"), { fetch: losing(3), wait }));
-const stopped = openStream(ask("Call a tool"));
-const cancelled = await read(stopped, (id) => (id === 2 ? stopped.cancel() : undefined));
+const stopped = openStream(ask("Call a tool", slowUrl));
+const cancelled = await read(stopped, (id) => (id === 1 ? stopped.cancel() : undefined));
 
 globalThis.sessionStorage = Object.assign(new Map(), {
   getItem: (key) => sessionStorage.get(key) ?? null,

@@ -126,12 +126,14 @@ test("a stop before the headers shows its end at once, and cancels the answer wh
 
 test("a stop in a pause before another attempt sends nothing more", () =>
   serving([problem(503), stream(events(1, 1, 1))], async ({ url, requests }) => {
-    const { shown, unmount } = await mount({ url });
+    let goOn;
+    const { shown, unmount } = await mount({ url, wait: () => new Promise((resolve) => (goOn = resolve)) });
     await act(async () => shown.send({}));
-    await until(() => shown.connection === "retrying");
+    await until(() => shown.connection === "retrying" && goOn !== undefined);
     await act(async () => shown.stop());
     await until(() => shown.connection === "closed");
-    await act(async () => new Promise((resolve) => setTimeout(resolve, 600)));
+    goOn();
+    await act(async () => new Promise((resolve) => setTimeout(resolve, 50)));
     assert.deepEqual([requests.length, shown.connection], [1, "closed"]);
     await unmount();
   }));

@@ -123,7 +123,7 @@ def last_request() -> dict[str, Any]:
 
 
 def _provider(method: str, path: str = "/calls") -> Any:
-    connection = HTTPConnection(urlsplit(PROVIDER_URL).netloc, timeout=10)
+    connection = HTTPConnection(urlsplit(PROVIDER_URL).netloc, timeout=60)
     with closing(connection):
         connection.request(method, path)
         return json.load(connection.getresponse())
