@@ -13,13 +13,13 @@ from projector.core.canonical import Frame, WireEvent, object_in
 from projector.core.delta_frames import DeltaFrames
 from projector.dialects.answer_stream import (
     ANSWER_MAX_BYTES,
-    BEFORE_WORK,
     COMMON,
     AnswerStream,
     ClientCall,
     InTurn,
     LimitedAnswer,
 )
+from projector.dialects.answer_stream import DROPPED as ANSWER_DROPPED
 from projector.dialects.anthropic_messages.errors import TYPE_STATUSES, stream_error
 from projector.dialects.descriptor import DialectOptions, JsonAnswer, RepeatWriter
 from projector.dialects.frame_writer import TEXT_PLACE, literal, missing_texts, pattern_of
@@ -129,11 +129,10 @@ INCOMPLETE_FINISHES: Final[Mapping[str, str]] = {
 
 
 class MessageStream(AnswerStream):
-    """One message. The events of the current frame are collected in `events`."""
+    """One message. The events of the current frame are collected in `events`, before they are encoded."""
 
     def __init__(self, options: DialectOptions) -> None:
         super().__init__(options)
-        self.events: list[Event] = []
         self.blocks = ContentBlocks()
         self.members: dict[str, Mapping[str, Any]] = {}
         """Item -> further members of its call, which come before its name."""
@@ -149,11 +148,13 @@ class MessageStream(AnswerStream):
             stream_error(error["code"], error["message"], reported, is_retryable=is_retryable, request_id=request_id)
         )
 
+    def begin_work(self, frame: Frame) -> None:
+        """Write the first event, once. A stream may be nothing but a response that failed."""
+        if not (frame["kind"] == Kind.FINAL and frame["final"]["status"] == "failed"):
+            super().begin_work(frame)
+
     def begin(self, frame: Frame) -> None:
-        """Write the first event, once."""
-        if self.has_begun:
-            return
-        self.has_begun = True
+        """Write the first event."""
         usage = {"input_tokens": self.options.input_tokens, **_CACHE, "output_tokens": 1}
         message = {
             "id": frame.get("response_id") or frame["stream_id"],
@@ -311,7 +312,6 @@ _REFUSAL_TEXT: Final = "refusal_text"
 
 HANDLED: Final[Mapping[str, Writer]] = {
     **COMMON,
-    PrivateKind.RESPONSE_META: MessageStream.on_meta,
     Kind.OUTPUT_ITEM_DONE: on_item_done,
     PrivateKind.ITEM_MEMBERS: on_members,
     Kind.MESSAGE_DELTA: partial(on_text, _RESPONSE_TEXT),
@@ -324,17 +324,13 @@ HANDLED: Final[Mapping[str, Writer]] = {
 }
 
 DROPPED: Final[Mapping[str, str]] = {
-    PrivateKind.BRANCH: "all branches are written in one message",
-    PrivateKind.RESPONSE_USAGE: "the message has the sum over all responses",
+    **ANSWER_DROPPED,
     PrivateKind.CALL_SEALED: "a call has no member for it",
     PrivateKind.ITEM_DETAILS: "the API has no phases of messages",
     PrivateKind.FILE_PATH: "the API has no such citation",
-    PrivateKind.REASONING_DONE: "the deltas contain the whole text",
-    Kind.REFUSAL_DONE: "the deltas contain the whole text",
     Kind.TOOL_CODE_DELTA: "tools that the provider executes are not written; the text is complete without them",
     Kind.TOOL_CODE_DONE: "tools that the provider executes are not written; the text is complete without them",
-    Kind.CHUNK_DELTA: "the API streams no images",
-    Kind.CHUNK_DONE: "the API streams no images",
+    **dict.fromkeys((Kind.CHUNK_DELTA, Kind.CHUNK_DONE), "the API streams no images"),
 }
 """Frame kind -> why no event is written."""
 
@@ -342,15 +338,11 @@ DROPPED: Final[Mapping[str, str]] = {
 class AnthropicMessages(MessageStream):
     """The writer of one stream: one message, even for a run of several responses."""
 
+    writers = HANDLED
+
     def feed(self, frame: Frame, /) -> list[WireEvent]:
         """Return the events of a frame."""
-        kind = frame["kind"]
-        self.events = []
-        if kind not in BEFORE_WORK and not (kind == Kind.FINAL and frame["final"]["status"] == "failed"):
-            self.begin(frame)
-        writer = HANDLED.get(kind)
-        if writer is not None:
-            writer(self, frame)
+        super().feed(frame)
         return [(event["type"], codec.dumps(event)) for event in self.events]
 
     def repeat(self, frame: Frame, /) -> RepeatWriter | None:

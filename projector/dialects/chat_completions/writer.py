@@ -12,9 +12,10 @@ from typing import Any, Final, TypeAlias
 
 from projector.contracts import codec
 from projector.contracts.kinds import Kind, PrivateKind
-from projector.core.canonical import Frame, WireEvent
+from projector.core.canonical import Frame
 from projector.core.delta_frames import DeltaFrames
-from projector.dialects.answer_stream import ANSWER_MAX_BYTES, BEFORE_WORK, COMMON, LimitedAnswer
+from projector.dialects.answer_stream import ANSWER_MAX_BYTES, COMMON, LimitedAnswer
+from projector.dialects.answer_stream import DROPPED as ANSWER_DROPPED
 from projector.dialects.chat_completions.chunk_stream import ANNOTATIONS_MAX_ITEMS, ChunkStream
 from projector.dialects.descriptor import DialectOptions, JsonAnswer, RepeatWriter
 from projector.dialects.frame_writer import ENVELOPE, missing_texts
@@ -262,7 +263,6 @@ def on_citation(stream: ChunkStream, frame: Frame) -> None:
 
 HANDLED: Final[Mapping[str, Writer]] = {
     **COMMON,
-    PrivateKind.RESPONSE_META: ChunkStream.on_meta,
     Kind.OUTPUT_ITEM_DONE: on_item_done,
     PrivateKind.ITEM_DETAILS: on_details,
     Kind.MESSAGE_DELTA: on_content,
@@ -275,17 +275,12 @@ HANDLED: Final[Mapping[str, Writer]] = {
 }
 
 DROPPED: Final[Mapping[str, str]] = {
-    PrivateKind.BRANCH: "all branches are written in one completion",
-    PrivateKind.RESPONSE_USAGE: "the completion has the sum over all responses",
+    **ANSWER_DROPPED,
     PrivateKind.FILE_PATH: "the API has annotations for web pages only",
-    PrivateKind.REASONING_DONE: "the deltas contain the whole text",
     PrivateKind.REASONING_ENCRYPTED: "the API has no encrypted reasoning",
-    Kind.REFUSAL_DONE: "the deltas contain the whole text",
     PrivateKind.ITEM_MEMBERS: "the API has no such items",
-    Kind.TOOL_CODE_DELTA: "the API has no hosted tools; an extension",
-    Kind.TOOL_CODE_DONE: "the API has no hosted tools; an extension",
-    Kind.CHUNK_DELTA: "the API streams no images; an extension",
-    Kind.CHUNK_DONE: "the API streams no images; an extension",
+    **dict.fromkeys((Kind.TOOL_CODE_DELTA, Kind.TOOL_CODE_DONE), "the API has no hosted tools; an extension"),
+    **dict.fromkeys((Kind.CHUNK_DELTA, Kind.CHUNK_DONE), "the API streams no images; an extension"),
 }
 """Frame kind -> why no chunk of the API is written."""
 
@@ -293,21 +288,16 @@ DROPPED: Final[Mapping[str, str]] = {
 class ChatCompletions(ChunkStream):
     """The writer of one stream: one completion, even for a run of several responses."""
 
+    writers = HANDLED
+
     def __init__(self, policy: Policy, options: DialectOptions) -> None:
         super().__init__(options, policy.limits.frame_max_bytes)
 
-    def feed(self, frame: Frame, /) -> list[WireEvent]:
-        """Return the chunks of a frame. What only some clients accept comes first."""
-        kind = frame["kind"]
-        self.events = []
-        if kind not in BEFORE_WORK:
-            self.begin(frame)
-            if self.options.extensions:
-                self._add_extension(frame)
-        writer = HANDLED.get(kind)
-        if writer is not None:
-            writer(self, frame)
-        return self.events
+    def begin_work(self, frame: Frame) -> None:
+        """Write the first chunk, once, and what only some clients accept before the chunks of the frame."""
+        super().begin_work(frame)
+        if self.options.extensions:
+            self._add_extension(frame)
 
     def finish(self, final: Frame, reason: str) -> None:
         """Write what was held back, then the end."""

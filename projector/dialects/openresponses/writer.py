@@ -11,11 +11,12 @@ from typing import Any, Final
 from projector.contracts.kinds import VENDOR, Kind, PrivateKind
 from projector.core.canonical import Frame
 from projector.dialects import openai_errors
+from projector.dialects.answer_stream import UNKNOWN
 from projector.dialects.frame_writer import json_text
 from projector.dialects.response_writer import frame_writers
 from projector.dialects.response_writer.frame_writers import NOT_MEMBERS
 from projector.dialects.response_writer.output_items import CALL, CallText, Field, ItemShape, PartKind
-from projector.dialects.response_writer.response_stream import EVENT_MAX_BYTES, UNKNOWN, ResponseStream, Writer
+from projector.dialects.response_writer.response_stream import EVENT_MAX_BYTES, ResponseStream, Writer
 
 ITEMS: Final[Mapping[str, ItemShape]] = {
     "message": ItemShape({"content": ()}),
