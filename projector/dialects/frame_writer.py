@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Container, Iterable, Mapping
 from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 
@@ -36,7 +37,7 @@ _TEXTS: Final = ("response_text", "refusal_text", "reasoning_summary_text")
 _Writer = TypeVar("_Writer")
 
 
-class FrameWriter(Generic[_Writer]):
+class FrameWriter(ABC, Generic[_Writer]):
     """The writer of one stream. After a frame that cannot be written, only `error` is, which ends what is open."""
 
     _name_member: ClassVar[str] = ""
@@ -61,13 +62,13 @@ class FrameWriter(Generic[_Writer]):
         """Return a writer of the further deltas of a text; None if each must be fed as a frame."""
         return None if self._has_failed else self._repeat(frame)
 
-    def _repeat(self, _frame: Frame) -> RepeatWriter | None:
-        """Return a writer of the further deltas of a text; None if each must be fed as a frame."""
-        return None
+    @abstractmethod
+    def _repeat(self, _frame: Frame) -> RepeatWriter:
+        """Return a writer of the further deltas of a text."""
 
+    @abstractmethod
     def _write(self, writer: _Writer, frame: Frame) -> list[dict[str, Any]]:
         """Return the events of a frame; `writer` is that of its kind."""
-        raise NotImplementedError
 
 
 def within_limit(frame: Frame, sent: Container[str] = _TEXTS) -> Frame:

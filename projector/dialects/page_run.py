@@ -198,6 +198,26 @@ def nothing(_run: object, _frame: Frame) -> list[Event]:
     return []
 
 
+HANDLED: Final[Mapping[str, Callable[[PageRun, Frame], list[Event]]]] = {
+    PrivateKind.BRANCH: nothing,  # its steps are written
+    PrivateKind.RESPONSE_META: PageRun.on_meta,
+    PrivateKind.LATE_TEXTS: PageRun.on_late_texts,
+}
+"""Frame kind -> its writer, the same in both dialects."""
+
+DROPPED: Final[Mapping[str, str]] = {
+    PrivateKind.RESPONSE_USAGE: "the end has the sum over all responses",
+    PrivateKind.ITEM_DETAILS: "the public members are written",
+    PrivateKind.ITEM_MEMBERS: "the public members are written",
+    PrivateKind.FILE_PATH: "citations are the public ones",
+    PrivateKind.RESPONSE_ERROR: "`error` or `lifecycle` reports the failure",
+    PrivateKind.REASONING_DONE: "the deltas contained the text, and a part ends with the next one or with its item",
+}
+"""Frame kind -> why neither dialect writes anything."""
+
+NO_ITEM: Final = (nothing, nothing)
+"""Writers of the start and end of an item that is not written, such as an output: it becomes the result of its call."""
+
 _Run = TypeVar("_Run", bound=PageRun)
 
 

@@ -10,7 +10,6 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from projector.contracts import codec
 from projector.contracts.kinds import SEARCH_ID, SIGNATURE, Kind, PrivateKind
 from projector.core.canonical import Frame, WireEvent, object_in
-from projector.core.delta_frames import DeltaFrames
 from projector.dialects.answer_stream import (
     ANSWER_MAX_BYTES,
     COMMON,
@@ -22,7 +21,7 @@ from projector.dialects.answer_stream import (
 from projector.dialects.answer_stream import DROPPED as ANSWER_DROPPED
 from projector.dialects.anthropic_messages.errors import TYPE_STATUSES, stream_error
 from projector.dialects.descriptor import DialectOptions, JsonAnswer, RepeatWriter
-from projector.dialects.frame_writer import TEXT_PLACE, literal, missing_texts, pattern_of
+from projector.dialects.frame_writer import TEXT_PLACE, missing_texts, pattern_of
 
 # blocks
 
@@ -351,12 +350,8 @@ class AnthropicMessages(MessageStream):
             return None
         event = delta_event(self.blocks.index, "text", "")
         delta = pattern_of(event["delta"], {"text": TEXT_PLACE})
-        pattern = literal(codec.dumps({**event, "delta": None})[: -len(b"null}")]) + delta + b"}"
-
-        def write(deltas: DeltaFrames) -> list[bytes]:
-            return [pattern % text for text in deltas.encoded]
-
-        return RepeatWriter(event["type"], write)
+        pattern = pattern_of(event, {"delta": delta})
+        return RepeatWriter(event["type"], lambda deltas: [pattern % text for text in deltas.encoded])
 
 
 # the JSON answer
