@@ -17,9 +17,7 @@ from projector.core.canonical import Frame, WireEvent
 from projector.core.context import parse_time
 from projector.core.faults import FAULTS
 from projector.dialects.descriptor import DialectOptions
-
-UNKNOWN: Final = "unknown"
-"""Value of a required member that the provider did not send, such as the model or the name of a call."""
+from projector.dialects.frame_writer import UNKNOWN
 
 CUSTOM: Final = "custom_tool_call"
 CALLS: Final = frozenset({"function_call", CUSTOM})

@@ -17,6 +17,7 @@ from projector.core.canonical import Frame
 from projector.dialects.descriptor import DialectOptions
 from projector.dialects.frame_writer import (
     LARGE,
+    UNKNOWN,
     BranchPosition,
     FrameWriter,
     IdAllocator,
@@ -37,7 +38,6 @@ FULL: Final = "full"
 PART_INDEXES: Final[Mapping[str, str]] = {SUMMARY: "summary_index", FULL: "content_index"}
 """Kind of reasoning -> member of a frame with the index of its part."""
 
-UNKNOWN: Final = "unknown"
 NAMELESS: Final = frozenset({UNKNOWN, ""})
 """Names of a call that the provider has not named (CONTRACT D7). No client could run such a call."""
 
@@ -61,7 +61,7 @@ def unless_completed(status: str) -> str | None:
     return status if status != COMPLETED else None
 
 
-def left_out(path: str) -> list[dict[str, str]]:
+def left_out(path: str) -> list[object]:
     """Return the notices of a member that a writer leaves out because of a limit."""
     return [notice("truncated")._replace(path=path)._asdict()]
 
@@ -207,8 +207,7 @@ HANDLED: Final[Mapping[str, Callable[[PageRun, Frame], list[Event]]]] = {
 
 DROPPED: Final[Mapping[str, str]] = {
     PrivateKind.RESPONSE_USAGE: "the end has the sum over all responses",
-    PrivateKind.ITEM_DETAILS: "the public members are written",
-    PrivateKind.ITEM_MEMBERS: "the public members are written",
+    **dict.fromkeys((PrivateKind.ITEM_DETAILS, PrivateKind.ITEM_MEMBERS), "the public members are written"),
     PrivateKind.FILE_PATH: "citations are the public ones",
     PrivateKind.RESPONSE_ERROR: "`error` or `lifecycle` reports the failure",
     PrivateKind.REASONING_DONE: "the deltas contained the text, and a part ends with the next one or with its item",

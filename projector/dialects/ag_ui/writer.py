@@ -17,6 +17,7 @@ from projector.dialects import page_run as page
 from projector.dialects.ag_ui import ag_ui_run, tool_writer
 from projector.dialects.ag_ui.ag_ui_run import PROTOCOL_VERSION, SAFE_INTEGER_MAX, AgUiRun, metadata
 from projector.dialects.descriptor import DialectOptions, RepeatWriter
+from projector.dialects.frame_writer import NUMBER_PLACE, TEXT_PLACE, pattern_of
 
 LIFECYCLE_MEMBERS: Final = ("status", "reason", "response_id")
 CHUNK_MEMBERS: Final = ("target", "encoding", "chunk_index", "data")
@@ -177,7 +178,8 @@ class AgUi(page.PageWriter[AgUiRun]):
 
     def _repeat(self, frame: Frame) -> RepeatWriter:
         run = self._run
-        pattern = ag_ui_run.text_pattern(run, frame)
+        event = ag_ui_run.content_event(run, run.messages[frame["item_id"]], frame["delta"])
+        pattern = pattern_of(event, {"timestamp": NUMBER_PLACE, "delta": TEXT_PLACE})
 
         def write(deltas: DeltaFrames) -> list[bytes]:
             self._set_time(deltas.timestamp)

@@ -14,8 +14,8 @@ from projector.contracts import codec
 from projector.contracts.kinds import ENDED_STATUSES
 from projector.core.canonical import Frame
 from projector.dialects.ai_sdk.ui_message import Call, Chunk, UiMessage, data_part, source_url, with_metadata
-from projector.dialects.frame_writer import json_text
-from projector.dialects.page_run import CALLED, COMPLETED, CUSTOM_CALL, NAMELESS, UNKNOWN
+from projector.dialects.frame_writer import UNKNOWN, json_text
+from projector.dialects.page_run import CALLED, COMPLETED, CUSTOM_CALL, NAMELESS
 
 INPUTS: Final[Mapping[str, tuple[str, ...]]] = {"web_search": ("query",), "file_search": ("queries",)}
 """Tool type -> members of `tool` that are its input."""
@@ -163,7 +163,7 @@ def _ensure_start(ui: UiMessage, call: Call) -> list[Chunk]:
 def _start(ui: UiMessage, call: Call) -> list[Chunk]:
     call.name = call.name or UNKNOWN
     call.has_started = True
-    chunk: Chunk = {"type": "tool-input-start", "toolCallId": call.id, "toolName": call.name, **_executed(call)}
+    chunk = _chunk(call, "tool-input-start", toolName=call.name, **_executed(call))
     if ui.level >= APPROVALS_LEVEL:
         with_metadata(chunk, server_label=call.server_label)
     held, call.held = "".join(call.held), []
@@ -175,7 +175,7 @@ def _input_delta(call: Call, delta: str) -> list[Chunk]:
         return []
     if call.item_type == CUSTOM_CALL:
         return _text_delta(call, "", delta)
-    return [{"type": "tool-input-delta", "toolCallId": call.id, "inputTextDelta": delta}]
+    return [_chunk(call, "tool-input-delta", inputTextDelta=delta)]
 
 
 def _text_delta(call: Call, before: str, delta: str) -> list[Chunk]:
@@ -184,14 +184,14 @@ def _text_delta(call: Call, before: str, delta: str) -> list[Chunk]:
     if not call.is_open:
         call.is_open = True
         text = f'{before}"{text}'
-    return [{"type": "tool-input-delta", "toolCallId": call.id, "inputTextDelta": text}]
+    return [_chunk(call, "tool-input-delta", inputTextDelta=text)]
 
 
 def _text_end(call: Call, end: str) -> list[Chunk]:
     if not call.is_open:
         return []
     call.is_open = False
-    return [{"type": "tool-input-delta", "toolCallId": call.id, "inputTextDelta": end}]
+    return [_chunk(call, "tool-input-delta", inputTextDelta=end)]
 
 
 def _complete(ui: UiMessage, call: Call, members: Mapping[str, Any]) -> list[Chunk]:
@@ -207,16 +207,14 @@ def _complete(ui: UiMessage, call: Call, members: Mapping[str, Any]) -> list[Chu
 
 def _input(call: Call, value: object) -> list[Chunk]:
     call.has_input = True
-    identity = {"toolCallId": call.id, "toolName": call.name}
-    chunk: Chunk = {"type": "tool-input-available", **identity, "input": accepted(value), **_executed(call)}
+    chunk = _chunk(call, "tool-input-available", toolName=call.name, input=accepted(value), **_executed(call))
     return [with_metadata(chunk, encrypted_content=call.sealed)]
 
 
 def _invalid_input(call: Call, text: str | None, error: str) -> list[Chunk]:
     """Write that the input of a call is unusable. No client runs such a call."""
     call.has_input = call.is_answered = True
-    identity = {"toolCallId": call.id, "toolName": call.name}
-    return [{"type": "tool-input-error", **identity, "input": text, "errorText": error, **_executed(call)}]
+    return [_chunk(call, "tool-input-error", toolName=call.name, input=text, errorText=error, **_executed(call))]
 
 
 def _result(call: Call, status: str) -> list[Chunk]:
@@ -230,12 +228,7 @@ def _result(call: Call, status: str) -> list[Chunk]:
 
 def _answer(call: Call, output: object, *, is_preliminary: bool = False) -> list[Chunk]:
     chunks = [] if call.has_input else _input(call, {})
-    chunk: Chunk = {
-        "type": "tool-output-available",
-        "toolCallId": call.id,
-        "output": accepted(output),
-        **_executed(call),
-    }
+    chunk = _chunk(call, "tool-output-available", output=accepted(output), **_executed(call))
     if is_preliminary:
         return [*chunks, chunk | {"preliminary": True}]
     call.is_answered = True
@@ -245,7 +238,11 @@ def _answer(call: Call, output: object, *, is_preliminary: bool = False) -> list
 def _failure(call: Call, text: str) -> list[Chunk]:
     chunks = [] if call.has_input else _input(call, {})
     call.is_answered = True
-    return [*chunks, {"type": "tool-output-error", "toolCallId": call.id, "errorText": text, **_executed(call)}]
+    return [*chunks, _chunk(call, "tool-output-error", errorText=text, **_executed(call))]
+
+
+def _chunk(call: Call, kind: str, **members: object) -> Chunk:
+    return {"type": kind, "toolCallId": call.id, **members}
 
 
 def _executed(call: Call) -> dict[str, bool]:
@@ -263,7 +260,7 @@ def _provider_tool_status(call: Call, tool: Mapping[str, Any]) -> list[Chunk]:
     chunks: list[Chunk] = []
     if not call.has_started:
         call.has_started = True
-        chunks = [{"type": "tool-input-start", "toolCallId": call.id, "toolName": call.name, **_executed(call)}]
+        chunks = [_chunk(call, "tool-input-start", toolName=call.name, **_executed(call))]
     status = {"item_id": call.item_id, "tool_call_id": call.id, "tool_type": call.name, "status": tool["status"]}
     chunks.append(data_part("tool-status", status, call.item_id))
     given = {name: tool[name] for name in INPUTS.get(call.name, ()) if name in tool}

@@ -21,7 +21,7 @@ from projector.dialects.answer_stream import (
 from projector.dialects.answer_stream import DROPPED as ANSWER_DROPPED
 from projector.dialects.anthropic_messages.errors import TYPE_STATUSES, stream_error
 from projector.dialects.descriptor import DialectOptions, JsonAnswer, RepeatWriter
-from projector.dialects.frame_writer import TEXT_PLACE, missing_texts, pattern_of
+from projector.dialects.frame_writer import PARAGRAPH, TEXT_PLACE, missing_texts, pattern_of
 
 # blocks
 
@@ -275,7 +275,7 @@ def on_reasoning(index: str, stream: MessageStream, frame: Frame) -> None:
     """Write a delta of reasoning. All parts of an item are one block, because it has one signature."""
     last = stream.reasoning_part(frame, index) if frame["delta"] else None
     if last is not None:
-        separator = "" if frame[index] == last else "\n\n"
+        separator = "" if frame[index] == last else PARAGRAPH
         stream.write(Block(frame["item_id"], 0, THINKING), "thinking", separator + frame["delta"])
 
 

@@ -10,11 +10,8 @@ from projector.core.canonical import Frame
 from projector.core.truncation import fit
 from projector.dialects.answer_stream import AnswerStream, ClientCall, InTurn, seconds
 from projector.dialects.descriptor import DialectOptions
-from projector.dialects.frame_writer import TEXT_PLACE, literal, pattern_of
+from projector.dialects.frame_writer import PARAGRAPH, TEXT_PLACE, literal, pattern_of
 from projector.dialects.openai_errors import error_object
-
-BLANK_LINE: Final = "\n\n"
-"""Between the texts of two items."""
 
 
 class JoinedText:
@@ -29,7 +26,7 @@ class JoinedText:
 
     __slots__ = ("_between_parts", "_items", "_last", "_part", "_starts", "length")
 
-    def __init__(self, between_parts: str = BLANK_LINE) -> None:
+    def __init__(self, between_parts: str = PARAGRAPH) -> None:
         self.length = 0
         """Length of everything written, in code points."""
         self._starts: dict[str, dict[int, int]] = {}
@@ -69,7 +66,7 @@ class JoinedText:
         """Return a delta with what separates it from the text before it."""
         separator = ""
         if item_id != self._last:
-            separator = BLANK_LINE if self.length else ""
+            separator = PARAGRAPH if self.length else ""
         elif index != self._part:
             separator = self._between_parts
         self._last, self._part = item_id, index

@@ -29,16 +29,6 @@ FINAL_MEMBERS: Final = ("status", "structured_output", "attachments")
 """Members of `final` that no chunk has."""
 
 
-def extension_of(frame: Frame, *, has_chunk: bool = True) -> Frame | None:
-    """Return what a public event has beyond its chunk; None if it has nothing.
-
-    Args:
-        frame: the event.
-        has_chunk: whether events of its kind have a chunk in this case, as a delta of commentary has not.
-    """
-    return EXTENSIONS.get(frame["kind"], _nothing)(frame) if has_chunk else _whole(frame)
-
-
 def _notices(frame: Frame) -> Frame | None:
     if "notices" not in frame:
         return None
@@ -63,25 +53,18 @@ def _final(frame: Frame) -> Frame | None:
     return {"kind": frame["kind"], "final": {name: final[name] for name in FINAL_MEMBERS if name in final}, **notices}
 
 
-def _nothing(_frame: Frame) -> Frame | None:
-    return None
-
-
 EXTENSIONS: Final[Mapping[str, Callable[[Frame], Frame | None]]] = {
     **dict.fromkeys((*Kind, PrivateKind.REASONING_DELTA), _notices),
     Kind.TOOL_STATUS: _whole,
     Kind.TOOL_ARGUMENTS_DELTA: _arguments,
     Kind.TOOL_ARGUMENTS_DONE: _arguments,
-    Kind.TOOL_CODE_DELTA: _whole,
-    Kind.TOOL_CODE_DONE: _whole,
-    Kind.TOOL_OUTPUT: _whole,
-    Kind.CHUNK_DELTA: _whole,
-    Kind.CHUNK_DONE: _whole,
+    **dict.fromkeys((Kind.TOOL_CODE_DELTA, Kind.TOOL_CODE_DONE, Kind.TOOL_OUTPUT), _whole),
+    **dict.fromkeys((Kind.CHUNK_DELTA, Kind.CHUNK_DONE), _whole),
     Kind.MESSAGE_CITATION: _citation,
     Kind.FINAL: _final,
-    Kind.ERROR: _nothing,  # the chunk of an error has no other members
+    Kind.ERROR: lambda _frame: None,  # the chunk of an error has no other members
 }
-"""Kind -> what is written of its events."""
+"""Kind -> what a public event has beyond its chunk; None if that is nothing."""
 
 
 ERROR_PREFIX: Final = b'{"error":'
@@ -330,6 +313,6 @@ class ChatCompletions(ChunkStream):
 
     def _add_extension(self, frame: Frame) -> None:
         is_commentary = frame["kind"] == Kind.MESSAGE_DELTA and frame["item_id"] in self.commentary
-        members = extension_of(frame, has_chunk=not is_commentary)
-        if members is not None:
+        extension = _whole if is_commentary else EXTENSIONS.get(frame["kind"])  # commentary has no chunk
+        if extension is not None and (members := extension(frame)) is not None:
             self.add_extension(members)

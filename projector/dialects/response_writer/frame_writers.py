@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from projector.contracts.kinds import TOOL_TYPES, VENDOR, Kind, PrivateKind
 from projector.core.canonical import Frame
-from projector.dialects.answer_stream import UNKNOWN, error_of, failure_of, seconds
+from projector.dialects.answer_stream import error_of, failure_of, seconds
+from projector.dialects.frame_writer import UNKNOWN
 from projector.dialects.response_writer.output_items import REFUSAL, SUMMARY, TEXT, CallText, Item, Part, PartKind
 from projector.dialects.response_writer.response_stream import ResponseStream, Writer
 
@@ -146,8 +147,7 @@ def on_encrypted(stream: ResponseStream, frame: Frame) -> None:
 def on_text_delta(stream: ResponseStream, frame: Frame) -> None:
     """Write a delta of the arguments or the code of a call."""
     item = announced(stream, frame)
-    text = item.shape.text if item.shape is not None else None
-    if text is None:
+    if (text := item.call_text) is None:
         stream.emit_extension(frame, item)
         return
     item.text.write(frame["delta"])
@@ -159,8 +159,7 @@ def on_text_done(stream: ResponseStream, frame: Frame) -> None:
     """Write the whole arguments or the whole code of a call."""
     item = announced(stream, frame)
     item.update({name: frame[name] for name in WHOLE_TEXTS if name in frame})
-    text = item.shape.text if item.shape is not None else None
-    if text is None:
+    if (text := item.call_text) is None:
         stream.emit_extension(frame, item)
         return
     if "tool_name" in frame:

@@ -7,13 +7,14 @@ tool outputs. Their long texts are truncated to one size; then items are dropped
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final, TypeAlias
 
 from projector.contracts import codec
 from projector.contracts.kinds import VENDOR
 from projector.core.canonical import Frame
 from projector.core.delta_frames import DeltaFrames
+from projector.core.truncation import SMALL_BYTES
 from projector.dialects import frame_writer
 from projector.dialects.answer_stream import ApiStream, seconds
 from projector.dialects.descriptor import JsonAnswer, RepeatWriter
@@ -22,21 +23,16 @@ from projector.redaction import compose
 from projector.redaction.clean import Notice, bounded, notice, render
 
 
-def usage_of(usage: Mapping[str, int], details: Mapping[str, Mapping[str, int]]) -> dict[str, object]:
-    """Return the usage with the members of the protocol. They are required, so an unknown count is 0.
-
-    Args:
-        usage: tokens of the whole stream.
-        details: further members of the details, which no frame has.
-    """
+def usage_of(usage: Mapping[str, int], input_details: Mapping[str, int]) -> dict[str, object]:
+    """Return the usage with the members of the protocol. They are required, so an unknown count is 0."""
     read, written = usage.get("input_tokens", 0), usage.get("output_tokens", 0)
     cached, reasoning = usage.get("cached_input_tokens", 0), usage.get("reasoning_output_tokens", 0)
     return {
         "input_tokens": read,
         "output_tokens": written,
         "total_tokens": usage.get("total_tokens", read + written),
-        "input_tokens_details": {"cached_tokens": cached, **details.get("input_tokens_details", {})},
-        "output_tokens_details": {"reasoning_tokens": reasoning, **details.get("output_tokens_details", {})},
+        "input_tokens_details": {"cached_tokens": cached, **input_details},
+        "output_tokens_details": {"reasoning_tokens": reasoning},
     }
 
 
@@ -55,9 +51,6 @@ Path: TypeAlias = tuple[str | int, ...]
 EVENT_MAX_BYTES: Final = 16 * 1024 * 1024
 """Limit of one event. A whole response object repeats all texts (D37)."""
 
-SMALL_BYTES: Final = 1_024
-"""Shorter texts are not truncated: IDs, names, types and titles."""
-
 
 def truncate_event(
     event: dict[str, Any], max_bytes: int, whole_members: frozenset[str] = frozenset()
@@ -69,9 +62,10 @@ def truncate_event(
         max_bytes: limit of its JSON.
         whole_members: members that are emptied instead of truncated.
     """
-    event = _copied(event)
+    places: list[tuple[Any, Path]] = []
+    event = _copied(event, (), places)
     excess = codec.size(event) - max_bytes
-    texts = [(holder, path, codec.size(holder[path[-1]])) for holder, path in _texts(event, ())]
+    texts = [(holder, path, codec.size(holder[path[-1]])) for holder, path in places]
     long = [row for row in texts if row[2] > SMALL_BYTES]
     room = sum(size for _, _, size in long) - excess
     fitting = compose.greatest(lambda share: sum(min(size, share) for _, _, size in long) <= room, max_bytes)
@@ -85,11 +79,17 @@ def truncate_event(
     return event, list(bounded(notices + _drop_items(event, max_bytes)))
 
 
-def _copied(value: Any) -> Any:
-    """Return a copy of a tree, in which no container stands twice."""
-    if isinstance(value, dict):
-        return {name: _copied(member) for name, member in value.items()}
-    return [_copied(entry) for entry in value] if isinstance(value, list | tuple) else value
+def _copied(value: Any, path: Path, places: list[tuple[Any, Path]]) -> Any:
+    """Return a copy of a tree, in which no container stands twice; add container and path of each text to `places`."""
+    if not isinstance(value, dict | list | tuple):
+        return value
+    copy: Any = dict(value) if isinstance(value, dict) else [*value]
+    for step, member in value.items() if isinstance(value, dict) else enumerate(value):
+        if isinstance(member, str):
+            places.append((copy, (*path, step)))
+        else:
+            copy[step] = _copied(member, (*path, step), places)
+    return copy
 
 
 def _drop_items(event: dict[str, Any], max_bytes: int) -> list[Notice]:
@@ -101,16 +101,6 @@ def _drop_items(event: dict[str, Any], max_bytes: int) -> list[Notice]:
     while output and excess > 0:
         excess -= codec.size(output.pop()) + 1
     return [notice("truncated", "response.output")]
-
-
-def _texts(value: object, path: Path) -> Iterator[tuple[Any, Path]]:
-    """Yield every text in a value: the container that holds it, and its path."""
-    steps = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for step, member in steps:
-        if isinstance(member, str):
-            yield value, (*path, step)
-        else:
-            yield from _texts(member, (*path, step))
 
 
 TRANSLATED: Final = frame_writer.ENVELOPE | {"kind", "item_id", "output_index"}
@@ -140,8 +130,8 @@ class ResponseStream(ApiStream):
     request_members: ClassVar[Mapping[str, object]]
     """Required members of the response that repeat the request, with fixed values, because no dialect receives the
     request (seed contract, section 7.2)."""
-    usage_members: ClassVar[Mapping[str, Mapping[str, int]]] = {}
-    """Members of `usage` that no frame has."""
+    input_details: ClassVar[Mapping[str, int]] = {}
+    """Members of `usage.input_tokens_details` that no frame has."""
     ends: ClassVar[Mapping[str, tuple[str, str]]] = ENDS
     announces_failure: ClassVar[bool] = False
     """Whether an `error` event precedes the end of a response that the provider ended as failed."""
@@ -220,7 +210,7 @@ class ResponseStream(ApiStream):
             "model": self.model,
             "output": output,
             "error": members.get("error"),
-            "usage": usage_of(usage, self.usage_members) if usage else None,
+            "usage": usage_of(usage, self.input_details) if usage else None,
             **self.request_members,
             **self.service_tier,
             **self._text,
