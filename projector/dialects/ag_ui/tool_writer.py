@@ -11,8 +11,6 @@ from projector.dialects.ag_ui.ag_ui_run import Activity, AgUiRun, Call, metadata
 from projector.dialects.frame_writer import UNKNOWN, json_text
 from projector.dialects.page_run import CALLED, COMPLETED, NAMELESS, Event, unless_completed
 
-FUNCTION_CALL: Final = "function_call"
-
 ANSWERED: Final = "answered"
 CUT_OFF: Final = "incomplete"
 
@@ -154,7 +152,7 @@ def _name(run: AgUiRun, call: Call, name: str) -> list[Event]:
 def _start(run: AgUiRun, call: Call) -> list[Event]:
     call.has_started = True
     run.parent_id = run.parent_id or run.message_ids.allocate(call.item_id)
-    item_type = call.item_type if call.item_type != FUNCTION_CALL else None
+    item_type = call.item_type if call.item_type != "function_call" else None
     about = metadata(item_type=item_type, server_label=call.server_label)
     start = {"toolCallId": call.id, "toolCallName": call.name, "parentMessageId": run.parent_id, "metadata": about}
     held, call.held = "".join(call.held), []

@@ -19,10 +19,6 @@ from projector.dialects.ag_ui.ag_ui_run import PROTOCOL_VERSION, SAFE_INTEGER_MA
 from projector.dialects.descriptor import DialectOptions, RepeatWriter
 from projector.dialects.frame_writer import NUMBER_PLACE, TEXT_PLACE, pattern_of
 
-LIFECYCLE_MEMBERS: Final = ("status", "reason", "response_id")
-CHUNK_MEMBERS: Final = ("target", "encoding", "chunk_index", "data")
-"""Members of a frame that its `CUSTOM` event contains."""
-
 TOKENS: Final[Mapping[str, str]] = {
     "input_tokens": "inputTokens",
     "output_tokens": "outputTokens",
@@ -38,23 +34,21 @@ def on_lifecycle(run: AgUiRun, frame: Frame) -> list[page.Event]:
     if frame["status"] not in RUNNING:
         run.end_response(frame)
         run.parent_id = None
-    return [_custom(run, frame, LIFECYCLE_MEMBERS)]
+    return [_custom(run, frame, ("status", "reason", "response_id"))]
 
 
 def on_chunk(run: AgUiRun, frame: Frame) -> list[page.Event]:
     """Write a chunk of an image or its end. A patch of the activity would repeat the image each time."""
-    return [_custom(run, frame, CHUNK_MEMBERS, message_id=run.activities[frame["item_id"]].id)]
+    message_id = run.activities[frame["item_id"]].id
+    return [_custom(run, frame, ("target", "encoding", "chunk_index", "data"), message_id=message_id)]
 
 
 def on_final(run: AgUiRun, frame: Frame) -> list[page.Event]:
     """Write the end of the run, by its status."""
     final, status = frame["final"], frame["final"]["status"]
     end = ENDS[status](run, final)
-    status, lists = (
-        page.unless_completed(status),
-        {"attachments": final.get("attachments"), "notices": frame.get("notices")},
-    )
-    if about := metadata(status=status, reason=run.reason, **lists):
+    lists = {"attachments": final.get("attachments"), "notices": frame.get("notices")}
+    if about := metadata(status=page.unless_completed(status), reason=run.reason, **lists):
         end["metadata"] = about
     if usage := _usage(run, final.get("usage", {})):
         end["usage"] = [usage]

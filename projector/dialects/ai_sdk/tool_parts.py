@@ -64,7 +64,7 @@ def on_provider_tool_done(ui: UiMessage, frame: Frame) -> list[Chunk]:
     if not call.has_started:
         return []
     result = call.result | ({"outputs": call.outputs} if call.outputs else {})
-    return _answer(call, result) if frame["status"] == COMPLETED else _failure(call, FAILED)
+    return answer(call, result) if frame["status"] == COMPLETED else _failure(call, FAILED)
 
 
 # arguments
@@ -115,7 +115,7 @@ def write_missing_results(ui: UiMessage) -> list[Chunk]:
         chunk
         for call in ui.calls.values()
         if call.has_input and not call.is_answered and not ui.is_last(call)
-        for chunk in _answer(call, ANSWERED)
+        for chunk in answer(call, ANSWERED)
     ]
 
 
@@ -222,11 +222,12 @@ def _result(call: Call, status: str) -> list[Chunk]:
     outputs, call.outputs = call.outputs, []
     output = outputs[-1] if outputs else ""
     if status != "failed":
-        return _answer(call, output)
+        return answer(call, output)
     return _failure(call, json_text(output) or FAILED)
 
 
-def _answer(call: Call, output: object, *, is_preliminary: bool = False) -> list[Chunk]:
+def answer(call: Call, output: object, *, is_preliminary: bool = False) -> list[Chunk]:
+    """Write an output of a call, which another one replaces if it is preliminary."""
     chunks = [] if call.has_input else _input(call, {})
     chunk = _chunk(call, "tool-output-available", output=accepted(output), **_executed(call))
     if is_preliminary:
@@ -277,11 +278,6 @@ def _sources(call: Call, addresses: object) -> list[Chunk]:
     call.sources.update(new)
     web = [(number, one) for number, one in enumerate(new, first) if one.startswith(("http://", "https://"))]
     return [source_url(f"{call.item_id}:source:{number}", one) for number, one in web]
-
-
-def preliminary_image(call: Call, index: int, address: str) -> list[Chunk]:
-    """Write an unfinished image as a preliminary output."""
-    return _answer(call, {"type": "partial_image", "index": index, "url": address}, is_preliminary=True)
 
 
 def accepted(value: object) -> object:

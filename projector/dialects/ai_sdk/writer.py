@@ -108,7 +108,8 @@ def on_chunk_done(ui: UiMessage, frame: Frame) -> list[Chunk]:
     media_type = f"image/{call.result.get('format', 'png')}"
     address = f"data:{media_type};base64,{''.join(image.parts)}"
     if target["field"] != _WHOLE_IMAGE:
-        return tool_parts.preliminary_image(call, target.get("part_index", 0), address)
+        output = {"type": "partial_image", "index": target.get("part_index", 0), "url": address}
+        return tool_parts.answer(call, output, is_preliminary=True)
     return [{"type": "file", "url": address, "mediaType": media_type}]
 
 
@@ -129,11 +130,8 @@ def on_final(ui: UiMessage, frame: Frame) -> list[Chunk]:
         about["model"] = next(iter(ui.models))
     chunks = [chunk for one in final.get("attachments", ()) for chunk in _attachment(one)]
     if final.get("structured_output") is not None:
-        chunks.append(
-            data_part(
-                "structured-output", {"value": tool_parts.accepted(final["structured_output"])}, "structured-output"
-            )
-        )
+        value = tool_parts.accepted(final["structured_output"])
+        chunks.append(data_part("structured-output", {"value": value}, "structured-output"))
     return chunks + ENDS[final["status"]](ui, about)
 
 

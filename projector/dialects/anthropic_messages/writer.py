@@ -141,11 +141,8 @@ class MessageStream(AnswerStream):
 
     def fail(self, error: Mapping[str, Any]) -> None:
         """Write the error that ends the stream."""
-        is_retryable, request_id = error.get("is_retryable", False), self.options.request_id
-        reported = error.get("type")
-        self.events.append(
-            stream_error(error["code"], error["message"], reported, is_retryable=is_retryable, request_id=request_id)
-        )
+        known = {"is_retryable": error.get("is_retryable", False), "request_id": self.options.request_id}
+        self.events.append(stream_error(error["code"], error["message"], error.get("type"), **known))
 
     def begin_work(self, frame: Frame) -> None:
         """Write the first event, once. A stream may be nothing but a response that failed."""

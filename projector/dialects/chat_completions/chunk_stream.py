@@ -166,11 +166,6 @@ class ChunkStream(AnswerStream):
             data = codec.dumps(fit(members, self._frame_max_bytes))
         self._emit({}, None, b',"public_sse":' + data + self._tail)
 
-    def add_annotations(self) -> None:
-        """Write the citations, with positions in the joined text."""
-        if self.citations:
-            self.add({"annotations": [self._annotation(frame) for frame in self.citations]})
-
     def end(self, finish: str, usage: Mapping[str, Any] | None) -> None:
         """Write the finish reason, then the usage if it was requested and is known."""
         self.add({}, finish)
@@ -182,7 +177,8 @@ class ChunkStream(AnswerStream):
         members = error_object(error["code"], error["message"], error.get("param"), error.get("type"))
         self.events.append((None, codec.dumps({"error": members})))
 
-    def _annotation(self, frame: Frame) -> dict[str, Any]:
+    def annotation(self, frame: Frame) -> dict[str, Any]:
+        """Return a citation, with positions in the joined text."""
         citation, content = frame["citation"], self.texts["content"]
         start = content.start(frame["item_id"], frame["content_index"])
         indexes = ("start_index", "end_index")

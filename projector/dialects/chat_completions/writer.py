@@ -103,7 +103,7 @@ class CompletionAssembly(LimitedAnswer):
         self._usage: Mapping[str, Any] | None = None
         self._texts: dict[str, io.StringIO] = {}
         self._calls: list[dict[str, Any]] = []
-        self._inputs: list[io.StringIO] = []
+        """Calls, each with the text of its input as a buffer."""
         self._annotations: list[Any] = []
         self._extensions: list[Any] = []
 
@@ -144,9 +144,7 @@ class CompletionAssembly(LimitedAnswer):
         if self._annotations:
             message["annotations"] = self._annotations
         if self._calls:
-            message["tool_calls"] = [
-                _whole_call(call, joined) for call, joined in zip(self._calls, self._inputs, strict=True)
-            ]
+            message["tool_calls"] = [_whole_call(call) for call in self._calls]
         return message
 
     def _add(self, delta: Mapping[str, Any]) -> None:
@@ -160,25 +158,24 @@ class CompletionAssembly(LimitedAnswer):
 
     def _add_call(self, entry: Mapping[str, Any]) -> None:
         kind = "custom" if "custom" in entry else "function"  # a custom call is written in both forms
-        body = entry[kind]
+        body, member = entry[kind], _INPUTS[kind]
         if "id" in entry and self._fits(len(codec.dumps([entry["id"], body["name"]]))):
-            self._calls.append({"id": entry["id"], "type": kind, kind: {"name": body["name"]}})
-            self._inputs.append(io.StringIO())
+            self._calls.append({"id": entry["id"], "type": kind, kind: {"name": body["name"], member: io.StringIO()}})
         if "extra_content" in entry and self._fits(len(codec.dumps(entry["extra_content"]))):
             self._calls[entry["index"]]["extra_content"] = entry["extra_content"]
-        fragment = body[_input_of(kind)]
+        fragment = body[member]
         if fragment and self._fits(len(codec.dumps(fragment))):
-            self._inputs[entry["index"]].write(fragment)
+            self._calls[entry["index"]][kind][member].write(fragment)
 
 
-def _input_of(kind: str) -> str:
-    return "input" if kind == "custom" else "arguments"
+_INPUTS: Final = {"custom": "input", "function": "arguments"}
+"""Kind of a call -> its member with the input."""
 
 
-def _whole_call(call: Mapping[str, Any], joined: io.StringIO) -> dict[str, Any]:
-    """Return a call with its whole input."""
-    kind = call["type"]
-    return {**call, kind: {**call[kind], _input_of(kind): joined.getvalue()}}
+def _whole_call(call: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a call with the text of its input."""
+    kind, member = call["type"], _INPUTS[call["type"]]
+    return {**call, kind: {**call[kind], member: call[kind][member].getvalue()}}
 
 
 Writer: TypeAlias = Callable[[ChunkStream, Frame], None]
@@ -288,7 +285,8 @@ class ChatCompletions(ChunkStream):
         missing = missing_texts(final, self.late, written)
         for member, name in FINAL_TEXTS.items():
             self.add_texts(member, self.texts[member].feed(f"final.{name}", 0, missing.get(name, "")))
-        self.add_annotations()
+        if self.citations:
+            self.add({"annotations": [self.annotation(frame) for frame in self.citations]})
         for call in self.calls.values():
             self.release(call)
         finish = FINISHES[final["status"]]

@@ -267,9 +267,8 @@ class ResponseStream(ApiStream):
 
     def emit_extension(self, frame: Frame, item: Item) -> None:
         """Write an event of our own, with the members of the public event, if the protocol has none."""
-        if self.has_extensions:
-            members = {name: value for name, value in frame.items() if name not in TRANSLATED}
-            self.emit_own(frame["kind"], item.position | members)
+        members = {name: value for name, value in frame.items() if name not in TRANSLATED}
+        self.emit_own(frame["kind"], item.position | members)
 
     def emit_notices(self, frame: Frame) -> None:
         """Write the notices of a frame, if it has any."""
