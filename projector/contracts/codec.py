@@ -31,12 +31,10 @@ _INT64: Final = range(-(2**63), 2**64)  # what orjson writes: signed or unsigned
 class CodecError(ValueError):
     """The text is not JSON; the message holds no payload."""
 
-    place: tuple[int, int] | None
-    """Line and column of the first error, from 1; None if it is not known."""
-
     def __init__(self, message: str, place: tuple[int, int] | None = None) -> None:
         super().__init__(message)
         self.place = place
+        """Line and column of the first error, from 1; None if it is not known."""
 
 
 class TooDeepError(CodecError):
@@ -63,7 +61,7 @@ def loads(data: bytes | str, *, is_strict: bool = False) -> Any:
             before = malformed.object[: malformed.start]
             place = before.count(b"\n") + 1, malformed.start - before.rfind(b"\n")
             raise CodecError("expected UTF-8", place) from None
-        return _loads_slow(text, _refuse_constant if is_strict else _null_constant)
+        return _loads_slow(text, _refuse_constant if is_strict else lambda _name: None)
 
 
 def loads_exact(text: str) -> Any:
@@ -148,7 +146,8 @@ def size(value: object) -> int:
     """
     long: list[str] = []
     rest = len(dumps(_without_long(value, long)))
-    return rest + sum(len(dumps(text[at : at + _PIECE_CHARS])) - 2 for text in long for at in _starts(text))
+    pieces = (text[at : at + _PIECE_CHARS] for text in long for at in range(0, len(text), _PIECE_CHARS))
+    return rest + sum(len(dumps(piece)) - 2 for piece in pieces)
 
 
 def _without_long(value: object, long: list[str]) -> object:
@@ -163,10 +162,6 @@ def _without_long(value: object, long: list[str]) -> object:
     if isinstance(value, list | tuple):
         return [_without_long(entry, long) for entry in value]
     return value
-
-
-def _starts(text: str) -> range:
-    return range(0, len(text), _PIECE_CHARS)
 
 
 def dumps_exact(value: object) -> bytes:
@@ -209,10 +204,6 @@ def _integer(digits: str) -> int | str:
         return digits
 
 
-def _null_constant(_name: str) -> None:
-    return None
-
-
 def _finite(digits: str) -> float | None:
     number = float(digits)
     return number if math.isfinite(number) else None
@@ -226,8 +217,6 @@ def _writable(value: object) -> object:
     """Return a copy that orjson can encode."""
     if isinstance(value, str):
         return scrub(value)
-    if isinstance(value, bool) or value is None:
-        return value
     if isinstance(value, int):
         return value if value in _INT64 else str(value)
     if isinstance(value, dict):

@@ -7,9 +7,7 @@ written in brackets as a JSON string. The parser is more lenient: any run withou
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from enum import Enum
-from functools import cache
+from functools import lru_cache
 from typing import Final
 
 from projector.contracts import codec
@@ -25,13 +23,8 @@ _STEP: Final = re.compile(
 )
 
 
-class Absent(Enum):
-    """Result of `resolve` for a path that does not exist; equal to no JSON value."""
-
-    ABSENT = "absent"
-
-
-ABSENT: Final = Absent.ABSENT
+ABSENT: Final = object()
+"""Result of `resolve` for a path that does not exist; equal to no JSON value."""
 
 
 def join_key(path: str, key: str) -> str:
@@ -44,8 +37,9 @@ def join_index(path: str, index: int) -> str:
     return f"{path}[{index}]"
 
 
-def steps(path: str) -> list[str | int] | None:
-    """Parse a path into keys and indexes; return None if it is not a path."""
+@lru_cache(maxsize=256)
+def steps(path: str) -> tuple[str | int, ...] | None:
+    """Parse a path into keys and indexes; return None if it is not a path. Few paths are applied to every event."""
     found: list[str | int] = []
     end = 0
     while end < len(path):
@@ -57,7 +51,7 @@ def steps(path: str) -> list[str | int] | None:
             found.append(_key(step))
         except codec.CodecError:
             return None
-    return found or None
+    return tuple(found) or None
 
 
 def resolve(event: object, path: str) -> object:
@@ -73,17 +67,11 @@ def resolve(event: object, path: str) -> object:
 
 def find(event: object, pattern: str) -> list[tuple[str, object]]:
     """Return the path and value of each match of a pattern, in order; `*` matches every entry or member."""
-    way = _pattern_steps(pattern)
+    way = steps(pattern)
     places = [] if way is None else [("", event)]
     for step in way or ():
         places = [place for path, value in places for place in _follow(path, value, step)]
     return [(path.removeprefix("."), value) for path, value in places]
-
-
-@cache
-def _pattern_steps(pattern: str) -> Sequence[str | int] | None:
-    """Parse a pattern once: there are few, and each is applied to every event."""
-    return steps(pattern)
 
 
 def _follow(path: str, value: object, step: str | int) -> list[tuple[str, object]]:

@@ -10,12 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, NamedTuple, TypeAlias, TypeGuard, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias, TypeGuard
 
 from projector.conversation.entries import ASSISTANT, USER, Entry, Message, Opaque, Reasoning, ToolCall, ToolOutput
 from projector.core.canonical import json_text
-
-_Item = TypeVar("_Item")
 
 
 class Place(NamedTuple):
@@ -73,23 +71,24 @@ def is_sealed(value: object) -> TypeGuard[str]:
 
 
 def carried_of(
-    items: Sequence[_Item],
-    begins_turn: Callable[[_Item], bool],
-    sealed_in: Callable[[int, _Item], SealedIn],
+    items: object,
+    begins_turn: Callable[[Any], bool],
+    sealed_in: Callable[[int, Any], SealedIn],
 ) -> list[Carried]:
     """Return the sealed values in the items of a conversation.
 
     Providers need reasoning of the turn that waits for the outputs of its calls, and go on without that of others.
 
     Args:
-        items: the items, in any form.
+        items: the items, in any form; what is no list has none.
         begins_turn: whether an item begins a turn of the user.
         sealed_in: yields the sealed values in the item at a position.
     """
-    last = max((at for at, item in enumerate(items) if begins_turn(item)), default=-1)
+    listed = items if isinstance(items, list) else []
+    last = max((at for at, item in enumerate(listed) if begins_turn(item)), default=-1)
     return [
         Carried(param, value, at > last, call_id)
-        for at, item in enumerate(items)
+        for at, item in enumerate(listed)
         for param, value, call_id in sealed_in(at, item)
     ]
 
@@ -101,7 +100,7 @@ def carried_in(entries: Sequence[Entry], param: str) -> list[Carried]:
         sealed = entry.encrypted if isinstance(entry, Reasoning | ToolCall) else None
         return [(param, sealed, entry.id if isinstance(entry, ToolCall) else None)] if is_sealed(sealed) else []
 
-    return carried_of(entries, lambda entry: isinstance(entry, Message) and entry.role == USER, sealed_in)
+    return carried_of([*entries], lambda entry: isinstance(entry, Message) and entry.role == USER, sealed_in)
 
 
 def waiting_turn(entries: Sequence[Entry]) -> Sequence[Entry]:

@@ -124,22 +124,14 @@ def part_of(part: Given, readers: Mapping[str, Callable[[Given], Part]]) -> Part
 # the table of parameters
 
 
-def _same(given: Given, name: str) -> object:
-    return given.members[name]
-
-
-def _as_it_is(value: Any) -> object:
-    return value
-
-
 class Member(NamedTuple):
     """Where a parameter is in the body of an API."""
 
     path: str
     """Names joined by `.`."""
-    read: Callable[[Given, str], object] = _same
+    read: Callable[[Given, str], object] = lambda given, name: given.members[name]
     """Returns the neutral value of a member of an object; None if it says nothing."""
-    write: Callable[[Any], object] = _as_it_is
+    write: Callable[[Any], object] = lambda value: value
     """Returns the value in this API; raises `UnsupportedRequestError` if it has none."""
 
 

@@ -1,8 +1,8 @@
-"""What `chat_completions` and `anthropic_messages` share: both write a stream as one answer.
+"""What the writers of the APIs of OpenAI and Anthropic share: each writes a stream as one answer.
 
-Here are the calls that the client executes, the order of items that are streamed side by side, the reason of the end,
-and the limit of a JSON answer. `failure_of` and `error_of` serve all APIs whose errors have the members of the
-provider's.
+`ApiStream`, `failure_of` and `error_of` serve all of them. `AnswerStream` and the rest serve `chat_completions` and
+`anthropic_messages`: the calls that the client executes, the order of items that are streamed side by side, the reason
+of the end, and the limit of a JSON answer.
 """
 
 from __future__ import annotations
@@ -10,15 +10,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from projector.contracts.kinds import RUNNING, Kind, PrivateKind
-from projector.core.canonical import Frame
+from projector.core.canonical import Frame, WireEvent
+from projector.core.context import parse_time
 from projector.core.faults import FAULTS
 from projector.dialects.descriptor import DialectOptions
-
-UNKNOWN: Final = "unknown"
-"""Model of a response whose provider did not name it, and name of a call whose name has not arrived."""
+from projector.dialects.frame_writer import UNKNOWN
 
 CUSTOM: Final = "custom_tool_call"
 CALLS: Final = frozenset({"function_call", CUSTOM})
@@ -32,6 +31,59 @@ BEFORE_WORK: Final = frozenset(
     }
 )
 """Kinds without a first event: ID and model may still be unknown, and an error may be the whole stream."""
+
+
+def seconds(frame: Frame) -> int:
+    """Return the time of a frame in whole seconds since 1970-01-01 UTC."""
+    return int(parse_time(frame["server_timestamp"], "server_timestamp"))
+
+
+class ApiStream(ABC):
+    """One answer of an API, and what is kept of the responses that it is made of."""
+
+    writers: ClassVar[Mapping[str, Callable[[Any, Frame], None]]]
+    """Frame kind -> its writer, which adds to `events`."""
+    service_tiers: ClassVar[frozenset[str] | None] = None
+    """Tiers that the API has; None: any name. Other tiers of a provider are not written."""
+
+    def __init__(self) -> None:
+        self.events: list[Any] = []
+        """Events of the current frame."""
+        self.model = UNKNOWN
+        self.created_at = 0
+        """Time of the first response, in seconds since 1970; 0 if it is unknown."""
+        self.service_tier: dict[str, str] = {}
+        """The member with the last service tier, if there is one."""
+        self.reported: Frame = {}
+        """The error that the provider reported last."""
+
+    @abstractmethod
+    def begin_work(self, frame: Frame) -> None:
+        """Write what precedes the output, once; called for each frame of a kind that is not in `BEFORE_WORK`."""
+
+    def feed(self, frame: Frame, /) -> list[WireEvent]:
+        """Return the events of a frame."""
+        kind = frame["kind"]
+        self.events = []
+        if kind not in BEFORE_WORK:
+            self.begin_work(frame)
+        writer = self.writers.get(kind)
+        if writer is not None:
+            writer(self, frame)
+        return self.events
+
+    def on_meta(self, frame: Frame) -> None:
+        """Keep model and time of the first response, and the last service tier."""
+        self.model = frame.get("model", UNKNOWN) if self.model == UNKNOWN else self.model
+        self.created_at = self.created_at or frame.get("created_at", 0)
+        tier, known = frame.get("service_tier"), self.service_tiers
+        if tier and (known is None or tier in known):
+            self.service_tier = {"service_tier": tier}
+
+    def on_provider_error(self, frame: Frame) -> None:
+        """Keep the error that the provider reported, for the end of the stream."""
+        self.reported = frame
+
 
 _Piece = TypeVar("_Piece")
 
@@ -96,7 +148,7 @@ class ClientCall:
     """Further members of its first entry."""
 
 
-class AnswerStream(ABC):
+class AnswerStream(ApiStream):
     """One answer, to which the methods for frames add events.
 
     In a stream of one response each call is written as it arrives. In a run the host may execute a call itself, and
@@ -106,22 +158,24 @@ class AnswerStream(ABC):
     """
 
     def __init__(self, options: DialectOptions) -> None:
+        super().__init__()
         self.options = options
         self.is_run = options.is_run
         self.calls: dict[str, ClientCall] = {}
         """Item -> its call, without those that the host executed."""
         self.reasoning: dict[str, tuple[str, int]] = {}
         """Open reasoning item -> the kind of frame that its text is read from, and its last part."""
-        self.reported: Frame = {}
-        """The error that the provider reported last."""
         self.late: list[str] = []
         """Names of the texts of `final` that came with the end of their response."""
         self.reasons: dict[str, str] = {}
         """Status of a response -> the last reason of it."""
-        self.model = UNKNOWN
-        self.has_begun = False
+        self._has_begun = False
         self._has_ended = False
         """Whether the last response has ended."""
+
+    @abstractmethod
+    def begin(self, frame: Frame) -> None:
+        """Write the first event."""
 
     @abstractmethod
     def announce(self, call: ClientCall) -> None:
@@ -139,9 +193,11 @@ class AnswerStream(ABC):
     def finish(self, final: Frame, reason: str) -> None:
         """Write what was held back, then the end; `final` is the member of the frame."""
 
-    def on_meta(self, frame: Frame) -> None:
-        """Read the model. That of the first response is kept."""
-        self.model = frame.get("model", UNKNOWN) if self.model == UNKNOWN else self.model
+    def begin_work(self, frame: Frame) -> None:
+        """Write the first event, once."""
+        if not self._has_begun:
+            self._has_begun = True
+            self.begin(frame)
 
     def on_lifecycle(self, frame: Frame) -> None:
         """Keep the reason of an end."""
@@ -184,10 +240,6 @@ class AnswerStream(ABC):
     def on_output(self, frame: Frame) -> None:
         """Record that a call needs no execution by the client."""
         self.calls.pop(frame["item_id"], None)
-
-    def on_provider_error(self, frame: Frame) -> None:
-        """Keep the error that the provider reported, for the end of the stream."""
-        self.reported = frame
 
     def on_late_texts(self, frame: Frame) -> None:
         """Keep which texts of `final` no delta contains, or not whole."""
@@ -244,10 +296,18 @@ COMMON: Final[Mapping[str, Callable[[AnswerStream, Frame], None]]] = {
     Kind.TOOL_OUTPUT: AnswerStream.on_output,
     Kind.FINAL: AnswerStream.on_final,
     Kind.ERROR: AnswerStream.on_error,
+    PrivateKind.RESPONSE_META: AnswerStream.on_meta,
     PrivateKind.RESPONSE_ERROR: AnswerStream.on_provider_error,
     PrivateKind.LATE_TEXTS: AnswerStream.on_late_texts,
 }
 """Frame kind -> its writer, the same in both dialects."""
+
+DROPPED: Final[Mapping[str, str]] = {
+    PrivateKind.BRANCH: "all branches are written in one answer",
+    PrivateKind.RESPONSE_USAGE: "the answer has the sum over all responses",
+    **dict.fromkeys((PrivateKind.REASONING_DONE, Kind.REFUSAL_DONE), "the deltas contain the whole text"),
+}
+"""Frame kind -> why neither dialect writes anything."""
 
 ANSWER_MAX_BYTES: Final = 16 * 1024 * 1024
 """Limit of the content of a JSON answer (CONTRACT D37)."""

@@ -5,15 +5,20 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Container, Iterable, Mapping
 from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 
 from projector.contracts import codec
 from projector.contracts.kinds import Kind
+from projector.contracts.limits import NOTICES_MAX_ITEMS
 from projector.core.canonical import Frame, WireEvent
 from projector.core.delta_frames import TEXT_MAX_CHARS
 from projector.core.truncation import fit
 from projector.dialects.descriptor import RepeatWriter
+
+UNKNOWN: Final = "unknown"
+"""Value of a required member that the provider did not send, such as the model or the name of a call."""
 
 FRAME_MAX_BYTES: Final = 1_048_576
 """Limit of a frame that may contain JSON trees. Its event is at most a few times larger, because a result may be JSON
@@ -36,7 +41,7 @@ _TEXTS: Final = ("response_text", "refusal_text", "reasoning_summary_text")
 _Writer = TypeVar("_Writer")
 
 
-class FrameWriter(Generic[_Writer]):
+class FrameWriter(ABC, Generic[_Writer]):
     """The writer of one stream. After a frame that cannot be written, only `error` is, which ends what is open."""
 
     _name_member: ClassVar[str] = ""
@@ -61,13 +66,13 @@ class FrameWriter(Generic[_Writer]):
         """Return a writer of the further deltas of a text; None if each must be fed as a frame."""
         return None if self._has_failed else self._repeat(frame)
 
-    def _repeat(self, _frame: Frame) -> RepeatWriter | None:
-        """Return a writer of the further deltas of a text; None if each must be fed as a frame."""
-        return None
+    @abstractmethod
+    def _repeat(self, _frame: Frame) -> RepeatWriter:
+        """Return a writer of the further deltas of a text."""
 
+    @abstractmethod
     def _write(self, writer: _Writer, frame: Frame) -> list[dict[str, Any]]:
         """Return the events of a frame; `writer` is that of its kind."""
-        raise NotImplementedError
 
 
 def within_limit(frame: Frame, sent: Container[str] = _TEXTS) -> Frame:
@@ -135,7 +140,24 @@ class IdAllocator:
         return allocated
 
 
+class PendingNotices(list[object]):
+    """Notices of one message, call or reasoning, until its last event has them all."""
+
+    def add(self, new: list[object] | None) -> list[object] | None:
+        """Add the notices of a frame, up to the limit of one event and each once; return those of the frame."""
+        if new is not None:
+            self += [notice for notice in new if notice not in self][: NOTICES_MAX_ITEMS - len(self)]
+        return new
+
+    def release(self) -> list[object]:
+        """Return all pending notices and clear them."""
+        released = [*self]
+        self.clear()
+        return released
+
+
 PARAGRAPH: Final = "\n\n"
+"""Between the texts of two items, or of two parts of one."""
 
 
 class BranchPosition(NamedTuple):

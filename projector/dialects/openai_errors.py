@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from projector.core.faults import FAULTS
+
 STATUS_TYPES: Final[Mapping[int, str]] = {
     400: "invalid_request_error",
     401: "authentication_error",
@@ -34,13 +36,7 @@ CODE_STATUSES: Final[Mapping[str, int]] = {
         ),
         429,
     ),
-    "upstream_event_too_large": 502,
-    "upstream_empty": 502,
-    "upstream_malformed": 502,
-    "upstream_reset": 502,
-    "upstream_response_too_large": 502,
-    "upstream_truncated": 502,
-    "upstream_unreachable": 502,
+    **{code: 502 for code in FAULTS if code.startswith("upstream_")},
     **{f"upstream_timeout_{of}": 504 for of in ("connect", "first_byte", "idle", "total")},
     **dict.fromkeys(("server_shutdown", "stream_interrupted", "upstream_unavailable"), 503),
     **dict.fromkeys(("internal_error", "provider_error", "redaction_failed", "content_blocked"), 500),

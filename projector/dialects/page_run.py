@@ -20,6 +20,7 @@ from projector.core.reported_errors import is_retryable
 from projector.dialects.descriptor import DialectOptions
 from projector.dialects.frame_writer import (
     LARGE,
+    UNKNOWN,
     BranchPosition,
     FrameWriter,
     IdAllocator,
@@ -40,7 +41,6 @@ FULL: Final = "full"
 PART_INDEXES: Final[Mapping[str, str]] = {SUMMARY: "summary_index", FULL: "content_index"}
 """Kind of reasoning -> member of a frame with the index of its part."""
 
-UNKNOWN: Final = "unknown"
 NAMELESS: Final = frozenset({UNKNOWN, ""})
 """Names of a call that the provider has not named (CONTRACT D7). No client could run such a call."""
 
@@ -66,7 +66,7 @@ def unless_completed(status: str) -> str | None:
     return status if status != COMPLETED else None
 
 
-def left_out(path: str) -> list[dict[str, str]]:
+def left_out(path: str) -> list[object]:
     """Return the notices of a member that a writer leaves out because of a limit."""
     return [notice("truncated")._replace(path=path)._asdict()]
 
@@ -224,6 +224,25 @@ def nothing(_run: object, _frame: Frame) -> list[Event]:
     """Write nothing."""
     return []
 
+
+HANDLED: Final[Mapping[str, Callable[[PageRun, Frame], list[Event]]]] = {
+    PrivateKind.BRANCH: nothing,  # its steps are written
+    PrivateKind.RESPONSE_META: PageRun.on_meta,
+    PrivateKind.LATE_TEXTS: PageRun.on_late_texts,
+}
+"""Frame kind -> its writer, the same in both dialects."""
+
+DROPPED: Final[Mapping[str, str]] = {
+    PrivateKind.RESPONSE_USAGE: "the end has the sum over all responses",
+    **dict.fromkeys((PrivateKind.ITEM_DETAILS, PrivateKind.ITEM_MEMBERS), "the public members are written"),
+    PrivateKind.FILE_PATH: "citations are the public ones",
+    PrivateKind.RESPONSE_ERROR: "`error` or `lifecycle` reports the failure",
+    PrivateKind.REASONING_DONE: "the deltas contained the text, and a part ends with the next one or with its item",
+}
+"""Frame kind -> why neither dialect writes anything."""
+
+NO_ITEM: Final = (nothing, nothing)
+"""Writers of the start and end of an item that is not written, such as an output: it becomes the result of its call."""
 
 _Run = TypeVar("_Run", bound=PageRun)
 

@@ -108,16 +108,14 @@ def _limits(path: str, schema: dict[str, Any]) -> Iterator[str]:
         return
     if path in _ENTRIES:
         yield f"{_ENTRIES[path]:,} entries"
-    texts = (text for text in TEXTS if text.rule != "id_chars")
-    chars = {pattern: text.max_chars for text in texts for pattern in text.paths} | _MORE_CHARS
+    texts = (text for rule, text in TEXTS.items() if rule != "id_chars")
+    chars = {pattern: max_chars for max_chars, patterns in texts for pattern in patterns} | _MORE_CHARS
     if path in chars:
         yield f"{chars[path]:,} characters"
     if f"{path}.*" in chars:
         yield f"each {chars[f'{path}.*']:,} characters"
-    for payload in PAYLOADS:
-        if payload.pattern == path and payload.max_chars:
-            yield f"[tree](#limits); strings {payload.max_chars:,} characters"
-        elif payload.pattern == path:
-            yield "[tree](#limits)"
+    if path in PAYLOADS:
+        strings = PAYLOADS[path]
+        yield "[tree](#limits)" if strings is None else f"[tree](#limits); strings {strings[1]:,} characters"
     if path in URLS or f"{path}.*" in URLS:
         yield "`http` or `https`"

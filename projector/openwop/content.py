@@ -18,10 +18,10 @@ from typing import Any, Final
 from projector.contracts.kinds import ENDED_STATUSES, TOOL_TYPES, VENDOR
 from projector.contracts.limits import DELTA_MAX_CHARS
 from projector.core.canonical import Frame
-from projector.dialects.frame_writer import PARAGRAPH
+from projector.dialects.frame_writer import PARAGRAPH, UNKNOWN
 from projector.openwop import event_log
 from projector.openwop.event_log import SUMMARY_MAX_CHARS, Verbosity, present
-from projector.openwop.log_state import UNKNOWN, LogState, OpenCall, ReasoningBlock, ReasoningItem
+from projector.openwop.log_state import LogState, OpenCall, ReasoningBlock, ReasoningItem
 from projector.redaction.clean import TRUNCATED_HERE, cut_text
 
 REFUSAL: Final = ":refusal"
@@ -98,16 +98,6 @@ def on_reasoning_added(state: LogState, frame: Frame) -> None:
     state.reasoning[frame["item_id"]] = ReasoningItem(state.agent_id)
 
 
-def on_summary_delta(state: LogState, frame: Frame) -> None:
-    """Emit text of a reasoning summary."""
-    _extend_block(state, frame, "summary", frame["summary_index"])
-
-
-def on_reasoning_delta(state: LogState, frame: Frame) -> None:
-    """Emit full reasoning text; its frames exist under the policy `full` only."""
-    _extend_block(state, frame, "full", frame["content_index"])
-
-
 def on_reasoning_done(state: LogState, frame: Frame) -> None:
     """End the blocks of the item; an item without output gets an empty block unless reasoning is off."""
     item = state.reasoning[frame["item_id"]]
@@ -127,8 +117,9 @@ def close_blocks(state: LogState, node_id: str) -> None:
         _advance(state, place)
 
 
-def _extend_block(state: LogState, frame: Frame, verbosity: Verbosity, part: int) -> None:
-    item = state.reasoning[frame["item_id"]]
+def on_reasoning_delta(verbosity: Verbosity, index: str, state: LogState, frame: Frame) -> None:
+    """Emit text of a summary, or full text: its frames exist under the policy `full` only."""
+    item, part = state.reasoning[frame["item_id"]], frame[index]
     block = item.blocks.get(verbosity)
     if block is None or block.is_over:
         block = _new_block(state, item, verbosity)

@@ -8,34 +8,17 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from projector.contracts.kinds import VENDOR
-from projector.contracts.limits import NOTICES_MAX_ITEMS
 from projector.core.canonical import Frame
 from projector.dialects.descriptor import DialectOptions
-from projector.dialects.frame_writer import BranchPosition
+from projector.dialects.frame_writer import BranchPosition, PendingNotices
 from projector.openwop.event_log import Event, EventLog, Verbosity
 from projector.redaction.clean import Gathered
 
 WORKFLOW_ID: Final = f"{VENDOR}.stream"
 """Default workflow id."""
-UNKNOWN: Final = "unknown"
-"""Placeholder for a provider, model or tool without a name."""
 
 Position: TypeAlias = BranchPosition | int
 """A sequence of steps: a branch of the run by its number, or a position of the workflow in the main branch."""
-
-
-class PendingNotices(list[object]):
-    """Notices of frames, until an event carries them."""
-
-    def add(self, new: list[object] | None) -> None:
-        """Add the notices of a frame, up to the limit of one event; duplicates are skipped."""
-        self += [notice for notice in new or () if notice not in self][: NOTICES_MAX_ITEMS - len(self)]
-
-    def release(self) -> list[object]:
-        """Return all pending notices and clear them."""
-        released = [*self]
-        self.clear()
-        return released
 
 
 @dataclass(slots=True)

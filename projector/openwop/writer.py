@@ -8,6 +8,7 @@ to another step, when the workflow leaves the position, or with its branch.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 from projector.contracts import codec
@@ -19,6 +20,7 @@ from projector.dialects.frame_writer import (
     LARGE,
     NUMBER_PLACE,
     TEXT_PLACE,
+    UNKNOWN,
     FrameWriter,
     left_positions,
     literal,
@@ -29,7 +31,7 @@ from projector.dialects.frame_writer import (
 from projector.openwop import content, event_log
 from projector.openwop.content import close_blocks, close_text, emit_final_text, resume, suspend
 from projector.openwop.event_log import Event, Verbosity, present, shortened
-from projector.openwop.log_state import UNKNOWN, BranchState, LogState, OpenNode, Position, ResponseState
+from projector.openwop.log_state import BranchState, LogState, OpenNode, Position, ResponseState
 
 NODE_ID: Final = "model"
 TYPE_ID: Final = f"vendor.{VENDOR}.model"
@@ -235,7 +237,7 @@ HANDLED: Final[Mapping[str, FrameHandler]] = {
     Kind.OUTPUT_ITEM_DONE: on_item,
     Kind.MESSAGE_DELTA: content.on_text_delta,
     Kind.MESSAGE_CITATION: content.on_citation,
-    Kind.REASONING_SUMMARY_DELTA: content.on_summary_delta,
+    Kind.REASONING_SUMMARY_DELTA: partial(content.on_reasoning_delta, "summary", "summary_index"),
     Kind.REFUSAL_DELTA: content.on_refusal_delta,
     Kind.TOOL_STATUS: content.on_status,
     Kind.TOOL_ARGUMENTS_DONE: content.on_arguments_done,
@@ -248,7 +250,7 @@ HANDLED: Final[Mapping[str, FrameHandler]] = {
     PrivateKind.BRANCH: on_branch,
     PrivateKind.RESPONSE_META: on_meta,
     PrivateKind.RESPONSE_USAGE: on_usage,
-    PrivateKind.REASONING_DELTA: content.on_reasoning_delta,
+    PrivateKind.REASONING_DELTA: partial(content.on_reasoning_delta, "full", "content_index"),
 }
 """Frame kind -> handler."""
 
@@ -256,8 +258,7 @@ DROPPED: Final[Mapping[str, str]] = {
     Kind.REFUSAL_DONE: "the deltas carry the text",
     Kind.TOOL_ARGUMENTS_DELTA: "a call is emitted when its arguments are complete",
     Kind.TOOL_CODE_DELTA: "a call is emitted when its code is complete",
-    PrivateKind.ITEM_DETAILS: "a log of a run has the public members",
-    PrivateKind.ITEM_MEMBERS: "a log of a run has the public members",
+    **dict.fromkeys((PrivateKind.ITEM_DETAILS, PrivateKind.ITEM_MEMBERS), "a log of a run has the public members"),
     PrivateKind.FILE_PATH: "citations are the public ones",
     PrivateKind.RESPONSE_ERROR: "`error` or `lifecycle` reports the failure",
     PrivateKind.REASONING_DONE: "the deltas carry the text, and the end of the item closes the block",

@@ -102,10 +102,6 @@ class ModelLists(NamedTuple):
     form. The objects are checked later."""
 
 
-def _copy(body: Mapping[str, Any], _profile: Any, _kept: KeptCalls) -> dict[str, Any]:
-    return dict(body)
-
-
 MODEL_PAGE_MAX: Final = 1000
 """Models of a page of a list, at most."""
 
@@ -135,7 +131,7 @@ class PassthroughRoute(NamedTuple):
     """Summary of the route in the OpenAPI document."""
     dialect: str
     """Default dialect: the response format of the API itself (CONTRACT D38)."""
-    body_writer: Callable[[Mapping[str, Any], Any, KeptCalls], dict[str, Any]] = _copy
+    body_writer: Callable[[Mapping[str, Any], Any, KeptCalls], dict[str, Any]] = lambda body, _profile, _kept: {**body}
     """Returns the body to forward, from the caller's body, a profile, and what the provider wants back."""
     request_reader: Callable[[Mapping[str, Any]], ModelRequest] | None = None
     """Returns the request in neutral terms, for an upstream with another API; None: the route only forwards."""

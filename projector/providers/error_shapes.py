@@ -5,7 +5,7 @@ Providers agree on `{"error": {"message", "type", "code", "param"}}` only roughl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from projector.core import canonical as read
@@ -67,12 +67,22 @@ def error_of(value: object, *, has_begun: bool = False) -> ReportedError | None:
         has_begun: whether parts of an answer came before; then only what is nothing but an error is one.
     """
     first = _first(value)
-    return members_of(first) if any(is_error(first) for is_error in SHAPES[: -has_begun or None]) else None
+    is_error = (
+        _is_error_beside(first)
+        or "error" in (first.get("object"), first.get("type"), first.get("status"))  # which may be any JSON
+        or (_code(first) is not None and any(read.text_or_none(first, name) for name in ("message", "Message", "msg")))
+        or (not has_begun and bool(first.get("errors") or first.get("detail")))
+    )
+    return members_of(first) if is_error else None
 
 
 def error_beside(answer: Mapping[str, object]) -> ReportedError | None:
     """Return the error that an object has beside the parts of an answer, None if there is none."""
-    return members_of(answer) if _has_error(answer) or _has_failed(answer) else None
+    return members_of(answer) if _is_error_beside(answer) else None
+
+
+def _is_error_beside(answer: Mapping[str, object]) -> bool:
+    return bool(answer.get("error")) or _code(read.mapping_or_empty(answer, "base_resp")) is not None
 
 
 def members_of(value: object) -> ReportedError:
@@ -93,36 +103,6 @@ def _first(value: object) -> Mapping[str, object]:
     if isinstance(value, list) and value:
         value = value[0]
     return value if read.is_mapping(value) else {}
-
-
-def _has_error(value: Mapping[str, object]) -> bool:
-    return bool(value.get("error"))
-
-
-def _has_failed(value: Mapping[str, object]) -> bool:
-    return _code(read.mapping_or_empty(value, "base_resp")) is not None
-
-
-def _has_errors(value: Mapping[str, object]) -> bool:
-    return bool(value.get("errors") or value.get("detail"))
-
-
-def _is_named_error(value: Mapping[str, object]) -> bool:
-    return "error" in (value.get("object"), value.get("type"), value.get("status"))  # which may be any JSON
-
-
-def _has_code(value: Mapping[str, object]) -> bool:
-    return _code(value) is not None and any(read.text_or_none(value, name) for name in ("message", "Message", "msg"))
-
-
-SHAPES: Final[tuple[Callable[[Mapping[str, object]], bool], ...]] = (
-    _has_error,
-    _has_failed,
-    _is_named_error,
-    _has_code,
-    _has_errors,
-)
-"""The shapes of errors. After the beginning of an answer the last one is none: its members may mean something else."""
 
 
 def _message(value: object, depth: int = 0) -> str | None:

@@ -29,6 +29,9 @@ Events: TypeAlias = list[CanonicalEvent | Fault]
 Annotation: TypeAlias = Mapping[str, object]
 
 
+UNCITED: Final = "citations without a text"
+"""Name in the counts."""
+
 ID_KEPT_CHARS: Final = 200
 """Maximum characters of the response's ID in IDs of items, so that these stay within the contract's limit."""
 
@@ -61,6 +64,8 @@ class _Item:
     def __init__(self, item_id: str, output_index: int) -> None:
         self.item_id = item_id
         self.output_index = output_index
+        self.opaque: Any = None
+        """What the provider wants back with the item."""
 
     def progress(self, event_type: str, **members: object) -> Event:
         """Return an event within the item."""
@@ -68,6 +73,8 @@ class _Item:
 
     def item_event(self, change: str, item: Event) -> Event:
         """Return the event that announces or ends the item."""
+        if change == "done" and self.opaque:
+            item["opaque"] = self.opaque
         return {"type": f"response.output_item.{change}", "output_index": self.output_index, "item": item}
 
 
@@ -80,8 +87,6 @@ class Message(_Item):
         """Whether there is a text that a citation can belong to."""
         self.chars = 0
         """Characters of the text."""
-        self.opaque: object = None
-        """What the provider wants back with the message."""
         self._texts: Gathered[str] = Gathered()
         self._refusals: Gathered[str] = Gathered()
         self._annotations: list[Annotation] = []
@@ -135,8 +140,7 @@ class Message(_Item):
                 content.append({"type": kind, "refusal": refusal})
             else:
                 content.append({"type": kind, "text": _joined(self._texts), "annotations": self._annotations})
-        opaque = {} if self.opaque is None else {"opaque": self.opaque}
-        return [*events, self.item_event("done", {**self._item(status, content), **opaque})]
+        return [*events, self.item_event("done", self._item(status, content))]
 
     def _item(self, status: str, content: list[Event]) -> Event:
         return {"type": "message", "id": self.item_id, "role": "assistant", "status": status, "content": content}
@@ -151,8 +155,6 @@ class Reasoning(_Item):
     def __init__(self, item_id: str, output_index: int) -> None:
         super().__init__(item_id, output_index)
         self.encrypted: str | None = None
-        self.opaque: object = None
-        """What the provider wants back with the reasoning."""
         self._texts: Gathered[str] = Gathered()
         self._summaries: Gathered[str] = Gathered()
 
@@ -191,8 +193,6 @@ class Reasoning(_Item):
             item["content"] = [{"type": "reasoning_text", "text": text}]
         if self.encrypted is not None:
             item["encrypted_content"] = self.encrypted
-        if self.opaque is not None:
-            item["opaque"] = self.opaque
         return [*events, self.item_event("done", item)]
 
 
@@ -221,9 +221,8 @@ class Call(_Item):
         self.call_id = call_id
         self.name = ""
         self.opaque: dict[str, object] = {}
-        """What the provider wants back with the call."""
         self.is_signed = False
-        """Whether that is known when the call begins: some clients read it there only."""
+        """Whether what the provider wants back is known when the call begins: some clients read it there only."""
         self.members: Mapping[str, object] = {}
         """Further members of the item."""
         self._shape = shape
@@ -272,10 +271,7 @@ class Call(_Item):
         flushed = self.flush()
         text = _joined(self._inputs)
         done = self.progress(f"{self._shape.events}.done", **{self._shape.member: text})
-        item = self._item(status, text)
-        if self.opaque:
-            item["opaque"] = self.opaque
-        return [*flushed, done, self.item_event("done", item)]
+        return [*flushed, done, self.item_event("done", self._item(status, text))]
 
     def _passed(self, delta: str) -> str:
         return delta if self._objects is None else self._objects.feed(delta)
@@ -296,6 +292,48 @@ class Call(_Item):
             "status": status,
             **self.members,
         }
+
+
+class Outputs(ItemIds):
+    """The open message and reasoning of one response. Methods that add input return the events that it causes."""
+
+    def __init__(self, dropped: Drops) -> None:
+        super().__init__()
+        self._dropped = dropped
+        self._message: Message | None = None
+        self._reasoning: Reasoning | None = None
+
+    def skip(self, texts: Sequence[str]) -> None:
+        """Add text whose events are not needed, because it only continues the text of the message."""
+        if self._message is not None:
+            self._message.skip(texts)
+
+    def cite(self, annotations: Sequence[Annotation]) -> list[Event]:
+        """Add citations of the text; without a text they are counted."""
+        message = self._message
+        if message is None or not message.has_text:
+            if annotations:
+                self._dropped.note(UNCITED, len(annotations))
+            return []
+        return [message.annotation(annotation) for annotation in annotations]
+
+    def _opened_message(self) -> tuple[Message, list[Event]]:
+        """Return the message, and the event that announces it if there was none."""
+        if self._message is not None:
+            return self._message, []
+        self._message = Message(*self.next_id("msg"))
+        return self._message, [self._message.added()]
+
+    def _opened_reasoning(self) -> tuple[Reasoning, list[Event]]:
+        """Return the reasoning, and the event that announces it if there was none."""
+        if self._reasoning is not None:
+            return self._reasoning, []
+        self._reasoning = Reasoning(*self.next_id("rs"))
+        return self._reasoning, [self._reasoning.added()]
+
+    def _ended_message(self, status: str) -> list[Event]:
+        message, self._message = self._message, None
+        return [] if message is None else message.done(status)
 
 
 class HostedCall(_Item):
@@ -348,7 +386,7 @@ class JsonStage(ABC):
     def feed(self, message: SseMessage, /) -> Events:
         """Return the events of a message."""
         try:
-            value = codec.loads(message.data)
+            value = codec.loads(message[0])
         except codec.TooDeepError:
             return self._dropped.drop("(too deep)")
         except codec.CodecError:
@@ -361,7 +399,13 @@ class JsonStage(ABC):
 
     def close(self) -> Events:
         """Return the end of the response, if its reason is known; else the stream was truncated."""
-        return [] if self._is_over or self._reason is None else self._end()
+        if self._is_over:
+            return []
+        return self._held() if self._reason is None else self._end()
+
+    def _held(self) -> Events:
+        """Return the events of what was held back, because the stream was truncated."""
+        return []
 
     def _end(self) -> Events:
         """Return the last events of the response, whose reason is known."""
@@ -375,8 +419,8 @@ class JsonStage(ABC):
             return self.close()
         if self._is_over or self._reason is not None:
             return self._dropped.drop("(after the end)")
-        self._is_over = True
-        return [FAULTS["upstream_malformed"]]
+        held, self._is_over = self._held(), True
+        return [*held, FAULTS["upstream_malformed"]]
 
     def _announce(self, **members: object) -> list[Event]:
         """Return the event that announces the response, or what else of it is known now; empty members are unknown."""

@@ -144,13 +144,13 @@ def test_every_limit_is_listed() -> None:
 
 
 def test_the_limit_of_ids_is_stated_once() -> None:
-    assert {text.max_chars for text in TEXTS if text.rule == "id_chars"} == {limits.ID_MAX_CHARS, limits.NAME_MAX_CHARS}
+    assert {TEXTS["id_chars"][0]} == {limits.ID_MAX_CHARS, limits.NAME_MAX_CHARS}
     assert f"IDs, names, reasons and statuses have at most {limits.ID_MAX_CHARS} characters." in PAGE
 
 
 PATHS: Final = {
-    *(f"{path}: {text.max_chars:,} characters" for text in TEXTS if text.rule != "id_chars" for path in text.paths),
-    *(f"{one.pattern}: [tree](#limits)" for one in PAYLOADS),
+    *(f"{path}: {most:,} characters" for rule, (most, paths) in TEXTS.items() if rule != "id_chars" for path in paths),
+    *(f"{path}: [tree](#limits)" for path in PAYLOADS),
     *(f"{path}: `http` or `https`" for path in URLS),
 }
 

@@ -69,7 +69,7 @@ def test_what_is_written_is_read_back(root: str, way: list[str | int]) -> None:
     path = root
     for step in way:
         path = join_key(path, step) if isinstance(step, str) else join_index(path, step)
-    assert steps(path) == [root, *way]
+    assert steps(path) == (root, *way)
 
 
 @given(st.text(st.sampled_from('ab.[]"\\0*'), max_size=12))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Final
 
 from projector.contracts import codec
 from projector.contracts import public_sse_v1 as events
@@ -24,9 +23,6 @@ class _Stage(IntEnum):
     INPUT = 2
     OUTPUT = 3
     ENDED = 4
-
-
-_INPUT: Final = (events.ToolArgumentsDelta, events.ToolArgumentsDone, events.ToolCodeDelta, events.ToolCodeDone)
 
 
 class _Call:
@@ -50,22 +46,11 @@ class CallRules:
 
     def check(self, event: events.PublicEvent, /) -> list[Finding]:
         """Check the next event."""
-        match event:
-            case events.OutputItemDone():
-                self._done.add(event.output_index)
-                return []
-            case events.ToolStatus():
-                call_id = event.tool.tool_call_id
-            case (
-                events.ToolArgumentsDelta()
-                | events.ToolArgumentsDone()
-                | events.ToolOutput()
-                | events.ToolCodeDelta()
-                | events.ToolCodeDone()
-            ):
-                call_id = event.tool_call_id
-            case _:
-                return []
+        if isinstance(event, events.OutputItemDone):
+            self._done.add(event.output_index)
+        if not isinstance(event, events.ToolStatus | events.CallEvent):
+            return []
+        call_id = event.tool.tool_call_id if isinstance(event, events.ToolStatus) else event.tool_call_id
         call = self._calls.setdefault(event.output_index, _Call(call_id))
         found = self._identity(call, call_id, event.output_index)
         if found:
@@ -98,10 +83,10 @@ def _status(call: _Call, tool: AnyTool, *, is_open: bool) -> list[Finding]:
 
 def _payload(call: _Call, event: events.CallEvent) -> list[Finding]:
     found = []
-    stage = _Stage.INPUT if isinstance(event, _INPUT) else _Stage.OUTPUT
+    stage = _Stage.OUTPUT if isinstance(event, events.ToolOutput) else _Stage.INPUT
     if call.stage is _Stage.NEW:
         found.append(Finding("call_order", "expected `tool.status` of the call first"))
-    elif call.stage > stage and (stage is _Stage.OUTPUT or not _is_of_a_function(event)):
+    elif call.stage > stage and (stage is _Stage.OUTPUT or getattr(event, "tool_type", "") != "function"):
         found.append(Finding("call_order", f"expected no {stage.name.lower()} after {call.stage.name.lower()}"))
     call.stage = max(call.stage, stage)
     match event:
@@ -119,27 +104,14 @@ def _payload(call: _Call, event: events.CallEvent) -> list[Finding]:
     return found
 
 
-def _is_of_a_function(event: events.CallEvent) -> bool:
-    match event:
-        case events.ToolArgumentsDelta(tool_type="function") | events.ToolArgumentsDone(tool_type="function"):
-            return True
-        case _:
-            return False
-
-
 def _parsed(event: events.ToolArgumentsDone) -> list[Finding]:
     """Compare the parsed object with the text unless one was truncated; empty text means no arguments (D24)."""
     if event.arguments_json is None or not event.arguments_text.strip() or is_truncated(event):
         return []
-    if _parse(event.arguments_text) != event.arguments_json:
+    try:  # as the codec writes it: long integers as strings, U+FFFD for lone surrogates
+        tree = codec.loads(codec.dumps(codec.loads_exact(event.arguments_text)))
+    except codec.CodecError:
+        tree = ABSENT
+    if tree != event.arguments_json:
         return [Finding("arguments_parsed", "expected `arguments_json` to be the parse of `arguments_text`")]
     return []
-
-
-def _parse(text: str) -> object:
-    """Return the tree as the codec writes it: long integers as strings, U+FFFD for lone surrogates."""
-    try:
-        tree: object = codec.loads(codec.dumps(codec.loads_exact(text)))
-    except codec.CodecError:
-        return ABSENT
-    return tree

@@ -105,33 +105,25 @@ def _is_of_a_function(event: events.ItemEvent) -> bool:
             return False
 
 
-TEXT_TYPES: Final[Mapping[str, tuple[type[events.ItemEvent], ...]]] = {
-    "message": (events.MessageDelta, events.MessageCitation, events.RefusalDelta, events.RefusalDone),
-    "reasoning": (events.ReasoningSummaryDelta,),
+ITEM_TYPES: Final[Mapping[type[events.ItemEvent], str]] = {
+    **dict.fromkeys((events.MessageDelta, events.MessageCitation), "message"),
+    **dict.fromkeys((events.RefusalDelta, events.RefusalDone), "message"),
+    events.ReasoningSummaryDelta: "reasoning",
+    **dict.fromkeys((events.ToolCodeDelta, events.ToolCodeDone), "code_interpreter_call"),
+    **dict.fromkeys((events.ChunkDelta, events.ChunkDone), "image_generation_call"),
 }
-"""Item types other than tool calls, and their events; a type in neither table has no events but `output_item.*`."""
+"""Event -> type of its item. The others name the type of their tool; an item of any other type has none of them."""
 
 
 def fits(event: events.ItemEvent, item_type: str) -> bool:
     """Return whether an event other than `output_item.*` may belong to an item of this type."""
-    tool_type = _tool_type(event)
-    if tool_type is not None:
-        return TOOL_TYPES.get(item_type) == tool_type
-    return isinstance(event, TEXT_TYPES.get(item_type, ()))
-
-
-def _tool_type(event: events.ItemEvent) -> str | None:
     match event:
         case events.ToolStatus():
-            return event.tool.tool_type
+            return TOOL_TYPES.get(item_type) == event.tool.tool_type
         case events.ToolArgumentsDelta() | events.ToolArgumentsDone() | events.ToolOutput():
-            return event.tool_type
-        case events.ToolCodeDelta() | events.ToolCodeDone():
-            return "code_interpreter"
-        case events.ChunkDelta() | events.ChunkDone():
-            return "image_generation"
+            return TOOL_TYPES.get(item_type) == event.tool_type
         case _:
-            return None
+            return ITEM_TYPES.get(type(event)) == item_type
 
 
 _BASE64: Final = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")

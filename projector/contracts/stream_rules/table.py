@@ -42,7 +42,6 @@ class RuleGroup(Protocol):
 
     def check(self, event: PublicEvent, /) -> list[Finding]:
         """Check the next event."""
-        ...
 
 
 _ROWS: Final = (
@@ -139,11 +138,9 @@ class Checker(Protocol):
 
     def feed(self, line_no: int, line: bytes | str, /) -> list[Violation]:
         """Check one line; return its violations."""
-        ...
 
     def close(self) -> list[Violation]:
         """Check the end of the stream; return what is missing."""
-        ...
 
 
 def violations(rules: Mapping[str, Rule], line: int, event_id: int | None, found: Iterable[Finding]) -> list[Violation]:

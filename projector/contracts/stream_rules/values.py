@@ -7,7 +7,7 @@ have is skipped. The numbers are those of `projector.contracts.limits`; a host t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from projector.contracts import limits
 from projector.contracts.limits import NOTICES_MAX_ITEMS
@@ -15,27 +15,14 @@ from projector.contracts.paths import ABSENT, find, resolve
 from projector.contracts.public_sse_v1 import PublicEvent
 from projector.contracts.stream_rules.table import Finding
 
-
-class _Text(NamedTuple):
-    rule: str
-    max_chars: int
-    paths: tuple[str, ...]
-
-
-class _Payload(NamedTuple):
-    pattern: str
-    rule: str | None = None
-    max_chars: int = 0
-
-
-TEXTS: Final = (
-    _Text("arguments_text_chars", limits.ARGUMENTS_TEXT_MAX_CHARS, ("arguments_text", "tool.arguments_text")),
-    _Text("results_chars", limits.FILE_SEARCH_TEXT_MAX_CHARS, ("tool.results.*.text",)),
-    _Text("error_chars", limits.ERROR_MESSAGE_MAX_CHARS, ("error.message",)),
-    _Text("title_chars", limits.TITLE_MAX_CHARS, ("citation.title",)),
-    _Text("url_chars", limits.URL_MAX_CHARS, ("citation.url", "tool.sources.*", "final.attachments.*.url")),
-    _Text(
-        "id_chars",
+URLS: Final = ("citation.url", "tool.sources.*", "final.attachments.*.url")
+TEXTS: Final[Mapping[str, tuple[int, tuple[str, ...]]]] = {
+    "arguments_text_chars": (limits.ARGUMENTS_TEXT_MAX_CHARS, ("arguments_text", "tool.arguments_text")),
+    "results_chars": (limits.FILE_SEARCH_TEXT_MAX_CHARS, ("tool.results.*.text",)),
+    "error_chars": (limits.ERROR_MESSAGE_MAX_CHARS, ("error.message",)),
+    "title_chars": (limits.TITLE_MAX_CHARS, ("citation.title",)),
+    "url_chars": (limits.URL_MAX_CHARS, URLS),
+    "id_chars": (
         limits.ID_MAX_CHARS,
         (
             *("stream_id", "conversation_id", "response_id", "agent", "workflow.*", "reason", "error.code"),
@@ -47,16 +34,19 @@ TEXTS: Final = (
             *("final.attachments.*.object_id", "final.attachments.*.filename", "final.attachments.*.mime_type"),
         ),
     ),
-)
-PAYLOADS: Final = (
-    _Payload("arguments_json", "arguments_json_chars", limits.ARGUMENTS_JSON_STRING_MAX_CHARS),
-    _Payload("tool.arguments_json", "arguments_json_chars", limits.ARGUMENTS_JSON_STRING_MAX_CHARS),
-    _Payload("output", "output_chars", limits.OUTPUT_STRING_MAX_CHARS),
-    _Payload("tool.output", "output_chars", limits.OUTPUT_STRING_MAX_CHARS),
-    _Payload("tool.results.*.attributes"),
-    _Payload("final.structured_output"),
-)
-URLS: Final = ("citation.url", "tool.sources.*", "final.attachments.*.url")
+}
+"""Rule -> longest text, and where it is."""
+
+
+PAYLOADS: Final[Mapping[str, tuple[str, int] | None]] = {
+    "arguments_json": ("arguments_json_chars", limits.ARGUMENTS_JSON_STRING_MAX_CHARS),
+    "tool.arguments_json": ("arguments_json_chars", limits.ARGUMENTS_JSON_STRING_MAX_CHARS),
+    "output": ("output_chars", limits.OUTPUT_STRING_MAX_CHARS),
+    "tool.output": ("output_chars", limits.OUTPUT_STRING_MAX_CHARS),
+    "tool.results.*.attributes": None,
+    "final.structured_output": None,
+}
+"""Where a tree of tool data is -> rule of its strings, and the longest one; None: no rule."""
 NULLABLE: Final = ("conversation_id", "response_id", "agent", "workflow", "workflow.*", "final.structured_output")
 """Paths where the models accept null, because the seed shows it there."""
 _HOSTED_OUTPUT: Final = frozenset({"web_search", "file_search", "code_interpreter", "image_generation"})
@@ -69,23 +59,22 @@ def check_bounds(members: Mapping[str, object]) -> list[Finding]:
     found = [Finding("null", f"`{path}`: expected no null") for path, value in nullable if value is None]
     found += _check_texts(members) + _check_urls(members)
     for path, results in find(members, "tool.results"):
-        if isinstance(results, list) and len(results) > limits.FILE_SEARCH_RESULTS_MAX_ITEMS:
-            most = limits.FILE_SEARCH_RESULTS_MAX_ITEMS
+        if isinstance(results, list) and len(results) > (most := limits.FILE_SEARCH_RESULTS_MAX_ITEMS):
             found.append(Finding("results_items", f"`{path}`: expected at most {most}, found {len(results)}"))
-    for payload in PAYLOADS:
-        for path, tree in find(members, payload.pattern):
-            hosted = payload.pattern == "output" and members.get("tool_type") in _HOSTED_OUTPUT
-            found += _check_tree(path, tree, payload._replace(rule=None) if hosted else payload)
+    for pattern, strings in PAYLOADS.items():
+        is_hosted = pattern == "output" and members.get("tool_type") in _HOSTED_OUTPUT
+        for path, tree in find(members, pattern):
+            found += _check_tree(path, tree, None if is_hosted else strings)
     return found
 
 
 def _check_texts(members: Mapping[str, object]) -> list[Finding]:
     return [
-        Finding(text.rule, f"`{path}`: expected at most {text.max_chars} characters, found {len(value)}")
-        for text in TEXTS
-        for pattern in text.paths
+        Finding(rule, f"`{path}`: expected at most {max_chars} characters, found {len(value)}")
+        for rule, (max_chars, patterns) in TEXTS.items()
+        for pattern in patterns
         for path, value in find(members, pattern)
-        if isinstance(value, str) and len(value) > text.max_chars
+        if isinstance(value, str) and len(value) > max_chars
     ]
 
 
@@ -99,13 +88,13 @@ def _check_urls(members: Mapping[str, object]) -> list[Finding]:
     ]
 
 
-def _check_tree(path: str, tree: object, payload: _Payload) -> list[Finding]:
+def _check_tree(path: str, tree: object, strings: tuple[str, int] | None) -> list[Finding]:
     """Walk a tree by levels; report each violated rule once, because a hostile tree violates it everywhere."""
     found: dict[str, Finding] = {}
     level, depth = [tree], 0
     while level:
         for value in level:
-            for rule in _broken(value, payload):
+            for rule in _broken(value, strings):
                 found.setdefault(rule, Finding(rule, f"`{path}`: a value at level {depth} is over the limit"))
         depth += 1
         level = [child for value in level for child in _children(value)]
@@ -115,10 +104,11 @@ def _check_tree(path: str, tree: object, payload: _Payload) -> list[Finding]:
     return [*found.values()]
 
 
-def _broken(value: object, payload: _Payload) -> list[str]:
+def _broken(value: object, strings: tuple[str, int] | None) -> list[str]:
     """Return the rules that a single value violates."""
     if isinstance(value, str):
-        return [payload.rule] if payload.rule and len(value) > payload.max_chars else []
+        rule, max_chars = strings or ("", len(value))
+        return [rule] if len(value) > max_chars else []
     if isinstance(value, dict | list):
         too_many = ["container_entries"] if len(value) > limits.CONTAINER_MAX_ENTRIES else []
         too_long = isinstance(value, dict) and any(len(key) > limits.KEY_MAX_CHARS for key in value)

@@ -8,30 +8,15 @@ from typing import Any, Final
 
 from projector.contracts import codec
 from projector.contracts.kinds import VENDOR
-from projector.contracts.limits import NOTICES_MAX_ITEMS
 from projector.core.canonical import Frame
 from projector.dialects import page_run as page
 from projector.dialects.descriptor import DialectOptions
-from projector.dialects.frame_writer import NUMBER_PLACE, TEXT_PLACE, IdAllocator, pattern_of
+from projector.dialects.frame_writer import IdAllocator, PendingNotices
 
 PROTOCOL_VERSION: Final = "1.0"
 
 SAFE_INTEGER_MAX: Final = 2**53 - 1
 """Larger numbers are not exact in a browser, and the protocol rejects them."""
-
-
-@dataclass(slots=True)
-class Notices:
-    """Notices of one message or call. Its last event repeats them: it replaces the metadata of earlier events."""
-
-    all: list[object] = field(default_factory=list)
-
-    def add(self, frame: Frame) -> list[object] | None:
-        """Add the notices of a frame, and return them for the frame's own event."""
-        new: list[object] | None = frame.get("notices")
-        if new is not None:
-            self.all += [notice for notice in new if notice not in self.all][: NOTICES_MAX_ITEMS - len(self.all)]
-        return new
 
 
 @dataclass(slots=True, eq=False)
@@ -45,7 +30,7 @@ class Message:
     content_index: int = 0
     citations: list[object] = field(default_factory=list)
     citations_bytes: int = 0
-    notices: Notices = field(default_factory=Notices)
+    notices: PendingNotices = field(default_factory=PendingNotices)
 
 
 @dataclass(slots=True, eq=False)
@@ -58,7 +43,7 @@ class Reasoning:
     id: str = ""
     first_id: str | None = None
     """ID of the first message: the encrypted value belongs to it."""
-    notices: Notices = field(default_factory=Notices)
+    notices: PendingNotices = field(default_factory=PendingNotices)
 
 
 @dataclass(slots=True, eq=False)
@@ -70,7 +55,7 @@ class Call(page.PageCall):
     is_cut_off: bool = False
     output: Frame | None = None
     """Output, kept until the status of the call is known."""
-    notices: Notices = field(default_factory=Notices)
+    notices: PendingNotices = field(default_factory=PendingNotices)
 
 
 @dataclass(slots=True, eq=False)
@@ -126,7 +111,7 @@ CITATIONS_MAX_BYTES: Final = 262_144
 def on_message_added(run: AgUiRun, frame: Frame) -> list[page.Event]:
     """Add a message. Its first text starts it on the wire."""
     message = run.messages[frame["item_id"]] = Message(frame["item_id"])
-    message.notices.add(frame)
+    message.notices.add(frame.get("notices"))
     return []
 
 
@@ -134,11 +119,11 @@ def on_message_delta(kind: str, run: AgUiRun, frame: Frame) -> list[page.Event]:
     """Write a delta of a text, or of a refusal: a text with the kind `refusal` in its metadata."""
     message = run.messages[frame["item_id"]]
     events = [] if message.kind == kind else _start_message(run, message, kind, frame.get("agent"))
-    notices = message.notices.add(frame) if "notices" in frame else None
+    notices = message.notices.add(frame["notices"]) if "notices" in frame else None
     delta, content_index = frame["delta"], frame["content_index"]
     if not delta:
         return events
-    content = _content(run, message, delta)
+    content = content_event(run, message, delta)
     if notices is not None or content_index != message.content_index:
         new_index = content_index if content_index != message.content_index else None
         content["metadata"] = metadata(content_index=new_index, notices=notices)
@@ -147,25 +132,17 @@ def on_message_delta(kind: str, run: AgUiRun, frame: Frame) -> list[page.Event]:
     return events
 
 
-def text_pattern(run: AgUiRun, frame: Frame) -> bytes:
-    """Return the event of a further delta of a text, as a format with places for the time and the text."""
-    return pattern_of(_content(run, run.messages[frame["item_id"]], frame["delta"]), _PLACES)
-
-
-_PLACES: Final[Mapping[str, bytes]] = {"timestamp": NUMBER_PLACE, "delta": TEXT_PLACE}
-
-
 def on_citation(run: AgUiRun, frame: Frame) -> list[page.Event]:
     """Keep a citation for the end of its message."""
     message = run.messages[frame["item_id"]]
     events = [] if message.kind else _start_message(run, message, page.TEXT, frame.get("agent"))
-    message.notices.add(frame)
+    message.notices.add(frame.get("notices"))
     citation = {"content_index": frame["content_index"], **frame["citation"]}
     message.citations_bytes += len(codec.dumps(citation))
     if message.citations_bytes <= CITATIONS_MAX_BYTES:
         message.citations.append(citation)
     else:
-        message.notices.add({"notices": page.left_out("citation")})
+        message.notices.add(page.left_out("citation"))
     return events
 
 
@@ -182,7 +159,7 @@ def write_missing_texts(run: AgUiRun, final: Mapping[str, str]) -> list[page.Eve
     events: list[page.Event] = []
     for message in run.silent[-1:]:
         for kind, deltas in run.missing_texts(final).items():
-            events += [*_start_message(run, message, kind, None), *(_content(run, message, one) for one in deltas)]
+            events += [*_start_message(run, message, kind, None), *(content_event(run, message, one) for one in deltas)]
         events += _end_message(run, message, None)
     return events
 
@@ -199,15 +176,16 @@ def _start_message(run: AgUiRun, message: Message, kind: str, agent: object) -> 
     return events
 
 
-def _content(run: AgUiRun, message: Message, delta: str) -> page.Event:
+def content_event(run: AgUiRun, message: Message, delta: str) -> page.Event:
+    """Return the event of a delta of a text."""
     return {"type": "TEXT_MESSAGE_CONTENT", "timestamp": run.at, "messageId": message.id, "delta": delta}
 
 
 def _end_message(run: AgUiRun, message: Message, status: str | None) -> list[page.Event]:
     if not message.kind:
         return []
-    about = metadata(citations=message.citations, notices=message.notices.all, status=status)
-    message.citations, message.notices = [], Notices()
+    about = metadata(citations=message.citations, notices=message.notices.release(), status=status)
+    message.citations = []
     return [run.event("TEXT_MESSAGE_END", messageId=message.id, metadata=about)]
 
 
@@ -225,7 +203,7 @@ def on_reasoning_delta(kind: str, run: AgUiRun, frame: Frame) -> list[page.Event
     """Write a delta of a summary, or of the full text: only the policy `full` produces such frames."""
     reasoning, part = run.reasonings[frame["item_id"]], (kind, frame[page.PART_INDEXES[kind]])
     events = [] if reasoning.part == part else _start_part(run, reasoning, part)
-    about = metadata(notices=reasoning.notices.add(frame))
+    about = metadata(notices=reasoning.notices.add(frame.get("notices")))
     if frame["delta"]:
         content = {"messageId": reasoning.id, "delta": frame["delta"], "metadata": about}
         events.append(run.event("REASONING_MESSAGE_CONTENT", **content))
@@ -237,7 +215,7 @@ def on_encrypted(run: AgUiRun, frame: Frame) -> list[page.Event]:
     reasoning = run.reasonings[frame["item_id"]]
     value = frame["encrypted_content"]
     if len(value) > page.ENCRYPTED_MAX_CHARS:
-        reasoning.notices.add({"notices": page.left_out("encrypted_content")})
+        reasoning.notices.add(page.left_out("encrypted_content"))
         return []
     events = _start_part(run, reasoning, (page.SUMMARY, 0)) if reasoning.first_id is None else []
     entity = {"subtype": "message", "entityId": reasoning.first_id, "encryptedValue": value}
@@ -247,7 +225,7 @@ def on_encrypted(run: AgUiRun, frame: Frame) -> list[page.Event]:
 def on_reasoning_done(run: AgUiRun, frame: Frame) -> list[page.Event]:
     """Write the end of the last part and of the span."""
     reasoning = run.reasonings[frame["item_id"]]
-    notices = None if reasoning.part else reasoning.notices.all
+    notices = None if reasoning.part else reasoning.notices.release()
     about = metadata(notices=notices, status=page.unless_completed(frame["status"]))
     return [*_end_part(run, reasoning), run.event("REASONING_END", messageId=reasoning.item_id, metadata=about)]
 
@@ -269,6 +247,6 @@ def _start_part(run: AgUiRun, reasoning: Reasoning, part: tuple[str, int]) -> li
 def _end_part(run: AgUiRun, reasoning: Reasoning) -> list[page.Event]:
     if reasoning.part is None:
         return []
-    about = metadata(notices=reasoning.notices.all)
-    reasoning.part, reasoning.notices = None, Notices()
+    about = metadata(notices=reasoning.notices.release())
+    reasoning.part = None
     return [run.event("REASONING_MESSAGE_END", messageId=reasoning.id, metadata=about)]

@@ -12,7 +12,7 @@ The models are those of protocol 1.0, and of clients before it, which send null 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
@@ -209,8 +209,6 @@ CUSTOM_CALL: Final = "custom_tool_call"
 MCP_CALL: Final = "mcp_call"
 APPROVAL_REQUEST: Final = "mcp_approval_request"
 
-NOT_APPROVED: Final = Approval(approved=False)
-
 
 def conversation(
     run_input: RunAgentInput,
@@ -237,14 +235,15 @@ def conversation(
     return client.ClientPart(sent, [client.client_tool(tool.name, tool.description, tool.parameters) for tool in tools])
 
 
-def approvals(run_input: RunAgentInput) -> dict[str, Approval]:
+def approvals(run_input: RunAgentInput) -> dict[str, neutral.Approval]:
     """Return the answer to each approval request, by the provider's ID. An abandoned request is not approved."""
-    answers: dict[str, Approval] = {}
+    answers: dict[str, neutral.Approval] = {}
     for at, entry in enumerate(run_input.resume or ()):
         if not entry.interrupt_id.startswith(INTERRUPT_PREFIX):
             raise client.InputRefusedError(f"`resume[{at}].interruptId` is not an interrupt of this server.")
-        answer = entry.payload if isinstance(entry, Resolved) else NOT_APPROVED
-        answers[entry.interrupt_id.removeprefix(INTERRUPT_PREFIX)] = answer
+        request_id = entry.interrupt_id.removeprefix(INTERRUPT_PREFIX)
+        given = entry.payload if isinstance(entry, Resolved) else Approval(approved=False)
+        answers[request_id] = neutral.Approval(request_id, given.approved, given.reason)
     return answers
 
 
@@ -262,23 +261,19 @@ class _Reader:
 
     def read(self) -> list[neutral.Entry]:
         """Return all entries, with the answers to approvals that no message asks for at the end."""
-        for message, calls in self._with_calls():
-            read = READERS.get(type(message))
-            if read is not None:
-                read(self, message, calls)
-            if isinstance(message, AssistantMessage) and message.tool_calls and not calls:
-                self._entries.append(neutral.DroppedCalls())
-        return self._entries + [self._answer(one) for one in self._answers if one not in self._added]
-
-    def _with_calls(self) -> Iterator[tuple[Message, list[ToolCall]]]:
-        """Yield each message with those of its calls that are kept; a result with the call that it answers."""
         for message in self._messages:
-            if isinstance(message, AssistantMessage):
-                yield message, [call for call in message.tool_calls or () if self._is_kept(call)]
-            elif not isinstance(message, ToolMessage):
-                yield message, []
-            elif (call := self._answered.get(id(message))) is not None and not self._is_approval(call):
-                yield message, [call]
+            match message:
+                case UserMessage():
+                    self._user(message)
+                case AssistantMessage():
+                    self._assistant(message)
+                case ToolMessage():
+                    self._result(message)
+                case ReasoningMessage():
+                    self._reasoning(message)
+                case ActivityMessage():
+                    pass  # the provider's own
+        return self._entries + [answer for one, answer in self._answers.items() if one not in self._added]
 
     def _is_approval(self, call: ToolCall) -> bool:
         return call.id in self._answers or _metadata(call, "item_type") == APPROVAL_REQUEST
@@ -287,14 +282,13 @@ class _Reader:
         """Return whether a call has a result, or an approval request is answered now. Earlier answers are history."""
         return call.id in self._answers if self._is_approval(call) else id(call) in self._settled
 
-    def user(self, message: UserMessage, _calls: list[ToolCall]) -> None:
-        content = message.content
-        self._entries.append(
-            neutral.Message(neutral.USER, content if isinstance(content, str) else tuple(map(_part, content)))
-        )
+    def _user(self, message: UserMessage) -> None:
+        content = message.content if isinstance(message.content, str) else tuple(map(_part, message.content))
+        self._entries.append(neutral.Message(neutral.USER, content))
 
-    def assistant(self, message: AssistantMessage, calls: list[ToolCall]) -> None:
-        """Add a message of the model and its calls. A call of an MCP tool is added with its result."""
+    def _assistant(self, message: AssistantMessage) -> None:
+        """Add a message of the model and those of its calls that are kept; one of an MCP tool comes with its result."""
+        calls = [call for call in message.tool_calls or () if self._is_kept(call)]
         if message.content:
             self._entries.append(neutral.Message(neutral.ASSISTANT, message.content))
         for call in calls:
@@ -304,9 +298,13 @@ class _Reader:
             elif _server(call) is None:
                 name, text, sealed = call.function.name, call.function.arguments, call.encrypted_value
                 self._entries.append(neutral.ToolCall(call.id, name, text, _kind(call), encrypted=sealed))
+        if message.tool_calls and not calls:
+            self._entries.append(neutral.DroppedCalls())
 
-    def result(self, message: ToolMessage, calls: list[ToolCall]) -> None:
-        call, content = calls[0], message.content
+    def _result(self, message: ToolMessage) -> None:
+        call, content = self._answered.get(id(message)), message.content
+        if call is None or self._is_approval(call):
+            return
         text = content if isinstance(content, str) else "".join(part.text for part in content)
         output = text or message.error or ""
         server = _server(call)
@@ -318,7 +316,7 @@ class _Reader:
             has_failed = message.error is not None
             self._entries.append(neutral.ToolOutput(call.id, output, _kind(call), has_failed=has_failed))
 
-    def reasoning(self, message: ReasoningMessage, _calls: list[ToolCall]) -> None:
+    def _reasoning(self, message: ReasoningMessage) -> None:
         """Add encrypted reasoning with the summaries of the same item. Providers accept no other reasoning."""
         entries, encrypted = self._entries, message.encrypted_value
         if not (self._settings.encrypted_reasoning or is_sealed(encrypted)):
@@ -334,20 +332,7 @@ class _Reader:
     def _approval(self, call: ToolCall) -> list[neutral.Entry]:
         label, function = _metadata(call, "server_label") or "", call.function
         request = neutral.ApprovalRequest(call.id, label, function.name, function.arguments)
-        return client.approval_entries(request, self._answer(call.id), self._settings)
-
-    def _answer(self, request_id: str) -> neutral.Approval:
-        answer = self._answers[request_id]
-        return neutral.Approval(request_id, answer.approved, answer.reason)
-
-
-READERS: Final[Mapping[type, Callable[[_Reader, Any, list[ToolCall]], None]]] = {
-    UserMessage: _Reader.user,
-    AssistantMessage: _Reader.assistant,
-    ToolMessage: _Reader.result,
-    ReasoningMessage: _Reader.reasoning,
-}
-"""Message -> what adds its entries. Activities are dropped: they are the provider's own."""
+        return client.approval_entries(request, self._answers[call.id], self._settings)
 
 
 def _answered_calls(messages: list[Message]) -> dict[int, ToolCall]:

@@ -5,21 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from projector.contracts.kinds import ENDED_STATUSES
+from projector.contracts.kinds import ENDED_STATUSES, TOOL_TYPES
 from projector.core.canonical import Frame
 from projector.dialects.ag_ui.ag_ui_run import Activity, AgUiRun, Call, metadata
-from projector.dialects.frame_writer import json_text
-from projector.dialects.page_run import (
-    CALLED,
-    COMPLETED,
-    NAMELESS,
-    UNKNOWN,
-    Event,
-    is_shortened,
-    unless_completed,
-)
-
-FUNCTION_CALL: Final = "function_call"
+from projector.dialects.frame_writer import UNKNOWN, json_text
+from projector.dialects.page_run import CALLED, COMPLETED, NAMELESS, Event, is_shortened, unless_completed
 
 ANSWERED: Final = "answered"
 CUT_OFF: Final = "incomplete"
@@ -32,14 +22,6 @@ APPROVAL: Final = {
 """JSON Schema of the answer to an approval, which `projector.dialects.ag_ui.conversation` parses."""
 
 INTERRUPT_PREFIX: Final = "int-"
-
-ACTIVITY_TYPES: Final[Mapping[str, str]] = {
-    "web_search_call": "web_search",
-    "file_search_call": "file_search",
-    "code_interpreter_call": "code_interpreter",
-    "image_generation_call": "image_generation",
-}
-"""Item type -> public name of the tool. An item without a public tool type is an activity of its own name."""
 
 NOT_CONTENT: Final = frozenset({"tool_type", "tool_call_id"})
 """Members of `tool` that identify the activity; all others are its content."""
@@ -67,7 +49,7 @@ def on_call_added(run: AgUiRun, frame: Frame) -> list[Event]:
     call = run.calls[frame["item_id"]] = Call(
         frame["item_id"], frame["item_type"], run.branch, run.responses[run.branch]
     )
-    call.notices.add(frame)
+    call.notices.add(frame.get("notices"))
     return []
 
 
@@ -86,7 +68,7 @@ def _sealed(run: AgUiRun, call: Call) -> list[Event]:
 def on_arguments_delta(run: AgUiRun, frame: Frame) -> list[Event]:
     """Write a delta of the arguments, or hold it until the call has a name."""
     call = run.calls[frame["item_id"]]
-    notices = call.notices.add(frame)
+    notices = call.notices.add(frame.get("notices"))
     events = _name(run, call, frame["tool_name"])
     if call.has_started:
         return events + _arguments(run, call, frame["delta"], notices)
@@ -97,7 +79,7 @@ def on_arguments_delta(run: AgUiRun, frame: Frame) -> list[Event]:
 def on_arguments_done(run: AgUiRun, frame: Frame) -> list[Event]:
     """Write the arguments unless deltas did, and their end."""
     call = run.calls[frame["item_id"]]
-    call.notices.add(frame)
+    call.notices.add(frame.get("notices"))
     return _name(run, call, frame["tool_name"]) + _complete(run, call, frame, frame["arguments_text"])
 
 
@@ -152,7 +134,7 @@ def _call_status(run: AgUiRun, frame: Frame) -> list[Event]:
     call.server_label = tool.get("server_label", call.server_label)
     call.is_awaiting = tool["status"] == "awaiting_approval"
     call.id = call.id or run.call_ids.allocate(tool["tool_call_id"])
-    call.notices.add(frame)
+    call.notices.add(frame.get("notices"))
     events = _name(run, call, tool.get("name", tool.get("tool_name", UNKNOWN)))
     if not call.has_ended and "arguments_text" in tool:
         events += _complete(run, call, frame, tool["arguments_text"])
@@ -170,7 +152,7 @@ def _name(run: AgUiRun, call: Call, name: str) -> list[Event]:
 def _start(run: AgUiRun, call: Call) -> list[Event]:
     call.has_started = True
     run.parent_id = run.parent_id or run.message_ids.allocate(call.item_id)
-    item_type = call.item_type if call.item_type != FUNCTION_CALL else None
+    item_type = call.item_type if call.item_type != "function_call" else None
     about = metadata(item_type=item_type, server_label=call.server_label)
     start = {"toolCallId": call.id, "toolCallName": call.name, "parentMessageId": run.parent_id, "metadata": about}
     held, call.held = "".join(call.held), []
@@ -197,7 +179,7 @@ def _end(run: AgUiRun, call: Call, status: str | None) -> list[Event]:
         return []
     events = [] if call.has_started else _start(run, call)
     call.has_ended = True
-    about = metadata(notices=call.notices.all, status=status)
+    about = metadata(notices=call.notices.release(), status=status)
     return [*events, run.event("TOOL_CALL_END", toolCallId=call.id, metadata=about)]
 
 
@@ -217,9 +199,9 @@ def _result(run: AgUiRun, call: Call, status: str) -> list[Event]:
 
 
 def on_activity_added(run: AgUiRun, frame: Frame) -> list[Event]:
-    """Start an activity."""
+    """Start an activity, with the public name of the tool, or with that of the item if it has none."""
     item_id, item_type, content = frame["item_id"], frame["item_type"], {"status": frame["status"]}
-    activity = Activity(run.message_ids.allocate(item_id), ACTIVITY_TYPES.get(item_type, item_type), content)
+    activity = Activity(run.message_ids.allocate(item_id), TOOL_TYPES.get(item_type, item_type), content)
     run.activities[item_id], run.parent_id = activity, None
     snapshot = {"messageId": activity.id, "activityType": activity.type, "content": dict(content)}
     return [run.event("ACTIVITY_SNAPSHOT", **snapshot, metadata=metadata(notices=frame.get("notices")))]

@@ -17,10 +17,7 @@ from projector.dialects import page_run as page
 from projector.dialects.ag_ui import ag_ui_run, tool_writer
 from projector.dialects.ag_ui.ag_ui_run import PROTOCOL_VERSION, SAFE_INTEGER_MAX, AgUiRun, metadata
 from projector.dialects.descriptor import DialectOptions, RepeatWriter
-
-LIFECYCLE_MEMBERS: Final = ("status", "reason", "response_id")
-CHUNK_MEMBERS: Final = ("target", "encoding", "chunk_index", "data")
-"""Members of a frame that its `CUSTOM` event contains."""
+from projector.dialects.frame_writer import NUMBER_PLACE, TEXT_PLACE, pattern_of
 
 TOKENS: Final[Mapping[str, str]] = {
     "input_tokens": "inputTokens",
@@ -37,12 +34,13 @@ def on_lifecycle(run: AgUiRun, frame: Frame) -> list[page.Event]:
     if frame["status"] not in RUNNING:
         run.end_response(frame)
         run.parent_id = None
-    return [_custom(run, frame, LIFECYCLE_MEMBERS)]
+    return [_custom(run, frame, ("status", "reason", "response_id"))]
 
 
 def on_chunk(run: AgUiRun, frame: Frame) -> list[page.Event]:
     """Write a chunk of an image or its end. A patch of the activity would repeat the image each time."""
-    return [_custom(run, frame, CHUNK_MEMBERS, message_id=run.activities[frame["item_id"]].id)]
+    message_id = run.activities[frame["item_id"]].id
+    return [_custom(run, frame, ("target", "encoding", "chunk_index", "data"), message_id=message_id)]
 
 
 def on_final(run: AgUiRun, frame: Frame) -> list[page.Event]:
@@ -126,26 +124,17 @@ ITEMS: Final[Mapping[str, tuple[Writer, Writer]]] = {
     "custom_tool_call": CALL,
     "mcp_call": CALL,
     "mcp_approval_request": CALL,
-    "function_call_output": (page.nothing, page.nothing),
-    "custom_tool_call_output": (page.nothing, page.nothing),
+    "function_call_output": page.NO_ITEM,
+    "custom_tool_call_output": page.NO_ITEM,
 }
-"""Item type -> writers of its start and end. Other items are activities. An output becomes the result of its call."""
-
-
-def on_added(run: AgUiRun, frame: Frame) -> list[page.Event]:
-    """Write the start of an item."""
-    return ITEMS.get(frame["item_type"], ACTIVITY)[0](run, frame)
-
-
-def on_done(run: AgUiRun, frame: Frame) -> list[page.Event]:
-    """Write the end of an item."""
-    return ITEMS.get(frame["item_type"], ACTIVITY)[1](run, frame)
+"""Item type -> writers of its start and end. Other items are activities."""
 
 
 HANDLED: Final[Mapping[str, Writer]] = {
+    **page.HANDLED,
+    Kind.OUTPUT_ITEM_ADDED: lambda run, frame: ITEMS.get(frame["item_type"], ACTIVITY)[0](run, frame),
+    Kind.OUTPUT_ITEM_DONE: lambda run, frame: ITEMS.get(frame["item_type"], ACTIVITY)[1](run, frame),
     Kind.LIFECYCLE: on_lifecycle,
-    Kind.OUTPUT_ITEM_ADDED: on_added,
-    Kind.OUTPUT_ITEM_DONE: on_done,
     Kind.MESSAGE_DELTA: partial(ag_ui_run.on_message_delta, page.TEXT),
     Kind.MESSAGE_CITATION: ag_ui_run.on_citation,
     Kind.REASONING_SUMMARY_DELTA: partial(ag_ui_run.on_reasoning_delta, page.SUMMARY),
@@ -160,22 +149,14 @@ HANDLED: Final[Mapping[str, Writer]] = {
     Kind.CHUNK_DONE: on_chunk,
     Kind.ERROR: on_error,
     Kind.FINAL: on_final,
-    PrivateKind.BRANCH: page.nothing,  # its steps are written
-    PrivateKind.RESPONSE_META: AgUiRun.on_meta,
     PrivateKind.REASONING_DELTA: partial(ag_ui_run.on_reasoning_delta, page.FULL),
     PrivateKind.REASONING_ENCRYPTED: ag_ui_run.on_encrypted,
     PrivateKind.CALL_SEALED: tool_writer.on_sealed,
-    PrivateKind.LATE_TEXTS: AgUiRun.on_late_texts,
 }
 
 DROPPED: Final[Mapping[str, str]] = {
+    **page.DROPPED,
     Kind.REFUSAL_DONE: "the deltas contained the text, and the message ends with its item",
-    PrivateKind.RESPONSE_USAGE: "the end of the run has the sum over all responses",
-    PrivateKind.ITEM_DETAILS: "the metadata of messages and activities have the public members",
-    PrivateKind.ITEM_MEMBERS: "the metadata of messages and activities have the public members",
-    PrivateKind.FILE_PATH: "citations are the public ones",
-    PrivateKind.RESPONSE_ERROR: "`error` or `lifecycle` reports the failure",
-    PrivateKind.REASONING_DONE: "the deltas contained the text, and the message ends with the next part or the item",
 }
 
 
@@ -192,7 +173,8 @@ class AgUi(page.PageWriter[AgUiRun]):
 
     def _repeat(self, frame: Frame) -> RepeatWriter:
         run = self._run
-        pattern = ag_ui_run.text_pattern(run, frame)
+        event = ag_ui_run.content_event(run, run.messages[frame["item_id"]], frame["delta"])
+        pattern = pattern_of(event, {"timestamp": NUMBER_PLACE, "delta": TEXT_PLACE})
 
         def write(deltas: DeltaFrames) -> list[bytes]:
             self._set_time(deltas.timestamp)

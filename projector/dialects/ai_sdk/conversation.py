@@ -22,7 +22,6 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import Discriminator, Field, Tag
 
-from projector.contracts import codec
 from projector.contracts.kinds import VENDOR
 from projector.contracts.limits import NAME_MAX_CHARS, REQUEST_ITEMS_MAX
 from projector.conversation import client_history as client
@@ -30,6 +29,7 @@ from projector.conversation import entries as neutral
 from projector.conversation.client_history import pair_calls, step_of
 from projector.conversation.opaque import is_sealed
 from projector.dialects.descriptor import DialectOptions
+from projector.dialects.frame_writer import json_text
 
 TOOL_PREFIX: Final = "tool-"
 DYNAMIC_TOOL: Final = "dynamic-tool"
@@ -233,7 +233,7 @@ def _result(output: object) -> dict[str, Any]:
     if _type_of(given) == "execution-denied":
         return {"state": "output-error", "errorText": given.get("reason") or DENIED}
     if _type_of(given) in FAILURES:
-        return {"state": "output-error", "errorText": value if isinstance(value, str) else codec.dumps(value).decode()}
+        return {"state": "output-error", "errorText": json_text(value)}
     return {"state": "output-available", "output": value}
 
 
@@ -283,15 +283,20 @@ def approvals(chat: ChatInput) -> list[str]:
 def _answers(chat: ChatInput) -> list[ToolPart]:
     """Return the parts that answer an approval request now: those of the last step."""
     last = chat.messages[-1]
-    if not isinstance(last, AssistantMessage):
-        return []
-    step: list[ToolPart] = []
-    for part in last.parts:
+    step = _steps(last)[-1] if isinstance(last, AssistantMessage) else []
+    parts = [part for part in step if isinstance(part, ToolPart)]
+    return [part for part in parts if part.state == APPROVAL_ANSWERED and part.approval is not None]
+
+
+def _steps(message: AssistantMessage) -> list[list[AssistantPart]]:
+    """Return the parts of each response of the model."""
+    steps: list[list[AssistantPart]] = [[]]
+    for part in message.parts:
         if isinstance(part, StepStart):
-            step = []
-        elif isinstance(part, ToolPart) and part.state == APPROVAL_ANSWERED and part.approval is not None:
-            step.append(part)
-    return step
+            steps.append([])
+        else:
+            steps[-1].append(part)
+    return steps
 
 
 def _entries(message: Message, answers: set[int], settings: client.ConversationSettings) -> Iterator[neutral.Entry]:
@@ -300,13 +305,7 @@ def _entries(message: Message, answers: set[int], settings: client.ConversationS
         if parts:
             yield neutral.Message(neutral.USER, _content(parts))
         return
-    steps: list[list[AssistantPart]] = [[]]
-    for part in message.parts:
-        if isinstance(part, StepStart):
-            steps.append([])
-        else:
-            steps[-1].append(part)
-    for step in steps:
+    for step in _steps(message):
         yield from _step(step, answers, settings)
 
 
@@ -409,4 +408,4 @@ def _metadata(members: client.Metadata, name: str) -> str | None:
 
 def _text(value: object) -> str:
     """Return an input or output as text: a text as it is, anything else as JSON."""
-    return value if isinstance(value, str) else "" if value is None else codec.dumps(value).decode()
+    return "" if value is None else json_text(value)

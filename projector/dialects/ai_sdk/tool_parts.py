@@ -14,14 +14,13 @@ from projector.contracts import codec
 from projector.contracts.kinds import ENDED_STATUSES
 from projector.core.canonical import Frame
 from projector.dialects.ai_sdk.ui_message import Call, Chunk, UiMessage, data_part, source_url, with_metadata
-from projector.dialects.frame_writer import json_text
+from projector.dialects.frame_writer import UNKNOWN, json_text
 from projector.dialects.page_run import (
     CALLED,
     COMPLETED,
     CUSTOM_CALL,
     NAMELESS,
     RUN_BY_CLIENT,
-    UNKNOWN,
     cut_members,
     is_shortened,
 )
@@ -75,7 +74,7 @@ def on_provider_tool_done(ui: UiMessage, frame: Frame) -> list[Chunk]:
     if not call.has_started:
         return []
     result = call.result | ({"outputs": call.outputs} if call.outputs else {})
-    return _answer(call, result) if frame["status"] == COMPLETED else _failure(call, FAILED)
+    return answer(call, result) if frame["status"] == COMPLETED else _failure(call, FAILED)
 
 
 # arguments
@@ -132,7 +131,7 @@ def write_missing_results(ui: UiMessage) -> list[Chunk]:
         if call.is_shortened and not call.has_input:
             chunks += _invalid_input(call, json_text(call.shortened), TOO_LONG)
         elif call.has_input and not ui.is_last(call):
-            chunks += _answer(call, ANSWERED)
+            chunks += answer(call, ANSWERED)
     return chunks
 
 
@@ -181,7 +180,7 @@ def _ensure_start(ui: UiMessage, call: Call) -> list[Chunk]:
 def _start(ui: UiMessage, call: Call) -> list[Chunk]:
     call.name = call.name or UNKNOWN
     call.has_started = True
-    chunk: Chunk = {"type": "tool-input-start", "toolCallId": call.id, "toolName": call.name, **_executed(call)}
+    chunk = _chunk(call, "tool-input-start", toolName=call.name, **_executed(call))
     if ui.level >= APPROVALS_LEVEL:
         with_metadata(chunk, server_label=call.server_label)
     held, call.held = "".join(call.held), []
@@ -193,7 +192,7 @@ def _input_delta(call: Call, delta: str) -> list[Chunk]:
         return []
     if call.item_type == CUSTOM_CALL:
         return _text_delta(call, "", delta)
-    return [{"type": "tool-input-delta", "toolCallId": call.id, "inputTextDelta": delta}]
+    return [_chunk(call, "tool-input-delta", inputTextDelta=delta)]
 
 
 def _text_delta(call: Call, before: str, delta: str) -> list[Chunk]:
@@ -202,14 +201,14 @@ def _text_delta(call: Call, before: str, delta: str) -> list[Chunk]:
     if not call.is_open:
         call.is_open = True
         text = f'{before}"{text}'
-    return [{"type": "tool-input-delta", "toolCallId": call.id, "inputTextDelta": text}]
+    return [_chunk(call, "tool-input-delta", inputTextDelta=text)]
 
 
 def _text_end(call: Call, end: str) -> list[Chunk]:
     if not call.is_open:
         return []
     call.is_open = False
-    return [{"type": "tool-input-delta", "toolCallId": call.id, "inputTextDelta": end}]
+    return [_chunk(call, "tool-input-delta", inputTextDelta=end)]
 
 
 def _complete(ui: UiMessage, call: Call, frame: Frame) -> list[Chunk]:
@@ -238,16 +237,14 @@ def _complete(ui: UiMessage, call: Call, frame: Frame) -> list[Chunk]:
 
 def _input(call: Call, value: object) -> list[Chunk]:
     call.has_input = True
-    identity = {"toolCallId": call.id, "toolName": call.name}
-    chunk: Chunk = {"type": "tool-input-available", **identity, "input": accepted(value), **_executed(call)}
+    chunk = _chunk(call, "tool-input-available", toolName=call.name, input=accepted(value), **_executed(call))
     return [with_metadata(chunk, encrypted_content=call.sealed)]
 
 
 def _invalid_input(call: Call, text: str | None, error: str) -> list[Chunk]:
     """Write that the input of a call is unusable. No client runs such a call."""
     call.has_input = call.is_answered = True
-    identity = {"toolCallId": call.id, "toolName": call.name}
-    return [{"type": "tool-input-error", **identity, "input": text, "errorText": error, **_executed(call)}]
+    return [_chunk(call, "tool-input-error", toolName=call.name, input=text, errorText=error, **_executed(call))]
 
 
 def _result(ui: UiMessage, call: Call, status: str) -> list[Chunk]:
@@ -256,18 +253,14 @@ def _result(ui: UiMessage, call: Call, status: str) -> list[Chunk]:
     outputs, call.outputs = call.outputs, []
     output = outputs[-1] if outputs else ""
     if status != "failed":
-        return _answer(call, output)
+        return answer(call, output)
     return _failure(call, json_text(output) or FAILED)
 
 
-def _answer(call: Call, output: object, *, is_preliminary: bool = False) -> list[Chunk]:
+def answer(call: Call, output: object, *, is_preliminary: bool = False) -> list[Chunk]:
+    """Write an output of a call, which another one replaces if it is preliminary."""
     chunks = [] if call.has_input else _input(call, call.shortened)
-    chunk: Chunk = {
-        "type": "tool-output-available",
-        "toolCallId": call.id,
-        "output": accepted(output),
-        **_executed(call),
-    }
+    chunk = _chunk(call, "tool-output-available", output=accepted(output), **_executed(call))
     if is_preliminary:
         return [*chunks, chunk | {"preliminary": True}]
     call.is_answered = True
@@ -277,7 +270,11 @@ def _answer(call: Call, output: object, *, is_preliminary: bool = False) -> list
 def _failure(call: Call, text: str) -> list[Chunk]:
     chunks = [] if call.has_input else _input(call, call.shortened)
     call.is_answered = True
-    return [*chunks, {"type": "tool-output-error", "toolCallId": call.id, "errorText": text, **_executed(call)}]
+    return [*chunks, _chunk(call, "tool-output-error", errorText=text, **_executed(call))]
+
+
+def _chunk(call: Call, kind: str, **members: object) -> Chunk:
+    return {"type": kind, "toolCallId": call.id, **members}
 
 
 def _executed(call: Call) -> dict[str, bool]:
@@ -295,7 +292,7 @@ def _provider_tool_status(call: Call, tool: Mapping[str, Any]) -> list[Chunk]:
     chunks: list[Chunk] = []
     if not call.has_started:
         call.has_started = True
-        chunks = [{"type": "tool-input-start", "toolCallId": call.id, "toolName": call.name, **_executed(call)}]
+        chunks = [_chunk(call, "tool-input-start", toolName=call.name, **_executed(call))]
     status = {"item_id": call.item_id, "tool_call_id": call.id, "tool_type": call.name, "status": tool["status"]}
     chunks.append(data_part("tool-status", status, call.item_id))
     given = {name: tool[name] for name in INPUTS.get(call.name, ()) if name in tool}
@@ -312,11 +309,6 @@ def _sources(call: Call, addresses: object) -> list[Chunk]:
     call.sources.update(new)
     web = [(number, one) for number, one in enumerate(new, first) if one.startswith(("http://", "https://"))]
     return [source_url(f"{call.item_id}:source:{number}", one) for number, one in web]
-
-
-def preliminary_image(call: Call, index: int, address: str) -> list[Chunk]:
-    """Write an unfinished image as a preliminary output."""
-    return _answer(call, {"type": "partial_image", "index": index, "url": address}, is_preliminary=True)
 
 
 def accepted(value: object) -> object:

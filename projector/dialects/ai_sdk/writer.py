@@ -12,7 +12,6 @@ from typing import Any, Final, TypeAlias
 
 from projector.contracts.kinds import RUNNING, TOOL_TYPES, Kind, PrivateKind
 from projector.core.canonical import Frame
-from projector.core.delta_frames import DeltaFrames
 from projector.dialects import page_run as page
 from projector.dialects.ai_sdk import tool_parts, ui_message
 from projector.dialects.ai_sdk.ui_message import (
@@ -109,7 +108,8 @@ def on_chunk_done(ui: UiMessage, frame: Frame) -> list[Chunk]:
     media_type = f"image/{call.result.get('format', 'png')}"
     address = f"data:{media_type};base64,{''.join(image.parts)}"
     if target["field"] != _WHOLE_IMAGE:
-        return tool_parts.preliminary_image(call, target.get("part_index", 0), address)
+        output = {"type": "partial_image", "index": target.get("part_index", 0), "url": address}
+        return tool_parts.answer(call, output, is_preliminary=True)
     return [{"type": "file", "url": address, "mediaType": media_type}]
 
 
@@ -130,11 +130,8 @@ def on_final(ui: UiMessage, frame: Frame) -> list[Chunk]:
         about["model"] = next(iter(ui.models))
     chunks = [chunk for one in final.get("attachments", ()) for chunk in _attachment(one)]
     if final.get("structured_output") is not None:
-        chunks.append(
-            data_part(
-                "structured-output", {"value": tool_parts.accepted(final["structured_output"])}, "structured-output"
-            )
-        )
+        value = tool_parts.accepted(final["structured_output"])
+        chunks.append(data_part("structured-output", {"value": value}, "structured-output"))
     return chunks + ENDS[final["status"]](ui, about)
 
 
@@ -203,10 +200,10 @@ ITEMS: Final[Mapping[str, tuple[Writer, Writer]]] = {
     "custom_tool_call": CALL,
     "mcp_call": CALL,
     "mcp_approval_request": CALL,
-    "function_call_output": (page.nothing, page.nothing),
-    "custom_tool_call_output": (page.nothing, page.nothing),
+    "function_call_output": page.NO_ITEM,
+    "custom_tool_call_output": page.NO_ITEM,
 }
-"""Item type -> writers of its start and end; other items are data. An output becomes the output of its call."""
+"""Item type -> writers of its start and end; other items are data."""
 
 
 def on_added(ui: UiMessage, frame: Frame) -> list[Chunk]:
@@ -218,15 +215,11 @@ def on_added(ui: UiMessage, frame: Frame) -> list[Chunk]:
     return ended + begin_step(ui) + ITEMS.get(frame["item_type"], OTHER)[0](ui, frame)
 
 
-def on_done(ui: UiMessage, frame: Frame) -> list[Chunk]:
-    """Write the end of an item."""
-    return ITEMS.get(frame["item_type"], OTHER)[1](ui, frame)
-
-
 HANDLED: Final[Mapping[str, Writer]] = {
-    Kind.LIFECYCLE: on_lifecycle,
+    **page.HANDLED,
     Kind.OUTPUT_ITEM_ADDED: on_added,
-    Kind.OUTPUT_ITEM_DONE: on_done,
+    Kind.OUTPUT_ITEM_DONE: lambda ui, frame: ITEMS.get(frame["item_type"], OTHER)[1](ui, frame),
+    Kind.LIFECYCLE: on_lifecycle,
     Kind.MESSAGE_DELTA: partial(ui_message.on_message_delta, page.TEXT),
     Kind.MESSAGE_CITATION: ui_message.on_citation,
     Kind.REASONING_SUMMARY_DELTA: partial(ui_message.on_reasoning_delta, page.SUMMARY),
@@ -242,22 +235,12 @@ HANDLED: Final[Mapping[str, Writer]] = {
     Kind.CHUNK_DONE: on_chunk_done,
     Kind.ERROR: on_error,
     Kind.FINAL: on_final,
-    PrivateKind.BRANCH: page.nothing,  # its steps are written
-    PrivateKind.RESPONSE_META: UiMessage.on_meta,
     PrivateKind.REASONING_DELTA: partial(ui_message.on_reasoning_delta, page.FULL),
     PrivateKind.REASONING_ENCRYPTED: ui_message.on_encrypted,
     PrivateKind.CALL_SEALED: tool_parts.on_sealed,
-    PrivateKind.LATE_TEXTS: UiMessage.on_late_texts,
 }
 
-DROPPED: Final[Mapping[str, str]] = {
-    PrivateKind.RESPONSE_USAGE: "the end of the message has the sum over all responses",
-    PrivateKind.ITEM_DETAILS: "the parts have the public members",
-    PrivateKind.ITEM_MEMBERS: "the parts have the public members",
-    PrivateKind.FILE_PATH: "citations are the public ones",
-    PrivateKind.RESPONSE_ERROR: "`error` or `lifecycle` reports the failure",
-    PrivateKind.REASONING_DONE: "the deltas contained the text, and the part ends with the next one or the item",
-}
+DROPPED: Final[Mapping[str, str]] = page.DROPPED
 
 
 class AiSdk(page.PageWriter[UiMessage]):
@@ -268,11 +251,7 @@ class AiSdk(page.PageWriter[UiMessage]):
 
     def _repeat(self, _frame: Frame) -> RepeatWriter:
         pattern = pattern_of(self._run.text_delta, {"delta": TEXT_PLACE})
-
-        def write(deltas: DeltaFrames) -> list[bytes]:
-            return [pattern % text for text in deltas.encoded]
-
-        return RepeatWriter(None, write)
+        return RepeatWriter(None, lambda deltas: [pattern % text for text in deltas.encoded])
 
     def _start(self, frame: Frame) -> list[Chunk]:
         """Start the message, or continue the client's. Its ID is that of the stream, so that a replay replaces it."""

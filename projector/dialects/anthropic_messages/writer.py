@@ -10,19 +10,18 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from projector.contracts import codec
 from projector.contracts.kinds import SEARCH_ID, SIGNATURE, Kind, PrivateKind
 from projector.core.canonical import Frame, WireEvent, object_in
-from projector.core.delta_frames import DeltaFrames
 from projector.dialects.answer_stream import (
     ANSWER_MAX_BYTES,
-    BEFORE_WORK,
     COMMON,
     AnswerStream,
     ClientCall,
     InTurn,
     LimitedAnswer,
 )
+from projector.dialects.answer_stream import DROPPED as ANSWER_DROPPED
 from projector.dialects.anthropic_messages.errors import TYPE_STATUSES, stream_error
 from projector.dialects.descriptor import DialectOptions, JsonAnswer, RepeatWriter
-from projector.dialects.frame_writer import TEXT_PLACE, literal, missing_texts, pattern_of
+from projector.dialects.frame_writer import PARAGRAPH, TEXT_PLACE, missing_texts, pattern_of
 
 # blocks
 
@@ -129,11 +128,10 @@ INCOMPLETE_FINISHES: Final[Mapping[str, str]] = {
 
 
 class MessageStream(AnswerStream):
-    """One message. The events of the current frame are collected in `events`."""
+    """One message. The events of the current frame are collected in `events`, before they are encoded."""
 
     def __init__(self, options: DialectOptions) -> None:
         super().__init__(options)
-        self.events: list[Event] = []
         self.blocks = ContentBlocks()
         self.members: dict[str, Mapping[str, Any]] = {}
         """Item -> further members of its call, which come before its name."""
@@ -143,17 +141,16 @@ class MessageStream(AnswerStream):
 
     def fail(self, error: Mapping[str, Any]) -> None:
         """Write the error that ends the stream."""
-        is_retryable, request_id = error.get("is_retryable", False), self.options.request_id
-        reported = error.get("type")
-        self.events.append(
-            stream_error(error["code"], error["message"], reported, is_retryable=is_retryable, request_id=request_id)
-        )
+        known = {"is_retryable": error.get("is_retryable", False), "request_id": self.options.request_id}
+        self.events.append(stream_error(error["code"], error["message"], error.get("type"), **known))
+
+    def begin_work(self, frame: Frame) -> None:
+        """Write the first event, once. A stream may be nothing but a response that failed."""
+        if not (frame["kind"] == Kind.FINAL and frame["final"]["status"] == "failed"):
+            super().begin_work(frame)
 
     def begin(self, frame: Frame) -> None:
-        """Write the first event, once."""
-        if self.has_begun:
-            return
-        self.has_begun = True
+        """Write the first event."""
         usage = {"input_tokens": self.options.input_tokens, **_CACHE, "output_tokens": 1}
         message = {
             "id": frame.get("response_id") or frame["stream_id"],
@@ -275,7 +272,7 @@ def on_reasoning(index: str, stream: MessageStream, frame: Frame) -> None:
     """Write a delta of reasoning. All parts of an item are one block, because it has one signature."""
     last = stream.reasoning_part(frame, index) if frame["delta"] else None
     if last is not None:
-        separator = "" if frame[index] == last else "\n\n"
+        separator = "" if frame[index] == last else PARAGRAPH
         stream.write(Block(frame["item_id"], 0, THINKING), "thinking", separator + frame["delta"])
 
 
@@ -311,7 +308,6 @@ _REFUSAL_TEXT: Final = "refusal_text"
 
 HANDLED: Final[Mapping[str, Writer]] = {
     **COMMON,
-    PrivateKind.RESPONSE_META: MessageStream.on_meta,
     Kind.OUTPUT_ITEM_DONE: on_item_done,
     PrivateKind.ITEM_MEMBERS: on_members,
     Kind.MESSAGE_DELTA: partial(on_text, _RESPONSE_TEXT),
@@ -324,17 +320,13 @@ HANDLED: Final[Mapping[str, Writer]] = {
 }
 
 DROPPED: Final[Mapping[str, str]] = {
-    PrivateKind.BRANCH: "all branches are written in one message",
-    PrivateKind.RESPONSE_USAGE: "the message has the sum over all responses",
+    **ANSWER_DROPPED,
     PrivateKind.CALL_SEALED: "a call has no member for it",
     PrivateKind.ITEM_DETAILS: "the API has no phases of messages",
     PrivateKind.FILE_PATH: "the API has no such citation",
-    PrivateKind.REASONING_DONE: "the deltas contain the whole text",
-    Kind.REFUSAL_DONE: "the deltas contain the whole text",
     Kind.TOOL_CODE_DELTA: "tools that the provider executes are not written; the text is complete without them",
     Kind.TOOL_CODE_DONE: "tools that the provider executes are not written; the text is complete without them",
-    Kind.CHUNK_DELTA: "the API streams no images",
-    Kind.CHUNK_DONE: "the API streams no images",
+    **dict.fromkeys((Kind.CHUNK_DELTA, Kind.CHUNK_DONE), "the API streams no images"),
 }
 """Frame kind -> why no event is written."""
 
@@ -342,15 +334,11 @@ DROPPED: Final[Mapping[str, str]] = {
 class AnthropicMessages(MessageStream):
     """The writer of one stream: one message, even for a run of several responses."""
 
+    writers = HANDLED
+
     def feed(self, frame: Frame, /) -> list[WireEvent]:
         """Return the events of a frame."""
-        kind = frame["kind"]
-        self.events = []
-        if kind not in BEFORE_WORK and not (kind == Kind.FINAL and frame["final"]["status"] == "failed"):
-            self.begin(frame)
-        writer = HANDLED.get(kind)
-        if writer is not None:
-            writer(self, frame)
+        super().feed(frame)
         return [(event["type"], codec.dumps(event)) for event in self.events]
 
     def repeat(self, frame: Frame, /) -> RepeatWriter | None:
@@ -359,12 +347,8 @@ class AnthropicMessages(MessageStream):
             return None
         event = delta_event(self.blocks.index, "text", "")
         delta = pattern_of(event["delta"], {"text": TEXT_PLACE})
-        pattern = literal(codec.dumps({**event, "delta": None})[: -len(b"null}")]) + delta + b"}"
-
-        def write(deltas: DeltaFrames) -> list[bytes]:
-            return [pattern % text for text in deltas.encoded]
-
-        return RepeatWriter(event["type"], write)
+        pattern = pattern_of(event, {"delta": delta})
+        return RepeatWriter(event["type"], lambda deltas: [pattern % text for text in deltas.encoded])
 
 
 # the JSON answer

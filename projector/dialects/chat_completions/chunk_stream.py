@@ -6,19 +6,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from projector.contracts import codec
-from projector.core.canonical import Frame, WireEvent
-from projector.core.context import parse_time
+from projector.core.canonical import Frame
 from projector.core.truncation import fit
-from projector.dialects.answer_stream import AnswerStream, ClientCall, InTurn
+from projector.dialects.answer_stream import AnswerStream, ClientCall, InTurn, seconds
 from projector.dialects.descriptor import DialectOptions
-from projector.dialects.frame_writer import TEXT_PLACE, literal, pattern_of
+from projector.dialects.frame_writer import PARAGRAPH, TEXT_PLACE, literal, pattern_of
 from projector.dialects.openai_errors import error_object
-
-SERVICE_TIERS: Final = frozenset({"auto", "default", "flex", "scale", "priority", "fast"})
-"""Tiers that the API has. Those of other providers are not written."""
-
-BLANK_LINE: Final = "\n\n"
-"""Between the texts of two items."""
 
 
 class JoinedText:
@@ -33,7 +26,7 @@ class JoinedText:
 
     __slots__ = ("_between_parts", "_items", "_last", "_part", "_starts", "length")
 
-    def __init__(self, between_parts: str = BLANK_LINE) -> None:
+    def __init__(self, between_parts: str = PARAGRAPH) -> None:
         self.length = 0
         """Length of everything written, in code points."""
         self._starts: dict[str, dict[int, int]] = {}
@@ -73,7 +66,7 @@ class JoinedText:
         """Return a delta with what separates it from the text before it."""
         separator = ""
         if item_id != self._last:
-            separator = BLANK_LINE if self.length else ""
+            separator = PARAGRAPH if self.length else ""
         elif index != self._part:
             separator = self._between_parts
         self._last, self._part = item_id, index
@@ -93,9 +86,10 @@ class ChunkStream(AnswerStream):
     arguments are the input, because the models and helpers of the SDKs reject a streamed call that is no function.
     """
 
+    service_tiers = frozenset({"auto", "default", "flex", "scale", "priority", "fast"})
+
     def __init__(self, options: DialectOptions, frame_max_bytes: int) -> None:
         super().__init__(options)
-        self.events: list[WireEvent] = []
         self.texts: Mapping[str, JoinedText] = {
             "content": JoinedText(between_parts=""),
             "refusal": JoinedText(),
@@ -107,18 +101,9 @@ class ChunkStream(AnswerStream):
         self.citations: list[Frame] = []
         """Citations of web pages. They are written together, because clients replace the list or require an index."""
         self._frame_max_bytes = frame_max_bytes
-        self._tier: dict[str, str] = {}
-        self._created = 0
         self._count = 0
         """Number of calls that were written."""
         self._head = self._tail = b""
-
-    def on_meta(self, frame: Frame) -> None:
-        """Read model, creation time and service tier. Those of the first response are kept."""
-        super().on_meta(frame)
-        self._created = self._created or frame.get("created_at", 0)
-        if frame.get("service_tier") in SERVICE_TIERS:
-            self._tier = {"service_tier": frame["service_tier"]}
 
     def announce(self, call: ClientCall) -> None:
         """Write the first entry of a call: ID, type and name, without any input."""
@@ -148,17 +133,13 @@ class ChunkStream(AnswerStream):
         self.add({"tool_calls": [entry]})
 
     def begin(self, frame: Frame) -> None:
-        """Write the first chunk, once. It fixes ID, model, time and service tier."""
-        if self.has_begun:
-            return
-        self.has_begun = True
-        created = self._created or int(parse_time(frame["server_timestamp"], "server_timestamp"))
+        """Write the first chunk. It fixes ID, model, time and service tier."""
         head = {
             "id": frame.get("response_id") or frame["stream_id"],
             "object": "chat.completion.chunk",
-            "created": created,
+            "created": self.created_at or seconds(frame),
             "model": self.model,
-            **self._tier,
+            **self.service_tier,
         }
         self._head = codec.dumps(head)[:-1] + b',"choices":['
         self._tail = b',"usage":null}' if self.options.include_usage else b"}"
@@ -185,11 +166,6 @@ class ChunkStream(AnswerStream):
             data = codec.dumps(fit(members, self._frame_max_bytes))
         self._emit({}, None, b',"public_sse":' + data + self._tail)
 
-    def add_annotations(self) -> None:
-        """Write the citations, with positions in the joined text."""
-        if self.citations:
-            self.add({"annotations": [self._annotation(frame) for frame in self.citations]})
-
     def end(self, finish: str, usage: Mapping[str, Any] | None) -> None:
         """Write the finish reason, then the usage if it was requested and is known."""
         self.add({}, finish)
@@ -201,7 +177,8 @@ class ChunkStream(AnswerStream):
         members = error_object(error["code"], error["message"], error.get("param"), error.get("type"))
         self.events.append((None, codec.dumps({"error": members})))
 
-    def _annotation(self, frame: Frame) -> dict[str, Any]:
+    def annotation(self, frame: Frame) -> dict[str, Any]:
+        """Return a citation, with positions in the joined text."""
         citation, content = frame["citation"], self.texts["content"]
         start = content.start(frame["item_id"], frame["content_index"])
         indexes = ("start_index", "end_index")

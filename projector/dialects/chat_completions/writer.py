@@ -12,9 +12,10 @@ from typing import Any, Final, TypeAlias
 
 from projector.contracts import codec
 from projector.contracts.kinds import Kind, PrivateKind
-from projector.core.canonical import Frame, WireEvent
+from projector.core.canonical import Frame
 from projector.core.delta_frames import DeltaFrames
-from projector.dialects.answer_stream import ANSWER_MAX_BYTES, BEFORE_WORK, COMMON, LimitedAnswer
+from projector.dialects.answer_stream import ANSWER_MAX_BYTES, COMMON, LimitedAnswer
+from projector.dialects.answer_stream import DROPPED as ANSWER_DROPPED
 from projector.dialects.chat_completions.chunk_stream import ANNOTATIONS_MAX_ITEMS, ChunkStream
 from projector.dialects.descriptor import DialectOptions, JsonAnswer, RepeatWriter
 from projector.dialects.frame_writer import ENVELOPE, missing_texts
@@ -26,16 +27,6 @@ POSITION: Final = ("kind", "output_index", "item_id", "content_index", "summary_
 
 FINAL_MEMBERS: Final = ("status", "structured_output", "attachments")
 """Members of `final` that no chunk has."""
-
-
-def extension_of(frame: Frame, *, has_chunk: bool = True) -> Frame | None:
-    """Return what a public event has beyond its chunk; None if it has nothing.
-
-    Args:
-        frame: the event.
-        has_chunk: whether events of its kind have a chunk in this case, as a delta of commentary has not.
-    """
-    return EXTENSIONS.get(frame["kind"], _nothing)(frame) if has_chunk else _whole(frame)
 
 
 def _notices(frame: Frame) -> Frame | None:
@@ -62,25 +53,18 @@ def _final(frame: Frame) -> Frame | None:
     return {"kind": frame["kind"], "final": {name: final[name] for name in FINAL_MEMBERS if name in final}, **notices}
 
 
-def _nothing(_frame: Frame) -> Frame | None:
-    return None
-
-
 EXTENSIONS: Final[Mapping[str, Callable[[Frame], Frame | None]]] = {
     **dict.fromkeys((*Kind, PrivateKind.REASONING_DELTA), _notices),
     Kind.TOOL_STATUS: _whole,
     Kind.TOOL_ARGUMENTS_DELTA: _arguments,
     Kind.TOOL_ARGUMENTS_DONE: _arguments,
-    Kind.TOOL_CODE_DELTA: _whole,
-    Kind.TOOL_CODE_DONE: _whole,
-    Kind.TOOL_OUTPUT: _whole,
-    Kind.CHUNK_DELTA: _whole,
-    Kind.CHUNK_DONE: _whole,
+    **dict.fromkeys((Kind.TOOL_CODE_DELTA, Kind.TOOL_CODE_DONE, Kind.TOOL_OUTPUT), _whole),
+    **dict.fromkeys((Kind.CHUNK_DELTA, Kind.CHUNK_DONE), _whole),
     Kind.MESSAGE_CITATION: _citation,
     Kind.FINAL: _final,
-    Kind.ERROR: _nothing,  # the chunk of an error has no other members
+    Kind.ERROR: lambda _frame: None,  # the chunk of an error has no other members
 }
-"""Kind -> what is written of its events."""
+"""Kind -> what a public event has beyond its chunk; None if that is nothing."""
 
 
 ERROR_PREFIX: Final = b'{"error":'
@@ -119,7 +103,7 @@ class CompletionAssembly(LimitedAnswer):
         self._usage: Mapping[str, Any] | None = None
         self._texts: dict[str, io.StringIO] = {}
         self._calls: list[dict[str, Any]] = []
-        self._inputs: list[io.StringIO] = []
+        """Calls, each with the text of its input as a buffer."""
         self._annotations: list[Any] = []
         self._extensions: list[Any] = []
 
@@ -160,9 +144,7 @@ class CompletionAssembly(LimitedAnswer):
         if self._annotations:
             message["annotations"] = self._annotations
         if self._calls:
-            message["tool_calls"] = [
-                _whole_call(call, joined) for call, joined in zip(self._calls, self._inputs, strict=True)
-            ]
+            message["tool_calls"] = [_whole_call(call) for call in self._calls]
         return message
 
     def _add(self, delta: Mapping[str, Any]) -> None:
@@ -176,25 +158,24 @@ class CompletionAssembly(LimitedAnswer):
 
     def _add_call(self, entry: Mapping[str, Any]) -> None:
         kind = "custom" if "custom" in entry else "function"  # a custom call is written in both forms
-        body = entry[kind]
+        body, member = entry[kind], _INPUTS[kind]
         if "id" in entry and self._fits(len(codec.dumps([entry["id"], body["name"]]))):
-            self._calls.append({"id": entry["id"], "type": kind, kind: {"name": body["name"]}})
-            self._inputs.append(io.StringIO())
+            self._calls.append({"id": entry["id"], "type": kind, kind: {"name": body["name"], member: io.StringIO()}})
         if "extra_content" in entry and self._fits(len(codec.dumps(entry["extra_content"]))):
             self._calls[entry["index"]]["extra_content"] = entry["extra_content"]
-        fragment = body[_input_of(kind)]
+        fragment = body[member]
         if fragment and self._fits(len(codec.dumps(fragment))):
-            self._inputs[entry["index"]].write(fragment)
+            self._calls[entry["index"]][kind][member].write(fragment)
 
 
-def _input_of(kind: str) -> str:
-    return "input" if kind == "custom" else "arguments"
+_INPUTS: Final = {"custom": "input", "function": "arguments"}
+"""Kind of a call -> its member with the input."""
 
 
-def _whole_call(call: Mapping[str, Any], joined: io.StringIO) -> dict[str, Any]:
-    """Return a call with its whole input."""
-    kind = call["type"]
-    return {**call, kind: {**call[kind], _input_of(kind): joined.getvalue()}}
+def _whole_call(call: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a call with the text of its input."""
+    kind, member = call["type"], _INPUTS[call["type"]]
+    return {**call, kind: {**call[kind], member: call[kind][member].getvalue()}}
 
 
 Writer: TypeAlias = Callable[[ChunkStream, Frame], None]
@@ -262,7 +243,6 @@ def on_citation(stream: ChunkStream, frame: Frame) -> None:
 
 HANDLED: Final[Mapping[str, Writer]] = {
     **COMMON,
-    PrivateKind.RESPONSE_META: ChunkStream.on_meta,
     Kind.OUTPUT_ITEM_DONE: on_item_done,
     PrivateKind.ITEM_DETAILS: on_details,
     Kind.MESSAGE_DELTA: on_content,
@@ -275,17 +255,12 @@ HANDLED: Final[Mapping[str, Writer]] = {
 }
 
 DROPPED: Final[Mapping[str, str]] = {
-    PrivateKind.BRANCH: "all branches are written in one completion",
-    PrivateKind.RESPONSE_USAGE: "the completion has the sum over all responses",
+    **ANSWER_DROPPED,
     PrivateKind.FILE_PATH: "the API has annotations for web pages only",
-    PrivateKind.REASONING_DONE: "the deltas contain the whole text",
     PrivateKind.REASONING_ENCRYPTED: "the API has no encrypted reasoning",
-    Kind.REFUSAL_DONE: "the deltas contain the whole text",
     PrivateKind.ITEM_MEMBERS: "the API has no such items",
-    Kind.TOOL_CODE_DELTA: "the API has no hosted tools; an extension",
-    Kind.TOOL_CODE_DONE: "the API has no hosted tools; an extension",
-    Kind.CHUNK_DELTA: "the API streams no images; an extension",
-    Kind.CHUNK_DONE: "the API streams no images; an extension",
+    **dict.fromkeys((Kind.TOOL_CODE_DELTA, Kind.TOOL_CODE_DONE), "the API has no hosted tools; an extension"),
+    **dict.fromkeys((Kind.CHUNK_DELTA, Kind.CHUNK_DONE), "the API streams no images; an extension"),
 }
 """Frame kind -> why no chunk of the API is written."""
 
@@ -293,21 +268,16 @@ DROPPED: Final[Mapping[str, str]] = {
 class ChatCompletions(ChunkStream):
     """The writer of one stream: one completion, even for a run of several responses."""
 
+    writers = HANDLED
+
     def __init__(self, policy: Policy, options: DialectOptions) -> None:
         super().__init__(options, policy.limits.frame_max_bytes)
 
-    def feed(self, frame: Frame, /) -> list[WireEvent]:
-        """Return the chunks of a frame. What only some clients accept comes first."""
-        kind = frame["kind"]
-        self.events = []
-        if kind not in BEFORE_WORK:
-            self.begin(frame)
-            if self.options.extensions:
-                self._add_extension(frame)
-        writer = HANDLED.get(kind)
-        if writer is not None:
-            writer(self, frame)
-        return self.events
+    def begin_work(self, frame: Frame) -> None:
+        """Write the first chunk, once, and what only some clients accept before the chunks of the frame."""
+        super().begin_work(frame)
+        if self.options.extensions:
+            self._add_extension(frame)
 
     def finish(self, final: Frame, reason: str) -> None:
         """Write what was held back, then the end."""
@@ -315,7 +285,8 @@ class ChatCompletions(ChunkStream):
         missing = missing_texts(final, self.late, written)
         for member, name in FINAL_TEXTS.items():
             self.add_texts(member, self.texts[member].feed(f"final.{name}", 0, missing.get(name, "")))
-        self.add_annotations()
+        if self.citations:
+            self.add({"annotations": [self.annotation(frame) for frame in self.citations]})
         for call in self.calls.values():
             self.release(call)
         finish = FINISHES[final["status"]]
@@ -340,6 +311,6 @@ class ChatCompletions(ChunkStream):
 
     def _add_extension(self, frame: Frame) -> None:
         is_commentary = frame["kind"] == Kind.MESSAGE_DELTA and frame["item_id"] in self.commentary
-        members = extension_of(frame, has_chunk=not is_commentary)
-        if members is not None:
+        extension = _whole if is_commentary else EXTENSIONS.get(frame["kind"])  # commentary has no chunk
+        if extension is not None and (members := extension(frame)) is not None:
             self.add_extension(members)

@@ -11,21 +11,16 @@ from typing import Any, Final
 from projector.contracts.kinds import VENDOR, Kind, PrivateKind
 from projector.core.canonical import Frame
 from projector.dialects import openai_errors
-from projector.dialects.frame_writer import json_text
+from projector.dialects.frame_writer import UNKNOWN, json_text
 from projector.dialects.response_writer import frame_writers
 from projector.dialects.response_writer.frame_writers import NOT_MEMBERS
-from projector.dialects.response_writer.output_items import CALL, CallText, Field, ItemShape, PartKind
-from projector.dialects.response_writer.response_stream import EVENT_MAX_BYTES, UNKNOWN, ResponseStream, Writer
+from projector.dialects.response_writer.output_items import FUNCTION_CALL, CallText, Field, ItemShape, PartKind
+from projector.dialects.response_writer.response_stream import EVENT_MAX_BYTES, ResponseStream, Writer
 
 ITEMS: Final[Mapping[str, ItemShape]] = {
     "message": ItemShape({"content": ()}),
     "reasoning": ItemShape({"summary": ()}),
-    "function_call": ItemShape(
-        {"call_id": "", "name": "unknown", "arguments": ""},
-        CALL,
-        CallText("response.function_call_arguments", has_name=True),
-        adds_fields=True,
-    ),
+    "function_call": FUNCTION_CALL._replace(text=CallText("response.function_call_arguments", has_name=True)),
     "function_call_output": ItemShape(
         {"call_id": "", "output": ""}, {"tool_call_id": Field("call_id"), "output": Field("output", json_text)}
     ),

@@ -8,9 +8,10 @@ from typing import Any, Final
 
 from projector.contracts.kinds import TOOL_TYPES, VENDOR, Kind, PrivateKind
 from projector.core.canonical import Frame
-from projector.dialects.answer_stream import error_of, failure_of
+from projector.dialects.answer_stream import error_of, failure_of, seconds
+from projector.dialects.frame_writer import UNKNOWN
 from projector.dialects.response_writer.output_items import REFUSAL, SUMMARY, TEXT, CallText, Item, Part, PartKind
-from projector.dialects.response_writer.response_stream import UNKNOWN, ResponseStream, Writer, seconds
+from projector.dialects.response_writer.response_stream import ResponseStream, Writer
 
 ID_PREFIX_CHARS: Final = 200
 """Characters of the call's ID that the ID of its output begins with: it stays within the contract's limit."""
@@ -28,7 +29,7 @@ def on_lifecycle(stream: ResponseStream, frame: Frame) -> None:
     if status == "queued":
         stream.begin(frame, status)
         return
-    stream.set_in_progress(frame)
+    stream.begin_work(frame)
     stream.emit_notices(frame)
     stream.reason = frame.get("reason", stream.reason)
 
@@ -58,15 +59,11 @@ def on_final(stream: ResponseStream, frame: Frame) -> None:
 def on_error(stream: ResponseStream, frame: Frame) -> None:
     """Write the error, then the failed response."""
     error = frame["error"]
+    stream.begin_work(frame)
     stream.emit_notices(frame)
     stream.emit("error", stream.error_members(error_of(error, stream.reported)))
     in_response = stream.response_error(error.get("code") or UNKNOWN, error["message"])
     stream.end("response.failed", "failed", error=in_response)
-
-
-def on_provider_error(stream: ResponseStream, frame: Frame) -> None:
-    """Keep the error that the provider reported, for the end that it causes."""
-    stream.reported = frame
 
 
 def on_item_added(stream: ResponseStream, frame: Frame) -> None:
@@ -150,8 +147,7 @@ def on_encrypted(stream: ResponseStream, frame: Frame) -> None:
 def on_text_delta(stream: ResponseStream, frame: Frame) -> None:
     """Write a delta of the arguments or the code of a call."""
     item = announced(stream, frame)
-    text = item.shape.text if item.shape is not None else None
-    if text is None:
+    if (text := item.call_text) is None:
         stream.emit_extension(frame, item)
         return
     item.text.write(frame["delta"])
@@ -163,8 +159,7 @@ def on_text_done(stream: ResponseStream, frame: Frame) -> None:
     """Write the whole arguments or the whole code of a call."""
     item = announced(stream, frame)
     item.update({name: frame[name] for name in WHOLE_TEXTS if name in frame})
-    text = item.shape.text if item.shape is not None else None
-    if text is None:
+    if (text := item.call_text) is None:
         stream.emit_extension(frame, item)
         return
     if "tool_name" in frame:
@@ -224,7 +219,7 @@ def close_part(stream: ResponseStream, part: Part) -> None:
 
 COMMON: Final[Mapping[str, Writer]] = {
     PrivateKind.RESPONSE_META: ResponseStream.on_meta,
-    PrivateKind.RESPONSE_ERROR: on_provider_error,
+    PrivateKind.RESPONSE_ERROR: ResponseStream.on_provider_error,
     Kind.LIFECYCLE: on_lifecycle,
     Kind.OUTPUT_ITEM_ADDED: on_item_added,
     Kind.OUTPUT_ITEM_DONE: on_item_done,

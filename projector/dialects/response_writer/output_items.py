@@ -122,6 +122,9 @@ class ItemShape(NamedTuple):
     """Whether members that are not required may be set."""
 
 
+FUNCTION_CALL: Final = ItemShape({"call_id": "", "name": "unknown", "arguments": ""}, CALL, adds_fields=True)
+
+
 class Item:
     """One output item as written so far.
 
@@ -135,6 +138,7 @@ class Item:
     def __init__(self, item_id: str, item_type: str, shape: ItemShape | None, role: str | None = None) -> None:
         self.id = item_id
         self.shape = shape
+        self.call_text = shape.text if shape is not None else None
         self.type = item_type if shape is not None else f"{VENDOR}:{item_type}"
         self.index: int | None = None
         """Index in the output; None until the item is announced."""
@@ -196,7 +200,7 @@ class Item:
     def wire(self) -> dict[str, Any]:
         """Return the current item as it is written."""
         item = self.members | {name: [part.wire() for part in parts] for name, parts in self._lists.items()}
-        text = self.shape.text if self.shape is not None else None
+        text = self.call_text
         if text is not None and item[text.member] == "":  # without the whole text, as after a cut, the deltas are used
             item[text.member] = self.text.getvalue()
         return item

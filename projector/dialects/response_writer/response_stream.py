@@ -6,40 +6,33 @@ tool outputs. Their long texts are truncated to one size; then items are dropped
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final, TypeAlias
 
 from projector.contracts import codec
-from projector.contracts.kinds import VENDOR, Kind, PrivateKind
-from projector.core.canonical import Frame, WireEvent
-from projector.core.context import parse_time
+from projector.contracts.kinds import VENDOR
+from projector.core.canonical import Frame
 from projector.core.delta_frames import DeltaFrames
+from projector.core.truncation import SMALL_BYTES
 from projector.dialects import frame_writer
+from projector.dialects.answer_stream import ApiStream, seconds
 from projector.dialects.descriptor import JsonAnswer, RepeatWriter
 from projector.dialects.response_writer.output_items import TEXT, Item, ItemShape, PartKind
 from projector.redaction import compose
 from projector.redaction.clean import Notice, bounded, notice, render
 
-UNKNOWN: Final = "unknown"
-"""Value of a required member that the provider did not send."""
 
-
-def usage_of(usage: Mapping[str, int], details: Mapping[str, Mapping[str, int]]) -> dict[str, object]:
-    """Return the usage with the members of the protocol. They are required, so an unknown count is 0.
-
-    Args:
-        usage: tokens of the whole stream.
-        details: further members of the details, which no frame has.
-    """
+def usage_of(usage: Mapping[str, int], input_details: Mapping[str, int]) -> dict[str, object]:
+    """Return the usage with the members of the protocol. They are required, so an unknown count is 0."""
     read, written = usage.get("input_tokens", 0), usage.get("output_tokens", 0)
     cached, reasoning = usage.get("cached_input_tokens", 0), usage.get("reasoning_output_tokens", 0)
     return {
         "input_tokens": read,
         "output_tokens": written,
         "total_tokens": usage.get("total_tokens", read + written),
-        "input_tokens_details": {"cached_tokens": cached, **details.get("input_tokens_details", {})},
-        "output_tokens_details": {"reasoning_tokens": reasoning, **details.get("output_tokens_details", {})},
+        "input_tokens_details": {"cached_tokens": cached, **input_details},
+        "output_tokens_details": {"reasoning_tokens": reasoning},
     }
 
 
@@ -53,18 +46,10 @@ ENDS: Final[Mapping[str, tuple[str, str]]] = {
 """Status of `final` -> the last event and the status of its response."""
 
 
-def seconds(frame: Frame) -> int:
-    """Return the time of a frame in whole seconds since 1970-01-01 UTC."""
-    return int(parse_time(frame["server_timestamp"], "server_timestamp"))
-
-
 Path: TypeAlias = tuple[str | int, ...]
 
 EVENT_MAX_BYTES: Final = 16 * 1024 * 1024
 """Limit of one event. A whole response object repeats all texts (D37)."""
-
-SMALL_BYTES: Final = 1_024
-"""Shorter texts are not truncated: IDs, names, types and titles."""
 
 
 def truncate_event(
@@ -77,9 +62,10 @@ def truncate_event(
         max_bytes: limit of its JSON.
         whole_members: members that are emptied instead of truncated.
     """
-    event = _copied(event)
+    places: list[tuple[Any, Path]] = []
+    event = _copied(event, (), places)
     excess = codec.size(event) - max_bytes
-    texts = [(holder, path, codec.size(holder[path[-1]])) for holder, path in _texts(event, ())]
+    texts = [(holder, path, codec.size(holder[path[-1]])) for holder, path in places]
     long = [row for row in texts if row[2] > SMALL_BYTES]
     room = sum(size for _, _, size in long) - excess
     fitting = compose.greatest(lambda share: sum(min(size, share) for _, _, size in long) <= room, max_bytes)
@@ -93,11 +79,17 @@ def truncate_event(
     return event, list(bounded(notices + _drop_items(event, max_bytes)))
 
 
-def _copied(value: Any) -> Any:
-    """Return a copy of a tree, in which no container stands twice."""
-    if isinstance(value, dict):
-        return {name: _copied(member) for name, member in value.items()}
-    return [_copied(entry) for entry in value] if isinstance(value, list | tuple) else value
+def _copied(value: Any, path: Path, places: list[tuple[Any, Path]]) -> Any:
+    """Return a copy of a tree, in which no container stands twice; add container and path of each text to `places`."""
+    if not isinstance(value, dict | list | tuple):
+        return value
+    copy: Any = dict(value) if isinstance(value, dict) else [*value]
+    for step, member in value.items() if isinstance(value, dict) else enumerate(value):
+        if isinstance(member, str):
+            places.append((copy, (*path, step)))
+        else:
+            copy[step] = _copied(member, (*path, step), places)
+    return copy
 
 
 def _drop_items(event: dict[str, Any], max_bytes: int) -> list[Notice]:
@@ -111,30 +103,11 @@ def _drop_items(event: dict[str, Any], max_bytes: int) -> list[Notice]:
     return [notice("truncated", "response.output")]
 
 
-def _texts(value: object, path: Path) -> Iterator[tuple[Any, Path]]:
-    """Yield every text in a value: the container that holds it, and its path."""
-    steps = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for step, member in steps:
-        if isinstance(member, str):
-            yield value, (*path, step)
-        else:
-            yield from _texts(member, (*path, step))
-
-
 TRANSLATED: Final = frame_writer.ENVELOPE | {"kind", "item_id", "output_index"}
 """Members of a frame that an event of our own does not copy."""
 
 
-BEFORE_WORK: Final = frozenset(
-    {
-        *(PrivateKind.RESPONSE_META, PrivateKind.RESPONSE_ERROR, Kind.LIFECYCLE),
-        *(PrivateKind.ITEM_DETAILS, PrivateKind.ITEM_MEMBERS),
-    }
-)
-"""Kinds that do not mean that the response is in progress."""
-
-
-class ResponseStream(ABC):
+class ResponseStream(ApiStream):
     """The writer of one stream: one response object, even for a run of several responses.
 
     What differs between the protocols is in the members of their classes.
@@ -144,8 +117,6 @@ class ResponseStream(ABC):
         has_extensions: whether events of our own are written.
     """
 
-    writers: ClassVar[Mapping[str, Writer]]
-    """Frame kind -> its writer, which adds to `events`."""
     shapes: ClassVar[Mapping[str, ItemShape]]
     """Item types of the protocol."""
     dropped_items: ClassVar[Mapping[str, str]]
@@ -159,10 +130,8 @@ class ResponseStream(ABC):
     request_members: ClassVar[Mapping[str, object]]
     """Required members of the response that repeat the request, with fixed values, because no dialect receives the
     request (seed contract, section 7.2)."""
-    service_tiers: ClassVar[frozenset[str] | None] = None
-    """Tiers that the protocol has; None: any name. Other tiers of a provider are not written."""
-    usage_members: ClassVar[Mapping[str, Mapping[str, int]]] = {}
-    """Members of `usage` that no frame has."""
+    input_details: ClassVar[Mapping[str, int]] = {}
+    """Members of `usage.input_tokens_details` that no frame has."""
     ends: ClassVar[Mapping[str, tuple[str, str]]] = ENDS
     announces_failure: ClassVar[bool] = False
     """Whether an `error` event precedes the end of a response that the provider ended as failed."""
@@ -170,10 +139,8 @@ class ResponseStream(ABC):
     """Members of items that are dropped instead of truncated: a part of them is worthless."""
 
     def __init__(self, max_bytes: int = EVENT_MAX_BYTES, *, has_extensions: bool = False) -> None:
+        super().__init__()
         self.has_extensions = has_extensions
-        self.created_at = 0
-        self.reported: Frame = {}
-        """The error that the provider reported last."""
         self.reason: str | None = None
         """Reason of the last response that did not complete."""
         self.items: dict[str, Item] = {}
@@ -182,29 +149,16 @@ class ResponseStream(ABC):
         """ID -> members of an item that were known before its announcement."""
         self.output_ids = frame_writer.IdAllocator()
         """Allocates the IDs of outputs, which the provider does not announce."""
-        self.events: list[WireEvent] = []
         self.last_delta: Mapping[str, Any] = {}
         """The event of the last delta of a text."""
         self._id = ""
-        self._model = UNKNOWN
-        self._extra: dict[str, object] = {}
-        """Members of the response that the provider sent."""
+        self._text: Mapping[str, object] = {}
+        """The members for the text format, if it is known."""
         self._max_bytes = max_bytes
         self._sequence = 0
         self._output: list[Item] = []
         self._has_begun = False
         self._is_in_progress = False
-
-    def feed(self, frame: Frame, /) -> list[WireEvent]:
-        """Return the events of a frame."""
-        writer = self.writers.get(frame["kind"])
-        if writer is None:
-            return []
-        self.events = []
-        if frame["kind"] not in BEFORE_WORK:
-            self.set_in_progress(frame)
-        writer(self, frame)
-        return self.events
 
     @abstractmethod
     def error_members(self, error: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -238,14 +192,10 @@ class ResponseStream(ABC):
         return RepeatWriter(self.last_delta["type"], write)
 
     def on_meta(self, frame: Frame) -> None:
-        """Keep model and time of the first response, and the last service tier."""
-        self._model = frame.get("model", UNKNOWN) if self._model == UNKNOWN else self._model
-        self.created_at = self.created_at or frame.get("created_at", 0)
-        tier, known = frame.get("service_tier"), self.service_tiers
-        if tier and (known is None or tier in known):
-            self._extra["service_tier"] = tier
+        """Keep what all APIs keep, and the text format."""
+        super().on_meta(frame)
         if "text_format" in frame:
-            self._extra |= self.text_members(frame["text_format"])
+            self._text = self.text_members(frame["text_format"])
 
     def _response(self, status: str, output: Sequence[Any] = (), **members: Any) -> dict[str, Any]:
         """Return the current response as it is written."""
@@ -257,12 +207,13 @@ class ResponseStream(ABC):
             "completed_at": members.get("completed_at"),
             "status": status,
             "incomplete_details": members.get("incomplete_details"),
-            "model": self._model,
+            "model": self.model,
             "output": output,
             "error": members.get("error"),
-            "usage": usage_of(usage, self.usage_members) if usage else None,
+            "usage": usage_of(usage, self.input_details) if usage else None,
             **self.request_members,
-            **self._extra,
+            **self.service_tier,
+            **self._text,
         }
 
     def emit(self, name: str, members: Mapping[str, Any]) -> dict[str, Any]:
@@ -295,7 +246,7 @@ class ResponseStream(ABC):
         if status == "queued":
             self.emit("response.queued", {"response": self._response(status)})
 
-    def set_in_progress(self, frame: Frame) -> None:
+    def begin_work(self, frame: Frame) -> None:
         """Write that the response is in progress, once."""
         if self._is_in_progress:
             return
@@ -316,9 +267,8 @@ class ResponseStream(ABC):
 
     def emit_extension(self, frame: Frame, item: Item) -> None:
         """Write an event of our own, with the members of the public event, if the protocol has none."""
-        if self.has_extensions:
-            members = {name: value for name, value in frame.items() if name not in TRANSLATED}
-            self.emit_own(frame["kind"], item.position | members)
+        members = {name: value for name, value in frame.items() if name not in TRANSLATED}
+        self.emit_own(frame["kind"], item.position | members)
 
     def emit_notices(self, frame: Frame) -> None:
         """Write the notices of a frame, if it has any."""

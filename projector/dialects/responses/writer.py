@@ -16,7 +16,7 @@ from projector.core.handlers.item_members import MEMBERS
 from projector.dialects.frame_writer import json_text
 from projector.dialects.openai_errors import error_object, status_of, type_of
 from projector.dialects.response_writer import frame_writers
-from projector.dialects.response_writer.output_items import CALL, CallText, Field, ItemShape, PartKind
+from projector.dialects.response_writer.output_items import CALL, FUNCTION_CALL, CallText, Field, ItemShape, PartKind
 from projector.dialects.response_writer.response_stream import ENDS, ResponseStream, Writer
 
 
@@ -27,18 +27,14 @@ def one_of(*values: str) -> Callable[[str], str | None]:
 
 def results_of(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the results of a file search with all members, because some clients require each of them."""
-    return [
-        {
-            "attributes": {
-                name: value for name, value in result.get("attributes", {}).items() if isinstance(value, SCALARS)
-            },
-            "file_id": result.get("file_id", ""),
-            "filename": result.get("filename", ""),
-            "score": result.get("score", 0.0),
-            "text": result.get("text", ""),
-        }
-        for result in results
-    ]
+    found = [{name: result.get(name, default) for name, default in RESULT.items()} for result in results]
+    for result in found:
+        attributes = result["attributes"].items()
+        result["attributes"] = {name: value for name, value in attributes if isinstance(value, SCALARS)}
+    return found
+
+
+RESULT: Final[Mapping[str, Any]] = {"attributes": {}, "file_id": "", "filename": "", "score": 0.0, "text": ""}
 
 
 ACTION_MEMBERS: Final[Mapping[str, tuple[tuple[str, ...], Mapping[str, str]]]] = {
@@ -117,12 +113,7 @@ HOSTED_STATUSES: Final[Mapping[str, str]] = {}
 ITEMS: Final[Mapping[str, ItemShape]] = {
     "message": ItemShape({"content": ()}, {"phase": Field("phase")}, adds_fields=True),
     "reasoning": ItemShape({"summary": ()}),
-    "function_call": ItemShape(
-        {"call_id": "", "name": "unknown", "arguments": ""},
-        CALL,
-        CallText("response.function_call_arguments", repeats_as_delta=True),
-        adds_fields=True,
-    ),
+    "function_call": FUNCTION_CALL._replace(text=CallText("response.function_call_arguments", repeats_as_delta=True)),
     "custom_tool_call": ItemShape(
         {"call_id": "", "name": "unknown", "input": ""},
         {**CALL, "arguments_text": Field("input")},
@@ -335,11 +326,8 @@ def on_chunk_done(stream: ResponseStream, frame: Frame) -> None:
         item.update({"result": data})
     else:
         members = {"partial_image_index": target["part_index"], "partial_image_b64": data}
-        stream.emit("response.image_generation_call.partial_image", item.position | members | _settings(item.members))
-
-
-def _settings(members: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: members[name] for name in IMAGE_SETTINGS if name in members}
+        settings = {name: item.members[name] for name in IMAGE_SETTINGS if name in item.members}
+        stream.emit("response.image_generation_call.partial_image", item.position | members | settings)
 
 
 IMAGE_SETTINGS: Final = ("background", "output_format", "quality", "size")
@@ -371,7 +359,7 @@ class Responses(ResponseStream):
     reasoning = PartKind("reasoning_text", "response.reasoning_text")
     request_members = REQUEST_MEMBERS
     service_tiers = frozenset({"auto", "default", "flex", "scale", "priority", "fast", "ultrafast"})
-    usage_members: ClassVar = {"input_tokens_details": {"cache_write_tokens": 0}}
+    input_details: ClassVar = {"cache_write_tokens": 0}
     ends: ClassVar = {**ENDS, "cancelled": ("response.incomplete", "cancelled")}  # no event has the name of this status
     announces_failure = True
     whole_members = frozenset({"result", "encrypted_content", "partial_image_b64", "url"})

@@ -44,10 +44,6 @@ MISBEHAVIOR: Final[Mapping[Phase, Fault]] = {
 response that was truncated or never came, for one that ended badly, and for a complete one that it cannot use."""
 
 
-def _unreadable(_error: BaseException, phase: Phase) -> Verdict:
-    return FAULTS["internal_error" if phase in ENDS.values() else "upstream_malformed"]
-
-
 JUDGES: Final[Mapping[str, Callable[[BaseException, Phase], Verdict]]] = {
     # the runner
     "MaxTurnsExceeded": lambda _error, _phase: RUN_FAULTS["run_max_turns"],
@@ -59,7 +55,9 @@ JUDGES: Final[Mapping[str, Callable[[BaseException, Phase], Verdict]]] = {
     "ToolInputGuardrailTripwireTriggered": lambda _error, _phase: RUN_FAULTS["run_guardrail"],
     "ToolOutputGuardrailTripwireTriggered": lambda _error, _phase: RUN_FAULTS["run_guardrail"],
     # the model's client; the others are in `client_failures`
-    "JSONDecodeError": _unreadable,
+    "JSONDecodeError": lambda _error, phase: FAULTS[
+        "internal_error" if phase in ENDS.values() else "upstream_malformed"
+    ],
 }
 """Class of an exception, or its first listed base class -> how the run ends."""
 

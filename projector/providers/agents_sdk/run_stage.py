@@ -25,6 +25,7 @@ from projector.core.canonical import CanonicalEvent
 from projector.core.faults import Fault
 from projector.core.sse import encode_sse
 from projector.providers.agents_sdk.failures import ENDS, Phase, judge
+from projector.providers.stage_parts import ItemIds
 
 # items with placeholder IDs
 
@@ -63,12 +64,11 @@ class _Item:
     call_id: str | None
 
 
-class Placeholders:
+class Placeholders(ItemIds):
     """The items of one response that have placeholders. Others pass unchanged."""
 
     def __init__(self) -> None:
-        self._response_id = ""
-        self._count = 0
+        super().__init__()
         self._taken: set[int] = set()
         self._by_index: dict[tuple[int | None, str], _Item] = {}
         self._by_call: dict[str, _Item] = {}
@@ -91,9 +91,9 @@ class Placeholders:
     def _announce_response(self, item: Mapping[str, object]) -> list[CanonicalEvent]:
         """Return an event with the provider's ID of the response, once: the SDK keeps it in the items (D4)."""
         known = read.text_or_none(read.mapping_or_empty(item, "provider_data"), "response_id")
-        if known is None or self._response_id:
+        if known is None or self.response_id:
             return []
-        self._response_id = known
+        self.response_id = known
         return [{"type": "response.in_progress", "response": {"id": known, "status": "in_progress"}}]
 
     def _find(self, event: CanonicalEvent, item_type: str, call_id: str | None) -> _Item:
@@ -109,10 +109,8 @@ class Placeholders:
         return item
 
     def _new(self, index: int | None, item_type: str) -> _Item:
-        stem = STEMS.get(item_type, "item")
-        stem = f"{stem}_{self._response_id}" if self._response_id else stem
-        item = _Item(f"{stem}_{self._count}", index if index not in self._taken else None, None)
-        self._count += 1
+        item_id, _ = self.next_id(STEMS.get(item_type, "item"))
+        item = _Item(item_id, index if index not in self._taken else None, None)
         if index is not None:
             self._taken.add(index)
         return item
@@ -194,10 +192,6 @@ DROPPED_OUTPUTS: Final[Mapping[str, str]] = {
 FAILED: Final = "failed"
 
 
-def _never(_name: str, _call_id: str) -> bool:
-    return False
-
-
 class RunStage:
     """Translates one run: `feed` is called with its stream events, then `close` or `fail` at its end.
 
@@ -207,7 +201,9 @@ class RunStage:
             its ID. Its output is the SDK's message for the model, and nothing in the item tells it from a result.
     """
 
-    def __init__(self, earlier: Iterable[Any] = (), is_rejected: Callable[[str, str], bool] = _never) -> None:
+    def __init__(
+        self, earlier: Iterable[Any] = (), is_rejected: Callable[[str, str], bool] = lambda _name, _call_id: False
+    ) -> None:
         self.dropped = read.Drops()
         """Input that was not translated, by the SDK's name or by reason."""
         self._phase: Phase = "idle"

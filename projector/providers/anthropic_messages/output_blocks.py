@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from projector.core import canonical as read
+from projector.core.canonical import Drops
 from projector.providers.anthropic_messages import block_fields as fields
 from projector.providers.stage_parts import (
     CALL_SHAPES,
@@ -14,8 +15,7 @@ from projector.providers.stage_parts import (
     Call,
     Event,
     HostedCall,
-    ItemIds,
-    Message,
+    Outputs,
     Reasoning,
 )
 from projector.redaction.clean import Gathered
@@ -46,18 +46,16 @@ class Block:
         return self.inputs.text or read.input_text(self.given, "input") or "{}"
 
 
-class Output(ItemIds):
-    """The output items of one response. Methods return the events that some input causes."""
+class Output(Outputs):
+    """The output items of one response. Each block of thinking is reasoning of its own."""
 
-    def __init__(self, note: Callable[[str], None]) -> None:
-        super().__init__()
+    def __init__(self, dropped: Drops) -> None:
+        super().__init__(dropped)
         self.container_id: str | None = None
         self.is_summary = True
         """Whether thinking is a summary."""
         self.is_visible = False
         """Whether there was a call, or text of a message."""
-        self._note = note
-        self._message: Message | None = None
         self._hosted: dict[str, HostedCall] = {}
         self._unfinished: list[tuple[Call, bool]] = []
         """Calls whose end waits for that of the response, and whether their input is a JSON object: the reason of the
@@ -73,16 +71,16 @@ class Output(ItemIds):
         if begin is None and read.text_or_none(given, "tool_use_id") in self._hosted:
             begin = Output.result  # of a tool that is new
         if begin is None:
-            self._note(f"block.{kind}")
+            self._dropped.note(f"block.{kind}")
             return None, []
         block = Block(kind, given)
         if given.get("input") is not None and read.input_text(given, "input") is None:
-            self._note("block.input")
+            self._dropped.note("block.input")
         if kind == "text":
             block.text_start = self._message.chars if self._message is not None else 0
             block.citations += read.mappings(given, "citations")
             return block, self.text(block, read.text_or_none(given, "text") or "")
-        events = self.end_message("completed")
+        events = self._ended_message("completed")
         return block, events + begin(self, block)
 
     def text(self, block: Block, delta: str) -> list[Event]:
@@ -90,13 +88,10 @@ class Output(ItemIds):
         if not delta:
             return []
         events = self._end_reasoning(block)
-        message = self._message
-        if message is None:
-            message = self._message = Message(*self.next_id("msg"))
-            block.text_start = 0
-            events.append(message.added())
+        message, added = self._opened_message()
+        block.text_start = 0 if added else block.text_start
         self.is_visible = self.is_visible or bool(delta.strip())
-        return [*events, message.text(delta)]
+        return [*events, *added, message.text(delta)]
 
     def is_in_text(self, block: Block) -> bool:
         """Return whether text of a block would only continue the text of the message."""
@@ -105,8 +100,7 @@ class Output(ItemIds):
     def skip(self, texts: Sequence[str]) -> None:
         """Add text whose events are not needed; only while `is_in_text`."""
         self.is_visible = self.is_visible or any(text.strip() for text in texts)
-        if self._message is not None:
-            self._message.skip(texts)
+        super().skip(texts)
 
     def thinking(self, block: Block, delta: str) -> list[Event]:
         """Add thinking, whatever the type of its block."""
@@ -115,7 +109,7 @@ class Output(ItemIds):
         events: list[Event] = []
         item = block.reasoning
         if item is None:
-            events = self.end_message("completed")
+            events = self._ended_message("completed")
             item, opened = self._begin_reasoning(block)
             events += opened
         return [*events, item.summary(delta) if self.is_summary else item.text(delta)]
@@ -125,8 +119,7 @@ class Output(ItemIds):
         if not delta:
             return []
         if block.call is None and block.hosted is None:
-            self._note("input of no call")
-            return []
+            return self._dropped.drop("input of no call")
         block.inputs.add(delta)
         if block.call is not None:
             return block.call.input(delta)
@@ -149,11 +142,7 @@ class Output(ItemIds):
 
     def refuse(self, explanation: str | None) -> list[Event]:
         """Add a message with a refusal."""
-        message = self._message
-        events: list[Event] = []
-        if message is None:
-            message = self._message = Message(*self.next_id("msg"))
-            events.append(message.added())
+        message, events = self._opened_message()
         return [*events, message.refusal(explanation or REFUSED)]
 
     def end(self, status: str, open_blocks: list[Block], *, is_cut: bool) -> list[Event]:
@@ -169,17 +158,12 @@ class Output(ItemIds):
                 call.opaque["container"] = self.container_id
             events += call.done("incomplete" if is_cut and not is_whole else "completed")
         events += self._cite_files()  # the container is often named only now
-        events += self.end_message("completed" if status == "completed" else "incomplete")
+        events += self._ended_message("completed" if status == "completed" else "incomplete")
         events += [self._end_hosted(call, "incomplete") for call in self._hosted.values()]
-        for _ in self._files:
-            self._note("files without a message")
+        if self._files:
+            self._dropped.note("files without a message", len(self._files))
         self._hosted.clear()
         return events
-
-    def end_message(self, status: str) -> list[Event]:
-        """Close the message, because another item begins."""
-        message, self._message = self._message, None
-        return [] if message is None else message.done(status)
 
     # blocks
 
@@ -315,17 +299,15 @@ class Output(ItemIds):
         """Return the citations of a block, whose text is known now, and files that were made before it."""
         message = self._message
         if message is None or not message.has_text:
-            for _ in block.citations:
-                self._note("citation without a text")
-            return []
+            return self.cite(block.citations)
         annotations: list[Annotation] = []
         for raw in block.citations:
             annotation = fields.citation_of(raw, block.text_start, message.chars)
             if annotation is None:
-                self._note(f"citation.{raw.get('type')}")
+                self._dropped.note(f"citation.{raw.get('type')}")
             else:
                 annotations.append(annotation)
-        return [message.annotation(one) for one in annotations] + self._cite_files()
+        return self.cite(annotations) + self._cite_files()
 
     def _cite_files(self) -> list[Event]:
         """Return citations of the files that were made, once their container is known."""
@@ -335,7 +317,7 @@ class Output(ItemIds):
         files, self._files = self._files, []
         place = {"start_index": message.chars, "end_index": message.chars}
         about = {"type": "container_file_citation", "container_id": self.container_id, "filename": ""}
-        return [message.annotation({**about, "file_id": file_id, **place}) for file_id in files]
+        return self.cite([{**about, "file_id": file_id, **place} for file_id in files])
 
 
 STARTS: Final[Mapping[str, Callable[[Output, Block], list[Event]]]] = {

@@ -434,8 +434,7 @@ PART_READERS: Final[Mapping[str, Callable[[common.Given], neutral.Part]]] = {
 
 def carried_state(body: Mapping[str, Any]) -> list[Carried]:
     """Return the sealed values in a caller's body."""
-    messages = body.get("messages")
-    return carried_of(messages if isinstance(messages, list) else [], _begins_turn, _sealed_in)
+    return carried_of(body.get("messages"), _begins_turn, _sealed_in)
 
 
 def _begins_turn(message: object) -> bool:

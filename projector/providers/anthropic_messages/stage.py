@@ -33,7 +33,7 @@ class AnthropicMessagesStage(JsonStage):
     def __init__(self, profile: MessagesProfile = DEFAULT) -> None:
         super().__init__()
         self._profile = profile
-        self._output = Output(self._dropped.note)
+        self._output = Output(self._dropped)
         self._blocks: dict[int, Block | None] = {}
         """Open blocks by index; None for one of an unknown type."""
         self._details: Mapping[str, object] = {}
@@ -96,8 +96,7 @@ class AnthropicMessagesStage(JsonStage):
 
     def on_message_delta(self, event: Mapping[str, Any]) -> Events:
         """Note stop reason, container and usage, which replaces what was known."""
-        delta = read.mapping_or_empty(event, "delta")
-        self._note_end(delta)
+        self._note_end(read.mapping_or_empty(event, "delta"))
         self._note_usage(event)
         return []
 

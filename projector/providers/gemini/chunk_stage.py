@@ -254,8 +254,8 @@ class ChunkStage(JsonStage):
         citations = self._output.citations
         citations.note_grounding(metadata)
         shown = {
-            fields.WEB: bool(citations.queries or citations.sources("web")),
-            fields.FILES: bool(citations.file_queries or citations.sources("retrievedContext")),
+            fields.WEB: bool(citations.queries("webSearchQueries") or citations.sources("web")),
+            fields.FILES: bool(citations.queries("retrievalQueries") or citations.sources("retrievedContext")),
         }
         events: list[Event] = []
         for item_type, is_shown in shown.items():

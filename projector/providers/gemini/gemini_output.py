@@ -15,34 +15,28 @@ from projector.providers.gemini.gemini_fields import CODE, FILES, IMAGE, WEB
 from projector.providers.gemini.grounding import Citations, Passage
 from projector.providers.stage_parts import (
     CALL_SHAPES,
-    Annotation,
     Call,
     Event,
     HostedCall,
-    ItemIds,
-    Message,
-    Reasoning,
+    Outputs,
     image_events,
 )
 
 IMAGE_PREFIX: Final = "image/"
 
 
-class Output(ItemIds):
-    """The output items of one response. Methods return the events that some input causes."""
+class Output(Outputs):
+    """The output items of one response."""
 
     def __init__(self, dropped: Drops) -> None:
-        super().__init__()
-        self.citations = Citations(dropped.note)
-        self._dropped = dropped
+        super().__init__(dropped)
+        self.citations = Citations(dropped)
         self._part = -1
         """Number of the last part of the answer."""
         self._kind = ""
         """Its kind: deltas of one kind are one part."""
-        self._message: Message | None = None
         self.passages: list[Passage] = []
         """The texts of the open message."""
-        self._reasoning: Reasoning | None = None
         self._call: Call | None = None
         self._hosted: dict[str, HostedCall] = {}
         """Calls of tools of the provider without a result, by ID."""
@@ -55,16 +49,13 @@ class Output(ItemIds):
             return self._sign(signature) if signature else []
         events = self.end_call() + self.end_reasoning()
         self._begin_part("text")
-        message = self._message
-        if message is None:
-            message = self._message = Message(*self.next_id("msg"))
-            events.append(message.added())
+        message, added = self._opened_message()
         if not self.passages or self.passages[-1].part != self._part:
             self.passages.append(Passage(self._part, message.chars))
         self.passages[-1].add(delta)
         if signature:
             message.opaque = {"signature": signature}
-        return [*events, message.text(delta)]
+        return [*events, *added, message.text(delta)]
 
     @property
     def is_in_text(self) -> bool:
@@ -73,8 +64,7 @@ class Output(ItemIds):
 
     def skip(self, texts: Sequence[str]) -> None:
         """Add text whose events are not needed; only while `is_in_text`."""
-        if self._message is not None:
-            self._message.skip(texts)
+        super().skip(texts)
         self.passages[-1].add("".join(texts))
 
     def thought(self, delta: str, signature: str | None = None) -> list[Event]:
@@ -82,7 +72,7 @@ class Output(ItemIds):
         events = self.end_call()
         if delta:
             self._begin_part("thought")
-            item, opened = self._open_reasoning()
+            item, opened = self._opened_reasoning()
             events += [*opened, item.summary(delta)]
         return events + self._sign_thought(signature) if signature else events
 
@@ -95,15 +85,6 @@ class Output(ItemIds):
             item.opaque = {"thought": item.said, "signature": item.opaque}
         return item.done("completed")
 
-    def cite(self, annotations: list[Annotation]) -> list[Event]:
-        """Add citations whose positions are known."""
-        message = self._message
-        if message is None or not message.has_text:
-            for _ in annotations:
-                self._dropped.note("citation without a text")
-            return []
-        return [message.annotation(annotation) for annotation in annotations]
-
     def _sign(self, signature: str) -> list[Event]:
         if self._reasoning is not None:
             return self._sign_thought(signature)
@@ -114,15 +95,9 @@ class Output(ItemIds):
 
     def _sign_thought(self, signature: str) -> list[Event]:
         """Keep the signature of reasoning, which may have no text."""
-        item, events = self._open_reasoning()
+        item, events = self._opened_reasoning()
         item.opaque = signature
         return events
-
-    def _open_reasoning(self) -> tuple[Reasoning, list[Event]]:
-        if self._reasoning is not None:
-            return self._reasoning, []
-        self._reasoning = Reasoning(*self.next_id("rs"))
-        return self._reasoning, [self._reasoning.added()]
 
     # calls of functions
 
@@ -148,7 +123,7 @@ class Output(ItemIds):
 
     def end_call(self) -> list[Event]:
         """Close the call."""
-        call, self._call = self._call, None
+        call = self.take_call()
         return [] if call is None else call.done("completed")
 
     def take_call(self) -> Call | None:
@@ -212,9 +187,8 @@ class Output(ItemIds):
     def end(self, status: str) -> list[Event]:
         """Close all items; unless the status is `completed`, an open call was cut off (CONTRACT D23)."""
         is_complete = status == "completed"
-        call = self._call
-        events = self.end_call() if is_complete else [] if call is None else call.flush()
-        self._call = None
+        call = self.take_call()
+        events = [] if call is None else call.done("completed") if is_complete else call.flush()
         events += self.end_reasoning() + self.ground()
         events += self.end_message("completed" if is_complete else "incomplete", is_last=True)
         for hosted in [*self._hosted.values()]:
@@ -229,11 +203,12 @@ class Output(ItemIds):
         for call in [*self._hosted.values()]:
             if call.item_type == WEB and call.name == GROUNDING:
                 urls = dict.fromkeys(url for source in web if (url := read.text_or_none(source, "uri")))
-                action = action_of({"queries": self.citations.queries}, is_page=False)
+                action = action_of({"queries": self.citations.queries("webSearchQueries")}, is_page=False)
                 call.members["action"] = {**action, "sources": [{"type": "url", "url": url} for url in urls]}
                 events += self.finish(call, "completed")
             elif call.item_type == FILES:
-                call.members["queries"] = self.citations.file_queries or call.members.get("queries", [])
+                queries = self.citations.queries("retrievalQueries")
+                call.members["queries"] = queries or call.members.get("queries", [])
                 call.members["results"] = [_file(source) for source in files]
                 events += self.finish(call, "completed")
         return events
@@ -248,9 +223,8 @@ class Output(ItemIds):
     def end_message(self, status: str, *, is_last: bool = False) -> list[Event]:
         """Close the message with its citations, because another item begins."""
         cited = self.cite(self.citations.of(self.passages, is_last=is_last))
-        message, self._message = self._message, None
         self.passages = []
-        return [] if message is None else cited + message.done(status)
+        return cited + self._ended_message(status)
 
     # parts
 

@@ -6,11 +6,12 @@ quoted with them; if they do not fit, that text is searched, else the citation h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 from projector.core import canonical as read
-from projector.providers.stage_parts import Annotation
+from projector.core.canonical import Drops
+from projector.providers.stage_parts import UNCITED, Annotation
 from projector.redaction.clean import Gathered
 
 Span: TypeAlias = tuple[int, int]
@@ -74,14 +75,10 @@ def _characters(raw: bytes) -> int:
 
 
 class Citations:
-    """The citations of one response. Each is returned once, for the message that has its text.
+    """The citations of one response. Each is returned once, for the message that has its text."""
 
-    Args:
-        note: counts what cannot be cited.
-    """
-
-    def __init__(self, note: Callable[[str], None]) -> None:
-        self._note = note
+    def __init__(self, dropped: Drops) -> None:
+        self._dropped = dropped
         self._searches = 0
         self._names: dict[str, dict[str, None]] = {"webSearchQueries": {}, "retrievalQueries": {}}
         """Queries, by their member of the grounding metadata."""
@@ -111,15 +108,9 @@ class Citations:
         for name in ("citations", "citationSources"):
             self._given += read.mappings(metadata, name)
 
-    @property
-    def queries(self) -> list[str]:
-        """What was searched on the web."""
-        return [*self._names["webSearchQueries"]]
-
-    @property
-    def file_queries(self) -> list[str]:
-        """What was searched in files."""
-        return [*self._names["retrievalQueries"]]
+    def queries(self, name: str) -> list[str]:
+        """Return what was searched: `webSearchQueries`, or `retrievalQueries` in files."""
+        return [*self._names[name]]
 
     def sources(self, kind: str) -> list[Mapping[str, object]]:
         """Return the sources of a kind: `web`, `retrievedContext`, `maps`."""
@@ -138,9 +129,8 @@ class Citations:
                 annotations += self._of_source(source, passages)
             self._cited, waiting = len(supports), 0
             self._given.clear()
-        if is_last:
-            for _ in range(waiting + len(self._given)):
-                self._note("citation without a text")
+        if is_last and (uncited := waiting + len(self._given)):
+            self._dropped.note(UNCITED, uncited)
         return annotations
 
     def _of_support(self, support: Metadata, chunks: list[Metadata], passages: list[Passage]) -> Iterator[Annotation]:
@@ -149,14 +139,14 @@ class Citations:
         for index in _indices(support):
             annotation = annotation_of(_at(chunks, index), index, span)
             if annotation is None:
-                self._note("citation of no source")
+                self._dropped.note("citation of no source")
             else:
                 yield annotation
 
     def _of_source(self, source: Metadata, passages: list[Passage]) -> Iterator[Annotation]:
         url = read.text_or_none(source, "uri")
         if url is None:
-            self._note("citation of no source")
+            self._dropped.note("citation of no source")
             return
         yield url_citation(url, read.text_or_none(source, "title"), self._span(source, "", passages))
 

@@ -44,10 +44,42 @@ def add_state(message: dict[str, Any], call: dict[str, Any], state: object) -> N
             message.setdefault(name, value)
 
 
-def with_state(messages: Iterable[object], kept: KeptCalls) -> list[object]:
-    """Return messages with what belongs to their calls, by their IDs, in place of the caller's own."""
+def forwarded(messages: Iterable[object], profile: ChatProfile, kept: KeptCalls) -> list[object]:
+    """Return messages as the upstream takes them.
+
+    What belongs to calls is in place of the caller's own, by their IDs: members that the server keeps are not the
+    client's to change. Sealed values are left out, and shown reasoning that the upstream does not want back.
+    """
     states = {call_id: state_of(call.before, call.own) for call_id, call in kept.items()}
-    return [_restored(message, states) for message in messages]
+    shown = {SHOWN, *profile.reasoning_fields}
+    return [
+        _forwarded(one, shown - {*profile.returned_reasoning} if one.get("tool_calls") else shown, states)
+        if isinstance(one, dict) and one.get("role") == neutral.ASSISTANT
+        else one
+        for one in messages
+    ]
+
+
+def _forwarded(message: dict[str, Any], hidden: set[str], states: Mapping[str, Any]) -> dict[str, Any]:
+    calls = _calls_of(message)
+    of_calls = [states.get(str(call.get("id"))) for call in calls if isinstance(call, dict)]
+    known = [state for state in of_calls if isinstance(state, dict)]
+    replaced = {SHOWN, *(name for state in known for name in state)} if known else set()
+    sent = {name: value for name, value in message.items() if name not in hidden | replaced}
+    if sent.get("tool_calls"):
+        sent["tool_calls"] = [_without(call, replaced) for call in calls]
+        for call in sent["tool_calls"]:
+            if isinstance(call, dict):
+                add_state(sent, call, states.get(str(call.get("id"))))
+    return sent
+
+
+def _without(call: object, replaced: set[str]) -> object:
+    """Return a call without members that are replaced, and without a sealed value."""
+    if not isinstance(call, dict):
+        return call
+    left_out = replaced if sealed_of(call) is None else {EXTRA, *replaced}
+    return {name: value for name, value in call.items() if name not in left_out}
 
 
 def sealed_of(call: Mapping[str, object]) -> str | None:
@@ -60,8 +92,7 @@ def sealed_of(call: Mapping[str, object]) -> str | None:
 
 def carried_state(body: Mapping[str, Any]) -> list[Carried]:
     """Return the sealed values in a caller's body."""
-    messages = body.get("messages")
-    return carried_of(messages if isinstance(messages, list) else [], _begins_turn, _sealed_in)
+    return carried_of(body.get("messages"), _begins_turn, _sealed_in)
 
 
 def _begins_turn(message: object) -> bool:
@@ -77,49 +108,6 @@ def _sealed_in(at: int, message: object) -> SealedIn:
 def _calls_of(message: object) -> list[object]:
     calls = message.get("tool_calls") if isinstance(message, dict) else None
     return calls if isinstance(calls, list) else []
-
-
-def without_carried(messages: Iterable[object], profile: ChatProfile) -> list[object]:
-    """Return messages without sealed values, and without shown reasoning that the upstream does not want back."""
-    shown = {SHOWN, *profile.reasoning_fields}
-    unwanted = shown - {*profile.returned_reasoning}
-    return [
-        {
-            name: [_without_sealed(call) for call in _calls_of(one)] if name == "tool_calls" and value else value
-            for name, value in one.items()
-            if name not in (unwanted if one.get("tool_calls") else shown)
-        }
-        if isinstance(one, dict) and one.get("role") == neutral.ASSISTANT
-        else one
-        for one in messages
-    ]
-
-
-def _without_sealed(call: object) -> object:
-    if not isinstance(call, dict) or sealed_of(call) is None:
-        return call
-    return {name: value for name, value in call.items() if name != EXTRA}
-
-
-def _restored(message: object, states: Mapping[str, Any]) -> object:
-    """Return a message with what belongs to its calls; members that the server keeps are not the client's to change."""
-    calls = _calls_of(message)
-    if not isinstance(message, dict) or not calls:
-        return message
-    given = [call if isinstance(call, dict) else {} for call in calls]
-    known = [state for call in given if isinstance(state := states.get(str(call.get("id"))), dict)]
-    if not known:
-        return message
-    kept = {SHOWN, *(name for state in known for name in state)}
-    restored = {name: value for name, value in message.items() if name not in kept}
-    restored["tool_calls"] = [
-        {name: value for name, value in call.items() if name not in kept} if call else one
-        for call, one in zip(given, calls, strict=True)
-    ]
-    for call in restored["tool_calls"]:
-        if isinstance(call, dict):
-            add_state(restored, call, states.get(str(call.get("id"))))
-    return restored
 
 
 # a conversation as messages

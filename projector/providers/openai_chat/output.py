@@ -7,7 +7,7 @@ resumes. Output indexes follow the order of first appearance (CONTRACT D33).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from projector.contracts import codec
@@ -19,8 +19,8 @@ from projector.providers.stage_parts import (
     Annotation,
     Call,
     Event,
-    ItemIds,
     Message,
+    Outputs,
     Reasoning,
     image_events,
 )
@@ -106,18 +106,15 @@ class Calls:
         return index is None and has_input and latest.has_values
 
 
-class ChatOutput(ItemIds):
-    """The output items of one response. Methods that add input return the events that it causes."""
+class ChatOutput(Outputs):
+    """The output items of one response."""
 
     def __init__(self, dropped: Drops) -> None:
-        super().__init__()
-        self._dropped = dropped
+        super().__init__(dropped)
         self._calls = Calls()
         self._open: dict[int, Item] = {}
         self._current: Item | None = None
         """The item that was continued last."""
-        self._message: Message | None = None
-        self._reasoning: Reasoning | None = None
         self._named: Call | None = None
         """A call with a name, and without input: its name may go on."""
         self._blank_text: list[str] = []
@@ -140,11 +137,6 @@ class ChatOutput(ItemIds):
         """Whether the last input continued the text."""
         message = self._message
         return message is not None and self._current is message and self._reasoning is None and message.has_text
-
-    def skip(self, texts: Sequence[str]) -> None:
-        """Add text whose events are not needed; only while `is_in_text`."""
-        if self._message is not None:
-            self._message.skip(texts)
 
     def reasoning(self, delta: str) -> list[Event]:
         """Add full reasoning text."""
@@ -188,14 +180,12 @@ class ChatOutput(ItemIds):
         message, events = self._open_message()
         return [*events, message.refusal(delta)]
 
-    def cite(self, annotations: Iterable[Annotation]) -> list[Event]:
+    def cite(self, annotations: Sequence[Annotation]) -> list[Event]:
         """Add citations. They wait until there is a text."""
-        self._waiting_citations += annotations
-        message = self._message
-        if message is None or not message.has_text:
-            return []
-        waiting, self._waiting_citations = self._waiting_citations, []
-        return [message.annotation(annotation) for annotation in waiting]
+        waiting = [*self._waiting_citations, *annotations]
+        has_text = self._message is not None and self._message.has_text
+        self._waiting_citations = [] if has_text else waiting
+        return super().cite(waiting) if has_text else []
 
     def call(
         self, index: int | None, call_id: str, name: str, kind: str, delta: str, extra: Mapping[str, object]
@@ -237,8 +227,7 @@ class ChatOutput(ItemIds):
             if not call.is_announced and call.has_input:
                 events += self._announce_call(call)
         self._drop_blanks()
-        if self._waiting_citations:
-            self._dropped.note("citations without a text", len(self._waiting_citations))
+        super().cite(self._waiting_citations)  # without a text they are counted
         first = next((call for call in self._calls.all if call.is_announced), None)
         if first is not None:
             first.opaque |= self._returned_texts()
@@ -260,24 +249,16 @@ class ChatOutput(ItemIds):
 
     def _open_message(self) -> tuple[Message, list[Event]]:
         events = self._announce_named() + self.end_reasoning()
-        message = self._message
-        if message is None:
-            message = self._message = Message(*self.next_id("msg"))
-            self._open[message.output_index] = message
-            events.append(message.added())
-        self._current = message
-        return message, events
+        message, added = self._opened_message()
+        self._open[message.output_index] = self._current = message
+        return message, events + added
 
     def _open_reasoning(self) -> tuple[Reasoning, list[Event]]:
         events = self._announce_named()
-        item = self._reasoning
-        if item is None:
-            item = self._reasoning = Reasoning(*self.next_id("rs"))
-            self._has_reasoning = True
-            self._open[item.output_index] = item
-            events.append(item.added())
-        self._current = item
-        return item, events
+        item, added = self._opened_reasoning()
+        self._has_reasoning = True
+        self._open[item.output_index] = self._current = item
+        return item, events + added
 
     def _announce_named(self) -> list[Event]:
         """Announce the call whose name was read last."""

@@ -16,7 +16,7 @@ from projector.conversation.entries import ToolCall
 from projector.conversation.model_request import Body, Item, ModelRequest, UnsupportedRequestError
 from projector.conversation.opaque import KeptCalls
 from projector.providers.openai_chat.chunk_fields import ChatProfile
-from projector.providers.openai_chat.messages import messages_of, read_messages, with_state, without_carried
+from projector.providers.openai_chat.messages import forwarded, messages_of, read_messages
 
 JSON_SCHEMA: Final = "json_schema"
 SCHEMA_MEMBERS: Final = ("name", "description", "schema", "strict")
@@ -260,7 +260,7 @@ def forwarded_body(body: Mapping[str, Any], profile: ChatProfile, kept: KeptCall
         raise UnsupportedRequestError("`n` must be 1: a response has one choice.", "n")
     sent = dict(body)
     if isinstance(body.get("messages"), list):
-        sent["messages"] = with_state(without_carried(body["messages"], profile), kept)
+        sent["messages"] = forwarded(body["messages"], profile, kept)
     if not profile.takes_stream_options:
         return sent
     return {**sent, "stream_options": {**(body.get("stream_options") or {}), "include_usage": True}}

@@ -13,9 +13,8 @@ from typing import Any, Final
 
 from projector.core import canonical as read
 from projector.core.canonical import Drops
-from projector.core.faults import FAULTS
 from projector.core.lane import Slots
-from projector.core.sse import COMMENT, DONE, SseMessage, is_comment
+from projector.core.sse import DONE, SseMessage, is_comment
 from projector.providers.error_shapes import ReportedError, error_beside, error_of, members_of
 from projector.providers.openai_chat import chunk_fields
 from projector.providers.openai_chat.chunk_fields import ERROR, EXTRA, ChatProfile
@@ -112,7 +111,7 @@ class DeltaReader:
         self._reasoning_field: str | None = None
         """The first that was seen; servers repeat the same text under several (D33)."""
         self._known = chunk_fields.DELTA_KNOWN | set(profile.reasoning_fields)
-        self._splitter = ThinkSplitter(profile.think_mode, profile.think_tags)
+        self.splitter = ThinkSplitter(profile.think_mode, profile.think_tags)
         self._images: set[bytes] = set()
         """Digests of the images."""
         self._has_thought = False
@@ -120,7 +119,7 @@ class DeltaReader:
 
     def feed(self, delta: Mapping[str, object]) -> list[Event]:
         """Return the events of a delta."""
-        if len(delta) == 1 and type(text := delta.get("content")) is str and text and self._splitter.passes(text):
+        if len(delta) == 1 and type(text := delta.get("content")) is str and text and self.splitter.passes(text):
             return self._output.text(text)  # nearly every delta of servers that send no empty members
         if not self._known.issuperset(delta):
             self._dropped.note_unknown("delta", delta.keys() - self._known)
@@ -144,28 +143,19 @@ class DeltaReader:
     def continues_text(self, delta: Mapping[str, object]) -> bool:
         """Return whether further deltas with the same members would only continue the text."""
         return (
-            self._splitter.is_outside
+            self.splitter.is_outside
             and self._output.is_in_text
             and self._known.issuperset(delta)
             and not any(value for name, value in delta.items() if name not in {"content", "role"})
         )
 
-    @property
-    def stops(self) -> str:
-        """The characters that a delta must not contain to continue the text without this reader."""
-        return self._splitter.stops
-
-    def skip(self, texts: Sequence[str]) -> None:
-        """Record deltas that were read without this reader."""
-        self._splitter.pass_over(texts)
-
     def flush(self) -> list[Event]:
         """Return the events of text that was held back because it looked like a tag."""
         self._has_thought = True  # a block that is cut off before its first character is none
-        return self._apply(self._splitter.close())
+        return self._apply(self.splitter.close())
 
     def _split(self, text: str) -> list[Event]:
-        return self._output.text(text) if self._splitter.passes(text) else self._apply(self._splitter.push(text))
+        return self._output.text(text) if self.splitter.passes(text) else self._apply(self.splitter.push(text))
 
     def _apply(self, operations: list[Operation]) -> list[Event]:
         output = self._output
@@ -307,12 +297,6 @@ class OpenAIChatStage(JsonStage):
             return self._numbered(self._deltas.feed(delta))  # nearly every chunk
         return self._read_object(chunk, message.event)
 
-    def close(self) -> Events:
-        """Return the end of the response, if there was a finish reason; else the stream was truncated."""
-        if self._is_over:
-            return []
-        return self._stop(self._deltas.flush()) if self._reason is None else self._end()
-
     def slots(self, chunk: Mapping[str, Any], name: str, /) -> Slots | None:
         """Return what may differ in further chunks with nothing but text; None for another chunk."""
         delta = _only_delta(chunk, name)
@@ -322,13 +306,13 @@ class OpenAIChatStage(JsonStage):
             text=("choices", 0, "delta", "content"),
             next_number=self._next_number,
             padding=("obfuscation",),
-            stops=self._deltas.stops,
+            stops=self._deltas.splitter.stops,
         )
 
     def skip(self, texts: Sequence[str], numbers: Sequence[int], /) -> None:
         """Record deltas of the text, and their sequence numbers."""
         self._output.skip(texts)
-        self._deltas.skip(texts)
+        self._deltas.splitter.pass_over(texts)
         self._pass_over(numbers)
 
     def _read_object(self, chunk: dict[str, Any], name: str) -> Events:
@@ -385,17 +369,16 @@ class OpenAIChatStage(JsonStage):
         return events
 
     def _read_text(self, message: SseMessage) -> Events:
-        """Read a payload that is not JSON: blank, the end mark, an error in plain text, or a broken stream."""
-        text = message.data.strip()
-        if is_comment(text):
-            return self._dropped.drop(COMMENT)
-        if self._is_over or (text != DONE and self._reason is not None):
-            return [] if text == DONE else self._dropped.drop("(after the end)")
-        if text == DONE:
+        """Read a payload that is not JSON. The end mark ends the response; an error may be plain text."""
+        text, is_open = message.data.strip(), not self._is_over
+        if text == DONE and is_open:
             return self._end()
-        if message.event == ERROR:
+        if message.event == ERROR and is_open and self._reason is None and not is_comment(text):
             return self._report(members_of(text.decode("utf-8", "replace")), [])
-        return [*self._stop(self._deltas.flush()), FAULTS["upstream_malformed"]]
+        return super()._read_text(message)
+
+    def _held(self) -> Events:
+        return self._stop(self._deltas.flush())
 
     def _identify(self, chunk: Mapping[str, object], tier: Mapping[str, object]) -> list[Event]:
         """Announce the response, and again when its ID is known: some first chunks are empty."""

@@ -209,8 +209,8 @@ class OriginalCalls:
         original = self._originals.get(str(item.get("name"))) if item.get("type") == "function_call" else None
         if original is None:
             return item
+        space = {} if original.namespace is None else {"namespace": original.namespace}
         if original.item_type == "function_call":
-            space = {} if original.namespace is None else {"namespace": original.namespace}
             return {**item, "name": original.name, **space}
         self._whole.add(item.get("id"))
         text = item.get("arguments")
@@ -218,7 +218,6 @@ class OriginalCalls:
         rest = {name: value for name, value in item.items() if name not in {"arguments", "name"}}
         if original.item_type == "tool_search_call":
             return {**rest, "type": original.item_type, "execution": CLIENT, "arguments": given}
-        space = {} if original.namespace is None else {"namespace": original.namespace}
         value = given.get("input", "")
         called = {"name": original.name, "input": value if isinstance(value, str) else text}
         return {**rest, "type": original.item_type, **called, **space}

@@ -311,8 +311,7 @@ _CALL_TYPES: Final = frozenset(shape.item_type for shape in CALL_SHAPES.values()
 
 def carried_state(body: Mapping[str, Any]) -> list[Carried]:
     """Return the sealed values in a caller's body."""
-    items = body.get("input")
-    return carried_of(items if isinstance(items, list) else [], _begins_turn, _sealed_in)
+    return carried_of(body.get("input"), _begins_turn, _sealed_in)
 
 
 def forwarded_body(body: Mapping[str, Any], _profile: object, kept: KeptCalls) -> Body:

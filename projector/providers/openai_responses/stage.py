@@ -5,18 +5,17 @@ Reasoning that a model writes between tags in its text is the one thing that is 
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from projector.contracts import codec
-from projector.core.canonical import CanonicalEvent, Drops, unknown_members
-from projector.core.faults import FAULTS, Fault
+from projector.core.canonical import unknown_members
 from projector.core.handlers import DROPPED, HANDLERS
 from projector.core.lane import Slots
-from projector.core.sse import COMMENT, DONE, SseMessage, is_comment
+from projector.core.sse import SseMessage
 from projector.providers.error_shapes import error_of
 from projector.providers.openai_responses.tagged_texts import DELTA, ENDS, TaggedTexts
+from projector.providers.stage_parts import Events, JsonStage
 from projector.providers.think import ThinkProfile
 
 
@@ -96,28 +95,17 @@ ARGUMENTS_DELTAS: Final = frozenset({
 """Events with fragments of arguments, which have a lane as texts have."""
 
 
-class OpenAIResponsesStage:
-    """Parses each message as one event. The last item is a fault if a payload is not JSON (CONTRACT D12)."""
+class OpenAIResponsesStage(JsonStage):
+    """Reads each message as one event (CONTRACT D12)."""
 
     def __init__(self, profile: ResponsesProfile = DEFAULT) -> None:
-        self.dropped: Counter[str]
-        """Messages that are not events, by reason."""
-        self.dropped = self._dropped = Drops()
+        super().__init__()
         self._texts = TaggedTexts(profile.think_mode, profile.think_tags, self.dropped)
         self._numbers = ReadNumbers()
         self._is_in_text = False  # whether deltas that were skipped are of a text
-        self._is_over = False
 
-    def feed(self, message: SseMessage, /) -> list[CanonicalEvent | Fault]:
+    def read(self, event: object, message: SseMessage) -> Events:
         """Return the event of a message."""
-        if self._is_over:
-            return []
-        try:
-            event = codec.loads(message[0])
-        except codec.TooDeepError:
-            return self._dropped.drop("(too deep)")
-        except codec.CodecError:
-            return self._read_text(message.data)
         if type(event) is dict and "type" in event:
             name = event["type"]
             if type(name) is str and (name in HANDLERS or name in DROPPED):  # others are counted as a whole
@@ -127,7 +115,7 @@ class OpenAIResponsesStage:
             )
         return self._untyped(event, message.event)
 
-    def close(self) -> list[CanonicalEvent | Fault]:
+    def _held(self) -> Events:
         """Return text that might have been the beginning of a tag."""
         return [*self._texts.close()]
 
@@ -149,16 +137,7 @@ class OpenAIResponsesStage:
         if self._is_in_text:
             self._texts.skip(texts)
 
-    def _read_text(self, data: bytes) -> list[CanonicalEvent | Fault]:
-        """Read a payload that is not JSON: a comment, an end mark, or a broken stream."""
-        if is_comment(data):
-            return self._dropped.drop(COMMENT)
-        if data.strip() == DONE:
-            return []
-        self._is_over = True
-        return [*self.close(), FAULTS["upstream_malformed"]]
-
-    def _untyped(self, event: object, name: str) -> list[CanonicalEvent | Fault]:
+    def _untyped(self, event: object, name: str) -> Events:
         """Return an error, a whole response as its end, or an event with the type that its message names."""
         if (error := error_of(event)) is not None:
             return [error.event()]
