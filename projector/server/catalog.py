@@ -27,7 +27,8 @@ from projector.server.config.agent_settings import (
 )
 from projector.server.config.config_base import DEFAULT
 from projector.server.config.secret_values import secret_values
-from projector.server.config.settings import Settings, Timeouts, UpstreamSettings
+from projector.server.config.settings import Settings
+from projector.server.config.upstream_settings import Timeouts, UpstreamSettings
 from projector.server.http.problems import Problem, problem
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.circuit import Circuits

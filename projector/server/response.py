@@ -28,7 +28,8 @@ from projector.core.pipeline import check_arguments
 from projector.dialects import DIALECTS
 from projector.providers import DEFAULT_PROVIDER, profile_of
 from projector.server.config.config_base import DEFAULT_DIALECT
-from projector.server.config.settings import Limits, Retries, Settings, Timeouts
+from projector.server.config.settings import Limits, Settings
+from projector.server.config.upstream_settings import Retries, Timeouts
 from projector.server.http.problems import Problem, problem_response
 from projector.server.streaming.host_source import (
     AgentRun,

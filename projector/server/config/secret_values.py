@@ -15,8 +15,8 @@ from pydantic import SecretStr
 
 from projector.redaction.registered import SECRET_MIN_CHARS
 from projector.server.config.config_base import parts_of
-from projector.server.config.http_fields import is_credential
 from projector.server.config.settings import Settings
+from projector.server.config.upstream_settings import is_credential
 
 _SCHEME_PARTS: Final = 2  # a scheme and a token, as in `Bearer <token>`
 

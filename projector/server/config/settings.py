@@ -16,8 +16,6 @@ from typing import Annotated, Final, Literal, TypeAlias
 from pydantic import (
     AfterValidator,
     Field,
-    JsonValue,
-    SecretStr,
     SerializeAsAny,
     ValidationInfo,
     field_validator,
@@ -26,7 +24,6 @@ from pydantic import (
 
 from projector._errors import UsageError, known_name
 from projector.dialects import DIALECTS
-from projector.providers import DEFAULT_PROVIDER, PROVIDERS, profile_of
 from projector.server.config.agent_settings import (
     PASSTHROUGH_APIS,
     AgentSettings,
@@ -40,34 +37,30 @@ from projector.server.config.config_base import (
     DEFAULT_DIALECT,
     EXTENSIONS,
     SHORTHAND,
-    Api,
     ApiUrl,
     ExtensionSettings,
     Model,
     Name,
     Table,
-    has_valid_host,
     matching,
 )
-from projector.server.config.http_fields import ExtraHeaders, ExtraQuery, ModelId, ModelNames
 from projector.server.config.store_settings import EncryptionKeys, StoreSettings
-from projector.server.config.target_settings import CircuitBreaker, ModelSettings, TargetSettings
-from projector.server.config.tls_settings import ListenerTls, UpstreamTls
+from projector.server.config.upstream_settings import (
+    ApiKey,
+    CircuitBreaker,
+    ListenerTls,
+    ModelId,
+    ModelSettings,
+    Retries,
+    TargetSettings,
+    Timeouts,
+    UpstreamSettings,
+)
 
 NEEDS_RESTART: Final = ("admin", "host", "log_level", "port", "store", "tls", *sorted(EXTENSIONS))
 """Settings that a reload keeps. Certificate and key of `tls` are read again from the same files."""
 
-_DAY_S: Final = 86_400
-"""Longest time-out: a larger value is a mistake, and the timers of the operating system reject it."""
-_HEADER_VALUE: Final = re.compile(r"[!-~]+")
 _HOST_NAME: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_-]{0,62})(\.[A-Za-z0-9_-]{1,63})*")
-_PROXY: Final = re.compile(r"https?://[^\s/?#]+/?")
-
-
-def _check_header_value(key: SecretStr) -> SecretStr:
-    if not _HEADER_VALUE.fullmatch(key.get_secret_value()):
-        raise ValueError("expected printable ASCII without spaces: the key is sent in a header")
-    return key
 
 
 def _check_host(host: str) -> str:
@@ -90,48 +83,12 @@ AllowedHost: TypeAlias = Annotated[
     str, matching(r"(\*\.)?[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\]", "a host name or address without a port")
 ]
 Host: TypeAlias = Annotated[str, AfterValidator(_check_host)]
-ApiKey: TypeAlias = Annotated[SecretStr, AfterValidator(_check_header_value)]
 Origin: TypeAlias = Annotated[
     str, matching(r"https?://[^/@\s?#*]+", "an origin such as https://app.example: scheme, host, optionally a port")
 ]
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
 _Check: TypeAlias = Callable[[], object]
 """Raises `ValueError` if settings do not fit together."""
-
-
-class UpstreamTimeouts(Table):
-    """Time-outs of upstream requests in seconds; each ends the stream with a code of its own."""
-
-    connect_s: float = Field(5, gt=0, le=_DAY_S)  # usually well below one
-    """Seconds to connect to the provider (TCP and TLS)."""
-    first_byte_s: float = Field(120, gt=0, le=_DAY_S)  # reasoning models think before they answer
-    """Seconds from the request to the first byte of the response."""
-    idle_s: float = Field(120, gt=0, le=_DAY_S)  # reasoning models pause for up to a minute
-    """Seconds between two reads."""
-    total_s: float = Field(1800, gt=0, le=_DAY_S)  # longer than any observed, short enough for a hanging request
-    """Seconds for the whole response."""
-
-
-class Timeouts(UpstreamTimeouts):
-    """Time-outs in seconds; the `timeouts` of an upstream take precedence."""
-
-    request_read_s: float = Field(30, gt=0, le=_DAY_S)
-    """Seconds for a client to send the request head, and again for the body."""
-    client_stall_timeout_s: float = Field(60, gt=0, le=_DAY_S)
-    """Seconds a client may stop reading before it is disconnected."""
-
-
-class Retries(Table):
-    """Retries of upstream requests; only before the first byte of the response."""
-
-    max: int = Field(2, ge=0)  # as the OpenAI clients
-    """Attempts after the first one."""
-    initial_backoff_s: float = Field(0.5, gt=0)
-    """Seconds before the first retry; doubles with each further one."""
-    max_backoff_s: float = Field(5, gt=0)
-    """Longest pause in seconds; a longer `Retry-After` is sent to the client instead."""
-    budget_share: float = Field(0.2, ge=0, le=10)
-    """[Retries](operations.md#several-targets) of an upstream as a share of its requests."""
 
 
 _OTHER_CONNECTIONS: Final = 100
@@ -174,60 +131,6 @@ class Admin(Table):
     """Port to listen on; 0 for any free port."""
     streams: bool = False
     """Serve `/streams`, the recent streams of all callers with their contents."""
-
-
-class UpstreamSettings(Table):
-    """A provider endpoint."""
-
-    api: Api = DEFAULT_PROVIDER
-    """API of the [provider](providers.md)."""
-    base_url: ApiUrl = "https://api.openai.com/v1"
-    """Base URL of the API; by default that of the provider of `api`."""
-    api_key: ApiKey | None = None
-    """API key; it is sent as `api` expects it."""
-    api_key_file: Path | None = None
-    """File with the API key."""
-    proxy: SecretStr | None = None
-    """HTTP proxy as `http://user:password@host:port`, or `"${HTTPS_PROXY}"`: the variable alone is not read."""
-    headers: ExtraHeaders = {}
-    """Additional request headers, such as `api-key`; `authorization` replaces the one of `api_key`."""
-    tls: UpstreamTls = UpstreamTls()
-    """Own certificate authorities, client certificate, least version."""
-    query: ExtraQuery = {}
-    """Query parameters of every request, such as `api-version`."""
-    timeouts: UpstreamTimeouts = UpstreamTimeouts()
-    """Overrides the time-outs of the server."""
-    models: ModelNames | None = None
-    """Models that this upstream offers on the passthrough routes: a list, or a table of aliases; by default all."""
-    profile: dict[str, JsonValue] = {}
-    """Differences from other upstreams with the same API: [tables](providers.md#openai_chat)."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _set_base_url(cls, table: object) -> object:
-        """Set the base URL of the provider's own servers: a key must not be sent to those of another one."""
-        api = table.get("api") if isinstance(table, dict) and "base_url" not in table else None
-        own = PROVIDERS[api].base_url if isinstance(api, str) and api in PROVIDERS else None
-        return {**table, "base_url": own} if isinstance(table, dict) and own is not None else table
-
-    @field_validator("proxy")
-    @classmethod
-    def _check_proxy(cls, proxy: SecretStr | None) -> SecretStr | None:
-        url = proxy.get_secret_value() if proxy is not None else None
-        if url is not None and not (_PROXY.fullmatch(url) and has_valid_host(url)):
-            raise ValueError("expected http://host:port, optionally with user:password@ before the host")
-        return proxy
-
-    @model_validator(mode="after")
-    def _check_tls(self) -> UpstreamSettings:
-        if not self.tls.is_default and not self.base_url.startswith("https:"):
-            raise ValueError("`tls` has no effect, because `base_url` does not begin with https://")
-        return self
-
-    @model_validator(mode="after")
-    def _check_profile(self) -> UpstreamSettings:
-        profile_of(self.api, self.profile)
-        return self
 
 
 class Settings(Table):

@@ -30,7 +30,7 @@ from projector.providers.descriptor import PassthroughRoute, TokenCounting
 from projector.providers.error_shapes import error_of
 from projector.redaction.redactor import Redactor
 from projector.server.catalog import AgentBinding, PassthroughBinding
-from projector.server.config.target_settings import CircuitBreaker
+from projector.server.config.upstream_settings import CircuitBreaker
 from projector.server.control.rate_limits import Admission
 from projector.server.control.token_meter import REPORTED_MAX, TokenMeter, input_tokens
 from projector.server.http.problems import json_answer, problem, problem_of_failure, request_id

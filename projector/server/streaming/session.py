@@ -31,7 +31,7 @@ from projector.core.intake import MakeStage
 from projector.core.reported_errors import clean_error, generic_message
 from projector.dialects import DIALECTS
 from projector.redaction.redactor import Redactor
-from projector.server.config.settings import Timeouts
+from projector.server.config.upstream_settings import Timeouts
 from projector.server.http.problems import problem_of_failure, problem_of_fault
 from projector.server.streaming.log_session import NOTHING, Keeping
 from projector.server.streaming.memory import Account
