@@ -34,8 +34,8 @@ from projector.server.control.rate_limits import FallbackBudgets, RateLimiter
 from projector.server.http.hosts import PROBES, Cors, HostCheck, TrustedProxies
 from projector.server.http.internal_routes import HEALTH_ROUTES, INTERNAL_ROUTES, document
 from projector.server.http.model_routes import NotServed
+from projector.server.http.pages import RecentStreams
 from projector.server.http.problems import Problem, respond, response_status
-from projector.server.http.recent_streams import RecentStreams
 from projector.server.http.routes import routes
 from projector.server.http.site import Extension, Site
 from projector.server.opaque_state import CallKeeper, StateSealer

@@ -26,7 +26,6 @@ from projector.server.catalog import AgentBinding, Catalog, PassthroughBinding, 
 from projector.server.config.caller_settings import AG_UI, AI_SDK, CHAT, WORKFLOWS
 from projector.server.control.token_meter import TokenMeter, input_tokens
 from projector.server.http.count_routes import count_routes
-from projector.server.http.demo_page import demo_routes
 from projector.server.http.internal_routes import HEALTH_ROUTES, INTERNAL_ROUTES, root_route
 from projector.server.http.model_routes import ModelRoutes
 from projector.server.http.named_streams import (
@@ -37,8 +36,8 @@ from projector.server.http.named_streams import (
     chat_routes,
     response_routes,
 )
+from projector.server.http.pages import RecentStreams, demo_routes
 from projector.server.http.problems import problem, request_id, unknown_agent_of
-from projector.server.http.recent_streams import RecentStreams
 from projector.server.http.request_bodies import (
     agent_body,
     check_models,
