@@ -244,7 +244,7 @@ async def _read_answer(reader: UpstreamReader, receive: Receive, max_bytes: int,
 
     with SideTasks(leave) as beside:
         beside.start(watch_client, receive, leave)
-        await reader.run(checkpoint, on_chunk)
+        await reader.read(checkpoint, on_chunk)
     if is_gone:
         raise ClientLeftError
     return bytes(data)

@@ -37,7 +37,7 @@ from projector.server.ownership import Ownership
 from projector.server.streaming.log_session import Keeping, StoredStream
 from projector.server.streaming.memory import Account
 from projector.server.streaming.response_writer import JsonResponseWriter, ResponseWriter
-from projector.server.streaming.session import StreamSession, provider_source
+from projector.server.streaming.session import ProviderSource, StreamSession
 from projector.server.streaming.stream_logs import NAME_KEPT_S
 from projector.server.telemetry.reports import begin_stream
 from projector.server.telemetry.stream_stats import StreamStats
@@ -249,7 +249,9 @@ def provider_session(site: Site, received: Received, call: ProviderCall) -> Stre
     attempts = Attempts(targets, body_of, stats, state.is_lost)
     return StreamSession(
         stats,
-        provider_source(make_pipeline, attempts, binding.targets.targets[0], stats, account, redactor, call.stage_of),
+        ProviderSource(
+            make_pipeline, attempts, stats, account, redactor, first=binding.targets.targets[0], stage_of=call.stage_of
+        ),
         account,
         timeouts=site.settings.timeouts,
         heartbeat_s=math.inf if is_json else site.settings.heartbeat_s,

@@ -94,7 +94,7 @@ async def _read(binding: UpstreamBinding, body: Mapping[str, object], data: byte
         pipeline.feed(chunk)
         return pipeline.ended
 
-    await reader.run(checkpoint, on_chunk)
+    await reader.read(checkpoint, on_chunk)
     pipeline.close()
     return stats.code or stats.outcome
 
