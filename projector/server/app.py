@@ -213,7 +213,7 @@ def _starlette(catalog: Catalog, site: Site, aclose: Callable[[], Awaitable[None
 
 def _openapi(app: Starlette, extensions: Iterable[Extension]) -> bytes:
     routes = {
-        route.path_format: getattr(route.endpoint, "dialects", ())
+        route.path_format: getattr(route, "dialects", ())
         for route in app.routes
         if isinstance(route, Route) and route.include_in_schema
     }

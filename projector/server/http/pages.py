@@ -22,7 +22,7 @@ from anyio import CapacityLimiter, to_thread
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
-from starlette.types import Scope
+from starlette.types import ASGIApp, Scope
 
 from projector._errors import UsageError
 from projector.contracts import codec
@@ -35,7 +35,7 @@ from projector.recording.replay import CASES_FILE, inputs_of, load_settings
 from projector.server.catalog import AgentBinding, Catalog
 from projector.server.config.config_base import DEFAULT_DIALECT
 from projector.server.http.problems import problem
-from projector.server.http.stored_streams import EventsRoute, find, position, replayed
+from projector.server.http.stored_streams import find, log_response, position, replayed
 from projector.server.streaming.log_session import StoredStream
 from projector.server.upstream.demo import DemoUpstream
 from projector.server.upstream.recorder import finder_for, secrets_of
@@ -143,6 +143,8 @@ def _file_response(name: str) -> Response:
 
 
 _T = TypeVar("_T")
+_OPERATOR: Final = "admin listener"
+"""The caller in whose name operators read streams."""
 COUNT_MAX: Final = 200
 """Streams of one answer."""
 INTERRUPTED: Final = "interrupted"
@@ -168,11 +170,10 @@ class RecentStreams:
 
     def routes(self) -> list[Route]:
         """Return the routes, with those of the files on the admin listener, which has no demo page."""
-        events = EventsRoute((), self._owner, DEFAULT_DIALECT)
         return [
             Route("/streams", partial(_page, "streams.html"), include_in_schema=False),
             Route("/streams/recent", self._recent, include_in_schema=False),
-            Route("/streams/{stream_id}/events", events, methods=["GET"], include_in_schema=False),
+            Route("/streams/{stream_id}/events", self._events, include_in_schema=False),
             Route("/streams/{stream_id}/provider", self._provider, include_in_schema=False),
             Route("/streams/{stream_id}/case", self._case, include_in_schema=False),
             *([_file_route()] if self._is_for_operators else []),
@@ -192,6 +193,14 @@ class RecentStreams:
         shown = [row | {"has_recording": self._recording(site, row) is not None} for row in rows]
         document = {"streams": shown, "has_demo": not self._is_for_operators}
         return Response(codec.dumps(document), media_type="application/json", headers=HEADERS)
+
+    async def _events(self, request: Request) -> ASGIApp:
+        """Respond with the events of a stream after a position."""
+        site: Site = request.app.state.site
+        owner, after = await self._owner(request.scope), position(request.scope)
+        status = await find(site, request.path_params["stream_id"], owner)
+        only, reader = DEFAULT_DIALECT, _OPERATOR if owner is None else owner
+        return log_response(site, status, after=after, dialect=only, dialects=(only,), reader=reader)
 
     async def _provider(self, request: Request) -> Response:
         """Respond with the redacted recording of what the provider sent, as NDJSON."""

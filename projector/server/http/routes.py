@@ -51,7 +51,7 @@ from projector.server.http.request_bodies import (
 )
 from projector.server.http.requests import ChatRequest, WorkflowRequest, parse
 from projector.server.http.site import Site
-from projector.server.http.stored_streams import stream_routes
+from projector.server.http.stored_streams import StreamRoute, stream_routes
 from projector.server.http.stream_route import (
     NameOf,
     ProviderCall,
@@ -88,7 +88,7 @@ def routes(catalog: Catalog, site: Site) -> list[Route]:
     has_internal, has_pages = site.settings.admin is None, site.settings.demo_page
     return [
         *(
-            Route(path, SessionRoute(site, name, opener, dialects, NAMES.get(name)), methods=["POST"])
+            StreamRoute(path, SessionRoute(site, name, opener, NAMES.get(name)), dialects, ["POST"])
             for name, path, opener, dialects in found
         ),
         *runs,
@@ -110,8 +110,8 @@ def _run_routes(catalog: Catalog, site: Site, streams: StreamRoutes) -> list[Rou
     agents = catalog.agents_with(AG_UI)
     if not agents:
         return []
-    start = SessionRoute(site, AG_UI, partial(streams.held, AG_UI), (AG_UI,), _run_of)
-    return [Route(_OF_DIALECTS[AG_UI], RunRoute(agents, start), methods=["GET", "POST"])]
+    start = SessionRoute(site, AG_UI, partial(streams.held, AG_UI), _run_of)
+    return [StreamRoute(_OF_DIALECTS[AG_UI], RunRoute(agents, start), (AG_UI,), ["GET", "POST"])]
 
 
 def _without_agents(dialect: str, path: str) -> Route:

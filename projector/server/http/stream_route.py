@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -31,7 +31,7 @@ from projector.server.http.problems import problem
 from projector.server.http.request_bodies import KeptState, conversation_of, home_targets
 from projector.server.http.requests import ClientLeftError, dialect_options, read_json
 from projector.server.http.site import Site
-from projector.server.http.stored_streams import Claim, key_of, location, respond_with_log, run_headers
+from projector.server.http.stored_streams import Claim, key_of, location, log_response, run_headers
 from projector.server.opaque_state import StateSealer
 from projector.server.ownership import Ownership
 from projector.server.streaming.log_session import Keeping, StoredStream
@@ -95,21 +95,19 @@ NameOf: TypeAlias = Callable[[StoredStream], StreamName]
 
 
 class SessionRoute:
-    """An ASGI application that responds with a stream; the OpenAPI document lists its dialects."""
+    """An ASGI application that responds with a stream."""
 
     def __init__(
         self,
         site: Site,
         name: str,
         open_session: Callable[[Received], StreamSession],
-        dialects: Collection[str],
         name_of: NameOf | None = None,
     ) -> None:
         self._site = site
         self._name = name
         self._name_of = name_of
         self._open_session = open_session
-        self.dialects = dialects
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond to a request with a stream; raise `Problem` if there is none."""
@@ -148,7 +146,7 @@ class SessionRoute:
         claim = Claim(site.logs.store, scope, caller, key, body)
         if (status := await claim.enter(stream_id)) is not None:
             is_json = session.writer_type is JsonResponseWriter
-            await respond_with_log(site, scope, receive, send, status, account, is_json=is_json)
+            await log_response(site, status, is_json=is_json, account=account)(scope, receive, send)
             return
         async with claim.held(stream_id, lambda: session.has_begun):
             await self._write_log(session, received)
