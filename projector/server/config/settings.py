@@ -10,8 +10,7 @@ import base64
 import binascii
 import ipaddress
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Final, Literal, TypeAlias
 from urllib.parse import quote, quote_plus, unquote, urlsplit
@@ -28,7 +27,7 @@ from projector.server.config.agent_settings import (
     WorkflowSettings,
     can_serve,
 )
-from projector.server.config.caller_settings import ROUTES, Auth, CallerName, CallerSettings, caller_checks
+from projector.server.config.caller_settings import ROUTES, Auth, CallerName, CallerSettings, caller_mistakes
 from projector.server.config.config_base import (
     DEFAULT,
     DEFAULT_DIALECT,
@@ -41,6 +40,7 @@ from projector.server.config.config_base import (
     Table,
     matching,
     parts_of,
+    raised,
 )
 from projector.server.config.store_settings import EncryptionKeys, StoreSettings
 from projector.server.config.upstream_settings import (
@@ -86,8 +86,6 @@ Origin: TypeAlias = Annotated[
     str, matching(r"https?://[^/@\s?#*]+", "an origin such as https://app.example: scheme, host, optionally a port")
 ]
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
-_Check: TypeAlias = Callable[[], object]
-"""Raises `ValueError` if settings do not fit together."""
 
 
 _OTHER_CONNECTIONS: Final = 100
@@ -243,21 +241,12 @@ class Settings(Table):
 
     @model_validator(mode="after")
     def _check_relations(self) -> Settings:
-        if problems := [*_broken_rules(self)]:
+        if problems := [*_mistakes(self)]:
             raise ValueError("\n".join(problems))
         return self
 
 
 # rules about several settings, checked once each of them is valid by itself
-
-
-def _broken_rules(settings: Settings) -> Iterator[str]:
-    """Yield what is wrong with settings that do not fit together, a line for each."""
-    for check in _checks(settings):
-        try:
-            check()
-        except ValueError as error:
-            yield str(error)
 
 
 def check_access(settings: Settings) -> None:
@@ -266,42 +255,50 @@ def check_access(settings: Settings) -> None:
         raise ValueError("`host` must be a loopback address unless callers are configured in `auth`")
 
 
-def _checks(settings: Settings) -> Iterator[_Check]:
+def _mistakes(settings: Settings) -> Iterator[str]:
+    """Yield what is wrong with settings that do not fit together, a line for each."""
     agents = settings.all_agents
-    yield partial(check_access, settings)
-    yield partial(_check_ports, settings)
-    for name in sorted(SHORTHAND.keys() & settings.model_fields_set if settings.upstreams else ()):
-        yield partial(_check_shorthand, settings, name)
+    yield from raised(check_access, settings)
+    if settings.admin is not None and settings.admin.port == settings.port != 0:
+        yield "`admin.port` must not be the same as `port`"
+    yield from _shorthand_mistakes(settings)
     for name, agent in settings.agents.items():
-        yield partial(_api_of, settings, f"agent `{name}`", agent.all_targets)
+        yield from raised(_api_of, settings, f"agent `{name}`", agent.all_targets)
     for name, model in settings.models.items():
-        yield partial(_check_model, settings, name, model.targets)
+        yield from raised(_check_model, settings, name, model.targets)
     for name, workflow in settings.workflows.items():
-        yield partial(workflow.check, name, agents)
+        yield from raised(workflow.check, name, agents)
     for extension in settings.extensions:
-        yield partial(extension.check, agents)
+        yield from raised(extension.check, agents)
+    yield from _dialect_mistakes(settings)
+    for route, api in PASSTHROUGH_APIS.items():
+        yield from raised(_check_route, settings, route, api)
+    is_on = bool(settings.models) or any(map(settings.passthrough_upstreams, PASSTHROUGH_APIS))
+    if settings.passthrough is not None and settings.passthrough.model_fields_set and not is_on:
+        yield f"`passthrough`: expected an upstream: `{'` or `'.join(PASSTHROUGH_APIS)}`"
+    yield from _caller_mistakes(settings, agents)
+
+
+def _shorthand_mistakes(settings: Settings) -> Iterator[str]:
+    """Yield each setting of the shorthand beside `upstreams`; the text of a file is reported as the file."""
+    for name in sorted(SHORTHAND.keys() & settings.model_fields_set if settings.upstreams else ()):
+        if f"{name}_file" not in settings.model_fields_set:
+            tables = [*getattr(settings, SHORTHAND[name])]
+            place = f"[{SHORTHAND[name]}.{tables[0] if len(tables) == 1 else 'NAME'}]"
+            yield f"`{name}` cannot be combined with `upstreams`: it belongs in `{place}`"
+
+
+def _dialect_mistakes(settings: Settings) -> Iterator[str]:
+    """Yield each use of the dialect of an extension that is off: a host announces what it supports."""
     dialects = {f"agent `{name}`": agent.dialects for name, agent in settings.agents.items()}
     dialects |= {f"workflow `{name}`": workflow.dialects for name, workflow in settings.workflows.items()}
     for name in EXTENSIONS:
-        for what, used in dialects.items() if getattr(settings, name) is None else ():
-            yield partial(_check_dialect, what, name, used)
-    for route, api in PASSTHROUGH_APIS.items():
-        yield partial(_check_route, settings, route, api)
-    yield partial(_check_passthrough, settings)
-    yield from _caller_checks(settings, agents)
-
-
-def _check_ports(settings: Settings) -> None:
-    if settings.admin is not None and settings.admin.port == settings.port != 0:
-        raise ValueError("`admin.port` must not be the same as `port`")
-
-
-def _check_shorthand(settings: Settings, name: str) -> None:
-    """Refuse a setting of the shorthand beside `upstreams`; the text of a file is reported as the file."""
-    if f"{name}_file" not in settings.model_fields_set:
-        tables = [*getattr(settings, SHORTHAND[name])]
-        place = f"[{SHORTHAND[name]}.{tables[0] if len(tables) == 1 else 'NAME'}]"
-        raise ValueError(f"`{name}` cannot be combined with `upstreams`: it belongs in `{place}`")
+        if getattr(settings, name) is None:
+            yield from (
+                f"{what}: the dialect `{name}` requires the table `{name}`"
+                for what, used in dialects.items()
+                if name in used
+            )
 
 
 def _upstream_of(settings: Settings, name: str, upstream: str) -> UpstreamSettings:
@@ -334,12 +331,6 @@ def _check_model(settings: Settings, name: str, targets: Iterable[TargetSettings
         raise ValueError(f"model `{name}`: there is no passthrough route for the api `{api}`")
 
 
-def _check_dialect(what: str, name: str, used: tuple[str, ...]) -> None:
-    """Check that the dialect of an extension is used with it only: a host announces what it supports."""
-    if name in used:
-        raise ValueError(f"{what}: the dialect `{name}` requires the table `{name}`")
-
-
 def _check_route(settings: Settings, route: str, api: str) -> None:
     """Check the upstreams of a passthrough route: each has its API, and all but the last a list of models."""
     for_any_model: str | None = None
@@ -357,13 +348,7 @@ def _check_route(settings: Settings, route: str, api: str) -> None:
         for_any_model = name
 
 
-def _check_passthrough(settings: Settings) -> None:
-    is_on = bool(settings.models) or any(map(settings.passthrough_upstreams, PASSTHROUGH_APIS))
-    if settings.passthrough is not None and settings.passthrough.model_fields_set and not is_on:
-        raise ValueError(f"`passthrough`: expected an upstream: `{'` or `'.join(PASSTHROUGH_APIS)}`")
-
-
-def _caller_checks(settings: Settings, agents: Mapping[str, object]) -> Iterator[_Check]:
+def _caller_mistakes(settings: Settings, agents: Mapping[str, object]) -> Iterator[str]:
     upstreams = settings.all_upstreams
     names = {name for route in PASSTHROUGH_APIS for name in settings.passthrough_upstreams(route)}
     offered = [None if (one := upstreams.get(name)) is None else one.models for name in sorted(names)]
@@ -371,7 +356,7 @@ def _caller_checks(settings: Settings, agents: Mapping[str, object]) -> Iterator
     models = None if None in offered else sorted({name for models in offered for name in models or ()})
     known = {"agents": [*agents], "workflows": settings.workflows, "routes": ROUTES, "models": models}
     workflows = {name: one.definition.agents for name, one in settings.workflows.items()}
-    return caller_checks(settings.callers, settings.auth.caller_names, known, workflows)
+    return caller_mistakes(settings.callers, settings.auth.caller_names, known, workflows)
 
 
 # secrets, which are withheld from every stream (CONTRACT D41) and from recordings; hashes of callers' keys are none
