@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from starlette.datastructures import Headers, QueryParams
 from starlette.requests import Request
@@ -27,13 +27,11 @@ from projector.dialects.ag_ui.conversation import read_run_input
 from projector.server.config.caller_settings import AG_UI, AI_SDK
 from projector.server.http.problems import json_answer, no_content, problem, unknown_agent_of
 from projector.server.http.requests import ClientLeftError, read_json
+from projector.server.http.site import Site
 from projector.server.http.stored_streams import StreamRoute, cancel_stored, log_response, position_of, read_page
 from projector.server.streaming.log_session import StoredStream
 from projector.server.streaming.memory import Account
 from projector.store.protocol import StreamStatus
-
-if TYPE_CHECKING:
-    from projector.server.http.site import Site
 
 
 class StreamName(NamedTuple):

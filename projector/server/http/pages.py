@@ -15,7 +15,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import anyio
 from anyio import CapacityLimiter, to_thread
@@ -35,15 +35,13 @@ from projector.recording.replay import CASES_FILE, inputs_of, load_settings
 from projector.server.catalog import AgentBinding, Catalog
 from projector.server.config.config_base import DEFAULT_DIALECT
 from projector.server.http.problems import problem
+from projector.server.http.site import Site
 from projector.server.http.stored_streams import find, log_response, position, replayed
 from projector.server.streaming.log_session import StoredStream
+from projector.server.streaming.registry import Streams
 from projector.server.upstream.demo import DemoUpstream
 from projector.server.upstream.recorder import finder_for, secrets_of
 from projector.store.protocol import StreamStatus, TrimmedError, UnknownStreamError
-
-if TYPE_CHECKING:
-    from projector.server.http.site import Site
-    from projector.server.streaming.registry import Streams
 
 FILES: Final = Path(__file__).parent.parent / "demo_page"
 TYPES: Final = {

@@ -14,7 +14,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager, nullcontext, suppress
 from math import inf
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import anyio
 from starlette.datastructures import Headers, QueryParams
@@ -31,14 +31,12 @@ from projector.server.catalog import chosen_dialect
 from projector.server.config.config_base import DEFAULT_DIALECT
 from projector.server.http.problems import json_answer, no_content, problem, request_id
 from projector.server.http.requests import dialect_options
+from projector.server.http.site import Site
 from projector.server.streaming.log_session import PAGE_BYTES, LogSession, StoredStream
 from projector.server.streaming.memory import Account
 from projector.server.streaming.response_writer import JsonResponseWriter, ResponseWriter
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.store.protocol import Store, StoreUnavailableError, StreamStatus, TrimmedError, UnknownStreamError
-
-if TYPE_CHECKING:
-    from projector.server.http.site import Site
 
 _DIGITS_MAX: Final = 15
 """Digits of the largest event number; more are inexact in JavaScript."""
