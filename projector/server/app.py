@@ -29,7 +29,7 @@ from projector.server.config.preflight import warnings
 from projector.server.config.settings import NEEDS_RESTART, Settings, check_access
 from projector.server.config.store_settings import StoreSettings, decoded_key
 from projector.server.control import rate_limits
-from projector.server.control.callers import Authenticator, Rights
+from projector.server.control.callers import Authenticator
 from projector.server.control.rate_limits import FallbackBudgets, RateLimiter
 from projector.server.http.hosts import PROBES, Cors, HostCheck, TrustedProxies
 from projector.server.http.internal_routes import HEALTH_ROUTES, INTERNAL_ROUTES, document
@@ -112,8 +112,7 @@ def create_app(
         Ownership(outlasting),
         CallKeeper(outlasting, settings.store.calls_s),
         _sealer(settings),
-        Authenticator(settings.auth),
-        Rights(settings.callers),
+        Authenticator(settings.auth, settings.callers),
         _limiter(settings, budgets),
         Observer(metrics, on_terminal, response_status),
         metrics,
@@ -136,7 +135,7 @@ def rebuild(app: Starlette, settings: Settings) -> Starlette:
 def _build(site: Site, *, is_first: bool) -> Starlette:
     settings = site.settings
     catalog = Catalog(settings, site.make_upstream, site.circuits)
-    authenticator, rights = Authenticator(settings.auth), Rights(settings.callers)
+    authenticator = Authenticator(settings.auth, settings.callers)
     limiter = _limiter(settings, site.limiter.budgets)
     if is_first and settings.extensions:
         site.extensions.extend(resolve(table.extension)(table, catalog, site) for table in settings.extensions)
@@ -144,7 +143,6 @@ def _build(site: Site, *, is_first: bool) -> Starlette:
 
     def activate() -> None:
         site.authenticator.replace_with(authenticator)
-        site.rights.replace_with(rights)
         site.limiter.replace_with(limiter)
         site.streams.set_limits(settings.limits)
         site.circuits.use(settings.circuit_breaker, *(one.keys for one in (catalog, *site.catalogs)))

@@ -87,7 +87,7 @@ class _Beside(ABC):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond to a request; raise `Problem` if it is invalid, or the provider fails."""
         site = self._site
-        caller, grant = await site.grant(scope)
+        caller, grant = await site.authenticator.grant(scope)
         grant.check_route(self._name)
         with site.streams.admitted(caller) as account:
             admission = await site.limiter.enter(scope, caller, grant.rate_limits)

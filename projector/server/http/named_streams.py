@@ -74,7 +74,7 @@ def chat_routes(agents: Collection[str]) -> list[Route]:
 async def _enter(scope: Scope, dialect: str, agents: Collection[str]) -> tuple[Site, str, str]:
     """Return the site, the caller of a request and the agent in its path; raise `Problem` if it may not use that."""
     site: Site = scope["app"].state.site
-    caller, grant = await site.grant(scope)
+    caller, grant = await site.authenticator.grant(scope)
     grant.check_route(dialect)
     agent: str = scope["path_params"]["agent"]
     if agent not in agents or not grant.allows_agent(agent):
@@ -185,7 +185,7 @@ def response_routes(names: Collection[str]) -> list[Route]:
 async def _find_response(request: Request) -> tuple[Site, str, StreamStatus]:
     """Return the site, the caller of a request and the state of its stream; raise `Problem` if there is none."""
     site: Site = request.app.state.site
-    caller, grant = await site.grant(request.scope)
+    caller, grant = await site.authenticator.grant(request.scope)
     grant.check_route(RESPONSES)
     status = await find_named(site, StreamName(RESPONSE_STREAM, "", request.path_params["response_id"]), caller)
     if status is None:

@@ -112,7 +112,7 @@ class SessionRoute:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond to a request with a stream; raise `Problem` if there is none."""
         site = self._site
-        caller, grant = await site.grant(scope)
+        caller, grant = await site.authenticator.grant(scope)
         grant.check_route(self._name)
         with site.streams.admitted(caller) as account:
             admission = await site.limiter.enter(scope, caller, grant.rate_limits)
