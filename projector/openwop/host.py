@@ -89,10 +89,7 @@ class Endpoint:
             error = problem("method_not_allowed")
             error.headers["allow"] = ", ".join(sorted(self._handlers))
             raise error
-        try:
-            response = await handler(request)
-        except requests.ClientLeftError:
-            return
+        response = await handler(request)
         await response(scope, receive, send)
 
 

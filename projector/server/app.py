@@ -35,7 +35,7 @@ from projector.server.http.hosts import PROBES, Cors, HostCheck, TrustedProxies
 from projector.server.http.internal_routes import HEALTH_ROUTES, INTERNAL_ROUTES, document
 from projector.server.http.model_routes import NotServed
 from projector.server.http.pages import RecentStreams
-from projector.server.http.problems import Problem, respond, response_status
+from projector.server.http.problems import ClientLeftError, Problem, respond, response_status
 from projector.server.http.routes import routes
 from projector.server.http.site import Extension, Site
 from projector.server.opaque_state import CallKeeper, StateSealer
@@ -54,7 +54,7 @@ from projector.store.protocol import Store, StoreLimits, StoreUnavailableError
 if TYPE_CHECKING:
     from projector.store.redis_store import RedisStore
 
-ANSWERED: Final = (Problem, HTTPException, StoreUnavailableError, Exception)
+ANSWERED: Final = (Problem, HTTPException, StoreUnavailableError, ClientLeftError, Exception)
 """Exceptions that are answered with an error response; the last one is logged, too."""
 _CORS_HEADERS: Final = (
     "authorization", "content-type", "idempotency-key", "last-event-id", "x-request-id", "x-run-id", "traceparent",

@@ -33,9 +33,9 @@ from projector.server.catalog import AgentBinding, PassthroughBinding
 from projector.server.config.upstream_settings import CircuitBreaker
 from projector.server.control.rate_limits import Admission
 from projector.server.control.token_meter import REPORTED_MAX, TokenMeter, input_tokens
-from projector.server.http.problems import json_answer, problem, problem_of_failure, request_id
+from projector.server.http.problems import ClientLeftError, json_answer, problem, problem_of_failure, request_id
 from projector.server.http.request_bodies import check_models, home_targets, passthrough_body, references, target_body
-from projector.server.http.requests import ClientLeftError, read_json
+from projector.server.http.requests import read_json
 from projector.server.http.site import Site
 from projector.server.http.stream_route import Received, check_ownership, with_carried_state
 from projector.server.streaming.clock import SideTasks, watch_client
@@ -91,16 +91,13 @@ class _Beside(ABC):
         grant.check_route(self._name)
         with site.streams.admitted(caller) as account:
             admission = await site.limiter.enter(scope, caller, grant.rate_limits)
-            try:
-                body = await read_json(scope, receive, site.settings, account)
-                await site.ownership.load(body)
-                received = Received(scope, body, caller, account, grant)
-                received = with_carried_state(received, self._row.carried(body), site.sealer)
-                binding = self._passthrough.binding(body.get("model"))
-                check_models(body, binding, grant)
-                found = await self._found(received, binding, receive, admission)
-            except ClientLeftError:
-                return
+            body = await read_json(scope, receive, site.settings, account)
+            await site.ownership.load(body)
+            received = Received(scope, body, caller, account, grant)
+            received = with_carried_state(received, self._row.carried(body), site.sealer)
+            binding = self._passthrough.binding(body.get("model"))
+            check_models(body, binding, grant)
+            found = await self._found(received, binding, receive, admission)
         await json_answer(found, scope)(scope, receive, send)
 
     @abstractmethod

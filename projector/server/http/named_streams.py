@@ -19,18 +19,17 @@ from starlette.datastructures import Headers, QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Scope
 
 from projector.contracts import codec
 from projector.conversation.client_history import InputRefusedError
 from projector.dialects.ag_ui.conversation import read_run_input
 from projector.server.config.caller_settings import AG_UI, AI_SDK
 from projector.server.http.problems import json_answer, no_content, problem, unknown_agent_of
-from projector.server.http.requests import ClientLeftError, read_json
+from projector.server.http.requests import read_json
 from projector.server.http.site import Site
 from projector.server.http.stored_streams import StreamRoute, cancel_stored, log_response, position_of, read_page
 from projector.server.streaming.log_session import StoredStream
-from projector.server.streaming.memory import Account
 from projector.store.protocol import StreamStatus
 
 
@@ -108,37 +107,29 @@ _FROM_START: Final = "-1"
 """`offset` of a client that has no event."""
 
 
-class RunRoute:
-    """An ASGI application that starts runs with another one, and responds with the events of those that exist."""
-
-    def __init__(self, agents: Collection[str], start: ASGIApp) -> None:
-        self._agents = agents
-        self._start = start
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Respond with the events of a run; raise `Problem` if there are none."""
-        is_post = scope["method"] == "POST"
-        if is_post and not _last_event_id(scope):
-            await self._start(scope, receive, send)
-            return
-        site, caller, agent = await _enter(scope, AG_UI, self._agents)
-        after = _position(scope)
-        with site.streams.admitted(caller) as account:
-            try:
-                ids = await _read_ids(site, scope, receive, account) if is_post else (None, _run_id(scope))
-            except ClientLeftError:
-                return
-            thread_id, run_id = ids
-            status = await find_named(site, StreamName(RUN_STREAM, agent, run_id), caller)
-            if status is None or thread_id not in {None, StoredStream.of(status.head).conversation_id}:
-                raise problem("unknown_stream")
-            response = log_response(site, status, after=after, dialect=AG_UI, account=account)
-            await response(scope, receive, send)
+def run_route(path: str, agents: Collection[str], start: ASGIApp) -> Route:
+    """Return the route that starts runs with another application, and responds with the events of those that exist."""
+    return StreamRoute(path, partial(_run, agents, start), (AG_UI,), ["GET", "POST"])
 
 
-async def _read_ids(site: Site, scope: Scope, receive: Receive, account: Account) -> tuple[str, str]:
+async def _run(agents: Collection[str], start: ASGIApp, request: Request) -> ASGIApp:
+    """Respond with the events of a run; raise `Problem` if there are none."""
+    scope, is_post = request.scope, request.method == "POST"
+    if is_post and not _last_event_id(scope):
+        return start
+    site, caller, agent = await _enter(scope, AG_UI, agents)
+    after = _position(scope)
+    thread_id, run_id = await _read_ids(site, request, caller) if is_post else (None, _run_id(scope))
+    status = await find_named(site, StreamName(RUN_STREAM, agent, run_id), caller)
+    if status is None or thread_id not in {None, StoredStream.of(status.head).conversation_id}:
+        raise problem("unknown_stream")
+    return log_response(site, status, after=after, dialect=AG_UI)
+
+
+async def _read_ids(site: Site, request: Request, caller: str) -> tuple[str, str]:
     """Return thread and run of a request that is sent again."""
-    body = await read_json(scope, receive, site.settings, account)
+    with site.streams.admitted(caller) as account:
+        body = await read_json(request.scope, request.receive, site.settings, account)
     try:
         run = read_run_input(body)
     except InputRefusedError as error:

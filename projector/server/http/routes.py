@@ -31,10 +31,10 @@ from projector.server.http.model_routes import ModelRoutes
 from projector.server.http.named_streams import (
     CHAT_STREAM,
     RUN_STREAM,
-    RunRoute,
     StreamName,
     chat_routes,
     response_routes,
+    run_route,
 )
 from projector.server.http.pages import RecentStreams, demo_routes
 from projector.server.http.problems import problem, request_id, unknown_agent_of
@@ -111,7 +111,7 @@ def _run_routes(catalog: Catalog, site: Site, streams: StreamRoutes) -> list[Rou
     if not agents:
         return []
     start = SessionRoute(site, AG_UI, partial(streams.held, AG_UI), _run_of)
-    return [StreamRoute(_OF_DIALECTS[AG_UI], RunRoute(agents, start), (AG_UI,), ["GET", "POST"])]
+    return [run_route(_OF_DIALECTS[AG_UI], agents, start)]
 
 
 def _without_agents(dialect: str, path: str) -> Route:

@@ -29,7 +29,7 @@ from projector.server.control.token_meter import TokenMeter
 from projector.server.http.named_streams import RESPONSE_STREAM, RESPONSES, StreamName
 from projector.server.http.problems import problem
 from projector.server.http.request_bodies import KeptState, conversation_of, home_targets
-from projector.server.http.requests import ClientLeftError, dialect_options, read_json
+from projector.server.http.requests import dialect_options, read_json
 from projector.server.http.site import Site
 from projector.server.http.stored_streams import Claim, key_of, location, log_response, run_headers
 from projector.server.opaque_state import StateSealer
@@ -116,10 +116,7 @@ class SessionRoute:
         grant.check_route(self._name)
         with site.streams.admitted(caller) as account:
             admission = await site.limiter.enter(scope, caller, grant.rate_limits)
-            try:
-                body = await read_json(scope, receive, site.settings, account)
-            except ClientLeftError:
-                return
+            body = await read_json(scope, receive, site.settings, account)
             await site.ownership.load(body)
             kept = await site.call_keeper.load(body, caller)
             received = Received(scope, body, caller, account, grant, kept)
