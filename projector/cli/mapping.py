@@ -84,7 +84,7 @@ def policy_of(arguments: argparse.Namespace) -> tuple[Policy, tuple[str, ...]]:
             raise UsageError("`--policy` is a policy of a configuration: expected `--config FILE` too")
         return Policy(), ()
     settings = load_settings(arguments.config)
-    for reason in server_module("config.secret_values").secret_warnings(settings):
+    for reason in server_module("config.settings").secret_warnings(settings):
         print(f"warning: {reason}", file=sys.stderr)
     policies = dict(server_module("config.config_base").parts_of(settings, Policy)) or {"policy": Policy()}
     chosen = f"{_owner(arguments.policy or '')}.policy"
@@ -93,7 +93,7 @@ def policy_of(arguments: argparse.Namespace) -> tuple[Policy, tuple[str, ...]]:
         chosen = first if all(policies[other] == policies[first] for other in others) else chosen
     if chosen not in policies:
         raise UsageError(f"`--policy`: expected {' or '.join(f'`{_owner(path)}`' for path in policies)}")
-    return policies[chosen], server_module("config.secret_values").secret_values(settings)
+    return policies[chosen], server_module("config.settings").secret_values(settings)
 
 
 _PASSTHROUGH: Final = "passthrough.policy"

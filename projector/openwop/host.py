@@ -82,17 +82,14 @@ class Endpoint:
         scope[ERROR_FORM] = error_response
         request = HostRequest(scope, receive)
         if not self._is_open:
-            request.caller, request.grant = await self._site.grant(scope)
+            request.caller, request.grant = await self._site.authenticator.grant(scope)
             request.grant.check_route(DIALECT)
         handler = self._handlers.get(scope["method"])
         if handler is None:
             error = problem("method_not_allowed")
             error.headers["allow"] = ", ".join(sorted(self._handlers))
             raise error
-        try:
-            response = await handler(request)
-        except requests.ClientLeftError:
-            return
+        response = await handler(request)
         await response(scope, receive, send)
 
 
@@ -107,7 +104,7 @@ class OtherPath:
         served = [one for one in scope["app"].routes if isinstance(one, Route) and one.include_in_schema]
         if not any(one.matches(scope)[0] is Match.PARTIAL for one in served):  # those of the host match every method
             scope[ERROR_FORM] = error_response
-            _, grant = await self._site.grant(scope)
+            _, grant = await self._site.authenticator.grant(scope)
             grant.check_route(DIALECT)
         await NotServed(served)(scope, receive, send)
 

@@ -35,7 +35,7 @@ from projector.server.http import requests
 from projector.server.http.problems import Problem
 from projector.server.http.request_bodies import agent_body, home_targets
 from projector.server.http.site import Site
-from projector.server.streaming.session import provider_source
+from projector.server.streaming.session import ProviderSource
 from projector.server.telemetry.reports import begin_stream
 from projector.server.upstream.protocol import UpstreamError
 from projector.server.upstream.targets import Attempts
@@ -223,7 +223,9 @@ class AgentWork(Work):
         """Make the source of the next response."""
         targets = self._binding.targets
         attempts = Attempts(self._targets or targets.in_order(), self._body_of, self.stats)
-        self._source = provider_source(lambda: self._pipeline, attempts, targets.targets[0], self.stats, self._account)
+        self._source = ProviderSource(
+            lambda: self._pipeline, attempts, self.stats, self._account, first=targets.targets[0]
+        )
 
     async def _read(self) -> None:
         self._is_complete = False

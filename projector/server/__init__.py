@@ -9,7 +9,8 @@ TYPE_CHECKING = False  # defined here, because importing `typing` takes millisec
 if TYPE_CHECKING:
     from projector.server.app import create_app
     from projector.server.config.loading import load_settings
-    from projector.server.config.settings import Settings, Timeouts
+    from projector.server.config.settings import Settings
+    from projector.server.config.upstream_settings import Timeouts
     from projector.server.response import ProjectingMiddleware, Projection, PublicSSEResponse, public_stream
     from projector.server.streaming.host_source import AgentRun, HostEvent
     from projector.server.streaming.workflow_source import HeadlessWorkflow, workflow
@@ -46,7 +47,7 @@ _MODULES = {
     "PublicSSEResponse": "response",
     "Settings": "config.settings",
     "Terminal": "telemetry.stream_stats",
-    "Timeouts": "config.settings",
+    "Timeouts": "config.upstream_settings",
     "ToolLoop": "tools.tool_loop",
     "Turn": "tools.turns",
     "UpstreamError": "upstream.protocol",

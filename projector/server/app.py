@@ -29,13 +29,13 @@ from projector.server.config.preflight import warnings
 from projector.server.config.settings import NEEDS_RESTART, Settings, check_access
 from projector.server.config.store_settings import StoreSettings, decoded_key
 from projector.server.control import rate_limits
-from projector.server.control.callers import Authenticator, Rights
+from projector.server.control.callers import Authenticator
 from projector.server.control.rate_limits import FallbackBudgets, RateLimiter
 from projector.server.http.hosts import PROBES, Cors, HostCheck, TrustedProxies
 from projector.server.http.internal_routes import HEALTH_ROUTES, INTERNAL_ROUTES, document
 from projector.server.http.model_routes import NotServed
-from projector.server.http.problems import Problem, respond, response_status
-from projector.server.http.recent_streams import RecentStreams
+from projector.server.http.pages import RecentStreams
+from projector.server.http.problems import ClientLeftError, Problem, respond, response_status
 from projector.server.http.routes import routes
 from projector.server.http.site import Extension, Site
 from projector.server.opaque_state import CallKeeper, StateSealer
@@ -54,7 +54,7 @@ from projector.store.protocol import Store, StoreLimits, StoreUnavailableError
 if TYPE_CHECKING:
     from projector.store.redis_store import RedisStore
 
-ANSWERED: Final = (Problem, HTTPException, StoreUnavailableError, Exception)
+ANSWERED: Final = (Problem, HTTPException, StoreUnavailableError, ClientLeftError, Exception)
 """Exceptions that are answered with an error response; the last one is logged, too."""
 _CORS_HEADERS: Final = (
     "authorization", "content-type", "idempotency-key", "last-event-id", "x-request-id", "x-run-id", "traceparent",
@@ -112,8 +112,7 @@ def create_app(
         Ownership(outlasting),
         CallKeeper(outlasting, settings.store.calls_s),
         _sealer(settings),
-        Authenticator(settings.auth),
-        Rights(settings.callers),
+        Authenticator(settings.auth, settings.callers),
         _limiter(settings, budgets),
         Observer(metrics, on_terminal, response_status),
         metrics,
@@ -136,7 +135,7 @@ def rebuild(app: Starlette, settings: Settings) -> Starlette:
 def _build(site: Site, *, is_first: bool) -> Starlette:
     settings = site.settings
     catalog = Catalog(settings, site.make_upstream, site.circuits)
-    authenticator, rights = Authenticator(settings.auth), Rights(settings.callers)
+    authenticator = Authenticator(settings.auth, settings.callers)
     limiter = _limiter(settings, site.limiter.budgets)
     if is_first and settings.extensions:
         site.extensions.extend(resolve(table.extension)(table, catalog, site) for table in settings.extensions)
@@ -144,7 +143,6 @@ def _build(site: Site, *, is_first: bool) -> Starlette:
 
     def activate() -> None:
         site.authenticator.replace_with(authenticator)
-        site.rights.replace_with(rights)
         site.limiter.replace_with(limiter)
         site.streams.set_limits(settings.limits)
         site.circuits.use(settings.circuit_breaker, *(one.keys for one in (catalog, *site.catalogs)))
@@ -213,7 +211,7 @@ def _starlette(catalog: Catalog, site: Site, aclose: Callable[[], Awaitable[None
 
 def _openapi(app: Starlette, extensions: Iterable[Extension]) -> bytes:
     routes = {
-        route.path_format: getattr(route.endpoint, "dialects", ())
+        route.path_format: getattr(route, "dialects", ())
         for route in app.routes
         if isinstance(route, Route) and route.include_in_schema
     }

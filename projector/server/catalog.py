@@ -26,8 +26,8 @@ from projector.server.config.agent_settings import (
     can_serve,
 )
 from projector.server.config.config_base import DEFAULT
-from projector.server.config.secret_values import secret_values
-from projector.server.config.settings import Settings, Timeouts, UpstreamSettings
+from projector.server.config.settings import Settings, secret_values
+from projector.server.config.upstream_settings import Timeouts, UpstreamSettings
 from projector.server.http.problems import Problem, problem
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.circuit import Circuits

@@ -28,7 +28,8 @@ from projector.core.pipeline import check_arguments
 from projector.dialects import DIALECTS
 from projector.providers import DEFAULT_PROVIDER, profile_of
 from projector.server.config.config_base import DEFAULT_DIALECT
-from projector.server.config.settings import Limits, Retries, Settings, Timeouts
+from projector.server.config.settings import Limits, Settings
+from projector.server.config.upstream_settings import Retries, Timeouts
 from projector.server.http.problems import Problem, problem_response
 from projector.server.streaming.host_source import (
     AgentRun,
@@ -45,7 +46,6 @@ from projector.server.telemetry.reports import Observer, OnTerminal, begin_strea
 from projector.server.telemetry.request_facts import facts_of
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.tools.tool_loop import ToolLoop
-from projector.server.upstream.reader import UpstreamReader
 from projector.server.upstream.targets import UpstreamBinding, attempts_of
 
 Source: TypeAlias = HostSource | StreamedRun
@@ -218,12 +218,12 @@ class _SourceStream:
         account = Account(_MEMORY)
         upstream = HostUpstream(self._source)
         binding = UpstreamBinding("", self._projection.provider, upstream, self._timeouts, _NO_RETRIES, {}, ("", 0))
-        reader = UpstreamReader(attempts_of(binding, lambda _: {}, stats), stats, account)
+        attempts = attempts_of(binding, lambda _: {}, stats)
 
         def feed(chunk: bytes) -> bytes:
             return pipeline.host(chunk.event) if isinstance(chunk, HostChunk) else pipeline.feed(chunk)
 
-        source = ProviderSource(lambda: pipeline, reader, feed=feed)
+        source = ProviderSource(lambda: pipeline, attempts, stats, account, feed=feed)
         try:
             yield StreamSession(
                 stats, source, account, timeouts=self._timeouts, heartbeat_s=heartbeat_s, headers=headers

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
 from projector._file_problems import file_problem
 from projector.server.config.loading import SettingsError
-from projector.server.config.tls_settings import ListenerTls, Tls, UpstreamTls
+from projector.server.config.upstream_settings import ListenerTls, Tls, UpstreamTls
 
 EXPIRES_SOON: Final = timedelta(days=14)
 """Authorities that renew certificates by themselves do so a month before the end."""

@@ -29,59 +29,6 @@ from projector.store.protocol import (
     UnknownStreamError,
 )
 
-
-class MemoryValues:
-    """The values of a store. See `projector.store.protocol.Store`.
-
-    Args:
-        kept_max: values of each kind; the least recently written go first.
-        clock: returns seconds.
-    """
-
-    def __init__(self, kept_max: int, clock: Callable[[], float]) -> None:
-        self._kept_max = kept_max
-        self._value_clock = clock
-        self._values: defaultdict[str, OrderedDict[str, tuple[bytes, float]]] = defaultdict(OrderedDict)
-
-    async def claim(self, kind: str, values: Mapping[str, bytes], ttl_s: float) -> Mapping[str, bytes]:
-        """See `Store`."""
-        stored = {key: self._find(kind, key) for key in values}
-        for key, found in stored.items():
-            if found is None:
-                self.put_now(kind, key, values[key], ttl_s)
-        return {key: values[key] if found is None else found for key, found in stored.items()}
-
-    async def put(self, kind: str, values: Mapping[str, bytes], ttl_s: float) -> None:
-        """See `Store`."""
-        for key, value in values.items():
-            self.put_now(kind, key, value, ttl_s)
-
-    async def get(self, kind: str, keys: Sequence[str]) -> list[bytes | None]:
-        """See `Store`."""
-        return [self._find(kind, key) for key in keys]
-
-    async def update(self, kind: str, keys: Sequence[str], change: Change, ttl_s: float) -> None:
-        """See `Store`."""
-        changed = change([self._find(kind, key) for key in keys])
-        for key, value in zip(keys, changed or (), strict=changed is not None):
-            if value is None:
-                self._values[kind].pop(key, None)
-            else:
-                self.put_now(kind, key, value, ttl_s)
-
-    def _find(self, kind: str, key: str) -> bytes | None:
-        value, until_s = self._values[kind].get(key, (None, 0.0))
-        return value if until_s > self._value_clock() else None
-
-    def put_now(self, kind: str, key: str, value: bytes, ttl_s: float) -> None:
-        """Do what `put` does."""
-        values = self._values[kind]
-        values[key] = (value, self._value_clock() + ttl_s)
-        values.move_to_end(key)
-        if len(values) > self._kept_max:
-            values.popitem(last=False)
-
-
 STREAM_BYTES: Final = 2_000
 """Memory of a stream without frames."""
 _TRIM_PART: Final = 8
@@ -217,7 +164,7 @@ class _Log(Live):
         return freed
 
 
-class MemoryStore(MemoryValues, Store):
+class MemoryStore(Store):
     """The store of a single process. See `projector.store.protocol.Store`.
 
     Args:
@@ -233,7 +180,6 @@ class MemoryStore(MemoryValues, Store):
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self._limits = limits or StoreLimits()
-        super().__init__(self._limits.values, clock)
         self._clock = clock
         self._wall_clock = wall_clock
         self.budgets: Budgets = MemoryBudgets(clock)
@@ -244,12 +190,8 @@ class MemoryStore(MemoryValues, Store):
         self._sealed_of: defaultdict[str, OrderedDict[str, None]] = defaultdict(OrderedDict)
         """The IDs of those of each owner, in the same order."""
         self._room = Room(self._limits, STREAM_BYTES, self._drop_sealed)
+        self._values: defaultdict[str, OrderedDict[str, tuple[bytes, float]]] = defaultdict(OrderedDict)
         self._cancel: Callable[[str], None] = lambda _: None
-
-    @property
-    def immediate(self) -> MemoryStore:
-        """See `Store`."""
-        return self
 
     async def open(self, head: StreamHead) -> bool:
         """See `Store`."""
@@ -382,6 +324,44 @@ class MemoryStore(MemoryValues, Store):
     def on_cancel(self, callback: Callable[[str], None]) -> None:
         """See `Store`."""
         self._cancel = callback
+
+    async def claim(self, kind: str, values: Mapping[str, bytes], ttl_s: float) -> Mapping[str, bytes]:
+        """See `Store`."""
+        stored = {key: self._find(kind, key) for key in values}
+        for key, found in stored.items():
+            if found is None:
+                self.put_now(kind, key, values[key], ttl_s)
+        return {key: values[key] if found is None else found for key, found in stored.items()}
+
+    async def put(self, kind: str, values: Mapping[str, bytes], ttl_s: float) -> None:
+        """See `Store`."""
+        for key, value in values.items():
+            self.put_now(kind, key, value, ttl_s)
+
+    async def get(self, kind: str, keys: Sequence[str]) -> list[bytes | None]:
+        """See `Store`."""
+        return [self._find(kind, key) for key in keys]
+
+    async def update(self, kind: str, keys: Sequence[str], change: Change, ttl_s: float) -> None:
+        """See `Store`."""
+        changed = change([self._find(kind, key) for key in keys])
+        for key, value in zip(keys, changed or (), strict=changed is not None):
+            if value is None:
+                self._values[kind].pop(key, None)
+            else:
+                self.put_now(kind, key, value, ttl_s)
+
+    def _find(self, kind: str, key: str) -> bytes | None:
+        value, until_s = self._values[kind].get(key, (None, 0.0))
+        return value if until_s > self._clock() else None
+
+    def put_now(self, kind: str, key: str, value: bytes, ttl_s: float) -> None:
+        """Do what `put` does."""
+        values = self._values[kind]
+        values[key] = (value, self._clock() + ttl_s)
+        values.move_to_end(key)
+        if len(values) > self._limits.values:
+            values.popitem(last=False)
 
     async def ping(self, place: str = "") -> None:
         """See `Store`."""

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 
 from projector.contracts.stream_rules import check_stream
 from projector.server import Projection, PublicSSEResponse
-from projector.server.config.settings import Timeouts
+from projector.server.config.upstream_settings import Timeouts
 from projector.server.telemetry.stream_stats import Terminal
 from tests.asgi.agents_model import (
     WRITERS,

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
 import pytest
 from pydantic import ValidationError
 
+from projector.conversation.client_history import ClientPart
 from projector.dialects.ag_ui.conversation import conversation, read_run_input
 from projector.server.catalog import AgentBinding, Catalog
 from projector.server.config.settings import Settings
 from projector.server.http import requests
 from projector.server.http.problems import Problem
-from projector.server.http.request_bodies import (
-    ReadConversation,
-    agent_body,
-    client_part,
-    conversation_body,
-    passthrough_body,
-)
+from projector.server.http.request_bodies import agent_body, client_part, conversation_body, passthrough_body
 
 IMAGE = {"type": "input_image", "image_url": "https://a.example/b.png"}
 KEYS = {"api_keys": {"frontend": "sha256:" + "0" * 64}}
@@ -205,7 +201,7 @@ TOOL_OF_CLIENT: Final = {"type": "function", "name": "ask", "description": "", "
 NO_PARAMETERS: Final = {"type": "object", "properties": {}}
 
 
-def run(**members: object) -> ReadConversation:
+def run(**members: object) -> Callable[..., ClientPart]:
     messages = [{"role": "user", "id": "m", "content": "hi"}]
     body = {"threadId": "t", "runId": "r", "messages": messages, "tools": [{"name": "ask"}], **members}
     return partial(conversation, read_run_input(body))

@@ -38,7 +38,6 @@ from projector.server.streaming.session import ProviderSource, StreamSession
 from projector.server.telemetry import logs
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.protocol import ProviderRequest, UpstreamError
-from projector.server.upstream.reader import UpstreamReader
 from projector.server.upstream.targets import UpstreamBinding, attempts_of
 from tests.dialect_checks import checker_of, violations_of
 
@@ -219,10 +218,10 @@ class Scene:
         )
         account = Account(Memory(10**9))
         binding = UpstreamBinding("", "openai_responses", self.upstream, given.timeouts, given.retries, {}, ("", 0))
-        upstream_reader = UpstreamReader(attempts_of(binding, lambda _: {}, self.stats), self.stats, account)
+        attempts = attempts_of(binding, lambda _: {}, self.stats)
         self.session = StreamSession(
             self.stats,
-            ProviderSource(lambda: pipeline, upstream_reader, REDACTOR),
+            ProviderSource(lambda: pipeline, attempts, self.stats, account, REDACTOR),
             account,
             timeouts=given.timeouts,
             heartbeat_s=timing.heartbeat_s,

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from projector.server.config.settings import Timeouts
+from projector.server.config.upstream_settings import Timeouts
 from projector.server.streaming.clock import TICK_S, Deadlines, Timer, watched
 
 TIMEOUTS = Timeouts(first_byte_s=10, idle_s=5, total_s=100)

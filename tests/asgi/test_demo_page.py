@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 from projector.server.app import create_app
 from projector.server.config.loading import load
 from projector.server.config.settings import Settings
-from projector.server.http.demo_page import FILES, TYPES
+from projector.server.http.pages import FILES, TYPES
 from projector.server.process import demo_flags
 from projector.server.upstream.demo import KEPT_MAX, DemoUpstream
 from projector.server.upstream.protocol import ProviderRequest

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from projector.core.faults import FAULTS, Fault, http_status_fault
-from projector.server.config.settings import Retries
+from projector.server.config.upstream_settings import Retries
 from projector.server.upstream.protocol import UpstreamError
 from projector.server.upstream.targets import pause_before
 from tests.waiting import wait_until

@@ -21,7 +21,6 @@ from projector.server.streaming.memory import LARGE_EVENT_BYTES, Account, Memory
 from projector.server.streaming.session import ProviderSource, StreamSession
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.protocol import ProviderRequest, UpstreamError
-from projector.server.upstream.reader import UpstreamReader
 from projector.server.upstream.targets import UpstreamBinding, attempts_of
 from tests.waiting import wait_until
 
@@ -90,8 +89,8 @@ def session(upstream: Upstream, account: Account | None = None, **settings: obje
     account = account or Account(Memory(10**9))
     request = ProviderRequest("openai_responses", {})
     binding = UpstreamBinding("", request.provider, upstream, given.timeouts, given.retries, {}, ("", 0))
-    reader = UpstreamReader(attempts_of(binding, lambda _: request.body, stats), stats, account)
-    source = ProviderSource(lambda: pipeline, reader)
+    attempts = attempts_of(binding, lambda _: request.body, stats)
+    source = ProviderSource(lambda: pipeline, attempts, stats, account)
     return StreamSession(stats, source, account, timeouts=given.timeouts, heartbeat_s=given.heartbeat_s)
 
 

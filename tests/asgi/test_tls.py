@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from projector.cli.servers import health_failure
-from projector.server.config.tls_settings import ListenerTls
+from projector.server.config.upstream_settings import ListenerTls
 from projector.server.tls import RenewableContext
 from tests.asgi.certificates import Authority
 from tests.asgi.conftest import plays

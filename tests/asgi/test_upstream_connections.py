@@ -12,7 +12,7 @@ import pytest
 import uvloop
 
 from bench.redis_server import free_port
-from projector.server.config.settings import UpstreamSettings, UpstreamTimeouts
+from projector.server.config.upstream_settings import UpstreamSettings, UpstreamTimeouts
 from projector.server.upstream.http_upstream import ERROR_BODY_MAX_BYTES, HTTPUpstream
 from projector.server.upstream.protocol import ProviderRequest, UpstreamError
 from tests.waiting import wait_until

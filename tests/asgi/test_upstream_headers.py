@@ -10,9 +10,9 @@ import pytest
 from pydantic import SecretStr, ValidationError
 
 from projector.server.config.config_dump import to_toml
-from projector.server.config.http_fields import OWNED_HEADERS
 from projector.server.config.loading import SettingsError, load, read
-from projector.server.config.settings import Settings, UpstreamSettings
+from projector.server.config.settings import Settings
+from projector.server.config.upstream_settings import OWNED_HEADERS, UpstreamSettings
 from projector.server.upstream.recorder import secrets_of
 from tests.asgi.conftest import plays
 

@@ -18,7 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from structlog.testing import capture_logs
 
 from projector.server.config.loading import SettingsError
-from projector.server.config.settings import UpstreamSettings, UpstreamTimeouts
+from projector.server.config.upstream_settings import UpstreamSettings, UpstreamTimeouts
 from projector.server.upstream.http_upstream import HTTPUpstream
 from projector.server.upstream.protocol import ProviderRequest, UpstreamError
 from tests.asgi.certificates import Authority

@@ -18,7 +18,8 @@ from projector.contracts.stream_rules import check_stream
 from projector.core.faults import FAULTS
 from projector.server import HeadlessWorkflow, workflow
 from projector.server.catalog import Catalog, WorkflowBinding
-from projector.server.config.settings import Settings, Timeouts
+from projector.server.config.settings import Settings
+from projector.server.config.upstream_settings import Timeouts
 from projector.server.streaming.memory import Account, Memory
 from projector.server.streaming.session import StreamSession
 from projector.server.streaming.workflow_source import workflow_source

@@ -9,7 +9,7 @@ import pytest
 
 from projector.server.config.config_dump import to_toml
 from projector.server.config.loading import read
-from projector.server.config.secret_values import secret_values
+from projector.server.config.settings import secret_values
 
 DOCS = Path(__file__).parents[2] / "docs"
 PROVIDERS = (DOCS / "providers.md").read_text(encoding="utf-8")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projector.server.config.target_settings import CircuitBreaker
+from projector.server.config.upstream_settings import CircuitBreaker
 from projector.server.upstream.circuit import (
     BUDGET_MAX,
     BUDGET_PER_S,

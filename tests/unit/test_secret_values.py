@@ -8,8 +8,7 @@ import pytest
 
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
-from projector.server.config.secret_values import secret_values
-from projector.server.config.settings import Settings
+from projector.server.config.settings import Settings, secret_values
 
 KEY = "sk-proj-Zq8RtB1nVt5K0aWe"
 

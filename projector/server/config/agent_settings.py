@@ -14,7 +14,7 @@ from projector.providers import PROVIDERS
 from projector.redaction.policy import Policy
 from projector.server.config.caller_settings import RateLimits
 from projector.server.config.config_base import DEFAULT_DIALECT, NAME_OR_LIST, Dialects, Model, Name, Table
-from projector.server.config.target_settings import Balance, Targets, TargetSettings, check_targets
+from projector.server.config.upstream_settings import Balance, Targets, TargetSettings, check_targets
 from projector.workflows.definition import StepSource, Workflow, workflow_of
 
 ToolName: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=NAME_MAX_CHARS)]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from functools import partial
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Final, Literal, TypeAlias
 
@@ -11,7 +10,7 @@ from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from projector._errors import known_name
 from projector.providers import PROVIDERS
-from projector.server.config.config_base import EXTENSIONS, NAME_OR_LIST, BaseUrl, Name, Table, matching
+from projector.server.config.config_base import EXTENSIONS, NAME_OR_LIST, BaseUrl, Name, Table, matching, raised
 
 EVERY_CALLER: Final = "default"
 """Table of the callers without a table of their own."""
@@ -35,7 +34,7 @@ CallerName: TypeAlias = Annotated[
     matching(r"default|(key|token|group):.+", "`default`, `key:NAME`, `token:NAME` or `group:NAME`"),
 ]
 Names: TypeAlias = Annotated[tuple[Annotated[str, StringConstraints(min_length=1)], ...], NAME_OR_LIST]
-"""Names that are checked by `caller_checks`; a single one needs no list."""
+"""Names that are checked by `caller_mistakes`; a single one needs no list."""
 _Count: TypeAlias = Annotated[int, Field(gt=0, le=_COUNT_MAX)]
 
 
@@ -76,13 +75,13 @@ class CallerSettings(Table):
 _RIGHTS: Final = ("agents", "workflows", "models", "routes")
 
 
-def caller_checks(
+def caller_mistakes(
     callers: Mapping[str, CallerSettings],
     names: Collection[str],
     known: Mapping[str, Collection[str] | None],
     workflows: Mapping[str, Iterable[str]],
-) -> Iterator[Callable[[], object]]:
-    """Yield functions that raise `ValueError` for a name that is not configured, and for a workflow without its agents.
+) -> Iterator[str]:
+    """Yield a line for each name that is not configured, and for each workflow without its agents.
 
     Args:
         callers: the tables.
@@ -93,25 +92,16 @@ def caller_checks(
     default = callers.get(EVERY_CALLER, CallerSettings())
     for caller, table in callers.items():
         if caller != EVERY_CALLER and f"{caller.partition(':')[0]}:" not in names:
-            yield partial(known_name, "caller", caller, [EVERY_CALLER, *names])
+            yield from raised(known_name, "caller", caller, [EVERY_CALLER, *names])
         for field, choices in known.items():
-            chosen = {*(getattr(table, field) or ())} - {ALL}
-            if choices is not None:
-                what = f"name in `{field}` of caller `{caller}`:"
-                yield from (partial(known_name, what, name, choices) for name in sorted(chosen))
+            for name in sorted({*(getattr(table, field) or ())} - {ALL}) if choices is not None else ():
+                yield from raised(known_name, f"name in `{field}` of caller `{caller}`:", name, choices)
         agents = table.over(default).agents
         for workflow in sorted(workflows.keys() & {*(table.workflows or ())}):
-            yield partial(_check_workflow, caller, workflow, workflows[workflow], agents)
-
-
-def _check_workflow(caller: str, workflow: str, used: Iterable[str], agents: tuple[str, ...] | None) -> None:
-    """Raise `ValueError` if a caller has a workflow without one of its agents."""
-    missing = set() if agents is None or ALL in agents else {*used} - {*agents}
-    if missing:
-        raise ValueError(
-            f"caller `{caller}`: workflow `{workflow}` uses agents that are not in `agents`:"
-            f" `{'`, `'.join(sorted(missing))}`"
-        )
+            missing = set() if agents is None or ALL in agents else {*workflows[workflow]} - {*agents}
+            if missing:
+                listed = "`, `".join(sorted(missing))
+                yield f"caller `{caller}`: workflow `{workflow}` uses agents that are not in `agents`: `{listed}`"
 
 
 KeyHash: TypeAlias = Annotated[

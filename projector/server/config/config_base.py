@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from ipaddress import ip_address
 from typing import Annotated, Any, ClassVar, Final, TypeAlias, TypeVar, get_args
 from urllib.parse import urlsplit
@@ -101,6 +101,14 @@ def parts_of(node: object, kind: type[_PartT], path: tuple[str, ...] = ()) -> It
     elif isinstance(node, tuple):
         for inner in node:
             yield from parts_of(inner, kind, path)
+
+
+def raised(check: Callable[..., object], *arguments: object) -> Iterator[str]:
+    """Yield what a check raises as `ValueError`."""
+    try:
+        check(*arguments)
+    except ValueError as error:
+        yield str(error)
 
 
 def matching(pattern: str, expected: str) -> AfterValidator:

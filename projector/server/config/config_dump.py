@@ -10,7 +10,7 @@ from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
 from projector.server.config.config_base import SHORTHAND
 from projector.server.config.loading import HTTP_FIELDS, Loaded
-from projector.server.config.settings import UpstreamTimeouts
+from projector.server.config.upstream_settings import UpstreamTimeouts
 
 _OPEN_TABLES: Final = frozenset({"tools", "parameters", "profile"})
 """Tables in the format of a provider. They may contain secrets, and are redacted like tool arguments."""

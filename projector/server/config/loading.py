@@ -25,7 +25,6 @@ from projector._file_problems import file_problem, parse_toml, toml_problem
 from projector._validation import OURS, FieldPath, invalid_fields, path_name
 from projector.contracts import codec
 from projector.redaction.policy import REFERENCE, with_rules_in
-from projector.server.config.http_fields import is_credential
 from projector.server.config.setting_names import (
     PREFIX,
     SEPARATOR,
@@ -39,6 +38,7 @@ from projector.server.config.setting_names import (
     variable,
 )
 from projector.server.config.settings import Settings
+from projector.server.config.upstream_settings import is_credential
 
 _TESTS_PREFIX: Final = "PROJECTOR_TESTS_"
 FILE: Final = "_file"

@@ -22,9 +22,8 @@ from projector.redaction.policy import Policy
 from projector.server.config.agent_settings import PASSTHROUGH_APIS, RecordSettings
 from projector.server.config.config_base import parts_of
 from projector.server.config.loading import Problems, SettingsError
-from projector.server.config.secret_values import secret_warnings
-from projector.server.config.settings import Settings, UpstreamSettings
-from projector.server.config.tls_settings import Tls, UpstreamTls
+from projector.server.config.settings import Settings, secret_warnings
+from projector.server.config.upstream_settings import Tls, UpstreamSettings, UpstreamTls
 from projector.server.listening import check_addresses
 
 _SQLITE: Final = b"SQLite format 3\0"

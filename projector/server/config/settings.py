@@ -6,27 +6,20 @@ a file that contains `X`, if there is an `X`.
 
 from __future__ import annotations
 
+import base64
+import binascii
 import ipaddress
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Final, Literal, TypeAlias
+from urllib.parse import quote, quote_plus, unquote, urlsplit
 
-from pydantic import (
-    AfterValidator,
-    Field,
-    JsonValue,
-    SecretStr,
-    SerializeAsAny,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import AfterValidator, Field, SecretStr, SerializeAsAny, ValidationInfo, field_validator, model_validator
 
 from projector._errors import UsageError, known_name
 from projector.dialects import DIALECTS
-from projector.providers import DEFAULT_PROVIDER, PROVIDERS, profile_of
+from projector.redaction.registered import SECRET_MIN_CHARS
 from projector.server.config.agent_settings import (
     PASSTHROUGH_APIS,
     AgentSettings,
@@ -34,40 +27,39 @@ from projector.server.config.agent_settings import (
     WorkflowSettings,
     can_serve,
 )
-from projector.server.config.caller_settings import ROUTES, Auth, CallerName, CallerSettings, caller_checks
+from projector.server.config.caller_settings import ROUTES, Auth, CallerName, CallerSettings, caller_mistakes
 from projector.server.config.config_base import (
     DEFAULT,
     DEFAULT_DIALECT,
     EXTENSIONS,
     SHORTHAND,
-    Api,
     ApiUrl,
     ExtensionSettings,
     Model,
     Name,
     Table,
-    has_valid_host,
     matching,
+    parts_of,
+    raised,
 )
-from projector.server.config.http_fields import ExtraHeaders, ExtraQuery, ModelId, ModelNames
 from projector.server.config.store_settings import EncryptionKeys, StoreSettings
-from projector.server.config.target_settings import CircuitBreaker, ModelSettings, TargetSettings
-from projector.server.config.tls_settings import ListenerTls, UpstreamTls
+from projector.server.config.upstream_settings import (
+    ApiKey,
+    CircuitBreaker,
+    ListenerTls,
+    ModelId,
+    ModelSettings,
+    Retries,
+    TargetSettings,
+    Timeouts,
+    UpstreamSettings,
+    is_credential,
+)
 
 NEEDS_RESTART: Final = ("admin", "host", "log_level", "port", "store", "tls", *sorted(EXTENSIONS))
 """Settings that a reload keeps. Certificate and key of `tls` are read again from the same files."""
 
-_DAY_S: Final = 86_400
-"""Longest time-out: a larger value is a mistake, and the timers of the operating system reject it."""
-_HEADER_VALUE: Final = re.compile(r"[!-~]+")
 _HOST_NAME: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_-]{0,62})(\.[A-Za-z0-9_-]{1,63})*")
-_PROXY: Final = re.compile(r"https?://[^\s/?#]+/?")
-
-
-def _check_header_value(key: SecretStr) -> SecretStr:
-    if not _HEADER_VALUE.fullmatch(key.get_secret_value()):
-        raise ValueError("expected printable ASCII without spaces: the key is sent in a header")
-    return key
 
 
 def _check_host(host: str) -> str:
@@ -90,48 +82,10 @@ AllowedHost: TypeAlias = Annotated[
     str, matching(r"(\*\.)?[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\]", "a host name or address without a port")
 ]
 Host: TypeAlias = Annotated[str, AfterValidator(_check_host)]
-ApiKey: TypeAlias = Annotated[SecretStr, AfterValidator(_check_header_value)]
 Origin: TypeAlias = Annotated[
     str, matching(r"https?://[^/@\s?#*]+", "an origin such as https://app.example: scheme, host, optionally a port")
 ]
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
-_Check: TypeAlias = Callable[[], object]
-"""Raises `ValueError` if settings do not fit together."""
-
-
-class UpstreamTimeouts(Table):
-    """Time-outs of upstream requests in seconds; each ends the stream with a code of its own."""
-
-    connect_s: float = Field(5, gt=0, le=_DAY_S)  # usually well below one
-    """Seconds to connect to the provider (TCP and TLS)."""
-    first_byte_s: float = Field(120, gt=0, le=_DAY_S)  # reasoning models think before they answer
-    """Seconds from the request to the first byte of the response."""
-    idle_s: float = Field(120, gt=0, le=_DAY_S)  # reasoning models pause for up to a minute
-    """Seconds between two reads."""
-    total_s: float = Field(1800, gt=0, le=_DAY_S)  # longer than any observed, short enough for a hanging request
-    """Seconds for the whole response."""
-
-
-class Timeouts(UpstreamTimeouts):
-    """Time-outs in seconds; the `timeouts` of an upstream take precedence."""
-
-    request_read_s: float = Field(30, gt=0, le=_DAY_S)
-    """Seconds for a client to send the request head, and again for the body."""
-    client_stall_timeout_s: float = Field(60, gt=0, le=_DAY_S)
-    """Seconds a client may stop reading before it is disconnected."""
-
-
-class Retries(Table):
-    """Retries of upstream requests; only before the first byte of the response."""
-
-    max: int = Field(2, ge=0)  # as the OpenAI clients
-    """Attempts after the first one."""
-    initial_backoff_s: float = Field(0.5, gt=0)
-    """Seconds before the first retry; doubles with each further one."""
-    max_backoff_s: float = Field(5, gt=0)
-    """Longest pause in seconds; a longer `Retry-After` is sent to the client instead."""
-    budget_share: float = Field(0.2, ge=0, le=10)
-    """[Retries](operations.md#several-targets) of an upstream as a share of its requests."""
 
 
 _OTHER_CONNECTIONS: Final = 100
@@ -174,60 +128,6 @@ class Admin(Table):
     """Port to listen on; 0 for any free port."""
     streams: bool = False
     """Serve `/streams`, the recent streams of all callers with their contents."""
-
-
-class UpstreamSettings(Table):
-    """A provider endpoint."""
-
-    api: Api = DEFAULT_PROVIDER
-    """API of the [provider](providers.md)."""
-    base_url: ApiUrl = "https://api.openai.com/v1"
-    """Base URL of the API; by default that of the provider of `api`."""
-    api_key: ApiKey | None = None
-    """API key; it is sent as `api` expects it."""
-    api_key_file: Path | None = None
-    """File with the API key."""
-    proxy: SecretStr | None = None
-    """HTTP proxy as `http://user:password@host:port`, or `"${HTTPS_PROXY}"`: the variable alone is not read."""
-    headers: ExtraHeaders = {}
-    """Additional request headers, such as `api-key`; `authorization` replaces the one of `api_key`."""
-    tls: UpstreamTls = UpstreamTls()
-    """Own certificate authorities, client certificate, least version."""
-    query: ExtraQuery = {}
-    """Query parameters of every request, such as `api-version`."""
-    timeouts: UpstreamTimeouts = UpstreamTimeouts()
-    """Overrides the time-outs of the server."""
-    models: ModelNames | None = None
-    """Models that this upstream offers on the passthrough routes: a list, or a table of aliases; by default all."""
-    profile: dict[str, JsonValue] = {}
-    """Differences from other upstreams with the same API: [tables](providers.md#openai_chat)."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _set_base_url(cls, table: object) -> object:
-        """Set the base URL of the provider's own servers: a key must not be sent to those of another one."""
-        api = table.get("api") if isinstance(table, dict) and "base_url" not in table else None
-        own = PROVIDERS[api].base_url if isinstance(api, str) and api in PROVIDERS else None
-        return {**table, "base_url": own} if isinstance(table, dict) and own is not None else table
-
-    @field_validator("proxy")
-    @classmethod
-    def _check_proxy(cls, proxy: SecretStr | None) -> SecretStr | None:
-        url = proxy.get_secret_value() if proxy is not None else None
-        if url is not None and not (_PROXY.fullmatch(url) and has_valid_host(url)):
-            raise ValueError("expected http://host:port, optionally with user:password@ before the host")
-        return proxy
-
-    @model_validator(mode="after")
-    def _check_tls(self) -> UpstreamSettings:
-        if not self.tls.is_default and not self.base_url.startswith("https:"):
-            raise ValueError("`tls` has no effect, because `base_url` does not begin with https://")
-        return self
-
-    @model_validator(mode="after")
-    def _check_profile(self) -> UpstreamSettings:
-        profile_of(self.api, self.profile)
-        return self
 
 
 class Settings(Table):
@@ -341,21 +241,12 @@ class Settings(Table):
 
     @model_validator(mode="after")
     def _check_relations(self) -> Settings:
-        if problems := [*_broken_rules(self)]:
+        if problems := [*_mistakes(self)]:
             raise ValueError("\n".join(problems))
         return self
 
 
 # rules about several settings, checked once each of them is valid by itself
-
-
-def _broken_rules(settings: Settings) -> Iterator[str]:
-    """Yield what is wrong with settings that do not fit together, a line for each."""
-    for check in _checks(settings):
-        try:
-            check()
-        except ValueError as error:
-            yield str(error)
 
 
 def check_access(settings: Settings) -> None:
@@ -364,42 +255,50 @@ def check_access(settings: Settings) -> None:
         raise ValueError("`host` must be a loopback address unless callers are configured in `auth`")
 
 
-def _checks(settings: Settings) -> Iterator[_Check]:
+def _mistakes(settings: Settings) -> Iterator[str]:
+    """Yield what is wrong with settings that do not fit together, a line for each."""
     agents = settings.all_agents
-    yield partial(check_access, settings)
-    yield partial(_check_ports, settings)
-    for name in sorted(SHORTHAND.keys() & settings.model_fields_set if settings.upstreams else ()):
-        yield partial(_check_shorthand, settings, name)
+    yield from raised(check_access, settings)
+    if settings.admin is not None and settings.admin.port == settings.port != 0:
+        yield "`admin.port` must not be the same as `port`"
+    yield from _shorthand_mistakes(settings)
     for name, agent in settings.agents.items():
-        yield partial(_api_of, settings, f"agent `{name}`", agent.all_targets)
+        yield from raised(_api_of, settings, f"agent `{name}`", agent.all_targets)
     for name, model in settings.models.items():
-        yield partial(_check_model, settings, name, model.targets)
+        yield from raised(_check_model, settings, name, model.targets)
     for name, workflow in settings.workflows.items():
-        yield partial(workflow.check, name, agents)
+        yield from raised(workflow.check, name, agents)
     for extension in settings.extensions:
-        yield partial(extension.check, agents)
+        yield from raised(extension.check, agents)
+    yield from _dialect_mistakes(settings)
+    for route, api in PASSTHROUGH_APIS.items():
+        yield from raised(_check_route, settings, route, api)
+    is_on = bool(settings.models) or any(map(settings.passthrough_upstreams, PASSTHROUGH_APIS))
+    if settings.passthrough is not None and settings.passthrough.model_fields_set and not is_on:
+        yield f"`passthrough`: expected an upstream: `{'` or `'.join(PASSTHROUGH_APIS)}`"
+    yield from _caller_mistakes(settings, agents)
+
+
+def _shorthand_mistakes(settings: Settings) -> Iterator[str]:
+    """Yield each setting of the shorthand beside `upstreams`; the text of a file is reported as the file."""
+    for name in sorted(SHORTHAND.keys() & settings.model_fields_set if settings.upstreams else ()):
+        if f"{name}_file" not in settings.model_fields_set:
+            tables = [*getattr(settings, SHORTHAND[name])]
+            place = f"[{SHORTHAND[name]}.{tables[0] if len(tables) == 1 else 'NAME'}]"
+            yield f"`{name}` cannot be combined with `upstreams`: it belongs in `{place}`"
+
+
+def _dialect_mistakes(settings: Settings) -> Iterator[str]:
+    """Yield each use of the dialect of an extension that is off: a host announces what it supports."""
     dialects = {f"agent `{name}`": agent.dialects for name, agent in settings.agents.items()}
     dialects |= {f"workflow `{name}`": workflow.dialects for name, workflow in settings.workflows.items()}
     for name in EXTENSIONS:
-        for what, used in dialects.items() if getattr(settings, name) is None else ():
-            yield partial(_check_dialect, what, name, used)
-    for route, api in PASSTHROUGH_APIS.items():
-        yield partial(_check_route, settings, route, api)
-    yield partial(_check_passthrough, settings)
-    yield from _caller_checks(settings, agents)
-
-
-def _check_ports(settings: Settings) -> None:
-    if settings.admin is not None and settings.admin.port == settings.port != 0:
-        raise ValueError("`admin.port` must not be the same as `port`")
-
-
-def _check_shorthand(settings: Settings, name: str) -> None:
-    """Refuse a setting of the shorthand beside `upstreams`; the text of a file is reported as the file."""
-    if f"{name}_file" not in settings.model_fields_set:
-        tables = [*getattr(settings, SHORTHAND[name])]
-        place = f"[{SHORTHAND[name]}.{tables[0] if len(tables) == 1 else 'NAME'}]"
-        raise ValueError(f"`{name}` cannot be combined with `upstreams`: it belongs in `{place}`")
+        if getattr(settings, name) is None:
+            yield from (
+                f"{what}: the dialect `{name}` requires the table `{name}`"
+                for what, used in dialects.items()
+                if name in used
+            )
 
 
 def _upstream_of(settings: Settings, name: str, upstream: str) -> UpstreamSettings:
@@ -432,12 +331,6 @@ def _check_model(settings: Settings, name: str, targets: Iterable[TargetSettings
         raise ValueError(f"model `{name}`: there is no passthrough route for the api `{api}`")
 
 
-def _check_dialect(what: str, name: str, used: tuple[str, ...]) -> None:
-    """Check that the dialect of an extension is used with it only: a host announces what it supports."""
-    if name in used:
-        raise ValueError(f"{what}: the dialect `{name}` requires the table `{name}`")
-
-
 def _check_route(settings: Settings, route: str, api: str) -> None:
     """Check the upstreams of a passthrough route: each has its API, and all but the last a list of models."""
     for_any_model: str | None = None
@@ -455,13 +348,7 @@ def _check_route(settings: Settings, route: str, api: str) -> None:
         for_any_model = name
 
 
-def _check_passthrough(settings: Settings) -> None:
-    is_on = bool(settings.models) or any(map(settings.passthrough_upstreams, PASSTHROUGH_APIS))
-    if settings.passthrough is not None and settings.passthrough.model_fields_set and not is_on:
-        raise ValueError(f"`passthrough`: expected an upstream: `{'` or `'.join(PASSTHROUGH_APIS)}`")
-
-
-def _caller_checks(settings: Settings, agents: Mapping[str, object]) -> Iterator[_Check]:
+def _caller_mistakes(settings: Settings, agents: Mapping[str, object]) -> Iterator[str]:
     upstreams = settings.all_upstreams
     names = {name for route in PASSTHROUGH_APIS for name in settings.passthrough_upstreams(route)}
     offered = [None if (one := upstreams.get(name)) is None else one.models for name in sorted(names)]
@@ -469,4 +356,63 @@ def _caller_checks(settings: Settings, agents: Mapping[str, object]) -> Iterator
     models = None if None in offered else sorted({name for models in offered for name in models or ()})
     known = {"agents": [*agents], "workflows": settings.workflows, "routes": ROUTES, "models": models}
     workflows = {name: one.definition.agents for name, one in settings.workflows.items()}
-    return caller_checks(settings.callers, settings.auth.caller_names, known, workflows)
+    return caller_mistakes(settings.callers, settings.auth.caller_names, known, workflows)
+
+
+# secrets, which are withheld from every stream (CONTRACT D41) and from recordings; hashes of callers' keys are none
+
+_SCHEME_PARTS: Final = 2  # a scheme and a token, as in `Bearer <token>`
+
+
+def secret_values(settings: Settings, min_chars: int = SECRET_MIN_CHARS) -> tuple[str, ...]:
+    """Return the secrets of a configuration that have at least `min_chars` characters, each once."""
+    found = (value for _, value in _named(settings, min_chars))
+    return tuple(dict.fromkeys(value for value in found if len(value.strip()) >= min_chars))
+
+
+def secret_warnings(settings: Settings) -> Iterator[str]:
+    """Yield a sentence for each setting with a secret that is too short to be withheld from streams."""
+    found = _named(settings, min_chars=1)
+    for path in dict.fromkeys(path for path, value in found if 0 < len(value.strip()) < SECRET_MIN_CHARS):
+        yield f"`{path}`: streams do not withhold this secret: it has fewer than {SECRET_MIN_CHARS} characters"
+
+
+def _named(settings: Settings, min_chars: int) -> Iterator[tuple[str, str]]:
+    """Yield each secret after the path of its setting, in each form that may be echoed."""
+    forms: Iterable[str]
+    for path, secret in parts_of(settings, SecretStr):
+        text = secret.get_secret_value()
+        match path.split(".", 3):
+            case ("upstreams", _, "headers", name):
+                forms = _of_header(name, text, min_chars)
+            case ("upstreams", _, "query", _):
+                forms = (text, quote(text, safe=""), quote_plus(text))
+            case (*_, "proxy" | "url"):
+                forms = _of_url(text)
+            case _:
+                forms = (text,)
+        yield from ((path, form) for form in forms)
+
+
+def _of_header(name: str, value: str, min_chars: int) -> Iterator[str]:
+    """Yield the token of `Bearer <token>`, and the password of `Basic <token>`; any other value as a whole.
+
+    The scheme is not part of the secret: a text that ends with the word `Bearer` is shown.
+    """
+    parts = value.split(" ")
+    is_token = len(parts) == _SCHEME_PARTS and is_credential(name) and len(parts[-1]) >= min_chars
+    yield parts[-1] if is_token else value
+    if is_token and parts[0].lower() == "basic":
+        try:
+            _, _, password = base64.b64decode(parts[-1], validate=True).decode().partition(":")
+        except (binascii.Error, UnicodeDecodeError):
+            return
+        yield password
+
+
+def _of_url(text: str) -> Iterator[str]:
+    """Yield the password in the URL of a proxy or store, and the token that is sent for it."""
+    url = urlsplit(text)
+    if url.password:
+        user, password = unquote(url.username or ""), unquote(url.password)
+        yield from (url.password, password, base64.b64encode(f"{user}:{password}".encode()).decode())

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -60,26 +60,6 @@ class Grant:
         return self.models is None or name in self.models
 
 
-class Rights:
-    """The rights of all callers."""
-
-    def __init__(self, callers: Mapping[str, CallerSettings]) -> None:
-        default = callers.get(EVERY_CALLER, CallerSettings())
-        self._grants = {name: grant_of(table.over(default)) for name, table in callers.items()}
-        self._default = grant_of(default)
-
-    def replace_with(self, other: Rights) -> None:
-        """Use the rights of another table from now on."""
-        self._grants, self._default = other._grants, other._default
-
-    def of(self, caller: str, groups: Collection[str] = ()) -> Grant:
-        """Return the rights of a caller: of its own table, else of the first group that has one, else the default."""
-        if caller in self._grants or not groups:
-            return self._grants.get(caller, self._default)
-        named = {f"group:{name}" for name in groups}
-        return next((grant for name, grant in self._grants.items() if name in named), self._default)
-
-
 def grant_of(table: CallerSettings) -> Grant:
     """Return the rights of a table that is complete."""
     return Grant(
@@ -93,9 +73,18 @@ def _names(chosen: Iterable[str] | None) -> _Names:
 
 
 class Authenticator:
-    """Identifies the caller of a request. If no callers are configured, everyone has access."""
+    """Identifies the caller of a request, and knows its rights. If no callers are configured, everyone has access.
 
-    def __init__(self, auth: Auth) -> None:
+    Args:
+        auth: how callers are known.
+        tables: what they may use.
+    """
+
+    def __init__(self, auth: Auth, tables: Mapping[str, CallerSettings] | None = None) -> None:
+        tables = tables or {}
+        default = tables.get(EVERY_CALLER, CallerSettings())
+        self._grants = {name: grant_of(table.over(default)) for name, table in tables.items()}
+        self._default = grant_of(default)
         self._hashes = [
             (name, bytes.fromhex(one.removeprefix("sha256:")))
             for name, hashes in auth.api_keys.items()
@@ -108,8 +97,21 @@ class Authenticator:
             self._tokens = TokenVerifier(auth.jwt)
 
     def replace_with(self, other: Authenticator) -> None:
-        """Use the callers of another authenticator from now on."""
+        """Use the callers and rights of another authenticator from now on."""
         self._hashes, self._tokens = other._hashes, other._tokens
+        self._grants, self._default = other._grants, other._default
+
+    async def grant(self, scope: Scope) -> tuple[str, Grant]:
+        """Return the caller of a request, and what it may use; raise `Problem` on failure.
+
+        The rights are those of its own table, else of the first group that has one, else the default.
+        """
+        caller = await self.caller(scope)
+        groups = facts_of(scope).groups
+        if caller in self._grants or not groups:
+            return caller, self._grants.get(caller, self._default)
+        named = {f"group:{name}" for name in groups}
+        return caller, next((grant for name, grant in self._grants.items() if name in named), self._default)
 
     async def caller(self, scope: Scope) -> str:
         """Return `key:NAME`, `token:NAME`, or `address:IP` if no callers are configured; raise `Problem` on failure."""

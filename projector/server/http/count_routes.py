@@ -30,12 +30,12 @@ from projector.providers.descriptor import PassthroughRoute, TokenCounting
 from projector.providers.error_shapes import error_of
 from projector.redaction.redactor import Redactor
 from projector.server.catalog import AgentBinding, PassthroughBinding
-from projector.server.config.target_settings import CircuitBreaker
+from projector.server.config.upstream_settings import CircuitBreaker
 from projector.server.control.rate_limits import Admission
 from projector.server.control.token_meter import REPORTED_MAX, TokenMeter, input_tokens
-from projector.server.http.problems import json_answer, problem, problem_of_failure, request_id
+from projector.server.http.problems import ClientLeftError, json_answer, problem, problem_of_failure, request_id
 from projector.server.http.request_bodies import check_models, home_targets, passthrough_body, references, target_body
-from projector.server.http.requests import ClientLeftError, read_json
+from projector.server.http.requests import read_json
 from projector.server.http.site import Site
 from projector.server.http.stream_route import Received, check_ownership, with_carried_state
 from projector.server.streaming.clock import SideTasks, watch_client
@@ -87,20 +87,17 @@ class _Beside(ABC):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond to a request; raise `Problem` if it is invalid, or the provider fails."""
         site = self._site
-        caller, grant = await site.grant(scope)
+        caller, grant = await site.authenticator.grant(scope)
         grant.check_route(self._name)
         with site.streams.admitted(caller) as account:
             admission = await site.limiter.enter(scope, caller, grant.rate_limits)
-            try:
-                body = await read_json(scope, receive, site.settings, account)
-                await site.ownership.load(body)
-                received = Received(scope, body, caller, account, grant)
-                received = with_carried_state(received, self._row.carried(body), site.sealer)
-                binding = self._passthrough.binding(body.get("model"))
-                check_models(body, binding, grant)
-                found = await self._found(received, binding, receive, admission)
-            except ClientLeftError:
-                return
+            body = await read_json(scope, receive, site.settings, account)
+            await site.ownership.load(body)
+            received = Received(scope, body, caller, account, grant)
+            received = with_carried_state(received, self._row.carried(body), site.sealer)
+            binding = self._passthrough.binding(body.get("model"))
+            check_models(body, binding, grant)
+            found = await self._found(received, binding, receive, admission)
         await json_answer(found, scope)(scope, receive, send)
 
     @abstractmethod
@@ -244,7 +241,7 @@ async def _read_answer(reader: UpstreamReader, receive: Receive, max_bytes: int,
 
     with SideTasks(leave) as beside:
         beside.start(watch_client, receive, leave)
-        await reader.run(checkpoint, on_chunk)
+        await reader.read(checkpoint, on_chunk)
     if is_gone:
         raise ClientLeftError
     return bytes(data)

@@ -124,7 +124,7 @@ class ModelRoutes:
 
         A client that is known by its API gets those of the route of this API.
         """
-        _, grant = await self._site.grant(request.scope)
+        _, grant = await self._site.authenticator.grant(request.scope)
         served = self._catalog.passthrough
         if (api := client_api(request.scope)) is not None:
             rows = {name: PROVIDERS[route.api].passthrough for name, route in served.items()}

@@ -13,27 +13,24 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from starlette.datastructures import Headers, QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Scope
 
 from projector.contracts import codec
 from projector.conversation.client_history import InputRefusedError
 from projector.dialects.ag_ui.conversation import read_run_input
 from projector.server.config.caller_settings import AG_UI, AI_SDK
 from projector.server.http.problems import json_answer, no_content, problem, unknown_agent_of
-from projector.server.http.requests import ClientLeftError, read_json
-from projector.server.http.stored_streams import cancel_stored, position_of, read_page, respond_with_log
+from projector.server.http.requests import read_json
+from projector.server.http.site import Site
+from projector.server.http.stored_streams import StreamRoute, cancel_stored, log_response, position_of, read_page
 from projector.server.streaming.log_session import StoredStream
-from projector.server.streaming.memory import Account
 from projector.store.protocol import StreamStatus
-
-if TYPE_CHECKING:
-    from projector.server.http.site import Site
 
 
 class StreamName(NamedTuple):
@@ -68,48 +65,37 @@ def chat_routes(agents: Collection[str]) -> list[Route]:
     if not agents:
         return []
     return [
-        Route("/api/v1/ai-sdk/{agent}/{chat_id}/stream", _ChatStream(agents), methods=["GET"]),
+        StreamRoute("/api/v1/ai-sdk/{agent}/{chat_id}/stream", partial(_chat_stream, agents), (AI_SDK,)),
         Route("/api/v1/ai-sdk/{agent}/{chat_id}/stop", partial(_stop, agents), methods=["POST"]),
     ]
 
 
-async def _enter(scope: Scope, dialect: str, agents: Collection[str]) -> tuple[str, str]:
-    """Return the caller of a request and the agent in its path; raise `Problem` if the caller may not use it."""
+async def _enter(scope: Scope, dialect: str, agents: Collection[str]) -> tuple[Site, str, str]:
+    """Return the site, the caller of a request and the agent in its path; raise `Problem` if it may not use that."""
     site: Site = scope["app"].state.site
-    caller, grant = await site.grant(scope)
+    caller, grant = await site.authenticator.grant(scope)
     grant.check_route(dialect)
     agent: str = scope["path_params"]["agent"]
     if agent not in agents or not grant.allows_agent(agent):
         raise unknown_agent_of(dialect)
-    return caller, agent
+    return site, caller, agent
 
 
-class _ChatStream:
-    """An ASGI application that responds with the running stream of a chat; 204 if there is none.
+async def _chat_stream(agents: Collection[str], request: Request) -> ASGIApp:
+    """Respond with the running stream of a chat; 204 if there is none.
 
     A stream whose server has stopped is sent too: no client got its end, and the part of it that one has looks whole.
     """
-
-    dialects = (AI_SDK,)
-
-    def __init__(self, agents: Collection[str]) -> None:
-        self._agents = agents
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        site: Site = scope["app"].state.site
-        caller, agent = await _enter(scope, AI_SDK, self._agents)
-        with site.streams.admitted(caller) as account:
-            status = await find_named(site, StreamName(CHAT_STREAM, agent, scope["path_params"]["chat_id"]), caller)
-            if status is None or (status.seal is not None and not status.seal.reason):
-                await no_content(scope)(scope, receive, send)
-                return
-            await respond_with_log(site, scope, receive, send, status, account, dialect=AI_SDK)
+    site, caller, agent = await _enter(request.scope, AI_SDK, agents)
+    status = await find_named(site, StreamName(CHAT_STREAM, agent, request.path_params["chat_id"]), caller)
+    if status is None or (status.seal is not None and not status.seal.reason):
+        return no_content(request.scope)
+    return log_response(site, status, dialect=AI_SDK)
 
 
 async def _stop(agents: Collection[str], request: Request) -> Response:
     """Cancel the running stream of a chat. Idempotent: 204 also if there is none."""
-    site: Site = request.app.state.site
-    caller, agent = await _enter(request.scope, AI_SDK, agents)
+    site, caller, agent = await _enter(request.scope, AI_SDK, agents)
     status = await find_named(site, StreamName(CHAT_STREAM, agent, request.path_params["chat_id"]), caller)
     if status is not None and status.seal is None:
         await cancel_stored(site, status.head.stream_id, caller)
@@ -121,39 +107,29 @@ _FROM_START: Final = "-1"
 """`offset` of a client that has no event."""
 
 
-class RunRoute:
-    """An ASGI application that starts runs with another one, and responds with the events of those that exist."""
-
-    dialects = (AG_UI,)
-
-    def __init__(self, agents: Collection[str], start: ASGIApp) -> None:
-        self._agents = agents
-        self._start = start
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Respond with the events of a run; raise `Problem` if there are none."""
-        is_post = scope["method"] == "POST"
-        if is_post and not _last_event_id(scope):
-            await self._start(scope, receive, send)
-            return
-        site: Site = scope["app"].state.site
-        caller, agent = await _enter(scope, AG_UI, self._agents)
-        after = _position(scope)
-        with site.streams.admitted(caller) as account:
-            try:
-                ids = await _read_ids(site, scope, receive, account) if is_post else (None, _run_id(scope))
-            except ClientLeftError:
-                return
-            thread_id, run_id = ids
-            status = await find_named(site, StreamName(RUN_STREAM, agent, run_id), caller)
-            if status is None or thread_id not in {None, StoredStream.of(status.head).conversation_id}:
-                raise problem("unknown_stream")
-            await respond_with_log(site, scope, receive, send, status, account, after=after, dialect=AG_UI)
+def run_route(path: str, agents: Collection[str], start: ASGIApp) -> Route:
+    """Return the route that starts runs with another application, and responds with the events of those that exist."""
+    return StreamRoute(path, partial(_run, agents, start), (AG_UI,), ["GET", "POST"])
 
 
-async def _read_ids(site: Site, scope: Scope, receive: Receive, account: Account) -> tuple[str, str]:
+async def _run(agents: Collection[str], start: ASGIApp, request: Request) -> ASGIApp:
+    """Respond with the events of a run; raise `Problem` if there are none."""
+    scope, is_post = request.scope, request.method == "POST"
+    if is_post and not _last_event_id(scope):
+        return start
+    site, caller, agent = await _enter(scope, AG_UI, agents)
+    after = _position(scope)
+    thread_id, run_id = await _read_ids(site, request, caller) if is_post else (None, _run_id(scope))
+    status = await find_named(site, StreamName(RUN_STREAM, agent, run_id), caller)
+    if status is None or thread_id not in {None, StoredStream.of(status.head).conversation_id}:
+        raise problem("unknown_stream")
+    return log_response(site, status, after=after, dialect=AG_UI)
+
+
+async def _read_ids(site: Site, request: Request, caller: str) -> tuple[str, str]:
     """Return thread and run of a request that is sent again."""
-    body = await read_json(scope, receive, site.settings, account)
+    with site.streams.admitted(caller) as account:
+        body = await read_json(request.scope, request.receive, site.settings, account)
     try:
         run = read_run_input(body)
     except InputRefusedError as error:
@@ -192,54 +168,43 @@ def response_routes(names: Collection[str]) -> list[Route]:
     if RESPONSES not in names:
         return []
     return [
-        Route("/v1/responses/{response_id}", _Retrieve(), methods=["GET"]),
-        Route("/v1/responses/{response_id}/cancel", _Cancel(), methods=["POST"]),
+        Route("/v1/responses/{response_id}", _retrieve, methods=["GET"]),
+        Route("/v1/responses/{response_id}/cancel", _cancel, methods=["POST"]),
     ]
 
 
-async def _enter_response(site: Site, scope: Scope) -> tuple[str, StreamStatus]:
-    """Return the caller of a request and the state of its stream; raise `Problem` if there is none."""
-    caller, grant = await site.grant(scope)
+async def _find_response(request: Request) -> tuple[Site, str, StreamStatus]:
+    """Return the site, the caller of a request and the state of its stream; raise `Problem` if there is none."""
+    site: Site = request.app.state.site
+    caller, grant = await site.authenticator.grant(request.scope)
     grant.check_route(RESPONSES)
-    status = await find_named(site, StreamName(RESPONSE_STREAM, "", scope["path_params"]["response_id"]), caller)
+    status = await find_named(site, StreamName(RESPONSE_STREAM, "", request.path_params["response_id"]), caller)
     if status is None:
         raise problem("unknown_response")
-    return caller, status
+    return site, caller, status
 
 
-class _Retrieve:
-    """Responds with a response: its events after `starting_after`, the whole of it, or its state so far."""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        site: Site = scope["app"].state.site
-        caller, status = await _enter_response(site, scope)
-        query = QueryParams(scope["query_string"])
-        given = query.get("stream", "false")
-        if given not in _BOOLEANS:
-            raise problem("invalid_request", "`stream` must be true or false.", param="stream")
-        if not _BOOLEANS[given] and status.seal is None:
-            await json_answer(await _state_of(site, status), scope)(scope, receive, send)
-            return
-        after, is_json = 0, not _BOOLEANS[given]
-        if "starting_after" in query:
-            after = position_of("starting_after", query["starting_after"]) + 1  # the first event has the number 0 here
-        with site.streams.admitted(caller) as account:
-            after = 0 if is_json else after
-            await respond_with_log(
-                site, scope, receive, send, status, account, after=after, dialect=RESPONSES, is_json=is_json
-            )
+async def _retrieve(request: Request) -> ASGIApp:
+    """Respond with a response: its events after `starting_after`, the whole of it, or its state so far."""
+    site, _, status = await _find_response(request)
+    query = request.query_params
+    given = query.get("stream", "false")
+    if given not in _BOOLEANS:
+        raise problem("invalid_request", "`stream` must be true or false.", param="stream")
+    is_json, after = not _BOOLEANS[given], 0
+    if is_json and status.seal is None:
+        return json_answer(await _state_of(site, status), request.scope)
+    if "starting_after" in query:
+        after = position_of("starting_after", query["starting_after"]) + 1  # the first event has the number 0 here
+    return log_response(site, status, after=0 if is_json else after, dialect=RESPONSES, is_json=is_json)
 
 
-class _Cancel:
-    """Cancels a response, and responds with it."""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        site: Site = scope["app"].state.site
-        caller, status = await _enter_response(site, scope)
-        if status.seal is None:
-            await cancel_stored(site, status.head.stream_id, caller)
-        with site.streams.admitted(caller) as account:
-            await respond_with_log(site, scope, receive, send, status, account, dialect=RESPONSES, is_json=True)
+async def _cancel(request: Request) -> ASGIApp:
+    """Cancel a response, and respond with it."""
+    site, caller, status = await _find_response(request)
+    if status.seal is None:
+        await cancel_stored(site, status.head.stream_id, caller)
+    return log_response(site, status, dialect=RESPONSES, is_json=True)
 
 
 async def _state_of(site: Site, status: StreamStatus) -> dict[str, Any]:

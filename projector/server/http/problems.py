@@ -120,6 +120,15 @@ class Problem(Exception):  # noqa: N818 - RFC 9457's own word
     """`type` of the OpenAI error, if it is not that of the status."""
 
 
+class ClientLeftError(Exception):
+    """The client disconnected before its request was complete, or answered: nothing is sent."""
+
+
+class _NoResponse(Response):
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send nothing."""
+
+
 class ErrorResponse(Response):
     """An error response; sending it to a client that has disconnected does nothing."""
 
@@ -226,6 +235,8 @@ _OF_A_STATUS: Final = "upstream_http_"
 
 async def respond(request: Request, error: Exception) -> Response:
     """Respond to an exception, in the form of the route; one of an extension may have its own in the scope."""
+    if isinstance(error, ClientLeftError):
+        return _NoResponse()
     found, scope = problem_of(error), request.scope
     facts_of(scope).code = found.code
     form: ErrorForm | None = scope.get(ERROR_FORM)

@@ -6,9 +6,9 @@ provider account. A request that refers to one is sent there, and nowhere else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from projector.conversation.client_history import ClientPart, ConversationSettings, InputRefusedError, check_calls
 from projector.conversation.entries import Approval, Conversation, Entry
@@ -80,17 +80,10 @@ def _not_allowed(name: str, conversation: str) -> Problem:
     return problem("invalid_request", f"{what}: `allowed_params` of the agent does not list `{name}`.")
 
 
-class ReadConversation(Protocol):
-    """Returns the client's part of a request, which contains the whole conversation."""
-
-    def __call__(
-        self, *, client_tools: Collection[str], settings: ConversationSettings, previous_response_id: str | None
-    ) -> ClientPart:
-        """Raise `InputRefusedError` if there is nothing to answer."""
-
-
-def client_part(read: ReadConversation, binding: AgentBinding, previous_response_id: str | None = None) -> ClientPart:
-    """Return the client's part of a request with a conversation that the client holds.
+def client_part(
+    read: Callable[..., ClientPart], binding: AgentBinding, previous_response_id: str | None = None
+) -> ClientPart:
+    """Return the client's part of a request with a conversation that the client holds, as `read` finds it.
 
     The client may also provide tools that the agent allows. `previous_response_id` is the response that requested the
     approvals in this request, if there are any.

@@ -25,7 +25,7 @@ from projector.conversation.client_history import is_history
 from projector.conversation.entries import Entry, File, Image, Part, parts_of
 from projector.dialects.descriptor import AI_SDK_LEVELS
 from projector.server.config.settings import Settings
-from projector.server.http.problems import problem
+from projector.server.http.problems import ClientLeftError, problem
 from projector.server.streaming.memory import LARGE_EVENT_BYTES, Account
 
 Text: TypeAlias = Annotated[str, Field(min_length=1, max_length=REQUEST_TEXT_MAX_CHARS)]
@@ -250,10 +250,6 @@ PART_PARAMS: Final[Mapping[type[Part], str]] = {Image: "images", File: "files"}
 def part_params(entries: Iterable[Entry]) -> set[str]:
     """Return which of `AgentSettings.allowed_params` the parts of messages need."""
     return {PART_PARAMS[type(part)] for part in parts_of(entries) if type(part) in PART_PARAMS}
-
-
-class ClientLeftError(Exception):
-    """The client disconnected before its request was complete."""
 
 
 class Parameters(RequestModel):

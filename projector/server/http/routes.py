@@ -26,19 +26,18 @@ from projector.server.catalog import AgentBinding, Catalog, PassthroughBinding, 
 from projector.server.config.caller_settings import AG_UI, AI_SDK, CHAT, WORKFLOWS
 from projector.server.control.token_meter import TokenMeter, input_tokens
 from projector.server.http.count_routes import count_routes
-from projector.server.http.demo_page import demo_routes
 from projector.server.http.internal_routes import HEALTH_ROUTES, INTERNAL_ROUTES, root_route
 from projector.server.http.model_routes import ModelRoutes
 from projector.server.http.named_streams import (
     CHAT_STREAM,
     RUN_STREAM,
-    RunRoute,
     StreamName,
     chat_routes,
     response_routes,
+    run_route,
 )
+from projector.server.http.pages import RecentStreams, demo_routes
 from projector.server.http.problems import problem, request_id, unknown_agent_of
-from projector.server.http.recent_streams import RecentStreams
 from projector.server.http.request_bodies import (
     agent_body,
     check_models,
@@ -52,7 +51,7 @@ from projector.server.http.request_bodies import (
 )
 from projector.server.http.requests import ChatRequest, WorkflowRequest, parse
 from projector.server.http.site import Site
-from projector.server.http.stored_streams import stream_routes
+from projector.server.http.stored_streams import StreamRoute, stream_routes
 from projector.server.http.stream_route import (
     NameOf,
     ProviderCall,
@@ -89,7 +88,7 @@ def routes(catalog: Catalog, site: Site) -> list[Route]:
     has_internal, has_pages = site.settings.admin is None, site.settings.demo_page
     return [
         *(
-            Route(path, SessionRoute(site, name, opener, dialects, NAMES.get(name)), methods=["POST"])
+            StreamRoute(path, SessionRoute(site, name, opener, NAMES.get(name)), dialects, ["POST"])
             for name, path, opener, dialects in found
         ),
         *runs,
@@ -111,8 +110,8 @@ def _run_routes(catalog: Catalog, site: Site, streams: StreamRoutes) -> list[Rou
     agents = catalog.agents_with(AG_UI)
     if not agents:
         return []
-    start = SessionRoute(site, AG_UI, partial(streams.held, AG_UI), (AG_UI,), _run_of)
-    return [Route(_OF_DIALECTS[AG_UI], RunRoute(agents, start), methods=["GET", "POST"])]
+    start = SessionRoute(site, AG_UI, partial(streams.held, AG_UI), _run_of)
+    return [run_route(_OF_DIALECTS[AG_UI], agents, start)]
 
 
 def _without_agents(dialect: str, path: str) -> Route:

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from starlette.routing import Route
-from starlette.types import Scope
 
 from projector.server.catalog import Catalog, MakeUpstream
 from projector.server.config.settings import Settings
-from projector.server.control.callers import Authenticator, Grant, Rights
+from projector.server.control.callers import Authenticator
 from projector.server.control.rate_limits import RateLimiter
 from projector.server.opaque_state import CallKeeper, StateSealer
 from projector.server.ownership import Ownership
@@ -19,7 +18,6 @@ from projector.server.streaming.registry import Streams
 from projector.server.streaming.stream_logs import StreamLogs
 from projector.server.telemetry.metrics import Metrics
 from projector.server.telemetry.reports import Observer
-from projector.server.telemetry.request_facts import facts_of
 from projector.server.upstream.circuit import Circuits
 
 
@@ -46,7 +44,6 @@ class Site:
     call_keeper: CallKeeper
     sealer: StateSealer
     authenticator: Authenticator
-    rights: Rights
     limiter: RateLimiter
     observer: Observer
     metrics: Metrics
@@ -59,11 +56,6 @@ class Site:
     """Running extensions. They keep the agents and upstreams of the first settings."""
     catalogs: list[Catalog] = field(default_factory=list)
     """Catalogs that the extensions use."""
-
-    async def grant(self, scope: Scope) -> tuple[str, Grant]:
-        """Return the caller of a request, and what it may use; raise `Problem` if it is not authenticated."""
-        caller = await self.authenticator.caller(scope)
-        return caller, self.rights.of(caller, facts_of(scope).groups)
 
     async def aclose(self) -> None:
         """Close the extensions and what they use, and write what waits for the store."""

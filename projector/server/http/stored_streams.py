@@ -11,17 +11,17 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
+from contextlib import asynccontextmanager, nullcontext, suppress
 from math import inf
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final
 
 import anyio
 from starlette.datastructures import Headers, QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from projector.contracts import codec
 from projector.contracts.kinds import Kind
@@ -31,103 +31,100 @@ from projector.server.catalog import chosen_dialect
 from projector.server.config.config_base import DEFAULT_DIALECT
 from projector.server.http.problems import json_answer, no_content, problem, request_id
 from projector.server.http.requests import dialect_options
+from projector.server.http.site import Site
 from projector.server.streaming.log_session import PAGE_BYTES, LogSession, StoredStream
 from projector.server.streaming.memory import Account
 from projector.server.streaming.response_writer import JsonResponseWriter, ResponseWriter
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.store.protocol import Store, StoreUnavailableError, StreamStatus, TrimmedError, UnknownStreamError
 
-if TYPE_CHECKING:
-    from projector.server.http.site import Site
-
-OwnerOf: TypeAlias = Callable[[Scope], Awaitable[str | None]]
-OPERATOR: Final = "admin listener"
-"""The caller in whose name operators read streams."""
 _DIGITS_MAX: Final = 15
 """Digits of the largest event number; more are inexact in JavaScript."""
+
+
+class StreamRoute(Route):
+    """A route that responds with a stream; the OpenAPI document lists its dialects."""
+
+    def __init__(
+        self, path: str, endpoint: Callable[..., Any], dialects: Collection[str], methods: Collection[str] = ("GET",)
+    ) -> None:
+        super().__init__(path, endpoint, methods=methods)
+        self.dialects = dialects
 
 
 def stream_routes(dialects: Collection[str]) -> list[Route]:
     """Return the routes of stored streams, which are in any of these dialects."""
     return [
-        Route("/api/v1/streams/{stream_id}/events", EventsRoute(dialects), methods=["GET"]),
+        StreamRoute("/api/v1/streams/{stream_id}/events", _events, dialects),
         Route("/api/v1/streams/{stream_id}/cancel", _cancel, methods=["POST"]),
         Route("/api/v1/streams/{stream_id}", _stream, methods=["GET", "DELETE"]),
     ]
 
 
-class EventsRoute:
-    """An ASGI application that responds with the events of a stream after a position.
-
-    Args:
-        dialects: for the OpenAPI document.
-        owner_of: returns the caller whose stream a request may read, None for all; by default its own caller.
-        only: the one dialect of the responses; by default the request selects one.
-    """
-
-    def __init__(self, dialects: Collection[str], owner_of: OwnerOf | None = None, only: str | None = None) -> None:
-        self.dialects = dialects
-        self._owner_of = owner_of
-        self._only = only
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Respond with the events; raise `Problem` if there are none."""
-        site: Site = scope["app"].state.site
-        owner = await (self._owner_of or site.authenticator.caller)(scope)
-        after, only = position(scope), self._only
-        with site.streams.admitted(OPERATOR if owner is None else owner) as account:
-            status = await find(site, scope["path_params"]["stream_id"], owner)
-            name = only or QueryParams(scope["query_string"]).get("dialect")
-            allowed = () if only is None else (only,)
-            await respond_with_log(
-                site, scope, receive, send, status, account, after=after, dialect=name, dialects=allowed
-            )
+async def _events(request: Request) -> ASGIApp:
+    """Respond with the events of a stream after a position."""
+    site: Site = request.app.state.site
+    caller = await site.authenticator.caller(request.scope)
+    after = position(request.scope)
+    status = await find(site, request.path_params["stream_id"], caller)
+    return log_response(site, status, after=after, dialect=request.query_params.get("dialect"))
 
 
-async def respond_with_log(
+def log_response(
     site: Site,
-    scope: Scope,
-    receive: Receive,
-    send: Send,
     status: StreamStatus,
-    account: Account,
     *,
     after: int = 0,
     dialect: str | None = None,
     dialects: Sequence[str] = (),
     is_json: bool = False,
-) -> None:
-    """Respond with the events of a stored stream after a position, or with its JSON answer; 204 if nothing follows.
+    reader: str | None = None,
+    account: Account | None = None,
+) -> ASGIApp:
+    """Return the response with the events of a stored stream; 204 if nothing follows.
 
-    The dialect is one of `dialects`, by default of those that the readers of the stream may select.
+    Args:
+        site: of the route.
+        status: of the stream.
+        after: number of the last event that the client has.
+        dialect: of the events; by default that of the first reader.
+        dialects: what `dialect` must be one of; by default those that the readers of the stream may select.
+        is_json: whether the response is the JSON answer instead.
+        reader: the caller that reads; by default the owner.
+        account: of the request, if it was admitted.
     """
-    stored = StoredStream.of(status.head)
-    name = stored.dialect if dialect is None else chosen_dialect(dialect, dialects or stored.dialects)
-    options = dialect_options(scope)
-    stats = StreamStats(
-        stream_id=status.head.stream_id,
-        request_id=request_id(scope),
-        dialect=name,
-        caller=status.head.owner,
-        agent=stored.agent,
-        workflow=stored.workflow,
-    )
-    session = LogSession(
-        site.logs.store,
-        stats,
-        stored.replay(name, after=after, options=options, output_format="ndjson" if is_json else "sse"),
-        account,
-        after=after,
-        timeouts=site.settings.timeouts,
-        heartbeat_s=inf if is_json else site.settings.heartbeat_s,
-        headers=[(b"location", location(scope, status.head.stream_id).encode()), *run_headers(stored.options)],
-        writer_type=JsonResponseWriter if is_json else ResponseWriter,
-    )
-    if not await session.seek():
-        await no_content(scope)(scope, receive, send)
-        return
-    with site.streams.reading(session):
-        await session.run(scope, receive, send)
+
+    async def respond(scope: Scope, receive: Receive, send: Send) -> None:
+        stored = StoredStream.of(status.head)
+        name = stored.dialect if dialect is None else chosen_dialect(dialect, dialects or stored.dialects)
+        options = dialect_options(scope)
+        stats = StreamStats(
+            stream_id=status.head.stream_id,
+            request_id=request_id(scope),
+            dialect=name,
+            caller=status.head.owner,
+            agent=stored.agent,
+            workflow=stored.workflow,
+        )
+        with nullcontext(account) if account is not None else site.streams.admitted(reader or stats.caller) as held:
+            session = LogSession(
+                site.logs.store,
+                stats,
+                stored.replay(name, after=after, options=options, output_format="ndjson" if is_json else "sse"),
+                held,
+                after=after,
+                timeouts=site.settings.timeouts,
+                heartbeat_s=inf if is_json else site.settings.heartbeat_s,
+                headers=[(b"location", location(scope, stats.stream_id).encode()), *run_headers(stored.options)],
+                writer_type=JsonResponseWriter if is_json else ResponseWriter,
+            )
+            if not await session.seek():
+                await no_content(scope)(scope, receive, send)
+                return
+            with site.streams.reading(session):
+                await session.run(scope, receive, send)
+
+    return respond
 
 
 async def find(site: Site, stream_id: str, caller: str | None) -> StreamStatus:

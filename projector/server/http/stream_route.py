@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -29,15 +29,15 @@ from projector.server.control.token_meter import TokenMeter
 from projector.server.http.named_streams import RESPONSE_STREAM, RESPONSES, StreamName
 from projector.server.http.problems import problem
 from projector.server.http.request_bodies import KeptState, conversation_of, home_targets
-from projector.server.http.requests import ClientLeftError, dialect_options, read_json
+from projector.server.http.requests import dialect_options, read_json
 from projector.server.http.site import Site
-from projector.server.http.stored_streams import Claim, key_of, location, respond_with_log, run_headers
+from projector.server.http.stored_streams import Claim, key_of, location, log_response, run_headers
 from projector.server.opaque_state import StateSealer
 from projector.server.ownership import Ownership
 from projector.server.streaming.log_session import Keeping, StoredStream
 from projector.server.streaming.memory import Account
 from projector.server.streaming.response_writer import JsonResponseWriter, ResponseWriter
-from projector.server.streaming.session import StreamSession, provider_source
+from projector.server.streaming.session import ProviderSource, StreamSession
 from projector.server.streaming.stream_logs import NAME_KEPT_S
 from projector.server.telemetry.reports import begin_stream
 from projector.server.telemetry.stream_stats import StreamStats
@@ -95,33 +95,28 @@ NameOf: TypeAlias = Callable[[StoredStream], StreamName]
 
 
 class SessionRoute:
-    """An ASGI application that responds with a stream; the OpenAPI document lists its dialects."""
+    """An ASGI application that responds with a stream."""
 
     def __init__(
         self,
         site: Site,
         name: str,
         open_session: Callable[[Received], StreamSession],
-        dialects: Collection[str],
         name_of: NameOf | None = None,
     ) -> None:
         self._site = site
         self._name = name
         self._name_of = name_of
         self._open_session = open_session
-        self.dialects = dialects
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond to a request with a stream; raise `Problem` if there is none."""
         site = self._site
-        caller, grant = await site.grant(scope)
+        caller, grant = await site.authenticator.grant(scope)
         grant.check_route(self._name)
         with site.streams.admitted(caller) as account:
             admission = await site.limiter.enter(scope, caller, grant.rate_limits)
-            try:
-                body = await read_json(scope, receive, site.settings, account)
-            except ClientLeftError:
-                return
+            body = await read_json(scope, receive, site.settings, account)
             await site.ownership.load(body)
             kept = await site.call_keeper.load(body, caller)
             received = Received(scope, body, caller, account, grant, kept)
@@ -148,7 +143,7 @@ class SessionRoute:
         claim = Claim(site.logs.store, scope, caller, key, body)
         if (status := await claim.enter(stream_id)) is not None:
             is_json = session.writer_type is JsonResponseWriter
-            await respond_with_log(site, scope, receive, send, status, account, is_json=is_json)
+            await log_response(site, status, is_json=is_json, account=account)(scope, receive, send)
             return
         async with claim.held(stream_id, lambda: session.has_begun):
             await self._write_log(session, received)
@@ -249,7 +244,9 @@ def provider_session(site: Site, received: Received, call: ProviderCall) -> Stre
     attempts = Attempts(targets, body_of, stats, state.is_lost)
     return StreamSession(
         stats,
-        provider_source(make_pipeline, attempts, binding.targets.targets[0], stats, account, redactor, call.stage_of),
+        ProviderSource(
+            make_pipeline, attempts, stats, account, redactor, first=binding.targets.targets[0], stage_of=call.stage_of
+        ),
         account,
         timeouts=site.settings.timeouts,
         heartbeat_s=math.inf if is_json else site.settings.heartbeat_s,

@@ -13,7 +13,7 @@ import jwt
 
 from projector.contracts import codec
 from projector.server.config.caller_settings import Jwt
-from projector.server.config.tls_settings import UpstreamTls
+from projector.server.config.upstream_settings import UpstreamTls
 from projector.server.http.problems import problem
 from projector.server.telemetry.logs import log
 

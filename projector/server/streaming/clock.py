@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 
 from starlette.types import Receive
 
-from projector.server.config.settings import Timeouts
+from projector.server.config.upstream_settings import Timeouts
 
 TICK_S: Final = 0.05
 """How late a timer may be. What is due within the same tick is checked together."""

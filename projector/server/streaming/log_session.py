@@ -24,7 +24,7 @@ from projector.core.replay import StreamReplay
 from projector.dialects.descriptor import DialectOptions
 from projector.redaction.policy import Policy
 from projector.server.config.agent_settings import KeepingSettings
-from projector.server.config.settings import Timeouts
+from projector.server.config.upstream_settings import Timeouts
 from projector.server.http.problems import Problem, problem
 from projector.server.streaming.memory import Account
 from projector.server.streaming.response_writer import ResponseSession, ResponseWriter, Signal

@@ -25,7 +25,7 @@ from projector.core.faults import is_retryable_status
 from projector.core.sse import encode_comment
 from projector.dialects import DIALECTS
 from projector.dialects.descriptor import Dialect
-from projector.server.config.settings import Timeouts
+from projector.server.config.upstream_settings import Timeouts
 from projector.server.http.problems import Problem
 from projector.server.streaming.clock import SideTasks, Timer, watch_client, watched
 from projector.server.streaming.memory import LARGE_EVENT_BYTES, Account

@@ -18,7 +18,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
-from functools import cached_property, partial
+from functools import partial
 from math import inf
 from typing import Protocol
 
@@ -31,7 +31,7 @@ from projector.core.intake import MakeStage
 from projector.core.reported_errors import clean_error, generic_message
 from projector.dialects import DIALECTS
 from projector.redaction.redactor import Redactor
-from projector.server.config.settings import Timeouts
+from projector.server.config.upstream_settings import Timeouts
 from projector.server.http.problems import problem_of_failure, problem_of_fault
 from projector.server.streaming.log_session import NOTHING, Keeping
 from projector.server.streaming.memory import Account
@@ -74,101 +74,73 @@ class StreamSource(Protocol):
         """Stop reading from upstreams: `run` returns soon, and chunks that were received are written."""
 
 
-class ProviderSource:
+class ProviderSource(UpstreamReader):
     """The response of one upstream: a provider's, or a host's own iterator or agent run (`PublicSSEResponse`).
 
-    `feed` processes a chunk, by default as bytes of the provider.
+    Args:
+        make_pipeline: returns the pipeline, which begins with the stage of `first`.
+        attempts: at the targets.
+        stats: receive the target of each attempt.
+        account: of the stream.
+        redactor: None if the pipeline is needed at once.
+        first: a target; by default the preferred one of the attempts.
+        stage_of: returns the stage of a target, if it is not the target's own.
+        feed: processes a chunk, by default as bytes of the provider.
     """
 
     def __init__(
         self,
         make_pipeline: Callable[[], Pipeline],
-        reader: UpstreamReader,
+        attempts: Attempts,
+        stats: StreamStats,
+        account: Account,
         redactor: Redactor | None = None,
+        *,
+        first: Target | None = None,
+        stage_of: Callable[[Target], MakeStage] | None = None,
         feed: Callable[[bytes], bytes] | None = None,
     ) -> None:
+        super().__init__(attempts, stats, account)
         self.redactor = redactor
-        self._feed = feed
         self._make_pipeline = make_pipeline
-        self._reader = reader
+        self._pipeline: Pipeline | None = None
+        self._first = self._used = first or attempts.target
+        self._stage_of = stage_of
+        self._process = feed
 
-    @cached_property
+    @property
     def pipeline(self) -> Pipeline:
         """See `StreamSource`."""
-        return self._make_pipeline()
-
-    @property
-    def target(self) -> Target:
-        """The target of the last attempt."""
-        return self._reader.target
-
-    @property
-    def is_upstream_open(self) -> bool:
-        """See `StreamSource`."""
-        return self._reader.is_open
+        if self._pipeline is None:
+            self._pipeline = self._make_pipeline()
+            if self._used is not self._first or self._stage_of is not None:
+                self._use_stage(self._pipeline)
+        return self._pipeline
 
     async def run(self, write: Write) -> None:
         """Write the response; see `StreamSource`."""
 
         async def on_chunk(chunk: bytes) -> bool:
-            pipeline = self.pipeline
-            await write(await self._reader.feed(self._feed or pipeline.feed, chunk))
+            pipeline = self._pipeline or self.pipeline
+            await write(await self.feed(self._process or pipeline.feed, chunk))
             return pipeline.ended
 
-        await self._reader.run(lambda: write(b""), on_chunk)
+        await self.read(lambda: write(b""), on_chunk)
 
-    def stop(self) -> None:
-        """Stop reading; see `StreamSource`."""
-        self._reader.stop()
+    def _use(self, target: Target) -> None:
+        if target is not self._used:
+            target.report_to(self._stats)
+            self._used = target
+            if self._pipeline is not None:
+                self._use_stage(self._pipeline)
 
-
-def provider_source(
-    make_pipeline: Callable[[], Pipeline],
-    attempts: Attempts,
-    first: Target,
-    stats: StreamStats,
-    account: Account,
-    redactor: Redactor | None = None,
-    stage_of: Callable[[Target], MakeStage] | None = None,
-) -> ProviderSource:
-    """Return the source of one response, of one of the targets of the attempts.
-
-    Args:
-        make_pipeline: returns the pipeline, which begins with the stage of `first`.
-        attempts: at the targets.
-        first: a target.
-        stats: receive the target of each attempt.
-        account: of the stream.
-        redactor: None if the pipeline is needed at once.
-        stage_of: returns the stage of a target, if it is not the target's own.
-    """
-    made: Pipeline | None = None
-    used = first
-
-    def use_stage(pipeline: Pipeline) -> None:
-        pipeline.use_stage(used.make_stage if stage_of is None else stage_of(used))
-
-    def make() -> Pipeline:
-        nonlocal made
-        made = make_pipeline()
-        if used is not first or stage_of is not None:
-            use_stage(made)
-        return made
-
-    def on_target(target: Target) -> None:
-        nonlocal used
-        if target is not used:
-            target.report_to(stats)
-            used = target
-            if made is not None:
-                use_stage(made)
-
-    def on_repeat(error: UpstreamError) -> None:
-        cleaner = redactor or (None if made is None else made.redactor)
+    def _report(self, error: UpstreamError) -> None:
+        cleaner = self.redactor or (None if self._pipeline is None else self._pipeline.redactor)
         if cleaner is not None:
-            report_failure(cleaner, error, stats)
+            report_failure(cleaner, error, self._stats)
 
-    return ProviderSource(make, UpstreamReader(attempts, stats, account, on_target, on_repeat), redactor)
+    def _use_stage(self, pipeline: Pipeline) -> None:
+        pipeline.use_stage(self._used.make_stage if self._stage_of is None else self._stage_of(self._used))
 
 
 class StreamSession(ResponseSession):

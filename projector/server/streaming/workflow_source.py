@@ -78,7 +78,7 @@ class WorkflowSource:
     @property
     def is_upstream_open(self) -> bool:
         """See `StreamSource`."""
-        return any(reader.is_open for reader in self._readers)
+        return any(reader.is_upstream_open for reader in self._readers)
 
     async def run(self, write: Write) -> None:
         """Run the steps; raise `UpstreamError` at the time limit, or if a required step fails before any output."""
@@ -154,7 +154,7 @@ class WorkflowSource:
             )
             self._readers.append(reader)
             try:
-                await reader.run(self._on_open, partial(self._on_chunk, reader, branch))
+                await reader.read(self._on_open, partial(self._on_chunk, reader, branch))
             finally:
                 self._readers.remove(reader)
 

@@ -16,7 +16,8 @@ from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
 from projector.server.catalog import Catalog, MakeUpstream, provider_upstream
 from projector.server.config.config_base import DEFAULT_DIALECT
-from projector.server.config.settings import Retries, Settings
+from projector.server.config.settings import Settings
+from projector.server.config.upstream_settings import Retries
 from projector.server.streaming.memory import Account, Memory
 from projector.server.streaming.session import report_failure
 from projector.server.telemetry.stream_stats import StreamStats
@@ -93,7 +94,7 @@ async def _read(binding: UpstreamBinding, body: Mapping[str, object], data: byte
         pipeline.feed(chunk)
         return pipeline.ended
 
-    await reader.run(checkpoint, on_chunk)
+    await reader.read(checkpoint, on_chunk)
     pipeline.close()
     return stats.code or stats.outcome
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from enum import IntEnum
 from typing import Final
 
-from projector.server.config.target_settings import CircuitBreaker
+from projector.server.config.upstream_settings import CircuitBreaker
 from projector.server.telemetry.logs import log
 
 SHARE_S: Final = 60.0

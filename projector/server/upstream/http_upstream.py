@@ -28,8 +28,7 @@ from projector.contracts.limits import NAME_MAX_CHARS
 from projector.core.faults import FAULTS, http_status_fault
 from projector.providers import PROVIDERS, profile_of
 from projector.providers.descriptor import BodyReader, FramingError, Outgoing, Provider, ResponseCursor
-from projector.server.config.http_fields import plain
-from projector.server.config.settings import UpstreamSettings, UpstreamTimeouts
+from projector.server.config.upstream_settings import UpstreamSettings, UpstreamTimeouts, plain
 from projector.server.telemetry.logs import log
 from projector.server.upstream.connection_pool import CleanConnector
 from projector.server.upstream.protocol import (

@@ -32,7 +32,7 @@ fast, nothing else yields to the event loop."""
 
 
 class UpstreamReader:
-    """Reads one response; `run` it once. The stats receive the time of the first byte and of the pipeline's work.
+    """Reads one response; `read` it once. The stats receive the time of the first byte and of the pipeline's work.
 
     `on_target` is called before each attempt, with the upstream that a response would then be from; `on_repeat` with
     each failure after which the request is sent again.
@@ -46,7 +46,7 @@ class UpstreamReader:
         on_target: Callable[[Target], None] = lambda _: None,
         on_repeat: Callable[[UpstreamError], object] = lambda _: None,
     ) -> None:
-        self.is_open = False
+        self.is_upstream_open = False
         """Whether a request is pending, or its response is being read."""
         self._attempts = attempts
         self._stats = stats
@@ -67,7 +67,7 @@ class UpstreamReader:
         """The target of the last attempt."""
         return self._attempts.target
 
-    async def run(self, on_open: OnOpen, on_chunk: OnChunk) -> None:
+    async def read(self, on_open: OnOpen, on_chunk: OnChunk) -> None:
         """Read the response to its end, or until `stop`; `on_open` is called when its headers were received.
 
         A request that failed before the first byte of the response may be sent again, or to another target.
@@ -95,6 +95,12 @@ class UpstreamReader:
             raise UpstreamError(FAULTS["upstream_response_too_large"])
         self._stats.overhead_s += time.monotonic() - began
         return output
+
+    def _use(self, target: Target) -> None:
+        self._on_target(target)
+
+    def _report(self, error: UpstreamError) -> None:
+        self._on_repeat(error)
 
     def _on_timeout(self) -> None:
         if not self._is_interrupted:
@@ -124,7 +130,7 @@ class UpstreamReader:
                 if following is None:
                     self._attempts.end(error)
                     raise
-                self._on_repeat(error)
+                self._report(error)
                 target, pause_s = following
             else:
                 return
@@ -151,8 +157,8 @@ class UpstreamReader:
         target = self._attempts.target
         self._fault, self._is_interrupted = None, self._is_stopped
         self._deadlines.on_attempt(time.monotonic(), target.provider.timeouts)
-        self._on_target(target)
-        self.is_open = True
+        self._use(target)
+        self.is_upstream_open = True
         try:
             with anyio.CancelScope() as self._scope:
                 if self._is_interrupted:
@@ -161,7 +167,7 @@ class UpstreamReader:
                     await self._read(chunks, permit, on_open, on_chunk)
                 return
         finally:
-            self.is_open = False
+            self.is_upstream_open = False
         if self._fault is not None:
             raise UpstreamError(self._fault)
 

@@ -24,8 +24,7 @@ from projector.recording import record, write
 from projector.redaction.policy import Policy, RegisteredValue
 from projector.redaction.whole_values import Finder
 from projector.server.config.agent_settings import RecordSettings
-from projector.server.config.secret_values import secret_values
-from projector.server.config.settings import Settings
+from projector.server.config.settings import Settings, secret_values
 from projector.server.telemetry.logs import log
 from projector.server.upstream.protocol import ProviderRequest, Upstream, UpstreamError
 

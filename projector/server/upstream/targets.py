@@ -19,8 +19,7 @@ from projector.conversation.opaque import Place
 from projector.core.faults import FAULTS
 from projector.core.intake import MakeStage
 from projector.providers import PROVIDERS, profile_of
-from projector.server.config.settings import Retries, Timeouts
-from projector.server.config.target_settings import Balance, CircuitBreaker
+from projector.server.config.upstream_settings import Balance, CircuitBreaker, Retries, Timeouts
 from projector.server.telemetry.logs import log
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.circuit import Circuit, Circuits, Permit, RetryBudget, Signal, whole_seconds

@@ -1,44 +1,148 @@
-"""Recent streams for people: the page, what the store has of each stream, recordings of the provider's side, cases.
+"""The pages for people: of the demo, and of recent streams; and what they ask for.
 
-Nothing here has a value that was withheld: frames are clean, records of the end have no payload, and what a provider
-sent is shown as its redacted recording only. Callers see their own streams, operators at the admin listener all.
+The files are built from `clients/typescript/demo`. They load nothing else, and their policy forbids anything else. The
+demo also shows what the built-in provider sent, so that a person sees both sides of a stream. The other page shows what
+the store has of each stream, recordings of the provider's side, and cases.
+
+Nothing of a stream here has a value that was withheld: frames are clean, records of the end have no payload, and what a
+provider sent is shown as its redacted recording only. Callers see their own streams, operators at the admin listener
+all.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
+import anyio
 from anyio import CapacityLimiter, to_thread
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
-from starlette.types import Scope
+from starlette.types import ASGIApp, Scope
 
 from projector._errors import UsageError
 from projector.contracts import codec
 from projector.core.context import Timestamps
+from projector.core.sse import encode_sse
 from projector.providers import PROVIDERS
 from projector.recording import Recording, record
 from projector.recording.cases import pack
 from projector.recording.replay import CASES_FILE, inputs_of, load_settings
 from projector.server.catalog import AgentBinding, Catalog
 from projector.server.config.config_base import DEFAULT_DIALECT
-from projector.server.http.demo_page import HEADERS, file_response, file_route
 from projector.server.http.problems import problem
-from projector.server.http.stored_streams import EventsRoute, find, replayed
+from projector.server.http.site import Site
+from projector.server.http.stored_streams import find, log_response, position, replayed
 from projector.server.streaming.log_session import StoredStream
+from projector.server.streaming.registry import Streams
 from projector.server.upstream.demo import DemoUpstream
 from projector.server.upstream.recorder import finder_for, secrets_of
 from projector.store.protocol import StreamStatus, TrimmedError, UnknownStreamError
 
-if TYPE_CHECKING:
-    from projector.server.http.site import Site
+FILES: Final = Path(__file__).parent.parent / "demo_page"
+TYPES: Final = {
+    "index.html": "text/html; charset=utf-8",
+    "streams.html": "text/html; charset=utf-8",
+    "streams.js": "text/javascript; charset=utf-8",
+    "app.js": "text/javascript; charset=utf-8",
+    "style.css": "text/css; charset=utf-8",
+}
+"""File of the page -> media type."""
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+"""Content-Security-Policy: own files, requests to this server, images in data URLs."""
+HEADERS: Final = {
+    "content-security-policy": POLICY,
+    "cache-control": "no-cache",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+}
+TICK_S: Final = 0.03
+"""Seconds between two looks at a stream that runs: as often as a screen of 30 Hz is drawn."""
+
+
+def demo_routes(catalog: Catalog) -> list[Route]:
+    """Return the routes of the page, with the provider's side if the provider is the built-in one."""
+    upstreams = (agent.targets.targets[0].provider.upstream for agent in catalog.agents.values())
+    built_in = next((one for one in upstreams if isinstance(one, DemoUpstream)), None)
+    side = None if built_in is None else ProviderSide(built_in)
+    agents = {} if side is None else catalog.agents
+    topics = {name: [*PROVIDERS[agent.provider.api].demo] for name, agent in agents.items()}
+    return [
+        Route("/", partial(_page, "index.html"), include_in_schema=False),
+        Route("/demo/about", partial(_about, topics=topics), include_in_schema=False),
+        *([] if side is None else [Route("/demo/provider/{stream_id}", side.read, include_in_schema=False)]),
+        _file_route(),
+    ]
+
+
+async def _about(request: Request, *, topics: Mapping[str, Sequence[str]]) -> Response:
+    """Respond with the topics of the built-in provider, if it is there, and whether a caller needs a key."""
+    site: Site = request.app.state.site
+    about = {"has_provider": bool(topics), "needs_key": site.settings.auth.is_on, "topics": topics}
+    return JSONResponse(about, headers=HEADERS)
+
+
+class ProviderSide:
+    """What the built-in provider sent. Its streams are recordings, so they are no secret of a provider."""
+
+    def __init__(self, upstream: DemoUpstream) -> None:
+        self._upstream = upstream
+
+    async def read(self, request: Request) -> Response:
+        """Respond with the events that a stream of the caller was sent, after `?after=`, and with those that follow."""
+        site: Site = request.app.state.site
+        caller = await site.authenticator.caller(request.scope)
+        stream_id = request.path_params["stream_id"]
+        await find(site, stream_id, caller)
+        headers = {**HEADERS, "x-accel-buffering": "no"}
+        return StreamingResponse(
+            self._events(site.streams, stream_id, position(request.scope)),
+            headers=headers,
+            media_type="text/event-stream",
+        )
+
+    async def _events(self, streams: Streams, stream_id: str, read: int) -> AsyncIterator[bytes]:
+        is_running = True
+        while is_running:
+            is_running = streams.is_running(stream_id)  # first: nothing is sent to a stream after its end
+            for event in self._upstream.sent.get(stream_id, [])[read:]:
+                read += 1
+                yield encode_sse(event)
+            if is_running:
+                await anyio.sleep(TICK_S)
+
+
+async def _page(name: str, _request: Request) -> Response:
+    return _file_response(name)
+
+
+async def _file(request: Request) -> Response:
+    name = request.path_params["file"]
+    if name not in TYPES:
+        raise problem("not_found")
+    return _file_response(name)
+
+
+def _file_route() -> Route:
+    """Return the route of the files of the pages."""
+    return Route("/demo/{file}", _file, include_in_schema=False)
+
+
+def _file_response(name: str) -> Response:
+    """Respond with a file of the pages."""
+    return FileResponse(FILES / name, headers={**HEADERS, "content-type": TYPES[name]})
+
 
 _T = TypeVar("_T")
+_OPERATOR: Final = "admin listener"
+"""The caller in whose name operators read streams."""
 COUNT_MAX: Final = 200
 """Streams of one answer."""
 INTERRUPTED: Final = "interrupted"
@@ -64,14 +168,13 @@ class RecentStreams:
 
     def routes(self) -> list[Route]:
         """Return the routes, with those of the files on the admin listener, which has no demo page."""
-        events = EventsRoute((), self._owner, DEFAULT_DIALECT)
         return [
-            Route("/streams", _page, include_in_schema=False),
+            Route("/streams", partial(_page, "streams.html"), include_in_schema=False),
             Route("/streams/recent", self._recent, include_in_schema=False),
-            Route("/streams/{stream_id}/events", events, methods=["GET"], include_in_schema=False),
+            Route("/streams/{stream_id}/events", self._events, include_in_schema=False),
             Route("/streams/{stream_id}/provider", self._provider, include_in_schema=False),
             Route("/streams/{stream_id}/case", self._case, include_in_schema=False),
-            *([file_route()] if self._is_for_operators else []),
+            *([_file_route()] if self._is_for_operators else []),
         ]
 
     async def _owner(self, scope: Scope) -> str | None:
@@ -88,6 +191,14 @@ class RecentStreams:
         shown = [row | {"has_recording": self._recording(site, row) is not None} for row in rows]
         document = {"streams": shown, "has_demo": not self._is_for_operators}
         return Response(codec.dumps(document), media_type="application/json", headers=HEADERS)
+
+    async def _events(self, request: Request) -> ASGIApp:
+        """Respond with the events of a stream after a position."""
+        site: Site = request.app.state.site
+        owner, after = await self._owner(request.scope), position(request.scope)
+        status = await find(site, request.path_params["stream_id"], owner)
+        only, reader = DEFAULT_DIALECT, _OPERATOR if owner is None else owner
+        return log_response(site, status, after=after, dialect=only, dialects=(only,), reader=reader)
 
     async def _provider(self, request: Request) -> Response:
         """Respond with the redacted recording of what the provider sent, as NDJSON."""
@@ -226,7 +337,3 @@ async def _public_events(site: Site, status: StreamStatus, stored: StoredStream)
     if status.seal is not None:
         events.append(replay.interrupt(status.head.stream_id, status.seal.at_ms / 1000))
     return b"".join(events)
-
-
-async def _page(_request: Request) -> Response:
-    return file_response("streams.html")
