@@ -254,6 +254,8 @@ SHOWN = (
     "x = {token:session, b:1}",
     "token = 0.1.2-3+4",
     "Authorization: 12-34/56",
+    "Sec-WebSocket-Protocol: chat, quiet1heronmills",
+    "https://example.org/back?code=quiet1heronmills",
     '"token": a1b',
     "Authorization: v2",
 )
