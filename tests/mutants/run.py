@@ -202,10 +202,10 @@ class Reach:
         calls: Counter[str] = Counter()
         for key, names in self.tests.items():
             if key.startswith(f"{path}:"):
-                calls.update({name.partition("::")[0] for name in names})
+                calls.update({_file_of(name) for name in names})
         seconds: Counter[str] = Counter()
         for name, spent in self.seconds.items():
-            seconds[name.partition("::")[0]] += spent
+            seconds[_file_of(name)] += spent
         files = sorted(calls, key=lambda name: calls[name] / (1.0 + seconds[name]), reverse=True)[:IMPORT_FILES]
         return sorted(files, key=lambda name: (Path(path).stem not in name, seconds[name]))
 
@@ -217,6 +217,10 @@ def _called(profile: cProfile.Profile) -> list[str]:
 
 def _function_of(name: str) -> str:
     return name.partition("[")[0]
+
+
+def _file_of(name: str) -> str:
+    return name.partition("::")[0]
 
 
 class Functions:
@@ -253,8 +257,12 @@ class Functions:
             tests = {_function_of(item.nodeid) for item in quick}
             every = [item for item in session.items if _function_of(item.nodeid) in tests]
             every.sort(key=lambda item: self._reach.usual_s(item.nodeid))
+            # the profiled cases of a test need not be those that reach the function
+            files = () if key in imported else self._reach.of_module(mutant["path"])
+            others = [item for item in session.items if _file_of(item.nodeid) in files]
+            rest = [item for item in others if _function_of(item.nodeid) not in tests]
             code, spent = NOT_REACHED, 0.0
-            for chosen in (quick, every) if quick else ():
+            for chosen in filter(None, (quick, every, rest)):
                 limits_s = [max(LIMIT_S, LIMIT_FACTOR * self._reach.usual_s(item.nodeid)) for item in chosen]
                 work = functools.partial(_run, functions[key], changed[1], chosen, limits_s, session)
                 code, spent = forked(work, sum(limits_s))

@@ -118,6 +118,24 @@ def test_d23_a_differing_done_is_counted(open_stream: Callable[..., Any]) -> Non
 
 
 @pytest.mark.parametrize(
+    ("event", "dropped"),
+    [
+        (item_done(arguments=5), {"item.arguments": 1}),
+        (item_done("custom_tool_call", input=["x"]), {"item.input": 1}),
+        (item_done(arguments=None), {}),
+        (item_done(), {}),
+    ],
+    ids=["a number", "a list", "null", "none"],
+)
+def test_d30_arguments_of_a_wrong_type_are_counted(
+    open_stream: Callable[..., Any], event: Event, dropped: dict[str, int]
+) -> None:
+    stream = open_stream()
+    assert dones(stream.feed(event)) == []
+    assert stream.dropped == dropped
+
+
+@pytest.mark.parametrize(
     ("text", "parsed", "notices"),
     [
         pytest.param("{}", {}, [], id="D23-an-empty-object"),

@@ -71,3 +71,19 @@ def test_readers(reader: Callable[[Mapping[str, object], str], Any], value: obje
 def test_an_event_without_a_type_has_a_name_in_errors(name: object) -> None:
     with pytest.raises(read.UnreadableEvent, match=r"^`event`: `delta` is not text$"):
         read.text({} if name is MISSING else {"type": name}, "delta")
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "counted"),
+    [
+        ("x", "x", {}),
+        ({"a": 1}, '{"a":1}', {}),
+        (MISSING, "", {}),
+        pytest.param(None, "", {}, id="D30-null-is-no-input"),
+        pytest.param(["x"], "", {"call.input": 1}, id="D30-a-list-is-counted"),
+    ],
+)
+def test_the_input_of_a_call(value: object, text: str, counted: dict[str, int]) -> None:
+    drops = read.Drops()
+    assert drops.input_of({} if value is MISSING else {"input": value}, "input", "call.input") == text
+    assert drops == counted

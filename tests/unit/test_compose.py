@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from projector.contracts import codec
 from projector.redaction import compose
 from projector.redaction.clean import (
     REDACTED_HERE,
@@ -87,3 +88,21 @@ def test_plain(value: float | None) -> None:
 
 def test_nothing_is_empty() -> None:
     assert Cleaned("", ()) == compose.NOTHING
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        {"a": "x" * 200, "b": 1, "c": {"d": None, "e": 2}},
+        ["x" * 200, 1, [2, 3]],
+        {"a": [{"b": "é" * 100}, {"c": "y" * 100, "d": []}], "e": True},
+    ],
+    ids=["objects", "lists", "both"],
+)
+def test_a_tree_is_cut_to_a_number_of_bytes(tree: Any) -> None:
+    size = codec.size(tree)
+    assert compose.shrink(tree, size) == Cleaned(tree)
+    for max_bytes in range(60, size):
+        cut = compose.shrink(tree, max_bytes)
+        assert codec.size(cut.value) <= max_bytes
+        assert {kind for kind, _ in places(cut)} == {"truncated"}

@@ -279,6 +279,15 @@ def test_what_is_too_large_ends_the_stream(name: str, data: bytes, code: str) ->
     assert kinds(outputs[0]).count("output_item.added") == kinds(outputs[0]).count("output_item.done")
 
 
+@pytest.mark.parametrize("first", [1, 2, 7])
+def test_d5_deltas_of_one_read_have_their_numbers(first: int) -> None:
+    deltas = [{**HI, "content_index": 0, "delta": " word", "sequence_number": number} for number in range(1, 41)]
+    pipeline = opened()
+    said = read(pipeline.feed(sse(*deltas[:first])) + pipeline.feed(sse(*deltas[first:])))
+    numbers = [event["provider_sequence_number"] for event in said if event["kind"] == "message.delta"]
+    assert numbers == [*range(1, 41)]
+
+
 def test_the_size_of_what_is_kept() -> None:
     pipeline = opened()
     pipeline.feed(sse(CREATED, HI))
@@ -289,6 +298,14 @@ def test_the_size_of_what_is_kept() -> None:
     assert pipeline.kept_bytes == before + 5_000
     pipeline.feed(sse({**ADDED, "output_index": 1, "item": {"type": "reasoning", "id": "r"}}))
     assert pipeline.kept_bytes > before + 5_000 + ITEM_BYTES
+
+
+@pytest.mark.parametrize(("dialect", "is_kept"), [("public_sse_v1", False), ("responses", True)])
+def test_of_an_image_what_the_dialect_joins_is_kept(dialect: str, *, is_kept: bool) -> None:
+    pipeline = opened(dialect=dialect)
+    image = {"type": "image_generation_call", "id": "ig", "status": "completed", "result": "AAAA" * 25_000}
+    pipeline.feed(sse(CREATED, {"type": "response.output_item.done", "output_index": 0, "item": image}))
+    assert (pipeline.kept_bytes > 100_000) is is_kept
 
 
 def test_d11_after_the_terminal_nothing_whatever_comes() -> None:
@@ -537,6 +554,14 @@ def test_stored_frames_are_written_again_from_any_event_on(after: int) -> None:
     reader = StreamReplay(dialect="public_sse_v1", policy=Policy(), after=after, output_format="ndjson")
     assert b"".join(reader.feed([codec.loads(line)]) for line in lines) == b"".join(lines[after:])
     assert (reader.position, reader.ended, reader.interrupt("s", 0.0)) == (len(lines), True, b"")
+
+
+@pytest.mark.parametrize("after", range(4))
+def test_stored_frames_have_the_numbers_of_their_events(after: int) -> None:
+    frames = [*map(codec.loads, opened().feed(sse(CREATED, HI, CALL, COMPLETED)).splitlines())]
+    reader = StreamReplay(dialect="ag_ui", policy=Policy(), after=after)
+    said = b"".join(reader.feed([frame]) for frame in frames)
+    assert [*map(int, re.findall(rb"(?m)^id: (.*)$", said))] == [*range(after + 1, reader.position + 1)]
 
 
 @pytest.mark.parametrize("count", range(4))

@@ -120,6 +120,10 @@ BAD: Iterable[tuple[str, str]] = (
     (entry(pattern='"[a-z]{0,9}"'), "ours.toml: `acme-key`: `pattern`: expected alternatives of at least one characte"),
     (entry(tail='"[a-z]{3}"'), "ours.toml: `acme-key`: `tail`: expected one class, such as `[A-Za-z0-9]`"),
     (entry(tail='"[a-z]?"'), "ours.toml: `acme-key`: `tail`: expected one class, such as `[A-Za-z0-9]`"),
+    *(
+        (entry(before=f'"{before}"'), "ours.toml: `acme-key`: `before`: expected one class with an exact count")
+        for before in ("[a-z]{2,3}", "x{2}", "[a-z]{2}x", "x")
+    ),
     (text_class(run='"[0-9]{8}"'), "ours.toml: `number`: `run`: expected one class, such as `[A-Za-z0-9]`"),
     (entry(pattern='"WORD"'), "ours.toml: `acme-key`: `pattern`: expected a pattern without `WORD`"),
     (entry(tail='"[a-z]{2}x"'), "ours.toml: `acme-key`: `tail`: expected one class, such as `[A-Za-z0-9]`"),

@@ -121,6 +121,16 @@ def test_d7_d30_the_snapshot_says_what_nobody_streamed(play: Play) -> None:
             id="D13-places-that-shift",
         ),
         pytest.param(
+            [
+                delta("A", 0, "a"),
+                {"type": "response.output_item.done", "output_index": 0, "item": message("A", "a")},
+                delta("B", 1, "b"),
+            ],
+            [{"type": "reasoning", "id": "r"}, {"type": "reasoning", "id": "s"}, message("B2", "other")],
+            "A\n\nB2",
+            id="D13-an-open-item-before-a-closed-one",
+        ),
+        pytest.param(
             [delta("Hi"), {"type": "response.output_item.done", "output_index": 0, "item": message("Hi")}],
             [message("Hi!")],
             "Hi",

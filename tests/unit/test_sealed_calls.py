@@ -91,6 +91,30 @@ def test_other_dialects_have_none(dialect: str) -> None:
     assert ("LNBMF0DXJL" in text, "c2lnbmF0dXJl" in text) == (False, False)
 
 
+@pytest.mark.parametrize(
+    ("item", "kept"),
+    [
+        ({"type": "reasoning", "encrypted_content": "gAAA"}, {"type": "reasoning", "encrypted_content": "gAAA"}),
+        ({"type": "reasoning", "encrypted_content": None}, None),
+        ({"type": "reasoning", "summary": []}, None),
+        ({"type": "message", "content": [], "encrypted_content": "gAAA"}, None),
+    ],
+    ids=["encrypted", "null", "not encrypted", "no reasoning"],
+)
+def test_of_responses_encrypted_reasoning_is_kept(item: dict[str, Any], kept: dict[str, Any] | None) -> None:
+    values: list[Any] = []
+
+    def keep(_item_type: str, _call_id: str | None, value: Any, /, *, is_done: bool) -> None:
+        assert is_done
+        values.append(value)
+
+    pipeline = build_pipeline(provider="openai_responses", dialect="responses")
+    pipeline.keep_opaque(keep)
+    event = {"type": "response.output_item.done", "output_index": 0, "item": item}
+    pipeline.feed(b"data: " + json.dumps(event).encode() + b"\n\n")
+    assert values == [kept]
+
+
 def thinking(sealed: str) -> dict[str, Any]:
     return {"type": "thinking", "thinking": "", "signature": SIGNATURE + sealed}
 
