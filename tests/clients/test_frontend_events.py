@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any, Final
 
@@ -9,6 +10,7 @@ import pytest
 
 from projector.contracts.kinds import Kind
 from projector.generate.pages import SAMPLES, golden, sample
+from tests.clients.frontend_events import PAGE
 from tests.clients.test_client_package import OPTIONS
 from tests.clients.typescript_client import InstalledClient, ran
 
@@ -52,5 +54,8 @@ def test_the_page_shows_the_sample(pages: dict[str, list[Any]], kind: str) -> No
 
 
 def test_the_components_compile(client: InstalledClient) -> None:
+    """As they are on the page, one after the other."""
+    code = re.findall(r"^```tsx\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    (client.folder / "page.tsx").write_text("\n".join(code), encoding="utf-8")
     compiler: Path = client.folder / "node_modules" / "typescript" / "bin" / "tsc"
-    ran(["node", str(compiler), *OPTIONS, "answer.tsx"], client.folder)
+    ran(["node", str(compiler), *OPTIONS, "page.tsx"], client.folder)

@@ -78,6 +78,74 @@ test("Markdown is safe, and citations are in place", async () => {
   assert.deepEqual(complaints, []);
 });
 
+test("what was withheld is shown wherever it is in Markdown, and counted once", async () => {
+  const call = await ask("Who wrote?");
+  const text = [
+    "<redacted>", "the **rest**", "", "Write to <redacted:email> or **<redacted:payment_card>**, see [REDACTED:vault](note).", "",
+    "In `key = <redacted>`, and:", "", "```", "key = <redacted:email>", "```", "", "a \\* b <redacted> c", "",
+  ].join("\n");
+  for (const piece of text.match(/[^]{1,7}/g)) call.text(piece);
+  const at = text.indexOf(" or **");
+  const annotation = { type: "url_citation", start_index: at - 5, end_index: at, title: "Mail", url: "https://northquay.example/mail" };
+  call.event({ type: "response.output_text.annotation.added", item_id: "msg_1", output_index: 0, content_index: 0, annotation_index: 0, annotation });
+  call.end();
+  await complete();
+  await answer().getByText("a * b").waitFor();
+  const marks = await answer().locator("mark").allInnerTexts();
+  assert.deepEqual(marks, ["withheld", "email withheld", "payment card withheld", "vault withheld", "withheld"]);
+  assert.deepEqual(await answer().locator("code").allInnerTexts(), ["key = ‹redacted›", "key = ‹redacted:email›\n"]);
+  assert.match(await answer().innerHTML(), /<mark>email withheld<\/mark><sup class="cite">.*?<\/sup> or <strong><mark>payment card/);
+  assert.equal(await answer().locator("strong", { hasText: "rest" }).count(), 1);
+  await answer().getByText("Withheld in 7 places").waitFor();
+  await readable("marks");
+
+  const key = `AKIA${"Q7ZT4M2X6WKD3R5B"}`;
+  const next = await ask("And the key?");
+  next.text(`It is ${key}.`);
+  next.end();
+  await shows("It is withheld.");
+  await answer().getByText("Withheld in 1 place").waitFor();
+  assert.deepEqual(complaints, []);
+});
+
+// how the provider ends, the message for a screen reader, whether the same may be asked again
+const failed = { type: "response.failed", response: { id: "r", status: "failed", error: null } };
+const filtered = { type: "response.incomplete", response: { id: "r", status: "incomplete", incomplete_details: { reason: "content_filter" } } };
+for (const [name, end, message, canRetry] of [
+  ["a failure", (call) => call.event(failed), "failed", true],
+  ["a content filter", (call) => call.event(filtered), "Incomplete: the content filter", false],
+  ["an error that stays", (call) => call.play("chat-provider-error-nested"), "The provider rejected the server's credentials", false],
+]) {
+  test(`${name} is told as it is, and offers another try only if that may help`, async () => {
+    const call = await ask("Count");
+    call.text("one, ");
+    await end(call);
+    call.response.end();
+    await told(message);
+    await button("Send").waitFor();
+    assert.deepEqual([await button("Try again").count(), await page.getByText("The answer is complete.").count()], [canRetry ? 1 : 0, 0]);
+  });
+}
+
+test("a refused request has the server's reason, and the wait that it asks for", async () => {
+  const refusals = [
+    [429, { detail: "Too many requests.", is_retryable: true }, "Too many requests. Trying again in 50 s…", "Stop", 0],
+    [422, { detail: "`message` is too long.", is_retryable: false }, "`message` is too long.", "Send", 0],
+    [500, { detail: "A failure.", is_retryable: true }, "A failure. Trying again…", "Stop", 0],
+  ];
+  for (const [status, problem, message, state, count] of refusals) {
+    await open();
+    const headers = { "content-type": "application/problem+json", ...(status === 429 && { "retry-after": "50" }) };
+    await page.route("**/api/chat", (route) => route.fulfill({ status, headers, body: JSON.stringify(problem) }));
+    await field().fill("Count");
+    await field().press("Enter");
+    await told(message);
+    await button(state).waitFor();
+    assert.equal(await button("Try again").count(), count);
+    if (status === 429) await readable("refused-for-now");
+  }
+});
+
 test("a tool's arguments are shown while they are written, and then its output", async () => {
   const call = await ask("How is the weather?");
   const item = { id: "fc_1", type: "function_call", status: "in_progress", call_id: "call_1", name: "get_weather", arguments: "" };
@@ -313,7 +381,7 @@ test("a key that the projector refuses is a line in the log, and nobody is signe
   }
 });
 
-test("no projector: the page has no connection yet, and the log has the reason", async () => {
+test("no projector: the page says so, and the log has the reason", async () => {
   for (const [address, line] of [
     ["http://127.0.0.1:9", "There is no projector at http://127.0.0.1:9 (STREAM_SERVER_URL)."],
     ["127.0.0.1:9", "STREAM_SERVER_URL: expected http:// or https:// before 127.0.0.1:9."],
@@ -323,7 +391,7 @@ test("no projector: the page has no connection yet, and the log has the reason",
       ({ page, complaints } = await opened(context, site.url));
       await field().fill("Count");
       await field().press("Enter");
-      await told("No connection yet. Trying again…");
+      await told("No server is available. Trying again…");
       await until(() => site.log().includes(line), "the log has the reason");
       await readable("no-connection");
     } finally {

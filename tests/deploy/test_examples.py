@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -10,13 +11,14 @@ from typing import Any, Final, TypeAlias
 import pytest
 
 from tests.clients.conftest import running
-from tests.clients.test_client_package import passed
+from tests.clients.test_client_package import OPTIONS, passed
 from tests.deploy.browser import pictures
 from tests.deploy.example_provider import Desk, page, ran
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(600)]
 
 HERE: Final = Path(__file__).parent
+DIALECT: Final = HERE.parents[1] / "contracts" / "ai_sdk" / "README.md"
 DRIVE_S: Final = 560
 AGENT: Final[dict[str, Any]] = {
     "upstream": "one",
@@ -73,6 +75,14 @@ async def test_use_chat(use: Use, desk: Desk, urls: tuple[str, str]) -> None:
     assert desk.decisions() == DECISIONS
     assert await desk.left.get() == "stop"
     assert desk.left.empty()
+
+
+async def test_the_code_of_the_dialect_compiles(example: Callable[[str], Path], tmp_path: Path) -> None:
+    """That of contracts/ai_sdk/README.md, with the packages of use-chat."""
+    (tmp_path / "node_modules").symlink_to(example("use-chat") / "node_modules")
+    (code,) = re.findall(r"```tsx\n(.*?)```", DIALECT.read_text(encoding="utf-8"), re.DOTALL)
+    (tmp_path / "page.tsx").write_text(code, encoding="utf-8")
+    await ran("node", "node_modules/typescript/bin/tsc", *OPTIONS, "page.tsx", folder=tmp_path, limit_s=120)
 
 
 async def test_use_chat_with_the_demo(use: Use) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from bench.redis_server import free_port
 from tests.asgi.conftest import plays
-from tests.deploy.browser import CREATED, Dictation, asking, listening
+from tests.deploy.browser import CREATED, ENDED, Dictation, asking, delta, listening
 from tests.deploy.conftest import QUIET
 
 pytestmark = pytest.mark.timeout(400)  # the first test builds
@@ -76,6 +76,37 @@ async def test_heartbeats_cancel_and_problems_pass(front: Front, serve: Any, ups
             async with asking(port, f"{CHAT}/{stream_id}/cancel", b"") as cancelling:
                 assert cancelling.answer.status == 204
             assert (await browser.until("final"))["final"]["status"] == "cancelled"
+
+
+async def test_a_key_of_idempotency_passes(front: Front, serve: Any, upstream: Any) -> None:
+    await upstream(plays([CREATED, ENDED]))
+    async with front(serve(auth=AUTH).port) as port:
+        found = []
+        for key in ("key-1", "key-1", "key-2"):
+            async with asking(port, CHAT, idempotency_key=key) as browser:
+                found.append(browser.answer.headers["x-stream-id"])
+                await browser.until("final")
+    assert found[0] == found[1] != found[2]
+
+
+async def test_chats_of_the_ai_sdk_pass(front: Front, serve: Any, upstream: Any, upstream_port: int) -> None:
+    """The dialect's header, the ID of the chat in the path, and the query: `useChat` asks with all three."""
+    await upstream(plays([CREATED, delta("Hi")], ends=False))
+    text = {"id": "m1", "role": "user", "parts": [{"type": "text", "text": "Hello"}]}
+    upstreams = {"one": {"base_url": f"http://localhost:{upstream_port}/v1"}}
+    agents = {"default": {"upstream": "one", "model": "m", "dialects": ["ai_sdk"]}}
+    site = serve(api_key=None, base_url=None, auth=AUTH, upstreams=upstreams, agents=agents)
+    async with front(site.port) as port:
+        body = {"id": "chat 1", "messages": [text]}
+        async with asking(port, "/api/ai-sdk/default?level=7", body) as browser:
+            assert browser.answer.headers["x-vercel-ai-ui-message-stream"] == "v1"
+            while b'"delta":"Hi"' not in await browser.message():
+                pass
+            async with asking(port, "/api/ai-sdk/default/chat%201/stop", b"") as stopping:
+                assert stopping.answer.status == 204
+            assert b'"type":"abort"' in await browser.answer.rest()
+        async with asking(port, "/api/ai-sdk/nobody?level=7", body) as browser:
+            assert (browser.answer.status, (await browser.answer.problem())["code"]) == (404, "unknown_agent")
 
 
 async def test_a_browser_that_leaves_closes_the_upstream(front: Front, serve: Any, upstream: Any) -> None:

@@ -14,6 +14,7 @@ from tests.docs.blocks import BLOCKS, ROOT, SHELL, Block, commands
 TESTS: Final = {
     ("README.md", "python"): ("contract/test_readme.py", "clients/test_python_clients.py"),
     ("README.md", "ts"): ("clients/test_client_package.py",),
+    ("contracts/ai_sdk/README.md", "tsx"): ("deploy/test_examples.py",),
     ("docs/agents_sdk.md", "python"): ("asgi/test_agents_sdk_page.py",),
     ("docs/frontend-events.md", "tsx"): ("docs/test_frontend_page.py", "clients/test_frontend_events.py"),
     ("docs/library.md", "python"): ("asgi/test_library_page.py",),
@@ -23,7 +24,6 @@ TESTS: Final = {
 """Page and language -> the tests that run the blocks. Here: `toml`; in tests/deploy/test_page_commands.py: shells."""
 NOT_RUN: Final = {
     ("contracts/ag_ui/README.md", "js"): "tests/clients/test_ag_ui_clients.py makes the same calls, in node",
-    ("contracts/ai_sdk/README.md", "js"): "tests/asgi/test_ai_sdk_client.py makes the same calls, in node",
     (
         "docs/deployment.md",
         "yaml",

@@ -1,6 +1,6 @@
 /** The demo page: asks, and shows both sides of the answer and the answer itself. */
 
-import { initialState, openStream, reduce, StreamError, type EventStream, type StreamState, type ToolItem } from "../src/index.js";
+import { initialState, MARKS, openStream, reduce, StreamError, type EventStream, type StreamState, type ToolItem } from "../src/index.js";
 import { byId, h } from "./dom.js";
 import { atFrame, followEnd, toEnd } from "./frames.js";
 import { resumed } from "./reading.js";
@@ -245,7 +245,7 @@ async function readOther(turn: Turn, answer: Answer, provider: ProviderSide, cur
   try {
     for await (const data of resumed({ open, signal, onLost })) {
       const { type, preview } = describePublic(parsed(data), data);
-      page.add(type, data, { preview, isHeld: data.includes("<redacted>") });
+      page.add(type, data, { preview, isHeld: data.search(MARKS) >= 0 });
     }
     if (drawing === undefined) answer.remark("This server keeps no streams: its events are in the second pane.");
   } catch (error) {

@@ -1,5 +1,7 @@
 /** Elements without a framework. Text is always set as text, never as HTML. */
 
+import { MARKS } from "../src/index.js";
+
 type Child = Node | string | undefined | false;
 
 export function h<K extends keyof HTMLElementTagNameMap>(
@@ -19,12 +21,10 @@ export function h<K extends keyof HTMLElementTagNameMap>(
 
 export const byId = <T extends HTMLElement>(id: string): T => document.getElementById(id) as T;
 
-export const MARK = "<redacted>";
-
 /** Returns a text in which what was withheld is marked. */
 export function marked(text: string): Node[] {
   return text
-    .split(MARK)
+    .split(MARKS)
     .flatMap((piece, n): Node[] => [...(n > 0 ? [h("mark", { title: "withheld" }, "withheld")] : []), document.createTextNode(piece)]);
 }
 

@@ -6,6 +6,7 @@ import {
   responseText,
   toolStatus,
   usage,
+  withheld,
   type Item,
   type MessageItem,
   type StreamState,
@@ -86,7 +87,7 @@ export class Answer {
   }
 
   private showEnd(state: StreamState): void {
-    const { end, notices, reason } = state;
+    const { end, reason } = state;
     if (end === undefined) {
       this.last.replaceChildren(state.status === "idle" ? "Connecting…" : "Answering…");
       return;
@@ -104,7 +105,7 @@ export class Answer {
     const used = usage(state);
     if (used?.total_tokens !== undefined) parts.push(`${used.input_tokens ?? 0} tokens in, ${used.output_tokens ?? 0} out`);
     for (const file of attachments(state)) parts.push(`File: ${file.filename ?? file.object_id}`);
-    const held = notices.filter((notice) => notice.type === "redacted").length;
+    const held = withheld(state);
     if (held > 0) parts.push(h("mark", {}, `withheld in ${held} ${held === 1 ? "place" : "places"}`));
     this.last.replaceChildren(...parts.map((part) => (typeof part === "string" ? h("span", {}, part) : part)));
   }

@@ -1,13 +1,13 @@
 /** What a screen reader says when an answer has ended: what it waits for, and its text without markup. */
 
-import { responseText, segments, toolStatus, type StreamState } from "../src/index.js";
+import { MARKS, responseText, segments, toolStatus, type StreamState } from "../src/index.js";
 import { isLink } from "./message.js";
 import { ENDS } from "./show.js";
 
 const SPOKEN_CHARS = 1_000; // the rest is read on the page
 const READ_CHARS = 4 * SPOKEN_CHARS;
 const MARKUP: readonly [RegExp, string][] = [
-  [/<redacted>/g, "withheld"],
+  [MARKS, "withheld"],
   [/^ *(?:```|~~~).*$/gm, ""],
   [/!?\[([^\]\n]*)\]\([^)\n]*\)/g, "$1"],
   [/^ {0,3}(?:#{1,6}|>|[-*+]) +/gm, ""],

@@ -1,7 +1,8 @@
 /** Both sides of a stream: what the provider sends, what the page gets, and what was withheld between them. */
 
+import { MARKS } from "../src/index.js";
 import { type Described, EventReader, ORDERED, orderedFamily, type Piece } from "./apis.js";
-import { h, MARK, marked, withRanges } from "./dom.js";
+import { h, marked, withRanges } from "./dom.js";
 import { atFrame } from "./frames.js";
 
 type Json = Record<string, unknown>;
@@ -217,7 +218,7 @@ export class ProviderSide {
     const isHost = String(event.type).startsWith(HOST);
     const pieces = read.pieces.map((piece) => ({ ...piece, start: this.raw.get(piece.family)?.length ?? 0 }));
     for (const { family, text: more } of pieces) this.raw.set(family, (this.raw.get(family) ?? "") + more);
-    const isHeld = this.isRecording ? data.includes(MARK) : text.startsWith(INSTRUCTIONS);
+    const isHeld = this.isRecording ? data.search(MARKS) >= 0 : text.startsWith(INSTRUCTIONS);
     if (isHeld && !this.isRecording) this.instructions.add(JSON.stringify(shortened(text.slice(INSTRUCTIONS.length))).slice(1, -1));
     const preview = (): Node[] => (this.isRecording ? marked(shortened(text)) : withRanges(shortened(text), isHeld ? [[0, shortened(text).length]] : []));
     const row = this.wire.add(read.type, data, { preview, isHeld, ...(isHost && { tag: "from the server's tool" }) });

@@ -4,6 +4,7 @@
  */
 
 import { openStream, type StreamOptions, type StreamRequest } from "./connection.js";
+import { StreamError } from "./errors.js";
 import type { Citation, PublicSseEvent } from "./public_sse_v1.js";
 import { reduce } from "./reduce.js";
 import { attachments, imageUrl, initialState, usage, type Item, type StreamState, type ToolItem } from "./state.js";
@@ -45,7 +46,7 @@ export interface UiMessage {
   parts: readonly { type: string; text?: string }[];
 }
 
-export interface TransportOptions extends Omit<StreamRequest, "body" | "resume">, Omit<StreamOptions, "signal"> {
+export interface TransportOptions extends Omit<StreamRequest, "body" | "resume" | "idempotencyKey">, Omit<StreamOptions, "signal"> {
   /** Returns the body of a request. By default it has the texts of the conversation; nothing else can be sent. */
   body?: (messages: readonly UiMessage[], chatId: string) => unknown;
 }
@@ -117,10 +118,19 @@ export class PublicChatTransport {
       if (this.resumed.get(chatId) === before) await cancel();
     };
     signal?.addEventListener("abort", onAbort);
-    return toUIMessageStream(stream, () => {
+    const forget = (): void => {
       signal?.removeEventListener("abort", onAbort);
       remember(keyOf(chatId), undefined);
-    });
+    };
+    async function* events(): AsyncGenerator<PublicSseEvent, void, undefined> {
+      try {
+        yield* stream;
+      } catch (error) {
+        if (error instanceof StreamError && !error.canResume) forget();
+        throw error;
+      }
+    }
+    return toUIMessageStream(events(), forget);
   }
 }
 

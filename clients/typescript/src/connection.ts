@@ -13,6 +13,8 @@ export interface StreamRequest {
   /** Headers, or a function that returns them for each request, such as one that renews a token. */
   headers?: HeadersInit | (() => HeadersInit | Promise<HeadersInit>);
   credentials?: RequestCredentials;
+  /** Sent as `Idempotency-Key`: the same request with the same key gets the stream of the first one. */
+  idempotencyKey?: string | undefined;
   /** Attaches to a stream that was opened before, at its address; nothing is sent to `url`. */
   resume?: { location: string; after?: number };
 }
@@ -24,14 +26,23 @@ export interface StreamOptions {
   firstByteTimeoutMs?: number;
   /** Between two reads; the server sends a heartbeat every 15 s (default: 45,000). */
   idleTimeoutMs?: number;
-  /** Attempts without an event before the stream fails (default: 8). */
+  /** Requests without a new event before the stream fails (default: 8). */
   maxAttempts?: number;
   /** Called when the server has accepted the stream; store `location` to resume after a reload. */
   onOpen?: (stream: { streamId: string | undefined; location: string | undefined }) => void;
-  /** Called before each pause; `error` is why the connection was lost. */
-  onRetry?: (retry: { attempt: number; delayMs: number; error: StreamError }) => void;
+  /** Called before each pause. */
+  onRetry?: (retry: Retry) => void;
   /** Pauses; replaced in tests. */
   wait?: (ms: number, signal: AbortSignal) => Promise<void>;
+}
+
+/** A pause before another request. */
+export interface Retry {
+  /** Counts the pauses since the last event, from 1. */
+  attempt: number;
+  delayMs: number;
+  /** Why the connection was lost, or the request refused. */
+  error: StreamError;
 }
 
 export interface EventStream extends AsyncIterable<PublicSseEvent> {
@@ -59,7 +70,7 @@ export function openStream(request: StreamRequest, options: StreamOptions = {}):
   let last = request.resume?.after ?? 0;
 
   async function* events(): AsyncGenerator<PublicSseEvent, void, undefined> {
-    for (let attempt = 0; ; ) {
+    for (let attempt = 0, barren = 0; ; ) {
       const before = last;
       try {
         if (yield* connect()) return;
@@ -67,11 +78,11 @@ export function openStream(request: StreamRequest, options: StreamOptions = {}):
       } catch (error) {
         outer?.throwIfAborted();
         if (!(error instanceof StreamError)) throw error;
-        attempt = last > before ? 1 : attempt + 1;
+        [attempt, barren] = last > before ? [1, 0] : [attempt + 1, barren + 1];
         const delayMs = Math.max(backoff(attempt), error.details.retryAfterMs ?? 0);
         // without its address a stream cannot be resumed; a request is repeated only if the server refused it
         const canRepeat = location !== undefined || (error.code === "http" && last === 0);
-        if (!error.isRetryable || !canRepeat || attempt > maxAttempts || delayMs > PATIENCE_MS) throw error;
+        if (!error.isRetryable || !canRepeat || barren >= maxAttempts || delayMs > PATIENCE_MS) throw error;
         options.onRetry?.({ attempt, delayMs, error });
         await (options.wait ?? wait)(delayMs, outer ?? new AbortController().signal);
       }
@@ -148,13 +159,14 @@ export function openStream(request: StreamRequest, options: StreamOptions = {}):
   }
 
   async function init(isOpening: boolean, method = isOpening ? "POST" : "GET"): Promise<RequestInit> {
-    const { headers: given, credentials, body = {} } = request;
+    const { headers: given, credentials, idempotencyKey, body = {} } = request;
     const headers = new Headers(typeof given === "function" ? await given() : given);
     if (!headers.has("accept")) headers.set("accept", "text/event-stream");
     const init: RequestInit = { method, headers, cache: "no-store" };
     if (credentials) init.credentials = credentials;
     if (isOpening) {
       headers.set("content-type", "application/json");
+      if (idempotencyKey) headers.set("idempotency-key", idempotencyKey);
       init.body = JSON.stringify(body);
     }
     return init;

@@ -22,8 +22,11 @@ export interface Problem {
   title?: string;
   status?: number;
   detail?: string;
+  instance?: string;
   code?: string;
   is_retryable?: boolean;
+  /** ID of the request in the log of the server. */
+  request_id?: string;
 }
 
 export class StreamError extends Error {
@@ -37,6 +40,11 @@ export class StreamError extends Error {
     readonly details: { status?: number; problem?: Problem; retryAfterMs?: number | undefined; cause?: unknown } = {},
   ) {
     super(message, { cause: details.cause });
+  }
+
+  /** Whether a stream that has an address may still be read there: now, later, or by a user who has signed in. */
+  get canResume(): boolean {
+    return this.isRetryable || this.code === "http";
   }
 }
 

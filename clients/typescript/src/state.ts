@@ -1,5 +1,6 @@
 /** The state of a stream, as a page shows it. Everything in it is read-only and shared between states. */
 
+import { MARKS } from "./marks.js";
 import type {
   AnyTool,
   Attachment,
@@ -122,6 +123,7 @@ export interface StreamState {
   /** In the order of the transcript. */
   readonly items: readonly Item[];
   readonly branches: readonly Branch[];
+  /** Of every event; several may be about the same value. */
   readonly notices: readonly StateNotice[];
   readonly end?: End;
 }
@@ -140,6 +142,17 @@ export const usage = (state: StreamState): Usage | undefined =>
 
 export const attachments = (state: StreamState): readonly Attachment[] =>
   (state.end?.kind === "final" && state.end.final.attachments) || [];
+
+/** Returns how many marks of withheld values a page shows. Notices would count twice: those of `final` are sums. */
+export function withheld(state: StreamState): number {
+  const shown = state.items.map((item) => {
+    if (item.kind !== "tool") return item.kind === "other" ? [] : item.parts;
+    const { arguments_text: _, arguments_json: __, ...tool } = { ...item.tool } as Record<string, unknown>;
+    return [item.argumentsText || item.argumentsJson, item.code, item.outputs, tool];
+  });
+  const hasText = state.items.some((item) => item.kind === "message");
+  return JSON.stringify([shown, hasText ? "" : responseText(state)]).match(MARKS)?.length ?? 0;
+}
 
 /** Returns the calls that wait for a person's approval. */
 export const approvals = (state: StreamState): ToolItem[] =>

@@ -1,8 +1,8 @@
 /** A store of one conversation turn at a time: the state of its stream, and what a page can do with it. */
 
-import { openStream, type EventStream, type StreamOptions, type StreamRequest } from "./connection.js";
-import { reduce } from "./reduce.js";
+import { openStream, type EventStream, type Retry, type StreamOptions, type StreamRequest } from "./connection.js";
 import { StreamError } from "./errors.js";
+import { reduce } from "./reduce.js";
 import { initialState, type StreamState } from "./state.js";
 import { recall, remember } from "./storage.js";
 
@@ -12,9 +12,11 @@ export interface Snapshot {
   readonly connection: "idle" | "connecting" | "open" | "retrying" | "closed";
   /** Why the connection failed; a failure of the stream itself is in `state.end`. */
   readonly error?: unknown;
+  /** While `retrying`: the reason, and when the next request is sent (milliseconds, as `Date.now()`). */
+  readonly pause?: (Retry & { nextAt: number }) | undefined;
 }
 
-export interface StoreOptions extends Omit<StreamRequest, "body" | "resume">, Omit<StreamOptions, "signal"> {
+export interface StoreOptions extends Omit<StreamRequest, "body" | "resume" | "idempotencyKey">, Omit<StreamOptions, "signal"> {
   /** Key of `sessionStorage`: a reload continues the stream that was running. */
   storageKey?: string;
 }
@@ -23,14 +25,17 @@ export interface StreamStore {
   getSnapshot(): Snapshot;
   subscribe(listener: () => void): () => void;
   /** Sends a request and shows its stream; one that is running is closed. */
-  send(body: unknown): void;
-  /** Sends the last request again. If none was sent, reads the resumed stream again, or does nothing without one. */
+  send(body: unknown, options?: Pick<StreamRequest, "idempotencyKey">): void;
+  /**
+   * Sends the last request again, without its idempotency key if that has a stream. If none was sent, reads the resumed
+   * stream again, or does nothing without one.
+   */
   retry(): void;
   /** Asks the server to cancel the stream, before its headers as soon as they arrive; closes the connection if it cannot. */
   stop(): void;
   /** Closes the connection; the stream goes on. */
   close(): void;
-  /** Continues a stream: at an address, or the one that was running before a reload. Returns whether there is one. */
+  /** Reads a stream: at an address, or the one that was lost or ran before a reload. Returns whether there is one. */
   resume(location?: string): boolean;
 }
 
@@ -53,7 +58,14 @@ export function createStreamStore(options: StoreOptions): StreamStore {
   let running: Running | undefined;
   let sent: StreamRequest | undefined;
   let resumed: StreamRequest | undefined;
+  let address: string | undefined;
   let isScheduled = false;
+
+  /** Keeps the address of the stream that is shown, as long as it may be read there. */
+  function keep(location: string | undefined): void {
+    address = location;
+    remember(storageKey, location);
+  }
 
   /** Tells the listeners once for all events that arrive together. */
   function update(change: Partial<Snapshot>): void {
@@ -77,12 +89,13 @@ export function createStreamStore(options: StoreOptions): StreamStore {
         if (signal.aborted) return;
         mine.isOpen = true;
         if (mine.isStopped) return void stream.cancel().catch(() => undefined).then(() => controller.abort());
-        remember(storageKey, opened.location);
+        keep(opened.location);
+        request.idempotencyKey = undefined; // it belongs to this stream
         rest.onOpen?.(opened);
       },
       onRetry(retry) {
         if (mine.isStopped) return controller.abort();
-        update({ connection: "retrying" });
+        update({ connection: "retrying", pause: { ...retry, nextAt: Date.now() + retry.delayMs } });
         rest.onRetry?.(retry);
       },
     });
@@ -92,22 +105,22 @@ export function createStreamStore(options: StoreOptions): StreamStore {
     try {
       for await (const event of stream) {
         if (signal.aborted || mine.isStopped) return;
-        update({ state: reduce(snapshot.state, event), connection: "open" });
+        update({ state: reduce(snapshot.state, event), connection: "open", pause: undefined });
       }
       if (mine.isStopped) return;
-      remember(storageKey, undefined);
-      update({ connection: "closed" });
+      keep(undefined);
+      update({ connection: "closed", pause: undefined });
     } catch (error) {
       if (signal.aborted || mine.isStopped) return;
-      if (!(error instanceof StreamError && error.isRetryable)) remember(storageKey, undefined);
-      update({ connection: "closed", error });
+      if (!(error instanceof StreamError && error.canResume)) keep(undefined);
+      update({ connection: "closed", error, pause: undefined });
     }
   }
 
   function close(): void {
     if (!running?.isStopped) running?.controller.abort();
     running = undefined;
-    if (snapshot.connection !== "idle") update({ connection: "closed" });
+    if (snapshot.connection !== "idle") update({ connection: "closed", pause: undefined });
   }
 
   return {
@@ -116,8 +129,9 @@ export function createStreamStore(options: StoreOptions): StreamStore {
       listeners.add(listener);
       return () => listeners.delete(listener);
     },
-    send(body) {
-      sent = { ...rest, body };
+    send(body, { idempotencyKey } = {}) {
+      sent = { ...rest, body, idempotencyKey };
+      keep(undefined);
       void run(sent);
     },
     retry() {
@@ -128,8 +142,9 @@ export function createStreamStore(options: StoreOptions): StreamStore {
       const stopped = running;
       if (stopped === undefined || snapshot.connection === "closed") return;
       const force = (): void => {
-        if (running === stopped && snapshot.connection !== "closed") close();
-        remember(storageKey, undefined);
+        if (running !== undefined && running !== stopped) return; // another stream is shown
+        if (snapshot.connection !== "closed") close();
+        keep(undefined);
       };
       stopped.stream.cancel().then((isAsked) => {
         if (isAsked) return void setTimeout(force, STOP_MS);
@@ -138,9 +153,10 @@ export function createStreamStore(options: StoreOptions): StreamStore {
       }, force);
     },
     close,
-    resume(location = recall(storageKey)) {
+    resume(location = address ?? recall(storageKey)) {
       if (location === undefined) return false;
       resumed = { ...rest, resume: { location } };
+      keep(location);
       void run(resumed);
       return true;
     },

@@ -1,5 +1,6 @@
 // An answer as a page shows it, without style: the code of docs/frontend-events.md, by its sections.
 
+// section: rows
 import {
   attachments,
   imageUrl,
@@ -14,7 +15,6 @@ import {
   type ToolItem,
 } from "public-stream-client";
 
-// section: rows
 export function Answer({ state }: { state: StreamState }) {
   return (
     <section aria-busy={state.end === undefined}>

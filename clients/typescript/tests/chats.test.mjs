@@ -140,6 +140,19 @@ for (const [version, ai] of Object.entries({ ai6, ai7 })) {
     }));
 }
 
+// status of a resumption that is refused, addresses that are kept
+for (const [status, count] of [[404, 0], [410, 0], [401, 1], [403, 1]]) {
+  test(`a resumption that is refused with ${status} leaves ${count} addresses`, () =>
+    serving([problem(status, { is_retryable: false })], async ({ url }) => {
+      kept.clear();
+      kept.set(`public-stream:${CHAT}`, LOCATION);
+      const chat = chatOf(ai7, url);
+      await chat.resumeStream();
+      assert.deepEqual([chat.status, kept.size], ["error", count]);
+      kept.clear();
+    }));
+}
+
 test("a file of the last message is refused; a body of the page may send all", () =>
   serving([stream(events(1, 1, 1))], async ({ url, requests }) => {
     const parts = [{ type: "text", text: "Look" }, { type: "file", mediaType: "image/png", url: "data:image/png;base64," }];

@@ -96,6 +96,15 @@ for (const [name, answers, ids, requests, retries, code] of rows) {
     }));
 }
 
+// status of a resumption that is refused, whether the stream may still be read at its address
+for (const [status, canResume] of [[400, false], [401, true], [403, true], [404, false], [410, false], [503, true]]) {
+  test(`a resumption that is refused with ${status}: the address is ${canResume ? "kept" : "useless"}`, () =>
+    serving([stream(events(1, 1)), problem(status, { is_retryable: status === 503 })], async ({ url }) => {
+      const { error } = await read(url, { maxAttempts: 1 });
+      assert.deepEqual([error.details.status, error.canResume], [status, canResume]);
+    }));
+}
+
 test("an error has the problem of the server", () =>
   serving([problem(429, { code: "too_many_streams", is_retryable: false, detail: "Too many." }, { "retry-after": "7" })], async ({ url }) => {
     const { error } = await read(url);
@@ -112,6 +121,24 @@ test("attempts are limited", () =>
   serving([stream(events(1, 1)), ...Array(9).fill(problem(503))], async ({ url, requests }) => {
     const { error, retries } = await read(url, { maxAttempts: 3 });
     assert.deepEqual([error.code, retries.length, requests.length], ["http", 3, 4]);
+  }));
+
+// `maxAttempts`, requests of a stream that the server refuses, requests of one that is lost after its first event
+for (const [maxAttempts, refused, lost] of [[0, 1, 1], [1, 1, 2], [3, 3, 4], [undefined, 8, 9]]) {
+  test(`${maxAttempts ?? "the default of"} attempts are ${refused} requests without an event`, async () => {
+    for (const [first, count] of [[[], refused], [[stream(events(1, 1))], lost]]) {
+      await serving([...first, ...Array(20).fill(problem(503))], async ({ url, requests }) => {
+        const { retries } = await read(url, { ...(maxAttempts !== undefined && { maxAttempts }) });
+        assert.deepEqual([requests.length, retries.length], [count, count - 1]);
+      });
+    }
+  });
+}
+
+test("an idempotency key is sent with the request, and not when the stream is resumed", () =>
+  serving([problem(503), stream(events(1, 1)), stream(events(2, 2, 2))], async ({ url, requests }) => {
+    await read(url, { request: { idempotencyKey: "k-1" } });
+    assert.deepEqual(requests.map(({ headers }) => headers["idempotency-key"]), ["k-1", "k-1", undefined]);
   }));
 
 test("a request whose answer is unknown is not repeated", () =>

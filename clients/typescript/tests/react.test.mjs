@@ -16,7 +16,7 @@ console.error = (message, ...more) => /deprecated/.test(String(message)) || sile
 async function mount(options, { strict = true } = {}) {
   const shown = { renders: 0 };
   function Page() {
-    Object.assign(shown, { error: undefined }, useStream(options), { renders: shown.renders + 1 });
+    Object.assign(shown, { error: undefined, pause: undefined }, useStream(options), { renders: shown.renders + 1 });
     return null;
   }
   let root;
@@ -124,6 +124,21 @@ test("a stop before the headers shows its end at once, and cancels the answer wh
   });
 });
 
+test("a stop that the server does not follow leaves the next stream its address", () =>
+  serving([stream(events(1, 1), { hangs: true }), problem(202), stream(events(1, 1), { hangs: true })], async ({ url, requests }) => {
+    globalThis.sessionStorage = new Storage();
+    const { shown, unmount } = await mount({ url, storageKey: "k" });
+    await act(async () => shown.send({}));
+    await until(() => shown.connection === "open");
+    await act(async () => shown.stop());
+    await until(() => requests.length === 2);
+    await act(async () => shown.send({}));
+    await act(async () => new Promise((resolve) => setTimeout(resolve, 2_100)));
+    assert.deepEqual([shown.connection, sessionStorage.size], ["open", 1]);
+    await unmount();
+    delete globalThis.sessionStorage;
+  }));
+
 test("a stop in a pause before another attempt sends nothing more", () =>
   serving([problem(503), stream(events(1, 1, 1))], async ({ url, requests }) => {
     let goOn;
@@ -172,6 +187,73 @@ test("a retry after a reload reads the resumed stream again, and sends no reques
     assert.deepEqual(requests.slice(2).map(({ body }) => body), ['{"message":"m"}', "", '{"message":"m"}']);
     await idle.unmount();
     delete globalThis.sessionStorage;
+  }));
+
+// what a page has that README.md describes: with and without a key of `sessionStorage`
+for (const storageKey of ["k", undefined]) {
+  test(`a resumption that is refused until the user signs in asks nothing again, ${storageKey ? "with" : "without"} storage`, () =>
+    serving([stream(events(1, 1)), problem(401), problem(401), problem(403), stream(events(1, 2, 2))], async ({ url, requests }) => {
+      globalThis.sessionStorage = new Storage();
+      const { shown, unmount } = await mount({ url, wait: async () => {}, ...(storageKey && { storageKey }) });
+      const again = () => shown.resume() || shown.retry();
+      await act(async () => shown.send({ message: "m" }));
+      for (const count of [2, 3, 4]) {
+        await until(() => requests.length === count && shown.connection === "closed");
+        assert.ok(shown.error.details.status >= 401);
+        assert.equal(sessionStorage.size, storageKey ? 1 : 0);
+        await act(async () => again());
+      }
+      await until(() => shown.state.end !== undefined && shown.connection === "closed");
+      assert.deepEqual(requests.map(({ method }) => method), ["POST", "GET", "GET", "GET", "GET"]);
+      assert.deepEqual([shown.resume(), sessionStorage.size], [false, 0]);
+      await unmount();
+      delete globalThis.sessionStorage;
+    }));
+}
+
+test("a request that is refused leaves no address of the stream before it", () =>
+  serving([stream(events(1, 1), { hangs: true }), problem(422), stream(events(1, 1, 1))], async ({ url, requests }) => {
+    globalThis.sessionStorage = new Storage();
+    const { shown, unmount } = await mount({ url, storageKey: "k" });
+    await act(async () => shown.send({ message: "one" }));
+    await until(() => shown.connection === "open");
+    await act(async () => shown.send({ message: "two" }));
+    await until(() => shown.error !== undefined);
+    assert.equal(sessionStorage.size, 0);
+    await act(async () => shown.resume() || shown.retry());
+    await until(() => shown.state.end !== undefined);
+    assert.deepEqual(requests.map(({ body }) => body), ["one", "two", "two"].map((message) => JSON.stringify({ message })));
+    await unmount();
+    delete globalThis.sessionStorage;
+  }));
+
+test("a pause has its reason and its end", () =>
+  serving([problem(429, { detail: "Too many." }, { "retry-after": "9" }), stream(events(1, 1), { hangs: true })], async ({ url }) => {
+    let go;
+    const { shown, unmount } = await mount({ url, wait: () => new Promise((resolve) => (go = resolve)) });
+    const start = Date.now();
+    await act(async () => shown.send({}));
+    await until(() => shown.connection === "retrying");
+    const { attempt, delayMs, error, nextAt } = shown.pause;
+    assert.deepEqual([attempt, delayMs, error.message, shown.error], [1, 9000, "Too many.", undefined]);
+    assert.ok(nextAt >= start + 9000 && nextAt <= Date.now() + 9000);
+    go();
+    await until(() => shown.connection === "open");
+    assert.equal(shown.pause, undefined);
+    await unmount();
+  }));
+
+test("a retry has the idempotency key of its request until the stream has begun", () =>
+  serving([problem(422), stream(events(1, 1, 1)), stream(events(1, 1, 1))], async ({ url, requests }) => {
+    const { shown, unmount } = await mount({ url });
+    await act(async () => shown.send({ message: "m" }, { idempotencyKey: "k-1" }));
+    await until(() => shown.error !== undefined);
+    await act(async () => shown.retry());
+    await until(() => shown.state.end !== undefined);
+    await act(async () => shown.retry());
+    await until(() => requests.length === 3);
+    assert.deepEqual(requests.map(({ headers }) => headers["idempotency-key"]), ["k-1", "k-1", undefined]);
+    await unmount();
   }));
 
 test("a server renders the first state, without a request", async () => {

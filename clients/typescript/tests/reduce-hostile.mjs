@@ -3,7 +3,7 @@
 //   node reduce-hostile.mjs < lines of JSON lists of events
 
 import { createInterface } from "node:readline";
-import { initialState, reduce } from "public-stream-client";
+import { initialState, reduce, withheld } from "public-stream-client";
 import { toUIMessageStream } from "public-stream-client/ai-sdk";
 import { toThreadMessage } from "public-stream-client/assistant-ui";
 import { shown } from "./shown.mjs";
@@ -22,6 +22,7 @@ for await (const line of createInterface({ input: process.stdin })) {
     events += 1;
   }
   shown(state);
+  withheld(state);
   toThreadMessage(state);
   for await (const chunk of toUIMessageStream((async function* () { yield* stream; })())) JSON.stringify(chunk);
 }

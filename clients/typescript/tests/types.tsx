@@ -3,7 +3,7 @@
 import { useExternalStoreRuntime } from "@assistant-ui/react";
 import type { ChatTransport as Transport7, UIMessage as Message7 } from "ai";
 import type { ChatTransport as Transport6, UIMessage as Message6 } from "ai-6";
-import { openStream, type Item, type PublicSseEvent } from "public-stream-client";
+import { openStream, type Item, type PublicSseEvent, type StreamError } from "public-stream-client";
 import { PublicChatTransport } from "public-stream-client/ai-sdk";
 import { externalStore, type ThreadMessage } from "public-stream-client/assistant-ui";
 import { useStream } from "public-stream-client/react";
@@ -26,6 +26,9 @@ export function textOf(event: PublicSseEvent, item: Item): string {
   if (event.kind === "message.delta") return event.delta;
   return item.kind === "message" ? item.parts.map((part) => part.text).join("") : "";
 }
+
+/** For the person who looks into the log of the server. */
+export const requestOf = (error: StreamError): string | undefined => error.details.problem?.request_id;
 
 // @ts-expect-error: a request has an address
 openStream({});

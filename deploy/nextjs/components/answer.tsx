@@ -5,6 +5,7 @@ import {
   responseText,
   toolStatus,
   usage,
+  withheld,
   type Item,
   type MessageItem,
   type ReasoningItem,
@@ -68,15 +69,21 @@ const Reasoning = memo(function Reasoning({ item }: { item: ReasoningItem }) {
   )
 })
 
+/** Returns how a stream ended; empty if its answer is complete. */
+export function endText({ end, status, reason }: StreamState): string {
+  if (end === undefined) return ''
+  if (end.kind === 'error') return ENDS.failed
+  const why = status === 'incomplete' && reason ? `: ${REASONS[reason] ?? reason}` : ''
+  return `${ENDS[end.final.status]}${why}`
+}
+
 /** How the stream ended, and what was withheld; a failure is shown with the button that tries again. */
 function End({ state }: { state: StreamState }) {
   if (state.end === undefined || state.end.kind === 'error') return null
-  const { status } = state.end.final
-  const reason = status === 'incomplete' && state.reason ? `: ${REASONS[state.reason] ?? state.reason}` : ''
-  const held = state.notices.filter((notice) => notice.type === 'redacted').length
+  const held = withheld(state)
   const used = usage(state)?.total_tokens
   const parts = [
-    `${ENDS[status]}${reason}`,
+    endText(state),
     ...attachments(state).map((file) => `File: ${file.filename ?? file.object_id}`),
     held > 0 ? `Withheld in ${held} ${held === 1 ? 'place' : 'places'}` : '',
     used === undefined ? '' : `${used} tokens`,

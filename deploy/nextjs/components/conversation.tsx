@@ -2,13 +2,15 @@
 
 import { approvals, initialState, StreamError, type StreamState, type ToolItem } from 'public-stream-client'
 import { useStream } from 'public-stream-client/react'
+import type { Snapshot } from 'public-stream-client/store'
 import { useCallback, useEffect, useRef, useState } from 'react'
 import { change, requestOf, type Approval, type Turn } from '../lib/conversations'
-import { Answer } from './answer'
+import { Answer, endText } from './answer'
 import { Composer } from './composer'
 
 const NEAR_PX = 80
 const UNAUTHORIZED = 401
+const LONG_MS = 10_000 // a pause that a person notices: the server has asked for it
 
 interface Props {
   id: string
@@ -29,7 +31,7 @@ export function Conversation({ id, turns, signInUrl }: Props) {
       changeTurn(-1, (turn) => ({ ...turn, location }))
     },
   })
-  const { state, connection, error, isRunning, resume, stop } = stream
+  const { state, error, isRunning, resume, stop } = stream
 
   const changeTurn = useCallback(
     (at: number, changed: (turn: Turn) => Turn) => change(id, (all) => all.map((turn) => (turn === all.at(at) ? changed(turn) : turn))),
@@ -45,7 +47,7 @@ export function Conversation({ id, turns, signInUrl }: Props) {
     resume(location)
   }, [location, last, resume])
 
-  const isLost = connection === 'closed' && state.end === undefined && !canContinue(error)
+  const isLost = stream.connection === 'closed' && state.end === undefined && !canContinue(error)
   useEffect(() => {
     if (live === undefined || (state.end === undefined && !isLost)) return
     changeTurn(live, ({ location: _, ...turn }) => ({ ...turn, state }))
@@ -73,7 +75,7 @@ export function Conversation({ id, turns, signInUrl }: Props) {
 
   const isLive = live === last && last >= 0
   const shown = isLive ? state : (turns[last]?.state ?? initialState)
-  const trouble = last < 0 ? undefined : troubleOf(shown, isLive ? connection : 'closed', error)
+  const trouble = last < 0 ? undefined : troubleOf(shown, isLive ? stream : { connection: 'closed' })
   const end = useFollowedEnd(turns.length)
   return (
     <>
@@ -107,6 +109,8 @@ export function Conversation({ id, turns, signInUrl }: Props) {
   )
 }
 
+type Connection = Pick<Snapshot, 'connection' | 'error' | 'pause'>
+
 interface Trouble {
   text: string
   canRetry: boolean
@@ -116,18 +120,28 @@ interface Trouble {
 }
 
 /** Returns what went wrong with the last answer, and whether trying again may help. */
-function troubleOf(state: StreamState, connection: string, error: unknown): Trouble | undefined {
-  if (state.end?.kind === 'error') return { text: state.end.error.message || 'The answer failed.', canRetry: true }
+function troubleOf(state: StreamState, { connection, error, pause }: Connection): Trouble | undefined {
+  if (state.end?.kind === 'error') {
+    return { text: state.end.error.message || endText(state), canRetry: state.end.error.is_retryable }
+  }
   if (state.end !== undefined) return state.status === 'failed' ? { text: '', canRetry: true } : undefined
   const isStarted = state.streamId !== undefined
-  if (connection === 'retrying') {
-    const text = isStarted ? 'The connection was lost. Trying to continue…' : 'No connection yet. Trying again…'
-    return { text, canRetry: false }
-  }
+  if (connection === 'retrying') return { text: pauseText(isStarted, pause), canRetry: false }
   if (connection !== 'closed') return undefined
   if (isSignedOut(error)) return { text: SIGNED_OUT, canRetry: true, isSignedOut: true }
   const text = error instanceof Error && !isStarted ? error.message : 'The connection was lost before the answer was complete.'
-  return { text, canRetry: true, isLate: error instanceof StreamError && error.details.problem?.code === 'unknown_response' }
+  const isLate = error instanceof StreamError && error.details.problem?.code === 'unknown_response'
+  const isRefused = error instanceof StreamError && error.code === 'http' && !error.isRetryable
+  return { text, canRetry: isStarted || isLate || !isRefused, isLate }
+}
+
+/** Returns why there is a pause: what the server said, or that there is no connection. */
+function pauseText(isStarted: boolean, pause: Connection['pause']): string {
+  const isLong = pause !== undefined && pause.delayMs >= LONG_MS
+  if (pause?.error.code === 'http' && (isLong || !isStarted)) {
+    return `${pause.error.message} Trying again${isLong ? ` in ${Math.ceil(pause.delayMs / 1000)} s` : ''}…`
+  }
+  return isStarted ? 'The connection was lost. Trying to continue…' : 'No connection yet. Trying again…'
 }
 
 /** Returns what a screen reader is told: how the answer stands, not each of its words. */
@@ -135,7 +149,7 @@ function announcement(state: StreamState, isRunning: boolean, trouble: string | 
   if (trouble) return trouble
   if (isRunning) return 'Answering.'
   if (approvals(state).length > 0) return 'The answer needs your approval.'
-  return state.end === undefined ? '' : state.status === 'cancelled' ? 'Stopped.' : 'The answer is complete.'
+  return state.end === undefined ? '' : endText(state) || 'The answer is complete.'
 }
 
 const SIGNED_OUT = 'You are signed out. Sign in, and then try again: your message is kept.'
@@ -143,7 +157,7 @@ const SIGNED_OUT = 'You are signed out. Sign in, and then try again: your messag
 const isSignedOut = (error: unknown): boolean => error instanceof StreamError && error.details.status === UNAUTHORIZED
 
 /** Returns whether a stream may still be there after an error: its address is kept. */
-const canContinue = (error: unknown): boolean => error instanceof StreamError && (error.isRetryable || isSignedOut(error))
+const canContinue = (error: unknown): boolean => error instanceof StreamError && error.canResume
 
 /** Returns a ref of an element that keeps its end in view while it grows, unless the person has scrolled away. */
 function useFollowedEnd(turns: number) {

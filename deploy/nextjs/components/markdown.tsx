@@ -1,6 +1,6 @@
 'use client'
 
-import type { Citation, MessagePart } from 'public-stream-client'
+import { marksAsText, type Citation, type MessagePart } from 'public-stream-client'
 import { createContext, memo, useContext, useEffect, useMemo, useState, type ReactNode } from 'react'
 import ReactMarkdown, { type Components } from 'react-markdown'
 import remarkGfm from 'remark-gfm'
@@ -62,7 +62,8 @@ function useRevealed(length: number): number {
 
 /** A block is parsed again only if its own text or its own citations change; `marks` is a text to be comparable. */
 const Block = memo(function Block({ text, marks }: { text: string; marks: string }) {
-  const code = openFence(text)
+  const shown = marksAsText(text) // of the same length
+  const code = openFence(shown)
   if (code !== undefined) return <pre><code>{code}</code></pre>
   return (
     <ReactMarkdown
@@ -70,7 +71,7 @@ const Block = memo(function Block({ text, marks }: { text: string; marks: string
       remarkPlugins={[remarkGfm, [remarkCitations, { marks: marks === '' ? [] : marks.split(',').map(markOf) }]]}
       urlTransform={safeUrl}
     >
-      {text}
+      {shown}
     </ReactMarkdown>
   )
 })

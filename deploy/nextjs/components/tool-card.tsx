@@ -2,6 +2,7 @@
 
 import { imageUrl, type toolStatus, type ToolItem } from 'public-stream-client'
 import { memo, useState, type MouseEvent } from 'react'
+import { atMarks, nameOf } from '../lib/marks'
 import { Outside } from './markdown'
 
 type Status = ReturnType<typeof toolStatus>
@@ -79,7 +80,7 @@ function Detail({ label, text }: { label: string; text: string }) {
 }
 
 /** Returns a text in which what was withheld is marked. */
-const marked = (text: string) => text.split('<redacted>').flatMap((piece, n) => (n === 0 ? [piece] : [<mark key={n}>withheld</mark>, piece]))
+const marked = (text: string) => atMarks(text).map((piece, n) => (n % 2 === 0 ? piece : <mark key={n}>{nameOf(piece)}</mark>))
 
 function Found({ item: { tool } }: { item: ToolItem }) {
   const pages = tool?.tool_type === 'web_search' ? (tool.sources ?? []) : []

@@ -2,6 +2,7 @@
 
 import type { Html, Nodes, Parents, PhrasingContent, Text } from 'mdast'
 import { segments, type Citation, type MessagePart } from 'public-stream-client'
+import { atMarks, nameOf } from './marks'
 
 /** The end of a citation, in UTF-16, and its number on the page. */
 export interface Mark {
@@ -34,14 +35,29 @@ export function remarkCitations({ marks }: { marks: readonly Mark[] }) {
   }
 }
 
-const WITHHELD = '<redacted>'
-
+/** Puts elements into the place of marks, which are text in Markdown; those of code stay text. */
 function markWithheld(node: Nodes): void {
   if (!('children' in node)) return
-  for (const child of node.children) {
-    if (child.type === 'html' && child.value === WITHHELD) Object.assign(child, element('mark', 'withheld', {}))
+  for (let index = node.children.length - 1; index >= 0; index--) {
+    const child = node.children[index]!
+    if (child.type === 'text') node.children.splice(index, 1, ...(piecesOf(child) as never[]))
     else markWithheld(child)
   }
+}
+
+/** Returns a text in pieces around its marks, with their positions if it has no escapes. */
+function piecesOf(whole: Text): PhrasingContent[] {
+  const pieces = atMarks(whole.value)
+  if (pieces.length === 1) return [whole]
+  const { start, end } = whole.position!
+  const isPlain = end.offset === start.offset! + whole.value.length
+  let at = start.offset!
+  return pieces.map((piece, n) => {
+    const offset = at
+    at += piece.length
+    const position = isPlain ? { start: { ...start, offset }, end: { ...end, offset: at } } : whole.position!
+    return { ...(n % 2 === 0 ? text(piece) : element('mark', nameOf(piece), {})), position } as PhrasingContent
+  })
 }
 
 /** Inserts an element at a position of the text, or after the code or the link that contains it. */

@@ -2,13 +2,23 @@
 
 import { credentials, hasSiteKey } from './auth'
 
-const HEADERS_UP = ['accept', 'content-type', 'x-request-id', 'x-sticky', 'traceparent', 'tracestate']
+const HEADERS_UP = [
+  'accept',
+  'content-type',
+  'idempotency-key',
+  'last-event-id',
+  'x-request-id',
+  'x-sticky',
+  'traceparent',
+  'tracestate',
+]
 
 /** Without `content-encoding` and `content-length`, because `fetch` decompresses the body. */
 const HEADERS_DOWN = [
   'content-type',
   'cache-control',
   'retry-after',
+  'x-vercel-ai-ui-message-stream',
   'incremental',
   'x-accel-buffering',
   'x-content-type-options',
