@@ -20,6 +20,7 @@ DELTAS: Final = 1_000
 TIMES: Final = 5
 INPUTS: Final = [
     *(each for made in (inputs.text(DELTAS), inputs.chat(DELTAS)) for each in (made, inputs.alone(made))),
+    inputs.arguments(3 * DELTAS, 4),
     inputs.arguments(DELTAS, 40),
 ]
 VALGRIND: Final = ("valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null")

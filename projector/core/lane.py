@@ -108,7 +108,7 @@ class Lane:
 
     __slots__ = (
         *("_constants", "_counted", "_counts", "_end", "_last", "_match", "_number", "_numbers", "_on_counts"),
-        *("_stage", "_text", "_texts", "_unread"),
+        *("_stage", "_stops", "_text", "_texts"),
         *("count", "owner", "unfinished"),
     )
 
@@ -134,8 +134,8 @@ class Lane:
         self._on_counts = slots.on_counts
         self._end = line_end + line_end
         self._last = last
-        self._unread = frozenset(slots.stops + REPLACEMENT)
-        """Characters that the delta does not contain; one of them stands for what is not valid Unicode."""
+        self._stops = frozenset(slots.stops)
+        """Characters that the delta does not contain."""
         self._stage = stage
         self._texts: list[str] = []
         self._numbers: list[int] = []
@@ -157,7 +157,7 @@ class Lane:
         texts: list[str] = []
         encoded: list[bytes] = []
         numbers: list[int] = []
-        constants, unread, last, at = self._constants, self._unread, self._last, 0
+        constants, stops, last, at = self._constants, self._stops, self._last, 0
         match, text_at, number_at, counts = self._match, self._text, self._number, self._counts
         size = len(data)
         while at < size and (found := match(data, at)) is not None:
@@ -168,7 +168,8 @@ class Lane:
                 content = codec.dumps(text)[1:-1]
             else:
                 text, content = raw.decode("utf-8", "replace"), raw
-            if parts[::2] != constants or not (0 < len(text) <= TEXT_MAX_CHARS and unread.isdisjoint(text)):
+            is_text = 0 < len(text) <= TEXT_MAX_CHARS and REPLACEMENT not in text  # which stands for invalid Unicode
+            if parts[::2] != constants or not is_text or (stops and not stops.isdisjoint(text)):
                 break
             number = int(parts[number_at]) if number_at else last + 1
             end = found.end()

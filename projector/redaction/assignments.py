@@ -18,7 +18,7 @@ If the value is no secret (`value_shapes`), the text is searched as any other: a
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Final, NamedTuple, TypeAlias
 
@@ -597,38 +597,36 @@ _MACROS: Final[Mapping[str, str]] = {
 """Names in the separators of contexts."""
 
 
-class _Row(NamedTuple):
+class _Way(NamedTuple):
+    """One way of a context to stand between a key and its value."""
+
     context: Context
     before: re.Pattern[str] | None
     key: re.Pattern[str]
-    begins: re.Pattern[str]
-    """Matches where one of `ways` does, or where the text ends before that is certain: most rows have neither."""
-    ways: tuple[tuple[tuple[re.Pattern[str], int, int], ...], ...]
+    begins: str
+    """Matches where `pieces` do, or where the text ends before that is certain."""
+    pieces: tuple[tuple[re.Pattern[str], int, int], ...]
 
 
 @cache
-def _rows() -> tuple[_Row, ...]:
-    return tuple(map(_row, shipped().contexts))
+def _ways() -> tuple[_Way, ...]:
+    """Return the ways of all contexts, in order."""
+    return tuple(way for context in shipped().contexts for way in _ways_of(context))
 
 
-def _row(context: Context) -> _Row:
-    ways = _ways(context.link)
-    return _Row(
-        context,
-        re.compile(rf"(?:{context.before})\Z") if context.before else None,
-        re.compile(context.key, re.IGNORECASE),
-        re.compile("|".join(patterns.sequence(way, may_end=True) for way in ways)),
-        tuple(tuple(map(_compiled, way)) for way in ways),
-    )
+def _ways_of(context: Context) -> Iterator[_Way]:
+    before = re.compile(rf"(?:{context.before})\Z") if context.before else None
+    key = re.compile(context.key, re.IGNORECASE)
+    for link in patterns.alternatives(context.link):
+        spelled = "".join(_MACROS.get(item, item) for item in link.split(" "))
+        pieces = patterns.pieces(spelled, ignore_case=True)
+        yield _Way(context, before, key, patterns.sequence(pieces, may_end=True), tuple(map(_compiled, pieces)))
 
 
-def _ways(link: str) -> list[list[patterns.Piece]]:
-    """Return the alternatives of a separator, each as a sequence of classes with their counts."""
-    ways = []
-    for way in patterns.alternatives(link):
-        spelled = "".join(_MACROS.get(item, item) for item in way.split(" "))
-        ways.append(patterns.pieces(spelled, ignore_case=True))
-    return ways
+@cache
+def _begins(first: int) -> re.Pattern[str]:
+    """Return the expression that finds the next way from one on: its group counts from there. Most texts have none."""
+    return re.compile("|".join(f"{way.begins}()" for way in _ways()[first:]) or "(?!)")
 
 
 def _compiled(piece: patterns.Piece) -> tuple[re.Pattern[str], int, int]:
@@ -662,17 +660,17 @@ def after_key(cursor: Cursor, before: str, keys: KeyRules) -> Take | None:
     if verdict is Verdict.PLAIN or len(rest) == _KEY_MAX_CHARS:
         return None
     dashes = len(begin) - len(begin.lstrip("-"))
-    place = Place(before[: len(before) - len(begin) + dashes], plain_letters(key), keys, verdict)
+    head, name = before[: len(before) - len(begin) + dashes], plain_letters(key)
     start = cursor.at
-    for row in _rows():
-        if row.begins.match(cursor.text, start) is None or row.key.search(place.key) is None:
+    number = 0
+    while (begun := _begins(number).match(cursor.text, start)) is not None:
+        number += begun.lastindex or 1
+        way = _ways()[number - 1]
+        if way.key.search(name) is None or (way.before is not None and way.before.search(head) is None):
             continue
-        if row.before is not None and row.before.search(place.head) is None:
-            continue
-        for way in row.ways:
-            if cursor.sequence(way):
-                place = place._replace(link=cursor.text[start : cursor.at])
-                return VALUES[row.context.value](cursor, place)
+        if cursor.sequence(way.pieces):
+            place = Place(head, name, keys, verdict, cursor.text[start : cursor.at])
+            return VALUES[way.context.value](cursor, place)
     return None
 
 

@@ -43,6 +43,7 @@ from projector.redaction.patterns import (
     prefix,
 )
 from projector.redaction.rules import Format
+from projector.redaction.spellings import MAY_BE_SPELLED
 
 _WINDOW_CHARS: Final = 512
 _OVERLAP_CHARS: Final = 64
@@ -125,14 +126,15 @@ class FormatSearch:
                 return found
         return None if self._at_end else self._in_window(self._open_scans, text, tail, len(text))
 
-    def quick(self, text: str, start: int) -> int:
+    def quick(self, text: str, start: int, *, is_plain: bool = False) -> int:
         """Return the position up to which a text is shown; -1 if only `first` can decide.
 
         Nearly every fragment is decided here, with the same result: nothing begins at or after `start`, or what begins
-        first is cut off by the end of the text before it could be complete. `start` is at least 1.
+        first is cut off by the end of the text before it could be complete. `start` is at least 1. With `is_plain`
+        all characters from `CONTEXT_CHARS` before it on are those of `PLAIN_CHARS`.
         """
         before = text[start - 1]
-        if before != " " and _UNFINISHED_ESCAPE.search(text, start - CONTEXT_CHARS, start) is not None:
+        if not is_plain and before != " " and _UNFINISHED_ESCAPE.search(text, start - CONTEXT_CHARS, start) is not None:
             return -1
         if len(text) - start > _SHORT_CHARS:
             return self._quick(text, start)
@@ -298,8 +300,15 @@ TURNS: Final = re.compile(f"{_TURN}[A-Za-z0-9]{{0,5}}?{_TURN}")
 """Two changes between small letters, capitals and digits that are near each other: generated characters have one at
 every second character, words and names in code have few."""
 _TURNS_CHARS: Final = 9
-_CAPITAL_OR_DIGIT: Final = re.compile("[A-Z0-9]")
+_CHANGES: Final = re.compile("[A-Z0-9](?:(?<=[a-z].)|(?<=[0-9])(?=[A-Za-z])|(?<=[A-Z])(?=[0-9]))")
+"""The capital or digit of one such change, which is found sooner."""
 _BEFORE_CHARS: Final = 96
+PLAIN_CHARS: Final = "".join(
+    char
+    for char in map(chr, range(128))
+    if not any(each.match(char) for each in (MAY_BE_SPELLED, re.compile(r"[A-Z0-9=\[]")))
+)
+"""Characters with which no spelling, no escape and no run begins."""
 
 
 class RunSearch:
@@ -310,11 +319,13 @@ class RunSearch:
     """
 
     def __init__(self, rows: Sequence[Format]) -> None:
-        self._rows = [(row, _run_of(row, is_cut=False), _run_of(row, is_cut=True)) for row in rows]
+        self._rows = [
+            (row, re.compile(row.anchor), _run_of(row, is_cut=False), _run_of(row, is_cut=True)) for row in rows
+        ]
 
     def may_begin(self, text: str, start: int) -> int:
         """Return the first position at or after `start` where characters look generated; -1 if they do nowhere."""
-        if not self._rows or _CAPITAL_OR_DIGIT.search(text, start - 1) is None:
+        if not self._rows or _CHANGES.search(text, start - 1) is None:
             return -1
         at = max(0, start - _TURNS_CHARS)
         while (found := TURNS.search(text, at)) is not None:
@@ -333,10 +344,9 @@ class RunSearch:
             end = min(end, at + _RUN_MAX_CHARS)
             begin = at - len(_RUN_BEFORE.match(text[max(0, at - _BEFORE_CHARS) : at][::-1])[0])  # type: ignore[index]
             is_cut = at_end and end == len(text)
-            found = ((row, (cut if is_cut else whole).search(text, begin, end)) for row, whole, cut in self._rows)
-            row = next((row for row, match in found if match is not None), None)
-            if row is not None:
-                return at, end, row
+            for row, mark, whole, cut in self._rows:  # few runs have the mark of one
+                if mark.search(text, begin, end) and (cut if is_cut else whole).search(text, begin, end):
+                    return at, end, row
             at = end
         return None
 

@@ -160,10 +160,10 @@ class JsonStreamFilter:
     # between values
 
     def _between(self, text: str, at: int) -> int:
-        char = text[at]
-        if char in grammar.FIRST and self._known.keys and (end := self._read_known(text, at)) > at:
+        char, expect = text[at], self._expect
+        if expect is not _VALUE and char in grammar.FIRST and (end := self._read_known(text, at)) > at:
             return end
-        handler = self._expect.get(char)
+        handler = expect.get(char)
         if handler is not None:
             if self._verdict is not Verdict.PLAIN and char in descriptions.FIRST and self._muted_at is None:
                 self._read = JsonStreamFilter._in_sensitive
@@ -182,7 +182,7 @@ class JsonStreamFilter:
     def _read_known(self, text: str, at: int) -> int:
         """Read syntax and members that were read before; return `at` if there are none."""
         expect = self._expect
-        if self._pairs or not self._is_readable:
+        if not self._known.keys or self._pairs or not self._is_readable:
             return at
         if text[at] == "}":
             return self._next_object(text, at) if expect is _NEXT_MEMBER else at
@@ -401,7 +401,7 @@ class JsonStreamFilter:
             steps.show(count)
             steps.held = (steps.held + raw)[count:]
             return
-        steps.extend_decoded(string.feed(decoded), raw)
+        steps.extend_decoded(string.feed(decoded), raw, len(decoded))
         if isinstance(string, StringFilter) and (settled := string.settled) is not None:
             self._string = settled
 

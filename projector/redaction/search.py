@@ -23,7 +23,7 @@ from typing import Final
 from projector.contracts.kinds import REDACTED
 from projector.redaction import patterns
 from projector.redaction.assignments import BEFORE_CHARS
-from projector.redaction.format_search import FormatSearch, RunSearch
+from projector.redaction.format_search import PLAIN_CHARS, FormatSearch, RunSearch
 from projector.redaction.patterns import CONTEXT_CHARS, PREFIX_CHARS, WORD, alternatives, last_class, pieces
 from projector.redaction.policy import CREDENTIALS, Policy
 from projector.redaction.registered import OPEN_CHARS, SECRET_MIN_CHARS, Values
@@ -162,6 +162,7 @@ DISGUISES: Final[dict[int, str | int]] = {
     **dict.fromkeys(map(ord, "\u2010\u2011"), "-"),
 }
 _DISGUISE: Final = re.compile(f"[{''.join(map(chr, DISGUISES))}{INVISIBLE}]")
+_NOT_PLAIN: Final = re.compile(f"[^{re.escape(PLAIN_CHARS)}]")
 _DISGUISE_OR_PLAIN: Final = re.compile(f"[{''.join(map(chr, {*DISGUISES, *PLAIN}))}{INVISIBLE}]")
 
 
@@ -295,11 +296,14 @@ class Search:
         `start`, at least 1, is where the new text begins. With `is_whole` nothing follows.
         """
         formats, end = self._formats, len(text)
-        if MAY_BE_SPELLED.search(text, start) is not None and (
-            SPELLED.search(text, start) is not None or unfinished_from(text, start) < end
+        is_plain = _NOT_PLAIN.search(text, start - CONTEXT_CHARS) is None
+        if (
+            not is_plain
+            and MAY_BE_SPELLED.search(text, start) is not None
+            and (SPELLED.search(text, start) is not None or unfinished_from(text, start) < end)
         ):
             return -1
-        special = None if text.isascii() else self._special
+        special = None if is_plain or text.isascii() else self._special
         if special is not None and special.search(text, start - CONTEXT_CHARS) is not None:
             return -1
         near = None if self.classes is None else self.classes.near(text, start)
@@ -308,9 +312,9 @@ class Search:
                 return -1
             end = near.start()
         if formats is not None:
-            if formats.runs.may_begin(text, start) >= 0:
+            if not is_plain and formats.runs.may_begin(text, start) >= 0:
                 return -1
-            end = min(end, (formats.last if is_whole else formats.live).quick(text, start))
+            end = min(end, (formats.last if is_whole else formats.live).quick(text, start, is_plain=is_plain))
         if end >= 0 and self.values:
             end = self._before_value(text, start, end)
         return -1 if is_whole and end < len(text) else end

@@ -332,15 +332,20 @@ class StepBuffer:
             covered += count
         self.held = text[covered:]
 
-    def extend_decoded(self, steps: list[Step], raw: str) -> None:
-        """Add a filter's steps over the decoded characters of a string that is spelled as `raw`."""
-        if len(steps) == 1 and steps[0][1] is None and "\\" not in raw and "\\" not in self.held:
+    def extend_decoded(self, steps: list[Step], raw: str, size: int = 0) -> None:
+        """Add a filter's steps over the decoded characters of a string: `size` new ones, which are spelled as `raw`."""
+        text = self.held + raw
+        has_escapes = size < len(raw) or "\\" in self.held
+        if len(steps) == 1 and steps[0][1] is None:
             count = steps[0][0]
-            self.show(count)
-            self.held = (self.held + raw)[count:]
-            return
-        if "\\" in raw or "\\" in self.held:
-            steps = raw_steps(steps, self.held + raw)
+            if count == len(self.held) + size and "\\" not in self.held:
+                count = len(text)
+            if count == len(text) or not has_escapes:  # all is shown, or each character is its own spelling
+                self.show(count)
+                self.held = text[count:]
+                return
+        if has_escapes:
+            steps = raw_steps(steps, text)
         self.extend([(count, mark and _escaped(mark)) for count, mark in steps], raw)
 
     def take(self) -> list[Step]:

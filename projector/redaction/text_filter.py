@@ -198,22 +198,23 @@ class TextFilter(State):
     is withheld any more.
     """
 
+    # what few filters have
+    _undecided: str | None = None  # held and new text about which the search could not tell: it is not asked again
+    _uncovered = 0  # characters of the readings that no step covers
+    _begun: str | None = None  # mark of a value that began in the earlier text, until its next character
+    _going_on: Sequence[str] = ()  # marks of values that were read when the earlier text ended
+    _ended: frozenset[str | None] = frozenset()  # the marks that the earlier text had at its end
+    _is_muted = False  # whether a value that began in the earlier text has its mark there
+    late: str | None = None
+    """The mark of a value that is whole in the earlier text, where it was none as long as no text followed."""
+
     def __init__(self, search: Search) -> None:
         self._search = search
-        self._decide = search.shown
-        self._words = search.words
         self._before = " "  # the last characters that were shown
         self.held = ""
         """Characters that may begin a value, as long as no reading is needed."""
         self._readings: Readings | None = None
-        self._uncovered = 0  # characters of the readings that no step covers
         self._shown = 0  # undecided characters that were shown or withheld with an earlier text
-        self._begun: str | None = None  # mark of a value that began in the earlier text, until its next character
-        self._going_on: list[str] = []  # marks of values that were read when the earlier text ended
-        self._ended: frozenset[str | None] = frozenset()  # the marks that the earlier text had at its end
-        self._is_muted = False  # whether a value that began in the earlier text has its mark there
-        self.late: str | None = None
-        """The mark of a value that is whole in the earlier text, where it was none as long as no text followed."""
 
     @property
     def is_open(self) -> bool:
@@ -261,20 +262,21 @@ class TextFilter(State):
 
     def shows(self, text: str, /) -> str | None:
         """Read a piece in which nothing begins, or only at its end; return what is shown, None if nothing was read."""
-        if self._readings is not None:
+        new = self.held + text
+        if self._readings is not None or new == self._undecided:
             return None
-        before = self._before
+        before, words = self._before, self._search.words
         start = len(before)
-        words, new = self._words, self.held + text
         whole = before + new
         last = before[-1]
         if words is not None and (last in _LETTERS if new[:1] == " " else last == " " and before[-2:-1] in _LETTERS):
             count = words.get(new)
             end = self._decide_word(words, new, whole) if count is None else start + count
         else:
-            end = self._decide(whole, start)
+            end = self._search.shown(whole, start)
         start += self._shown
         if end < start:
+            self._undecided = new
             return None
         self._shown = 0
         if end == len(whole):
@@ -288,7 +290,7 @@ class TextFilter(State):
     def shows_each(self, texts: Sequence[str], start: int, /) -> list[CleanText]:
         """Read pieces from a position on and return what each shows, as long as `shows` can tell."""
         found: list[CleanText] = []
-        words = self._words if self._readings is None else None
+        words = self._search.words if self._readings is None else None
         for text in texts[start:] if start else texts:
             before = self._before
             if (
@@ -310,7 +312,7 @@ class TextFilter(State):
     def _decide_word(self, words: dict[str, int], text: str, whole: str) -> int:
         """Return the position up to which a text is shown, and keep what was decided about a word."""
         start = len(whole) - len(text)
-        end = self._decide(whole, start)
+        end = self._search.shown(whole, start)
         if (end >= start or whole.isascii()) and len(text) <= _WORD_MAX_CHARS and _IN_VALUES.search(text) is None:
             if len(words) >= _WORDS_MAX:
                 words.clear()
@@ -324,7 +326,7 @@ class TextFilter(State):
             if (count := self.quick(text)) >= 0:
                 return [(count, None)] if count else []
             readings = self._begin()
-            text, self.held = self.held + text, ""
+            text, self.held, self._undecided = self.held + text, "", None
         steps = readings.feed(text)
         self._uncovered += len(text) - sum(count for count, _ in steps)
         if self._follows:
@@ -361,13 +363,13 @@ class TextFilter(State):
         or if that is a string of its own.
         """
         twin = self.fork()
-        twin._begun, twin._going_on, twin._is_muted, twin._ended, twin.late = None, [], False, frozenset(), None
+        twin._begun, twin._going_on, twin._is_muted, twin._ended, twin.late = None, (), False, frozenset(), None
         if not is_string:
             ended = [] if self.is_shown else self.fork().end()
             last = next((mark for count, mark in reversed(ended) if count), None)
             twin._is_muted = last is not None or bool(self.ends)
             twin._ended = frozenset(mark for _, mark in ended)
-            twin._going_on = [] if self._readings is None else self._readings.named
+            twin._going_on = () if self._readings is None else self._readings.named
         for _, mark in twin.feed(separator) if separator else ():
             twin.late = mark if mark and mark not in twin._ended else twin.late
         if is_string and twin._readings is not None:
@@ -381,9 +383,9 @@ class TextFilter(State):
 
     def _resume(self, before: str, held: str) -> None:
         """Leave the readings if the next piece can be decided without them."""
-        whole = (before or " ") + held
-        if _ESCAPE.search(before) is None and self._decide(whole, len(whole) - len(held)) == len(whole) - len(held):
-            self._before, self.held, self._readings, self._uncovered = before or " ", held, None, 0
+        before = before or " "
+        if _ESCAPE.search(before) is None and self._search.shown(before + held, len(before)) == len(before):
+            self._before, self.held, self._readings, self._uncovered = before, held, None, 0
 
     def _begin(self) -> Readings:
         if self._readings is None:
@@ -406,12 +408,12 @@ class TextFilter(State):
             passed = min(count, self._shown)
             self._shown -= passed
             if passed and mark != "":
-                self._begun, self._going_on = mark, []
+                self._begun, self._going_on = mark, ()
             if count == passed:
                 self.late = mark if mark and mark not in self._ended else self.late
                 continue
             begun, self._begun = self._begun, None
-            going_on, self._going_on = self._going_on, []
+            going_on, self._going_on = self._going_on, ()
             if mark is not None and begun is not None and (passed or not mark):
                 found.append((count - passed, Continued.of([begun]) if self._is_muted else begun))
             else:

@@ -33,8 +33,16 @@ class State:
         """Return a copy, which is cheaper than that of `copy`: each string of an array needs several."""
         kind: type = self.__class__
         twin: Self = object.__new__(kind)
-        twin.__dict__.update({name: _forked(part) for name, part in self.__dict__.items()})
+        parts = twin.__dict__
+        parts.update(self.__dict__)
+        for name, part in self.__dict__.items():
+            if type(part) not in _UNCHANGING:
+                parts[name] = _forked(part)
         return twin
+
+
+_UNCHANGING: Final = frozenset({str, int, bool, type(None), frozenset})
+"""Types of most parts, which need no copy."""
 
 
 def _forked(part: object) -> object:

@@ -246,6 +246,10 @@ _MAX_BITS: Final = 13_000  # about 3,900 digits; Python refuses to write integer
 _INT64: Final = range(-(2**63), 2**64)
 """The integers that JSON encoders write: signed or unsigned, of 64 bits."""
 _MAX_PATHS: Final = 64  # more than an event has notices; the notices that follow are of the whole tree
+_NUMBERS: Final = (int, float)
+_ARRAYS: Final = (list, tuple)
+_OBJECTS: Final = (dict, Mapping)  # in this order, because the check for `Mapping` is slow
+_CONTAINERS: Final = (*_ARRAYS, *_OBJECTS)
 
 
 def clean_tree(
@@ -267,6 +271,7 @@ class _Walk:
         self._search = search
         self._numbers = search.values if search is not None and search.values.has_numbers else None
         self._path: list[str | int] = []
+        self._keys: dict[str, Cleaned[CleanText]] = {}  # the objects of an array have the same ones
         self._is_described = False  # whether the object is part of a description under a sensitive key
         self.notices: dict[Notice, None] = {}  # a set in order
 
@@ -275,12 +280,12 @@ class _Walk:
             return self._string(value)
         if value is None or isinstance(value, bool):
             return value
-        if isinstance(value, int | float):
+        if isinstance(value, _NUMBERS):
             return self._number(value)
-        if isinstance(value, Mapping):
-            return self._object(value)
-        if isinstance(value, list | tuple):
+        if isinstance(value, _ARRAYS):
             return self._array(value)
+        if isinstance(value, _OBJECTS):
+            return self._object(value)
         self._notice("redacted")  # a type of the host, whose text might contain secrets
         return None
 
@@ -288,18 +293,19 @@ class _Walk:
         self.notices[notice(kind, render(self._path) if len(self.notices) < _MAX_PATHS else "")] = None
 
     def _string(self, text: str, entries: Entries | None = None) -> str:
+        most = self._string_max_chars
         if self._search is None:
-            return self._noticed(bound(codec.scrub(text), self._string_max_chars))
-        return self._noticed(
-            entries.clean(text, self._string_max_chars)
-            if entries
-            else clean_text(self._search, text, self._string_max_chars)
-        )
+            text = codec.scrub(text)
+            return text if most is None or len(text) <= most else self._noticed(bound(text, most))
+        return self._noticed(entries.clean(text, most) if entries else clean_text(self._search, text, most))
 
     def _key(self, text: str) -> Cleaned[CleanText]:
-        if self._search is None:
-            return bound(codec.scrub(text), self._limits.key_max_chars)
-        return clean_key(self._search, text, self._limits.key_max_chars)
+        key = self._keys.get(text)
+        if key is None:
+            most = self._limits.key_max_chars
+            key = bound(codec.scrub(text), most) if self._search is None else clean_key(self._search, text, most)
+            self._keys[text] = key
+        return key
 
     def _noticed(self, cleaned: Cleaned[CleanText]) -> str:
         for each in cleaned.notices:
@@ -324,11 +330,11 @@ class _Walk:
         following: Entries | None = None
         for at, entry in enumerate(entries[:most]):
             self._path[-1] = at
-            if isinstance(entry, str) and self._search is not None:
+            if self._search is not None and isinstance(entry, str):
                 following = following or Entries(self._search)
                 found.append(self._string(entry, following))
             else:
-                following = None if isinstance(entry, Mapping | list | tuple) else following
+                following = None if following is None or isinstance(entry, _CONTAINERS) else following
                 found.append(self.value(entry))
         self._path.pop()
         if len(entries) > most:
@@ -343,7 +349,8 @@ class _Walk:
         for name, member in list(members.items())[:most]:
             cleaned = self._key(str(name))
             self._path[-1] = cleaned.value
-            found[self._noticed(cleaned)] = self._member(str(name), member, verdict)
+            shown = self.value(member) if self._search is None else self._member(str(name), member, verdict)
+            found[self._noticed(cleaned)] = shown
         self._path.pop()
         if len(members) > most:
             self._notice("truncated")

@@ -10,6 +10,7 @@ import pytest
 
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
+from projector.redaction.search import Search
 from projector.redaction.spellings import as_read
 
 REDACTORS: Final = {
@@ -110,3 +111,20 @@ def test_a_registered_value_in_strings_that_cut_an_escape_of_it(strings: list[st
 
 def test_a_whole_text_is_read_as_its_pieces_are() -> None:
     assert as_read("a\u200bb\x1b[1m\\u0063&#100;&quot;") == 'abcd"'
+
+
+def test_a_piece_that_needs_readings_is_searched_once_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    shown = Search.shown
+
+    def counted(search: Search, text: str, start: int, *, is_whole: bool = False) -> int:
+        asked.append(text[start:])
+        return shown(search, text, start, is_whole=is_whole)
+
+    monkeypatch.setattr(Search, "shown", counted)
+    redactor = REDACTORS["no registered values"]
+    for stream in (redactor.argument_stream(), redactor.code_stream()):
+        stream.feed('{"notes": "it reads ')
+        stream.feed("tokens of a long page, and ")
+        assert sum("tokens of a long page" in text for text in asked) == 1
+        asked.clear()
