@@ -286,9 +286,12 @@ class Site:
         return answer
 
     async def is_quiet(self) -> bool:
-        """Wait for every stream and upstream connection to end; the limit allows for a busy machine."""
+        """Wait until no stream is active, no upstream open, and their memory released, which comes last.
+
+        The limit allows for a busy machine.
+        """
         deadline = time.monotonic() + QUIET_S
-        while self.streams.active or self.streams.upstream_open:
+        while self.streams.active or self.streams.upstream_open or self.streams.held_bytes:
             if time.monotonic() > deadline:
                 return False
             await asyncio.sleep(0.01)

@@ -17,7 +17,7 @@ from projector.server.config.tls_settings import ListenerTls
 from projector.server.tls import RenewableContext
 from tests.asgi.certificates import Authority
 from tests.asgi.conftest import plays
-from tests.asgi.process import running
+from tests.asgi.process import lines_of, running
 from tests.waiting import wait_until
 
 SERVE = "from projector.cli import main; raise SystemExit(main(['serve', '--port', '0', '--config', {file!r}]))"
@@ -235,10 +235,13 @@ async def test_a_process_renews_its_certificate_and_drains(
         await peer.end()
 
     async def reload(event: str) -> dict[str, Any]:
-        before = log.read_text().count(f'"{event}"')
+        before = reports(event)
         server.process.send_signal(signal.SIGHUP)
-        await wait_until(lambda: log.read_text().count(f'"{event}"') > before)
-        return [line for line in map(json.loads, log.read_text().splitlines()) if line["event"] == event][-1]
+        await wait_until(lambda: len(reports(event)) > len(before))
+        return reports(event)[-1]
+
+    def reports(event: str) -> list[dict[str, Any]]:
+        return [line for line in lines_of(log) if line["event"] == event]
 
     released = asyncio.Event()
     await upstream(script)
