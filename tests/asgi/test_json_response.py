@@ -12,7 +12,6 @@ from openai import APIStatusError, AsyncOpenAI
 
 from projector import Policy, StreamContext, build_pipeline
 from tests.json_answers import assemble
-from tests.waiting import wait_until
 
 EXAMPLES: Final = Path(__file__).parents[2] / "examples_ndjson"
 RESPONSES: Final = "/v1/responses"
