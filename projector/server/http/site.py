@@ -65,6 +65,11 @@ class Site:
         caller = await self.authenticator.caller(scope)
         return caller, self.rights.of(caller, facts_of(scope).groups)
 
+    def write_state(self) -> None:
+        """Begin to write to the store what later requests may refer to."""
+        self.ownership.write()
+        self.call_keeper.write()
+
     async def aclose(self) -> None:
         """Close the extensions and what they use, and write what waits for the store."""
         for extension in self.extensions:

@@ -126,6 +126,7 @@ class SessionRoute:
             kept = await site.call_keeper.load(body, caller)
             received = Received(scope, body, caller, account, grant, kept)
             session = self._open_session(received)
+            session.on_end = site.write_state  # a client may go on at once, at another server
             await site.ownership.confirm(session.stats.conversation_id, caller)
             try:
                 key, is_stored = key_of(scope), self._is_stored(session)
@@ -136,8 +137,7 @@ class SessionRoute:
                     await self._write_log(session, received)
                 await self._run(session, scope, admission, receive, send)
             finally:
-                site.ownership.write()
-                site.call_keeper.write()
+                site.write_state()
 
     async def _run_held(
         self, key: str, session: StreamSession, received: Received, admission: Admission, receive: Receive, send: Send
