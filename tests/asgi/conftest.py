@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import pytest
 import structlog
@@ -207,6 +207,17 @@ class Answer:
         self._writer.close()
         with contextlib.suppress(OSError):
             await self._writer.wait_closed()
+
+
+T = TypeVar("T")
+
+
+async def in_time(ask: Callable[[], Awaitable[T]]) -> T:
+    """Repeat a request that a server with a short time limit has cut off, because this process was late itself."""
+    for _ in range(9):
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            return await ask()
+    return await ask()
 
 
 def frames_of(data: bytes) -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ import pytest
 from projector.server.config.settings import Limits, Settings
 from projector.server.listening import raise_file_limit
 from projector.server.streaming.memory import STREAM_BYTES
+from tests.asgi.conftest import in_time
 from tests.waiting import wait_until
 
 DELTA = {"type": "response.output_text.delta", "item_id": "msg_1", "output_index": 0, "content_index": 0}
@@ -53,7 +54,8 @@ async def test_a_body_that_is_too_large(serve: Any, says_length: bool) -> None: 
 
 
 async def test_a_body_that_does_not_arrive(serve: Any) -> None:
-    answer = await serve(timeouts={"request_read_s": 0.2}).ask(body=b'{"mess', content_length="20")
+    site = serve(timeouts={"request_read_s": 0.2})
+    answer = await in_time(lambda: site.ask(body=b'{"mess', content_length="20"))
     assert (answer.status, (await answer.problem())["code"]) == (408, "request_timeout")
 
 

@@ -256,8 +256,10 @@ async def test_the_hook_is_called_after_a_disconnect(is_async: bool) -> None:  #
 
     on_terminal: Callable[[Terminal], Any] = hook if is_async else told.append
     client = Client()
-    asyncio.get_running_loop().call_later(0.05, client.left.set)
-    await client.call(PublicSSEResponse(gives(TEXT, 60.0), Projection(on_terminal=on_terminal)))
+    task = asyncio.create_task(client.call(PublicSSEResponse(gives(TEXT, 60.0), Projection(on_terminal=on_terminal))))
+    await wait_until(lambda: len(client.sent) > 1)
+    client.left.set()
+    await task
     [terminal] = told
     assert (terminal.outcome, terminal.final["response_text"]) == ("client_left", "a")
 

@@ -65,12 +65,16 @@ class Client:
         self.left = asyncio.Event()
         self.blocks = asyncio.Event()
         self.blocks.set()
+        self.blocked = asyncio.Event()
+        """Set when something was sent that the client does not take."""
 
     async def receive(self) -> dict[str, Any]:
         await self.left.wait()
         return {"type": "http.disconnect"}
 
     async def send(self, message: dict[str, Any]) -> None:
+        if not self.blocks.is_set():
+            self.blocked.set()
         await self.blocks.wait()
         self.sent.append(message)
 
@@ -146,9 +150,13 @@ async def test_the_client_disconnects_before_the_first_byte() -> None:
 async def test_the_client_disconnects_while_a_send_is_blocked() -> None:
     upstream, client = Upstream(endless), Client()
     client.blocks.clear()
-    asyncio.get_running_loop().call_later(0.02, client.left.set)
+
+    async def receive() -> dict[str, Any]:
+        await client.blocked.wait()
+        return {"type": "http.disconnect"}
+
     with anyio.fail_after(60):
-        await session(upstream).run(SCOPE, client.receive, client.send)
+        await session(upstream).run(SCOPE, receive, client.send)
     assert upstream.closed == 1
 
 
@@ -274,7 +282,7 @@ async def test_cancel_while_the_client_is_blocked_drops_no_event() -> None:
     client.blocks.clear()
     one = session(upstream)
     task = asyncio.create_task(one.run(SCOPE, client.receive, client.send))
-    await anyio.sleep(0.02)
+    await client.blocked.wait()
     one.cancel()
     await anyio.sleep(0.02)
     client.blocks.set()
@@ -287,9 +295,11 @@ async def test_cancel_while_the_client_is_blocked_drops_no_event() -> None:
 async def test_a_server_fault_before_the_status_is_a_problem() -> None:
     upstream, client = Upstream(silent, opens_after_s=60), Client()
     one = session(upstream)
-    asyncio.get_running_loop().call_later(0.01, one.fail, FAULTS["server_shutdown"])
+    task = asyncio.create_task(one.run(SCOPE, client.receive, client.send))
+    await wait_until(lambda: upstream.opened)
+    one.fail(FAULTS["server_shutdown"])
     with pytest.raises(Problem) as caught:
-        await one.run(SCOPE, client.receive, client.send)
+        await task
     assert (caught.value.status, caught.value.headers) == (503, {"retry-after": "5"})
     assert client.sent == []
     assert upstream.closed == 1
