@@ -13,6 +13,7 @@ import asyncio
 import contextlib
 import json
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -148,6 +149,8 @@ def spread(cluster: RedisCluster, slots: set[int]) -> None:
     owners = {cluster.owner(slot) for slot in slots}
     if len(owners) == 1:
         cluster.move(min(slots), next(one for one in cluster.primaries() if one not in owners))
+    while len({cluster.owner(slot) for slot in slots}) == 1:  # the server that is asked learns it from the others
+        time.sleep(0.05)
 
 
 Moment = Callable[[], Awaitable[None]]

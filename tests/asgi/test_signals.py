@@ -214,6 +214,8 @@ async def test_a_reload_applies_to_new_requests_and_keeps_running_streams(starte
         provider.released.set()
         for stream in (old, *new):
             assert b'"status":"completed"' in await stream.read()
+        while (await server.process.gauges())["projector_streams_active"]:  # noqa: ASYNC110 - another process
+            await asyncio.sleep(0.02)  # a stream is counted after its last byte
         text = await server.process.get("/metrics")
         assert 'projector_streams_total{dialect="public_sse_v1",outcome="completed"} 3.0' in text
         assert "sk-first" not in str(server.log())

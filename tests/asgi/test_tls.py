@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from projector.cli import servers
 from projector.cli.servers import health_failure
 from projector.server.config.tls_settings import ListenerTls
 from projector.server.tls import RenewableContext
@@ -40,6 +41,11 @@ def files(authority: Authority) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def trusted(authority: Authority) -> ssl.SSLContext:
     return ssl.create_default_context(cafile=authority.file)
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(servers, "_HEALTH_TIMEOUT_S", 60.0)
 
 
 @pytest.fixture
