@@ -116,8 +116,10 @@ class Stream:
             ends = [at for at, event in enumerate(events) if event["kind"] in {"final", "error"}]
             if ends != [len(events) - 1]:
                 found.append(f"{who}: terminal events at {ends} of {len(events)}")
-            elif not self.is_complete(one) and (is_apart or events[-1].get("code") != "stream_interrupted"):
-                found.append(f"{who}: ends with {events[-1].get('code')}")
+            elif not self.is_complete(one):
+                code = events[-1].get("error", {}).get("code")
+                if is_apart or code != "stream_interrupted":
+                    found.append(f"{who}{' of another primary' * is_apart}: ends with {code}")
         if is_apart and self.client.events != self.reader.events:
             found.append("client and reader differ")
         return found

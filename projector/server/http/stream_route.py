@@ -137,7 +137,8 @@ class SessionRoute:
                     await self._write_log(session, received)
                 await self._run(session, scope, admission, receive, send)
             finally:
-                site.write_state()
+                site.ownership.write()
+                site.call_keeper.write()
 
     async def _run_held(
         self, key: str, session: StreamSession, received: Received, admission: Admission, receive: Receive, send: Send
