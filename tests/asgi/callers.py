@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
@@ -16,6 +15,7 @@ from projector.server.config.settings import Settings
 from projector.server.upstream.protocol import ProviderRequest, UpstreamError
 from tests.asgi import in_process
 from tests.asgi.in_process import Answer
+from tests.waiting import wait_until
 
 Script = Callable[[ProviderRequest], AsyncGenerator[bytes, None]]
 
@@ -107,8 +107,5 @@ class Server:
     async def run(self, path: str, body: object = None, **options: Any) -> Answer:
         """Send a request, and wait for the end of the run that it started."""
         answer = await self.ask(path, body, **options)
-        for _ in range(2_000):
-            if not self.app.state.streams.active:
-                break
-            await asyncio.sleep(0.001)
+        await wait_until(lambda: not self.app.state.streams.active)
         return answer

@@ -13,6 +13,7 @@ import asyncio
 import contextlib
 import json
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -115,8 +116,10 @@ class Stream:
             ends = [at for at, event in enumerate(events) if event["kind"] in {"final", "error"}]
             if ends != [len(events) - 1]:
                 found.append(f"{who}: terminal events at {ends} of {len(events)}")
-            elif not self.is_complete(one) and (is_apart or events[-1].get("code") != "stream_interrupted"):
-                found.append(f"{who}: ends with {events[-1].get('code')}")
+            elif not self.is_complete(one):
+                code = events[-1].get("error", {}).get("code")
+                if is_apart or code != "stream_interrupted":
+                    found.append(f"{who}{' of another primary' * is_apart}: ends with {code}")
         if is_apart and self.client.events != self.reader.events:
             found.append("client and reader differ")
         return found
@@ -148,6 +151,8 @@ def spread(cluster: RedisCluster, slots: set[int]) -> None:
     owners = {cluster.owner(slot) for slot in slots}
     if len(owners) == 1:
         cluster.move(min(slots), next(one for one in cluster.primaries() if one not in owners))
+    while len({cluster.owner(slot) for slot in slots}) == 1:  # the server that is asked learns it from the others
+        time.sleep(0.05)
 
 
 Moment = Callable[[], Awaitable[None]]

@@ -30,6 +30,7 @@ from tests.asgi.chaos import C_ONE, IN_CHAT, IN_RESPONSES, R_ONE, RUN_INPUT, STR
 from tests.asgi.conftest import Answer, request_bytes
 from tests.asgi.faulty_provider import END, HEAD
 from tests.asgi.process import TWO_APIS, Process, running, serve_with
+from tests.waiting import wait_until
 
 DIALECTS: Final = ("public_sse_v1", "ai_sdk", "ag_ui", "responses", "chat_completions", "anthropic_messages")
 STORES: Final = ("redis", "sqlite")
@@ -180,16 +181,16 @@ async def fetch(case: Case, server: Process, path: str, since: float) -> bytes:
     return b"".join(one + b"\n\n" for one in events_in(whole))
 
 
-async def come_back(case: Case, server: Process, killed_at: float) -> None:
-    """Read what the first client and others get at another server."""
+async def come_back(case: Case, server: Process, since: float) -> None:
+    """Read what the first client and others get at another server; the end is due some time after `since`."""
     if "location" not in case.head:
         return  # the client has nothing to come back for: its request has failed
     case.rest, whole = await asyncio.gather(
-        fetch(case, server, case.again(), killed_at), fetch(case, server, case.events, killed_at)
+        fetch(case, server, case.again(), since), fetch(case, server, case.events, since)
     )
     case.wholes.append(whole)
     case.wholes.append(await fetch(case, server, case.events, time.monotonic()))
-    await asyncio.sleep(max(0.0, killed_at + LATER_S - time.monotonic()))
+    await asyncio.sleep(max(0.0, since + LATER_S - time.monotonic()))
     now = time.monotonic()
     count = len(messages_of(case.begin))
     later, rest = await asyncio.gather(
@@ -267,7 +268,8 @@ async def run_cases(store: str, count: int, folder: Path, program: str = "redis-
                 reading += [asyncio.create_task(come_back(case, survivor, killed_at)) for case in killed]
                 continue
             async with running(code, 1) as restarted:
-                await asyncio.gather(*(come_back(case, restarted, killed_at) for case in killed))
+                now = time.monotonic()  # before there was no server that could end them
+                await asyncio.gather(*(come_back(case, restarted, now) for case in killed))
         await asyncio.gather(*reading)
     for case in cases:
         case.problems = judge(case)
@@ -279,6 +281,7 @@ async def kill(code: str, cases: list[Case]) -> float:
     async with running(code, 1) as victim:
         assert "ok" in await victim.get("/livez")
         first = [asyncio.create_task(begin(case, victim)) for case in cases]
+        await wait_until(lambda: any(case.head for case in cases))  # a slow machine has none in this time
         await asyncio.sleep(random.uniform(0.02, LONGEST_S))
         victim.process.send_signal(signal.SIGKILL)
         killed_at = time.monotonic()

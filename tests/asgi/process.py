@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import re
 import signal
@@ -11,6 +12,7 @@ import ssl
 import sys
 from collections.abc import AsyncGenerator
 from pathlib import Path
+from typing import Any
 
 SERVE = "from projector.cli import main; raise SystemExit(main(['serve', '--port', '0']))"
 DEMO = "from projector.cli import main; raise SystemExit(main(['demo', '--port', '0']))"
@@ -103,6 +105,11 @@ this is a lower bound, because a thread that waits for the interpreter also wait
 def serve_with(config: Path) -> str:
     """Return `SERVE` with a configuration file."""
     return SERVE.replace("'--port', '0'", f"'--port', '0', '--config', {str(config)!r}")
+
+
+def lines_of(log: Path) -> list[dict[str, Any]]:
+    """Return the lines of a log. The last one may be there in part, since another process writes it."""
+    return [json.loads(line) for line in log.read_bytes().split(b"\n")[:-1]]
 
 
 class Process:

@@ -35,8 +35,8 @@ pytestmark = pytest.mark.timeout(600 if EFFORT == 1 else 3600)
 
 CONFIG: Final = """
 [timeouts]
-first_byte_s = 2
-idle_s = 2
+first_byte_s = 10
+idle_s = 10
 [retries]
 max = 1
 initial_backoff_s = 0.01

@@ -171,6 +171,8 @@ async def test_a_session(name: str, node_modules: Path, tmp_path: Path) -> None:
             first, last = await codex.play("deploy it", stalled)
             await asyncio.wait_for(stalled.result().gone.wait(), NODE_S)
             await wait_until(lambda: len(list(folder.glob("*/*.ndjson"))) == len(TURNS) + len(LAST))
+        server.stop()  # the log is written by a thread, to its end at the exit
+        assert await server.exit_code() == 0
 
     assert provider.refused == []
     assert len(provider.requests) == len(TURNS) + 1 + len(LAST)

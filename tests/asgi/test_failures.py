@@ -217,7 +217,7 @@ async def test_a_huge_event(serve: Any, upstream: Any) -> None:
     frames = await reading
     said = "".join(frame["data"] for frame in frames if frame["kind"] == "chunk.delta")
     assert (len(said), set(said), frames[-1]["kind"]) == (len(image), {"A"}, "final")
-    assert site.streams.held_bytes == 0
+    assert await site.is_quiet(), "the memory is released"
 
 
 async def never_answers(peer: Any) -> None:
@@ -244,10 +244,12 @@ async def never_stops(peer: Any) -> None:
 
 async def test_a_timeout_before_the_status_is_a_problem(serve: Any, upstream: Any) -> None:
     provider = await upstream(never_answers)
-    answer = await serve(timeouts={"first_byte_s": 0.3}).ask()
+    site = serve(timeouts={"first_byte_s": 0.3})
+    answer = await site.ask()
     assert (answer.status, (await answer.problem())["code"]) == (504, "upstream_timeout_first_byte")
-    peer = await provider.peers.get()
-    await asyncio.wait_for(peer.gone.wait(), PATIENCE_S)
+    assert await site.is_quiet()
+    if not provider.peers.empty():  # on a busy machine, the time may pass before the request is sent
+        await asyncio.wait_for(provider.peers.get_nowait().gone.wait(), PATIENCE_S)
 
 
 @pytest.mark.parametrize(

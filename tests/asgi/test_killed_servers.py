@@ -19,4 +19,5 @@ async def test_a_killed_server_ends_no_stream_twice(store: str, program: Any, tm
     needed = program("redis-server") if store == "redis" else ""
     found = summary(await run_cases(store, CASES, tmp_path, needed))
     assert found["cases"] == CASES
+    assert found["with a head"]
     assert not found["wrong"], found

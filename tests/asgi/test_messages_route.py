@@ -215,6 +215,7 @@ async def test_a_stream_is_recorded_and_counted(serve: Any, upstream: Any, upstr
     [case] = cases_in(tmp_path)
     lines = [line.removeprefix(b"data: ") for line in said.splitlines() if line.startswith(b"data: ")]
     assert replay.play(case, "anthropic_messages").splitlines()[1:] == lines[1:]  # the first has an estimate of tokens
+    assert await site.is_quiet()  # a stream is counted after its last byte
     metrics = (await (await site.get("/metrics")).rest()).decode()
     assert re.search(r'\nprojector_tokens_total{[^}]*upstream="one"[^}]*} 131\.0\n', metrics)
 

@@ -170,6 +170,7 @@ async def test_suspended_runs_do_not_count_as_streams(serve: Serve, upstream: St
 async def test_readers_have_a_limit(serve: Serve) -> None:
     host = OpenWopPeer(serve(limits={"max_streams": 2}, openwop={"conformance": True}))
     run_id = await host.create(LOW_CONFIDENCE)
+    await host.until(run_id, "waiting-approval")
     readers = [await host.stream(run_id) for _ in range(2)]
     for path in ("", "/poll"):
         answer = await host.get(f"/v1/runs/{run_id}/events{path}", accept="*/*")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 from structlog.testing import capture_logs
@@ -29,6 +29,7 @@ CREATED = {
     "response": {"id": "resp_1", "status": "in_progress", "instructions": "Be kind."},
 }
 KEY = "sk-" + MIXED[:48]
+Logged: TypeAlias = Callable[[], list[Any]]
 
 
 def text(delta: str) -> dict[str, Any]:
@@ -118,8 +119,9 @@ async def test_a_broken_stream_is_recorded_with_its_fault(site: Any, upstream: A
     await upstream(script)
     said = await (await site.ask()).frames()
     assert said[-1]["error"]["code"] == "upstream_reset"
-    await wait_until(lambda: bool(cases_in(tmp_path / "kept")) and (tmp_path / "kept" / "cases.toml").exists())
-    (case,) = cases_in(tmp_path / "kept")
+    folder = tmp_path / "kept"
+    await wait_until(lambda: any(case.settings.close for case in cases_in(folder)))  # written after its input
+    (case,) = cases_in(folder)
     assert case.settings.close == "upstream_reset"
     last = replay.play(case, "public_sse_v1").splitlines()[-1]
     assert json.loads(last)["error"] == said[-1]["error"]
@@ -197,9 +199,10 @@ async def test_a_value_that_the_policy_blocks_is_not_recorded(tmp_path: Path) ->
 
 
 @pytest.fixture
-def logged() -> Iterator[list[Any]]:
+def logged() -> Iterator[Logged]:
+    """Return a function that returns the lines of recorders: servers of other tests may write others."""
     with capture_logs() as logs:
-        yield logs
+        yield lambda: [line for line in logs if line["event"].startswith("record")]
 
 
 HELLO = b'data: {"type":"response.output_text.delta","delta":"Hello"}\n\n'
@@ -227,7 +230,7 @@ async def test_the_queue_is_written_at_shutdown(tmp_path: Path) -> None:
     assert keeper.running_bytes == 0
 
 
-async def test_max_streams_holds_across_restarts(tmp_path: Path, logged: list[Any]) -> None:
+async def test_max_streams_holds_across_restarts(tmp_path: Path, logged: Logged) -> None:
     for _ in range(2):
         keeper = Recorder()
         upstream = recorded_by(keeper, tmp_path, HELLO, max_streams=3)
@@ -235,29 +238,27 @@ async def test_max_streams_holds_across_restarts(tmp_path: Path, logged: list[An
             assert await drain(upstream) == HELLO
         await keeper.aclose()
         assert len(cases_in(tmp_path)) == 3
-    assert [entry["max_streams"] for entry in logged if entry["event"] == "recording_full"] == [3, 3]
+    assert [entry["max_streams"] for entry in logged() if entry["event"] == "recording_full"] == [3, 3]
 
 
-async def test_a_large_stream_is_not_recorded(tmp_path: Path, logged: list[Any]) -> None:
+async def test_a_large_stream_is_not_recorded(tmp_path: Path, logged: Logged) -> None:
     keeper = Recorder()
     upstream = recorded_by(keeper, tmp_path, HELLO, HELLO, max_stream_bytes=len(HELLO))
     assert await drain(upstream) == HELLO * 2
     await keeper.aclose()
     assert cases_in(tmp_path) == []
-    assert [entry["reason"] for entry in logged] == ["too large"]
+    assert [entry["reason"] for entry in logged()] == ["too large"]
 
 
-async def test_a_recording_made_too_large_by_marks_is_not_written(tmp_path: Path, logged: list[Any]) -> None:
+async def test_a_recording_made_too_large_by_marks_is_not_written(tmp_path: Path, logged: Logged) -> None:
     keeper = Recorder([RegisteredValue.model_validate({"id": "x" * 64, "value": "Hell"})])
     upstream = recorded_by(keeper, tmp_path, HELLO, max_stream_bytes=len(HELLO))
     assert await drain(upstream) == HELLO
     await keeper.aclose()
-    assert (cases_in(tmp_path), [entry["reason"] for entry in logged]) == ([], ["too large"])
+    assert (cases_in(tmp_path), [entry["reason"] for entry in logged()]) == ([], ["too large"])
 
 
-async def test_running_streams_share_a_limit(
-    tmp_path: Path, logged: list[Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_running_streams_share_a_limit(tmp_path: Path, logged: Logged, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recorder, "_RUNNING_MAX_BYTES", 3 * len(HELLO))
     keeper = Recorder()
     upstream = recorded_by(keeper, tmp_path, HELLO, HELLO)
@@ -267,21 +268,21 @@ async def test_running_streams_share_a_limit(
         assert keeper.running_bytes == 2 * len(HELLO)
     await keeper.aclose()
     assert (said, keeper.running_bytes, len(cases_in(tmp_path))) == ([HELLO] * 4, 0, 1)
-    assert [entry["event"] for entry in logged] == ["recording_skipped", "recorded"]
+    assert [entry["event"] for entry in logged()] == ["recording_skipped", "recorded"]
 
 
-async def test_a_failing_disk_is_logged_and_nothing_else(tmp_path: Path, logged: list[Any]) -> None:
+async def test_a_failing_disk_is_logged_and_nothing_else(tmp_path: Path, logged: Logged) -> None:
     blocked = tmp_path / "blocked"
     blocked.write_bytes(b"a file where the folder should be")
     keeper = Recorder()
     upstream = recorded_by(keeper, blocked, HELLO)
     assert await drain(upstream) == HELLO
     await keeper.aclose()
-    (entry,) = logged
+    (entry,) = logged()
     assert (entry["event"], entry["agent"], entry["error_type"]) == ("recording_failed", "helper", "NotADirectoryError")
 
 
-async def test_a_slow_disk_delays_no_stream(tmp_path: Path, logged: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_slow_disk_delays_no_stream(tmp_path: Path, logged: Logged, monkeypatch: pytest.MonkeyPatch) -> None:
     may_write = threading.Event()
     monkeypatch.setattr(recorder, "_write", lambda _take: may_write.wait())
     monkeypatch.setattr(recorder, "_WAITING_MAX", 2)
@@ -291,7 +292,7 @@ async def test_a_slow_disk_delays_no_stream(tmp_path: Path, logged: list[Any], m
         assert await drain(upstream) == HELLO
     may_write.set()
     await keeper.aclose()
-    assert {entry["reason"] for entry in logged} == {"too many wait"}
+    assert {entry["reason"] for entry in logged()} == {"too many wait"}
 
 
 async def test_an_empty_response_is_not_recorded(tmp_path: Path) -> None:

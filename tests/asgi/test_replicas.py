@@ -18,13 +18,14 @@ import structlog
 from bench.redis_server import RedisServer
 from projector.contracts import codec
 from projector.dialects import DIALECTS
+from projector.server.upstream import http_upstream
 from tests.asgi.callers import keys
 from tests.asgi.conftest import Answer, Peer, Script, frames_of
 from tests.asgi.process import SERVE, Process, running
 from tests.asgi.test_ag_ui_resume import body, messages_of, provider_of
 from tests.asgi.test_ag_ui_route import path
 from tests.asgi.test_resume import CHAT, Provider, agents, until
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 DEATHS: Final = 100
 """Streams whose server is killed."""
@@ -120,7 +121,7 @@ async def test_state_of_callers_is_shared(replicas: Any, upstream: Any, text_eve
     response_id = (await answer.frames())[-1]["response_id"]
     more = {"message": "go on", "previous_response_id": response_id}
     assert (await other.ask(body=more, **bob)).status == 404
-    await (await other.ask(body=more, **ann)).rest()
+    await (await continued(other, response_id, **ann)).rest()
     refused = await other.ask(body={"message": "hi", "conversation_id": "conv-1"}, **bob)
     assert (refused.status, (await refused.problem())["code"]) == (404, "unknown_conversation")
     assert (await one.get(answer.headers["location"], **bob)).status == 404
@@ -129,6 +130,36 @@ async def test_state_of_callers_is_shared(replicas: Any, upstream: Any, text_eve
     assert same[0].headers["x-stream-id"] == same[1].headers["x-stream-id"]
     assert await same[0].rest() == await same[1].rest()
     assert len(provider.peers) == 3
+
+
+async def continued(site: Any, response_id: str, **headers: str) -> Answer:
+    """Continue a response of another server, which is known here milliseconds after its end."""
+    more = {"message": "go on", "previous_response_id": response_id}
+    while (answer := await site.ask(body=more, **headers)).status == 404:  # noqa: ASYNC110 - it is in another thread
+        await asyncio.sleep(0.02)
+    return answer
+
+
+async def test_a_response_is_continued_elsewhere_before_its_provider_has_closed(
+    replicas: Any, upstream: Any, text_events: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_upstream, "CLOSE_S", 600.0)
+    may_close = asyncio.Event()
+
+    async def script(peer: Peer) -> None:
+        await peer.start()
+        for event in text_events:
+            await peer.event(event)
+        await may_close.wait()
+        await peer.end()
+
+    await upstream(script)
+    one, other = replicas()
+    response_id = (await (await one.ask()).frames())[-1]["response_id"]
+    async with asyncio.timeout(PATIENCE_S):
+        assert (await continued(other, response_id)).status == 200
+    assert one.streams.active == 1
+    may_close.set()
 
 
 async def test_a_restart_keeps_what_is_in_a_file(
@@ -295,7 +326,7 @@ async def test_every_reader_of_a_killed_server_gets_one_terminal(
 ) -> None:
     """Servers are killed at random moments of their streams; readers are at the other one, and come back there."""
     chosen = random.Random(7)
-    await upstream(paced(text_events, 400, 0.01))
+    await upstream(paced(text_events, 60_000, 0.01))  # longer than its server lives
     environ = environment(upstream_port, stores["redis"])
     async with running(SERVE, 1, **environ) as survivor:
 
@@ -349,8 +380,11 @@ async def until_the_cut(answer: Answer, data: bytes = b"") -> list[dict[str, Any
     return frames_of(data[: data.rfind(b"\n\n") + 2])
 
 
-def paced(events: list[dict[str, Any]], count: int, pause_s: float) -> Script:
-    """Return a script that repeats the first text delta of a stream, slowly."""
+def paced(events: list[dict[str, Any]], count: int, pause_s: float, held: Counter[str] | None = None) -> Script:
+    """Return a script that repeats the first text delta of a stream, slowly.
+
+    While `held` has the key of its server, a stream counts itself there and does not end.
+    """
     at = next(number for number, event in enumerate(events) if event["type"] == DELTA)
 
     async def script(peer: Peer) -> None:
@@ -360,6 +394,10 @@ def paced(events: list[dict[str, Any]], count: int, pause_s: float) -> Script:
         for _ in range(count):
             await peer.event(events[at])
             await asyncio.sleep(pause_s)
+        if held is not None and (key := (peer.header(b"authorization") or b"").decode()) in held:
+            held[key] += 1
+            while key in held:  # noqa: ASYNC110 - the test removes it
+                await asyncio.sleep(pause_s)
         for event in events[at:]:
             if event["type"] != DELTA:
                 await peer.event(event)
@@ -369,14 +407,14 @@ def paced(events: list[dict[str, Any]], count: int, pause_s: float) -> Script:
 
 
 class Balancer:
-    """Servers that are asked one after the other."""
+    """Servers that are asked one after the other: for streams, and for the rest of one."""
 
     def __init__(self, servers: list[Process]) -> None:
         self.servers = servers
         self.is_over = False
         self.failures: list[str] = []
         """Responses that no reader should see."""
-        self._number = 0
+        self._numbers: Counter[bool] = Counter()
         self._asked: Counter[int] = Counter()
 
     async def leave(self, server: Process) -> None:
@@ -386,8 +424,8 @@ class Balancer:
 
     async def ask(self, location: str = "", after: int = 0) -> Answer | None:
         """Return a response of the next server, None if it breaks off: a new stream, or the rest of one."""
-        self._number += 1
-        server = self.servers[self._number % len(self.servers)]
+        self._numbers[is_new := not location] += 1
+        server = self.servers[self._numbers[is_new] % len(self.servers)]
         self._asked[server.port] += 1
         try:
             request = f"GET {location}/events?after={after} HTTP/1.1\r\nhost: a\r\n\r\n"
@@ -452,19 +490,24 @@ async def test_servers_leave_under_load_without_a_reader_noticing(
     redis_cluster: Any, upstream: Any, upstream_port: int, text_events: Any
 ) -> None:
     """The order of a platform: no new requests, a moment, SIGTERM, and time for the streams that run."""
-    await upstream(paced(text_events, 40, 0.02))
+    held = Counter[str]()
+    await upstream(paced(text_events, 40, 0.02, held))
     store = {"kind": "redis", "url": redis_cluster.url, "prefix": f"test-{os.urandom(4).hex()}:"}
     environ = environment(upstream_port, store) | {"PROJECTOR_DRAIN_TIMEOUT_S": "240"}
     async with contextlib.AsyncExitStack() as stack:
-        starting = [stack.enter_async_context(running(SERVE, 1, **environ)) for _ in range(3)]
+        keys = [f"sk-{number}" for number in range(3)]
+        starting = [stack.enter_async_context(running(SERVE, 1, **environ | {"OPENAI_API_KEY": key})) for key in keys]
         balancer = Balancer(await asyncio.gather(*starting))
         clients = [asyncio.create_task(balancer.client()) for _ in range(9)]
-        for leaving in balancer.servers[:2]:
-            while (await leaving.gauges())["projector_streams_active"] < 2:  # noqa: ASYNC110 - it is in another process
-                await asyncio.sleep(0.02)
+        for leaving, key in zip(balancer.servers[:2], (f"Bearer {key}" for key in keys), strict=False):
+            held[key] = 0
+            await wait_until(lambda key=key: held[key] >= 2)  # they end when the server drains
             await balancer.leave(leaving)
-            assert (await leaving.gauges())["projector_streams_active"]
             leaving.stop()
+            while "503" not in await leaving.get("/readyz"):  # noqa: ASYNC110 - it is in another process
+                await asyncio.sleep(0.02)
+            assert (await leaving.gauges())["projector_streams_active"] >= 2
+            del held[key]
             assert await asyncio.wait_for(leaving.process.wait(), 240) == 0
         balancer.is_over = True
         streams = [frames for seen in await asyncio.gather(*clients) for frames in seen]

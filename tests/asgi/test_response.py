@@ -256,8 +256,10 @@ async def test_the_hook_is_called_after_a_disconnect(is_async: bool) -> None:  #
 
     on_terminal: Callable[[Terminal], Any] = hook if is_async else told.append
     client = Client()
-    asyncio.get_running_loop().call_later(0.05, client.left.set)
-    await client.call(PublicSSEResponse(gives(TEXT, 60.0), Projection(on_terminal=on_terminal)))
+    task = asyncio.create_task(client.call(PublicSSEResponse(gives(TEXT, 60.0), Projection(on_terminal=on_terminal))))
+    await wait_until(lambda: len(client.sent) > 1)
+    client.left.set()
+    await task
     [terminal] = told
     assert (terminal.outcome, terminal.final["response_text"]) == ("client_left", "a")
 
@@ -298,7 +300,8 @@ async def test_a_hook_that_fails_breaks_nothing(hook: Any, monkeypatch: pytest.M
     with capture_logs() as lines:
         client = await Client().call(PublicSSEResponse(gives(TEXT, DONE), Projection(on_terminal=hook)))
     assert b'"status":"completed"' in client.body
-    assert [line["event"] for line in lines] == ["stream_end", "hook_failed"]
+    events = [line["event"] for line in lines if line["event"] in {"stream_end", "hook_failed"}]  # of this stream
+    assert events == ["stream_end", "hook_failed"]
     assert "payload" not in repr(lines)
 
 

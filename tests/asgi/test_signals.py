@@ -16,7 +16,8 @@ import pytest
 
 from tests.asgi.certificates import Authority
 from tests.asgi.conftest import SSE_HEAD, ScriptedUpstream
-from tests.asgi.process import DEMO, Process, running
+from tests.asgi.process import DEMO, Process, lines_of, running
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="Windows has no such signals")
 
@@ -88,7 +89,7 @@ class Reloaded:
         write(self._folder, self._port, model=model, key=key, sent=sent, more=more)
 
     def log(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in (self._folder / "log").read_text().splitlines()]
+        return lines_of(self._folder / "log")
 
     async def send(self, number: signal.Signals, event: str) -> dict[str, Any]:
         """Send a signal, and return the next log line of an event."""
@@ -170,9 +171,11 @@ async def test_a_third_signal_ends_the_server_without_an_error(started: Started)
     async with started(Provider().script) as server:
         stream = await server.stream()
         await stream.readuntil(b"\n\n")
-        for _ in range(3):
-            server.process.stop()
-            await asyncio.sleep(0.02)
+        server.process.stop()
+        await wait_until(lambda: any(line["event"] == "drain" for line in server.log()))
+        # the second and the third arrive at once: after the second alone, the server could end too early for a third
+        for number in (signal.SIGSTOP, signal.SIGTERM, signal.SIGINT, signal.SIGCONT):
+            server.process.process.send_signal(number)
         assert await server.process.exit_code() == 0
         lines = server.log()
     assert (lines[-1]["event"], lines[-1]["exit_code"]) == ("stop", 0)
@@ -211,6 +214,8 @@ async def test_a_reload_applies_to_new_requests_and_keeps_running_streams(starte
         provider.released.set()
         for stream in (old, *new):
             assert b'"status":"completed"' in await stream.read()
+        while (await server.process.gauges())["projector_streams_active"]:  # noqa: ASYNC110 - another process
+            await asyncio.sleep(0.02)  # a stream is counted after its last byte
         text = await server.process.get("/metrics")
         assert 'projector_streams_total{dialect="public_sse_v1",outcome="completed"} 3.0' in text
         assert "sk-first" not in str(server.log())

@@ -148,6 +148,8 @@ def circuit(serve: Any, providers: dict[str, Provider]) -> Iterator[Callable[...
 
 
 async def metric(site: Site, sample: str) -> float | None:
+    """Return a sample of the metrics, with all that has ended: a stream is counted after its last byte."""
+    assert await site.is_quiet()
     lines = (await (await site.get("/metrics")).rest()).decode().splitlines()
     return next((float(line.rpartition(" ")[2]) for line in lines if line.startswith(sample + " ")), None)
 

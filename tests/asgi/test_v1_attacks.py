@@ -17,7 +17,7 @@ import pytest
 from tests.asgi.conftest import Answer
 from tests.property.soundness import EFFORT
 
-pytestmark = pytest.mark.timeout(30 if EFFORT == 1 else 600)
+pytestmark = pytest.mark.timeout(300 if EFFORT == 1 else 600)
 
 KEYS: Final = {name: f"sha256:{hashlib.sha256(name.encode()).hexdigest()}" for name in ("ann", "bob")}
 ANN: Final = {"authorization": "Bearer ann"}

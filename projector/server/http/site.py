@@ -57,6 +57,11 @@ class Site:
     catalogs: list[Catalog] = field(default_factory=list)
     """Catalogs that the extensions use."""
 
+    def write_state(self) -> None:
+        """Begin to write to the store what later requests may refer to."""
+        self.ownership.write()
+        self.call_keeper.write()
+
     async def aclose(self) -> None:
         """Close the extensions and what they use, and write what waits for the store."""
         for extension in self.extensions:

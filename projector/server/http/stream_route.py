@@ -121,6 +121,7 @@ class SessionRoute:
             kept = await site.call_keeper.load(body, caller)
             received = Received(scope, body, caller, account, grant, kept)
             session = self._open_session(received)
+            session.on_end = site.write_state  # a client may go on at once, at another server
             await site.ownership.confirm(session.stats.conversation_id, caller)
             try:
                 key, is_stored = key_of(scope), self._is_stored(session)

@@ -162,6 +162,8 @@ class StreamSession(ResponseSession):
             stats, account, timeouts=timeouts, heartbeat_s=heartbeat_s, headers=headers, writer_type=writer_type
         )
         self.keeping = keeping
+        self.on_end: Callable[[], None] | None = None
+        """Is called before the end of the stream is sent."""
         self._source: StreamSource | None = source
         self._pipeline: Pipeline | None = None
         self._redactor = source.redactor
@@ -391,6 +393,8 @@ class StreamSession(ResponseSession):
             is_heavy = account.is_heavy
             last = await account.memory.process(self._last_bytes, pipeline) if is_heavy else self._last_bytes(pipeline)
             await self._stored()
+            if self.on_end is not None:
+                self.on_end()
             if not is_sent:
                 return
             if self.stats.terminal.get("error", {}).get("is_retryable") is False:
