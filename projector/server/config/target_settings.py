@@ -15,10 +15,10 @@ Balance: TypeAlias = Literal["order", "weight"]
 class CircuitBreaker(Table):
     """When a target that fails gets no more requests."""
 
-    failures: int = Field(5, ge=0, le=1000)
+    failures: int = Field(default=5, ge=0, le=1000)
     """Failures in a row after which a [target](operations.md#several-targets) gets no requests; also if half of four
     times as many fail within a minute. 0 for no limit."""
-    open_s: float = Field(15, gt=0, le=3600)
+    open_s: float = Field(default=15, gt=0, le=3600)
     """Seconds before one request tries whether the target works again."""
 
 
@@ -29,7 +29,7 @@ class TargetSettings(Table):
     """Name of the upstream."""
     model: Model
     """The upstream's name of the model."""
-    weight: int | None = Field(None, ge=1, le=1000)
+    weight: int | None = Field(default=None, ge=1, le=1000)
     """Share of the requests, relative to the other targets; 1 by default."""
 
 
