@@ -32,11 +32,13 @@ def missing_package(name: str | None, extras: str) -> str:
     return f'`{name}` is missing; install `{project}`; in a clone: `pip install ".[{extras}]"`'
 
 
-def known_name(what: str, name: str, known: Collection[str]) -> str:
-    """Return a known name; raise `UsageError` for any other, with the known names, the closest first."""
-    if name in known:
+def known_name(what: str, name: object, known: Collection[str]) -> str:
+    """Return a known name; raise `UsageError` for anything else, with the known names, the closest first."""
+    if isinstance(name, str) and name in known:
         return name
     names = list(known)
+    if not isinstance(name, str):
+        raise UsageError(f"{what}: expected one of {', '.join(f'`{one}`' for one in names)}")
     import difflib  # noqa: PLC0415 - only for the message of a failure
 
     nearest = difflib.get_close_matches(name, names, n=1, cutoff=0.0)

@@ -9,7 +9,7 @@ from functools import lru_cache
 from types import MappingProxyType, NoneType
 from typing import Final
 
-from projector._errors import UsageError
+from projector._errors import UsageError, check_argument, known_name
 
 WORKFLOW_TEXTS: Final = ("workflow_key", "workflow_run_id", "stage_name", "step_name", "step_agent", "parallel_group")
 WORKFLOW_NUMBERS: Final = ("branch_index",)
@@ -22,6 +22,9 @@ _MEMBERS: Final[Mapping[str, tuple[tuple[type, ...], str]]] = {
     "workflow": ((dict, MappingProxyType, Mapping), "a mapping"),  # the first two are faster to check
 }
 """Member of a `StreamContext` -> its types, and what is expected."""
+_NUMBER: Final = ((int, NoneType), "a whole number or None")
+_WORKFLOW: Final = {**dict.fromkeys(WORKFLOW_TEXTS, _STRING), **dict.fromkeys(WORKFLOW_NUMBERS, _NUMBER)}
+"""Member of `workflow` -> the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +47,19 @@ class StreamContext:
 
     def __post_init__(self) -> None:
         for name, (types, expected) in _MEMBERS.items():
-            if not isinstance(getattr(self, name), types):
-                raise UsageError(f"`{name}`: expected {expected}")
+            check_argument(name, expected, holds=isinstance(getattr(self, name), types))
+
+
+def is_workflow_member(name: str, value: object) -> bool:
+    """Return whether a member of `workflow` is known and has its type."""
+    return name in _WORKFLOW and isinstance(value, _WORKFLOW[name][0])
 
 
 @dataclass(frozen=True, slots=True)
 class BranchContext:
     """Context of one branch of a run: one of the responses that may stream at the same time.
+
+    A member of another type, or an unknown one of `workflow`, raises `UsageError`.
 
     Args:
         agent: name of the agent.
@@ -64,6 +73,15 @@ class BranchContext:
     workflow: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
     stage: int | None = None
     is_optional: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("agent", "workflow"):
+            types, expected = _MEMBERS[name]
+            check_argument(name, expected, holds=isinstance(getattr(self, name), types))
+        check_argument("stage", _NUMBER[1], holds=isinstance(self.stage, _NUMBER[0]))
+        for name, value in self.workflow.items():
+            types, expected = _WORKFLOW[known_name("member of `workflow`", name, _WORKFLOW)]
+            check_argument(f"workflow.{name}", expected, holds=isinstance(value, types))
 
 
 def parse_time(text: str, where: str = "") -> float:

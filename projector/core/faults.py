@@ -1,14 +1,15 @@
 """Faults, the failures that end a stream, as data: code, source, message, and whether a retry may help.
 
 A `Fault` is the last item that a stage ever returns. `FAULTS` is the complete list (CONTRACT D12, D14), except
-`upstream_http_<status>`, which `http_status_fault` creates.
+`upstream_http_<status>`, which `Fault.of_status` creates.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, NamedTuple, final
 
-from projector._errors import check_argument
+from projector._errors import UsageError, check_argument, known_name
 from projector.contracts.kinds import ErrorSource
 
 
@@ -20,6 +21,22 @@ class Fault(NamedTuple):
     source: ErrorSource
     message: str
     is_retryable: bool
+
+    @classmethod
+    def of_status(cls, status: int) -> Fault:
+        """Return the fault of an upstream that answered with an HTTP status other than 200 (D12, D14)."""
+        message = f"The provider answered with HTTP status {status}{_HTTP_CAUSES.get(status, '')}."
+        return cls(f"upstream_http_{status}", "provider", message, is_retryable_status(status))
+
+
+@final
+class _Faults(dict[str, Fault]):
+    """Faults by their codes; an unknown code raises `UsageError`."""
+
+    def __missing__(self, code: object) -> Fault:
+        if str(code).startswith("upstream_http_"):
+            raise UsageError("faults of HTTP statuses are not listed; expected for example `Fault.of_status(429)`")
+        return self[known_name("fault", code, self)]
 
 
 _ROWS: Final = (
@@ -44,7 +61,7 @@ _ROWS: Final = (
     Fault("server_shutdown", "server", "The server is shutting down.", True),
     Fault("stream_interrupted", "server", "The server that produced the stream has stopped.", True),
 )
-FAULTS: Final = {row.code: row for row in _ROWS}
+FAULTS: Final[Mapping[str, Fault]] = _Faults((row.code, row) for row in _ROWS)
 
 
 def check_fault(fault: object) -> None:
@@ -69,13 +86,3 @@ class LimitError(Exception):
 def is_retryable_status(status: int) -> bool:
     """Check whether a request answered with this HTTP status may succeed later (D14)."""
     return status in _RETRYABLE_HTTP or status in _SERVER_ERRORS
-
-
-def http_status_fault(status: int) -> Fault:
-    """Return the fault of an upstream that answered with an HTTP status other than 200 (D12, D14)."""
-    return Fault(
-        f"upstream_http_{status}",
-        "provider",
-        f"The provider answered with HTTP status {status}{_HTTP_CAUSES.get(status, '')}.",
-        is_retryable_status(status),
-    )

@@ -12,7 +12,7 @@ from projector.contracts import codec
 from projector.contracts.json_values import count_values, has_long_text
 from projector.contracts.limits import EVENT_TEXT_MAX_BYTES, EVENT_VALUES_MAX
 from projector.core.canonical import CanonicalEvent, Frame
-from projector.core.context import BranchContext
+from projector.core.context import BranchContext, is_workflow_member
 from projector.core.delta_frames import Output
 from projector.core.faults import FAULTS, Fault, check_fault
 from projector.core.input_formats import BareJsonDecoder, Decoder, MakeDecoder
@@ -353,9 +353,10 @@ STEERING: Final[Mapping[str, Callable[[RecordedBranches, CanonicalEvent], list[F
 def recorded_context(event: CanonicalEvent) -> BranchContext:
     """Read the context of a branch from a recorded line; missing and invalid members are left out."""
     agent, workflow, stage = event.get("agent"), event.get("workflow"), event.get("stage")
+    members = workflow if isinstance(workflow, dict) else {}
     return BranchContext(
         agent=agent if isinstance(agent, str) else None,
-        workflow=workflow if isinstance(workflow, dict) else {},
+        workflow=dict(member for member in members.items() if is_workflow_member(*member)),
         stage=stage if type(stage) is int else None,
         is_optional=event.get("is_optional") is True,
     )

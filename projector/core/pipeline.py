@@ -53,6 +53,7 @@ class Pipeline:
 
     Every method returns the bytes to send, which may be empty. The output does not depend on how the input bytes are
     cut, and however the stream ends, its last event is exactly one terminal. After that all methods return nothing.
+    They raise `UsageError` while another one runs, in another thread or the one that called a hook.
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class Pipeline:
         self._timestamps = Timestamps()
         self._redactor = redactor
         self._projector = PublicStreamProjector(redactor, context, is_run=run)
+        self._is_run = run
         own = options if options.is_run == run else replace(options, is_run=run)
         self._dialect = DIALECTS[dialect].writer(redactor.policy, own)
         self._repeat: RepeatWriter | None = None
@@ -97,6 +99,8 @@ class Pipeline:
         self.has_event_ids = False
         """Whether SSE messages have the number of the event as their `id`; it may be set before the first byte."""
         self._event_count = 0
+        self._is_running = False
+        """Whether a step is running."""
         self.ended = False
         """Whether the terminal event has been emitted."""
         self.kept_bytes = 0
@@ -108,6 +112,11 @@ class Pipeline:
     def redactor(self) -> Redactor:
         """What cleans an error response of the provider, which is no part of a stream."""
         return self._redactor
+
+    @property
+    def failure(self) -> Exception | None:
+        """The exception that ended the stream with `internal_error` or `redaction_failed`: of a hook, or from a bug."""
+        return self._projector.failure
 
     @property
     def provider_errors(self) -> list[ProviderError]:
@@ -152,7 +161,13 @@ class Pipeline:
         return self._main.host(event)
 
     def next_response(self) -> bytes:
-        """Start another upstream of the same run; decoder and provider stage start anew."""
+        """Start another upstream of the same run; decoder and provider stage start anew.
+
+        Raises:
+            UsageError: the stream is not a run.
+        """
+        if not self._is_run and not self.ended:
+            raise UsageError("expected a run: only a run has several responses")
         return self._main.next_response()
 
     def keep_opaque(self, keep: KeepOpaque) -> None:
@@ -216,14 +231,21 @@ class Pipeline:
         """Run a step and encode its frames; any exception ends the stream with its open items closed (D12)."""
         if self.ended:
             return b""
-        self._projector.tick(self._timestamps.write(self._clock()))
+        if self._is_running:
+            raise UsageError("expected one call at a time: another call of this pipeline is running")
+        self._is_running = True
         try:
-            output = self._encode(step(*arguments))
-        except Exception:  # noqa: BLE001 - after any failure the client gets a terminal
-            output = self._encode(self._projector.fail_closed(FAULTS["internal_error"], is_unsent=True))
-        if self._projector.ended:
-            self.ended = True
-            self._release()
+            self._projector.tick(self._timestamps.write(self._clock()))
+            try:
+                output = self._encode(step(*arguments))
+            except Exception as error:  # noqa: BLE001 - after any failure the client gets a terminal
+                self._projector.failure = error
+                output = self._encode(self._projector.fail_closed(FAULTS["internal_error"], is_unsent=True))
+            if self._projector.ended:
+                self.ended = True
+                self._release()
+        finally:
+            self._is_running = False
         return output
 
     def _release(self) -> None:
@@ -362,20 +384,25 @@ def build_pipeline(
         redactor: a compiled policy, instead of `policy`.
         options: options of the dialect from the caller's request; the defaults if None.
         on_frame: called with each clean frame just before it is encoded, for logs, metrics and storage. It must not
-            change the frame; if it raises, the stream ends with `internal_error`.
+            change the frame; if it raises, the stream ends with `internal_error`, and `failure` is what it raised.
         on_deltas: called with each run of deltas, instead of `on_frame` with their frames.
         on_output: called with the output of each step once it is encoded, so with exactly what is sent, and with the
             JSON of the frames that are sent as they are. It must not change them, and must not raise: `StreamReplay`
             writes the same stream from the frames again.
 
     Raises:
-        UsageError: an unknown name, an invalid profile, something else than a `Policy` or a `StreamContext`, or a
-            policy and a redactor.
+        UsageError: an unknown name, an invalid profile, an argument of another type, or a policy and a redactor.
     """
     context = StreamContext() if context is None else context
     check_arguments(provider, dialect, policy, context)
     known_name("input format", input_format, _INPUT_FORMATS)
     known_name("output format", output_format, _OUTPUT_FORMATS)
+    check_argument("run", "True or False", holds=isinstance(run, bool))
+    check_argument("clock", "a function", holds=callable(clock))
+    check_argument("redactor", "a `Redactor` or None", holds=isinstance(redactor, Redactor | None))
+    check_argument("options", "`DialectOptions` or None", holds=isinstance(options, DialectOptions | None))
+    for name, hook in (("on_frame", on_frame), ("on_deltas", on_deltas), ("on_output", on_output)):
+        check_argument(name, "a function or None", holds=hook is None or callable(hook))
     if redactor is not None and policy is not None:
         raise UsageError("expected a policy or a redactor, not both")
     if context.stream_id is None:
@@ -410,4 +437,4 @@ def check_arguments(provider: str, dialect: str, policy: object, context: object
 _INPUT_FORMATS: Final = get_args(InputFormat)
 _OUTPUT_FORMATS: Final = get_args(OutputFormat)
 _compiled: Final = lru_cache(maxsize=32)(Redactor)
-"""Compiles a policy once for equal content: it takes some tens of milliseconds."""
+"""Makes a redactor once for equal content. Its rules are compiled by the first texts, for up to 0.3 s in all."""

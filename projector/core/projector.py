@@ -72,6 +72,8 @@ class PublicStreamProjector:
         self._replaced = redactor.replaced
         self.ended = False
         """Whether the terminal event has been emitted."""
+        self.failure: Exception | None = None
+        """The exception that ended the stream with `internal_error` or `redaction_failed`."""
         self._envelopes = EnvelopeWriter(redactor.stream_identifier(context.stream_id or ""), redactor.replaced)
         self.tick = self._envelopes.tick
         """Begins a step, with the timestamp of its frames; the clock is read once per call of the pipeline (D2). All
@@ -157,7 +159,7 @@ class PublicStreamProjector:
         try:
             cleaned = text.part.feed(delta)
         except Exception as error:  # noqa: BLE001 - as in `_signal`
-            return self.fail_closed(_fault_of(error))
+            return self._fail_of(error)
         return self._said(text, cleaned, sequence)
 
     def _said(self, text: OpenText, cleaned: Cleaned[CleanText], sequence: object) -> list[Frame]:
@@ -184,7 +186,7 @@ class PublicStreamProjector:
             try:
                 shown, last = ([], None) if self._replaced else text.part.feed_run(deltas, at)
             except Exception as error:  # noqa: BLE001 - as in `_signal`
-                return output + self.fail_closed(_fault_of(error))
+                return output + self._fail_of(error)
             if shown == deltas:  # nearly always
                 return [self._envelopes.run(text.frame, shown, encoded, numbers)]
             if shown:
@@ -288,6 +290,12 @@ class PublicStreamProjector:
             self._envelopes.roll_back()
         return self._envelopes.close(endings.own_error(fault), self.branch.envelope)
 
+    def _fail_of(self, error: Exception) -> list[Frame]:
+        fault = _fault_of(error)
+        if fault.source == "server" and fault.code != "content_blocked":
+            self.failure = error
+        return self.fail_closed(fault)
+
     def _signal(self, signal: Signal, handler: Handler | None = None, event: CanonicalEvent = NO_EVENT) -> list[Frame]:
         """Apply the row of the lifecycle table and return its frames.
 
@@ -305,7 +313,7 @@ class PublicStreamProjector:
         except UnreadableEvent:
             return self._drop(event.get("type"), is_host=signal is Signal.HOST)
         except Exception as error:  # noqa: BLE001 - a stream never dies of data (D31); what failed decides the code
-            return self.fail_closed(_fault_of(error))
+            return self._fail_of(error)
         self._phase = phase
         if output:
             output = self._envelopes.wrap(output, self.branch.envelope, event)

@@ -77,7 +77,7 @@ class RunEvent(OpenWopModel):
         description="Position in the run log, from 0. "
         "A reasoning delta has another `sequence` in its payload, counted per block."
     )
-    causation_id: Maybe[Id] = Field(None, description="`eventId` of the event that caused this one.")
+    causation_id: Maybe[Id] = Field(default=None, description="`eventId` of the event that caused this one.")
     notices: Maybe[Annotated[list[Notice], Field(min_length=1)]] = Field(
         None,
         alias=f"{VENDOR}.notices",

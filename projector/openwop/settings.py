@@ -30,17 +30,17 @@ class OpenWopSettings(ExtensionSettings):
     for production."""
     fixtures_dir: Path | None = None
     """Folder with the workflows of the suite, instead of the host's own."""
-    escalation_threshold: float = Field(DEFAULT_THRESHOLD, ge=0, le=1)
+    escalation_threshold: float = Field(default=DEFAULT_THRESHOLD, ge=0, le=1)
     """Confidence below which a decision waits for approval; a run can override it."""
-    max_runs: int = Field(1000, gt=0)
+    max_runs: int = Field(default=1000, gt=0)
     """Runs whose logs are kept; the oldest ended ones are dropped first."""
-    max_run_bytes: int = Field(16 * 1024 * 1024, gt=0)  # about 50,000 tokens with one event each
+    max_run_bytes: int = Field(default=16 * 1024 * 1024, gt=0)  # about 50,000 tokens with one event each
     """Size of one log; a run that exceeds it fails with `log_full`."""
-    max_log_bytes: int = Field(256 * 1024 * 1024, gt=0)
+    max_log_bytes: int = Field(default=256 * 1024 * 1024, gt=0)
     """Size of all logs."""
-    retention_s: float = Field(3600, gt=0)
+    retention_s: float = Field(default=3600, gt=0)
     """Seconds a log is kept after the end of its run."""
-    approval_timeout_s: float = Field(3600, gt=0)
+    approval_timeout_s: float = Field(default=3600, gt=0)
     """Seconds a run waits for approval before it fails with `interrupt_timeout`."""
 
     @model_validator(mode="after")

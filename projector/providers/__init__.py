@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from projector._errors import UsageError
+from projector._errors import UsageError, check_argument
 from projector._registry import Registry, resolve
 from projector._validation import describe, path_name
 from projector.providers.descriptor import Provider
@@ -28,6 +28,7 @@ PROVIDERS: Final[Registry[Provider]] = Registry(
 
 def profile_of(provider: str, settings: Mapping[str, object]) -> BaseModel | None:
     """Return the profile of an upstream, None if the provider has none; raise `UsageError` for wrong settings."""
+    check_argument("profile", "a mapping", holds=isinstance(settings, Mapping))
     reference = PROVIDERS[provider].profile
     if reference is None:
         if settings:

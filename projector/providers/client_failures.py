@@ -1,4 +1,4 @@
-"""Exceptions of provider clients (`openai`, `anthropic`, `httpx`, `aiohttp`) as faults (CONTRACT D12, D14).
+"""Exceptions of clients (`openai`, `anthropic`, `google-genai`, `httpx`, `aiohttp`) as faults (CONTRACT D12, D14).
 
 No client is imported: a class is known by the package and the name of itself or of a base class. Built-in exceptions
 count only as the cause of a client's exception, or if a client raised them: a host's own database also raises
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Final, NamedTuple
 
-from projector.core.faults import FAULTS, Fault, http_status_fault
+from projector.core.faults import FAULTS, Fault
 from projector.core.reported_errors import is_retryable
 
 SAME_CLIENTS: Final[Mapping[str, str]] = {"anthropic": "openai", "httpx2": "httpx"}
@@ -74,8 +74,16 @@ def _status(error: BaseException) -> ClientFailure:
     for holder, name in ((error, "status_code"), (response, "status_code"), (error, "status")):
         status = getattr(holder, name, None)
         if isinstance(status, int):
-            return ClientFailure(http_status_fault(status), response=response)
+            return ClientFailure(Fault.of_status(status), response=response)
     return ClientFailure(FAULTS["provider_error"], response=response)
+
+
+def _google(error: Any) -> ClientFailure:
+    """Distinguish an error response from an error in the stream, which has the response of the stream."""
+    is_in_stream = getattr(error.response, "status_code", getattr(error.response, "status", None)) == _OK
+    if is_in_stream and isinstance(error.details, Mapping):
+        return ClientFailure(FAULTS["provider_error"], error.details)
+    return ClientFailure(Fault.of_status(error.code), response=error.response)
 
 
 def _response(error: BaseException) -> ClientFailure:
@@ -107,6 +115,7 @@ KINDS: Final[Mapping[str, Callable[[BaseException], ClientFailure]]] = {
     "openai.APIConnectionError": _connection,
     "openai.APIResponseValidationError": _unreadable,
     "openai.APIError": _provider_error,
+    "google.APIError": _google,
     "openai.LengthFinishReasonError": _finish("length"),
     "openai.ContentFilterFinishReasonError": _finish("content_filter"),
     "httpx.HTTPStatusError": _status,
@@ -127,13 +136,21 @@ RAISED_BY_CLIENTS: Final[Mapping[str, Callable[[BaseException], ClientFailure]]]
 """The same for exceptions that count only if they passed through a client."""
 
 
-def client_failure(error: BaseException) -> ClientFailure | None:
-    """Return the failure that an exception of a client means; None for any other exception."""
+def client_failure(error: BaseException, *, has_begun: bool) -> ClientFailure | None:
+    """Return the failure that an exception of a client means; None for any other exception.
+
+    Args:
+        error: the exception.
+        has_begun: whether anything of the response was received: clients have one exception for both time-outs.
+    """
     names = list(_names(error))
     found = next((KINDS[name] for name in names if name in KINDS), None)
     if found is None and _is_from_client(error.__traceback__):
         found = next((RAISED_BY_CLIENTS[name] for name in names if name in RAISED_BY_CLIENTS), None)
-    return None if found is None else found(error)
+    failure = None if found is None else found(error)
+    if failure is not None and failure.fault.code == "upstream_timeout_idle" and not has_begun:
+        return failure._replace(fault=FAULTS["upstream_timeout_first_byte"])
+    return failure
 
 
 def _names(error: BaseException) -> Iterator[str]:

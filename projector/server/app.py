@@ -209,7 +209,7 @@ def _starlette(catalog: Catalog, site: Site, aclose: Callable[[], Awaitable[None
     return app
 
 
-def _openapi(app: Starlette, extensions: Iterable[Extension]) -> bytes:
+def _openapi(app: Starlette, extensions: Iterable[Extension], mounted_at: str = "") -> bytes:
     routes = {
         route.path_format: getattr(route, "dialects", ())
         for route in app.routes
@@ -221,7 +221,7 @@ def _openapi(app: Starlette, extensions: Iterable[Extension]) -> bytes:
         more_paths, more_schemas = extension.openapi()
         paths |= more_paths
         schemas |= more_schemas
-    return document(routes, paths, schemas)
+    return document(routes, paths, schemas, mounted_at)
 
 
 def _admin_app(state: State, more: Sequence[Route]) -> Starlette:

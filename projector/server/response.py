@@ -38,6 +38,7 @@ from projector.server.streaming.host_source import (
     HostUpstream,
     StreamedRun,
     check_source,
+    check_unused,
 )
 from projector.server.streaming.memory import Account, Memory
 from projector.server.streaming.response_writer import HEADERS
@@ -115,9 +116,9 @@ def projection_of(projection: Projection | None) -> Projection:
 class PublicSSEResponse(Response):
     """Projects an async iterator: a provider's bytes, its events as the SDK yields them, or an agent's run.
 
-    The response owns the source, and closes it when the stream has ended. A source that fails before its first item
-    yields a problem document; later, a terminal event. Exceptions of `openai`, `httpx` and `aiohttp` are failures of
-    the provider; a source may raise `UpstreamError` for others.
+    The response owns the source, and closes it when the stream has ended; each stream needs its own. A source that
+    fails before its first item yields a problem document; later, a terminal event. Exceptions of the clients in
+    `projector.providers.client_failures` are failures of the provider; a source may raise `UpstreamError` for others.
 
     Args:
         source: an async iterable of bytes of an event stream, cut anywhere, or of events: mappings, JSON texts,
@@ -131,7 +132,8 @@ class PublicSSEResponse(Response):
         status_code: always 200; FastAPI reads it here, to describe a route.
 
     Raises:
-        UsageError: an argument of another type, or a heartbeat that is not greater than 0.
+        UsageError: an argument of another type, a heartbeat that is not greater than 0, or a source that has ended;
+            on a call, a response that was used before.
     """
 
     media_type = "text/event-stream"
@@ -208,12 +210,15 @@ class _SourceStream:
         self._source: HostSource = source
         self._projection = projection
         self._timeouts = timeouts or Timeouts()
+        self._is_used = False
         self.observer = Observer(on_terminal=projection.on_terminal)
 
     @contextmanager
     def open(
         self, scope: Scope, *, heartbeat_s: float = inf, headers: Sequence[tuple[bytes, bytes]] = ()
     ) -> Generator[StreamSession, None, None]:
+        check_unused(is_used=self._is_used)
+        self._is_used = True
         pipeline, stats = self._projection.begin(scope, is_run=self._is_run)
         account = Account(_MEMORY)
         upstream = HostUpstream(self._source)

@@ -7,6 +7,7 @@ import base64
 import hashlib
 import hmac
 import json
+import re
 import ssl
 import time
 import tomllib
@@ -21,10 +22,13 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from jwt.algorithms import RSAAlgorithm
 from structlog.testing import capture_logs
 
+from projector import UsageError
 from projector.cli import main
 from projector.server.config.caller_settings import Auth
 from projector.server.config.loading import SettingsError, load
+from projector.server.config.settings import Settings
 from projector.server.control.callers import Authenticator
+from projector.server.http.hosts import TrustedProxies
 from projector.server.http.problems import Problem
 from projector.server.ownership import Ownership
 from tests.asgi.callers import Server
@@ -191,6 +195,20 @@ async def test_a_public_key_is_not_accepted_as_a_shared_secret(signed_with: str)
 
 async def test_without_authentication_the_caller_is_an_address() -> None:
     assert await Authenticator(Auth()).caller(scope("Bearer anything")) == "address:127.0.0.1"
+
+
+@pytest.mark.parametrize("client", ["ann", ("ann",), {"name": "ann"}, (7, 0), ("ann", 0, 0)])
+async def test_a_user_of_the_host_is_a_pair(client: Any) -> None:
+    """Of a name alone, `ann` and `alex` would have the streams of `a`."""
+    with pytest.raises(UsageError, match=re.escape('`scope["client"]`: expected `(name, 0)` or None')):
+        await Authenticator(Auth()).caller({**scope(None), "client": client})
+    with pytest.raises(UsageError, match="expected `"):
+        await TrustedProxies(Authenticator, Settings())({**scope(None), "client": client}, None, None)
+
+
+@pytest.mark.parametrize("client", [["ann", 0], ("ann", None)])
+async def test_a_user_of_the_host(client: Any) -> None:
+    assert await Authenticator(Auth()).caller({**scope(None), "client": client}) == "address:ann"
 
 
 class KeyServer:

@@ -9,6 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
+from projector import UsageError
 from projector.server.config.upstream_settings import Timeouts
 from projector.server.streaming.clock import TICK_S, Deadlines, Timer, watched
 
@@ -96,3 +97,8 @@ async def test_a_timer_of_a_stream_that_another_one_has_ended_is_not_called() ->
             await ended.wait()
         await asyncio.sleep(3 * TICK_S)
     assert called == ["first"]
+
+
+def test_timers_need_asyncio() -> None:
+    with pytest.raises(UsageError, match="expected an event loop of asyncio"), watched():
+        raise AssertionError("there is none, as in a task of trio")

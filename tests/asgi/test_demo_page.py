@@ -71,6 +71,13 @@ def test_a_mounted_application_names_its_prefix() -> None:
     detail = TestClient(app).get("/ai/").json()["detail"]
     assert "POST /ai/api/v1/chat/stream, /ai/api/v1/ai-sdk/{agent}" in detail
     assert "GET /ai/openapi.json" in detail
+    with TestClient(app) as one:
+        document = one.get("/ai/openapi.json").json()
+        assert document["servers"] == [{"url": "/ai"}]
+        assert "/api/v1/chat/stream" in document["paths"]
+        error = one.post("/ai/v1/embeddings").json()["error"]
+    assert error["message"].startswith("`/ai/v1/embeddings` is not served here; available: `POST /ai/v1/responses`, ")
+    assert "servers" not in TestClient(create_app(Settings())).get("/openapi.json").json()
 
 
 def test_a_server_with_an_admin_listener_names_no_document_at_its_root() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from projector.core.faults import http_status_fault
+from projector.core.faults import Fault
 from projector.server.upstream.protocol import ProviderFailure, ProviderRequest, UpstreamError
 from tests.asgi.callers import Server, Upstream, completed, keys, text
 from tests.asgi.conftest import frames_of
@@ -326,7 +326,7 @@ async def test_what_arrived_before_a_connection_broke_off_is_shown(serve: Any, u
 async def test_a_refusal_of_the_provider_does_no_work_that_is_thrown_away() -> None:
     """Calls of functions of this project, which do not depend on the machine."""
     calls: Counter[str] = Counter()
-    fault = http_status_fault(429)
+    fault = Fault.of_status(429)
     refused = UpstreamError(fault, 60, failure=ProviderFailure(429, "Rate limit reached", code="rate_limit_exceeded"))
 
     class Refusing(Upstream):

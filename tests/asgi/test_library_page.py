@@ -103,7 +103,7 @@ def test_the_page_names_every_event_of_the_host() -> None:
 def test_the_page_names_every_exception_of_a_client() -> None:
     section = PAGE.partition("### When the source fails")[2].partition("\n## ")[0]
     first = " ".join(re.findall(r"^- (`.*?`): ", section, re.MULTILINE))
-    assert set(re.findall(r"`(\w+\.\w+)`", first)) == KINDS.keys()
+    assert {f"{package}.{name}" for package, name in re.findall(r"`(\w+)(?:\.\w+)*\.(\w+)`", first)} == KINDS.keys()
 
 
 def test_the_page_names_every_call_of_the_sdk() -> None:

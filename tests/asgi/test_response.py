@@ -33,7 +33,7 @@ from projector.server import (
 )
 from projector.server.streaming.memory import LARGE_EVENT_BYTES
 from projector.server.telemetry import reports
-from projector.server.telemetry.stream_stats import Terminal
+from projector.server.telemetry.stream_stats import StreamStats, Terminal
 from tests.waiting import wait_until
 
 TEXT = {"type": "response.output_text.delta", "item_id": "m", "output_index": 0, "content_index": 0, "delta": "a"}
@@ -95,6 +95,9 @@ async def test_every_type_of_source_item(text: object) -> None:
         ({"dialect": "sse"}, "unknown dialect `sse`"),
         ({"policy": {"text": "off"}}, "`policy`: expected a `Policy`"),
         ({"profile": {"odd": 1}}, "profile of `openai_responses`: `odd` is unknown"),
+        ({"profile": 3}, "`profile`: expected a mapping"),
+        ({"provider": None}, "provider: expected one of `openai_responses`, "),
+        ({"dialect": ["ag_ui"]}, "dialect: expected one of `public_sse_v1`, "),
         ({"context": {"agent": "a"}}, "`context`: expected a `StreamContext`"),
         ({"context": None}, "`context`: expected a `StreamContext`"),
         ({"on_terminal": 3}, "`on_terminal`: expected a function or None"),
@@ -188,6 +191,42 @@ async def test_an_item_that_is_no_event_is_named_in_the_log(items: list[object])
     assert crash["detail"] == "`source`: expected items that are bytes, JSON texts, mappings or pydantic models"
 
 
+@pytest.mark.parametrize("start", ["data: {}", "event: response.created", ": comment", "id: 1"])
+async def test_the_text_of_an_event_stream_is_named_in_the_log(start: str) -> None:
+    with capture_logs() as lines:
+        client = await Client().call(PublicSSEResponse(gives(start)))
+    assert b'"code":"internal_error"' in client.body
+    crash = next(line for line in lines if line["event"] == "stream_crashed")
+    assert crash["detail"].endswith("not the text of an event stream: `aiter_bytes()`")
+
+
+USED: Final = "`source`: expected one that is not used yet"
+
+
+async def test_a_response_and_its_source_are_used_once() -> None:
+    source = gives(TEXT, DONE)
+    response = PublicSSEResponse(source)
+    await Client().call(response)
+    with pytest.raises(UsageError, match=USED):
+        await Client().call(response)
+    for make in (PublicSSEResponse, public_stream):
+        with pytest.raises(UsageError, match=USED):
+            make(source)
+
+
+async def test_a_failure_of_the_pipeline_is_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_stats: StreamStats, _frame: object) -> None:
+        raise KeyError("payload")
+
+    monkeypatch.setattr(StreamStats, "on_frame", fail)
+    with capture_logs() as lines:
+        client = await Client().call(PublicSSEResponse(gives(TEXT, DONE)))
+    assert b'"code":"internal_error"' in client.body
+    crash = next(line for line in lines if line["event"] == "stream_crashed")
+    assert crash["error_type"] == "KeyError"
+    assert "payload" not in repr(lines)
+
+
 CALL: Final = {"type": "function_call", "id": "fc", "call_id": "call_1", "name": "tide", "arguments": "{}"}
 CALLED: Final = {"type": "response.output_item.done", "output_index": 0, "item": CALL}
 FILE: Final = {"object_id": "obj_1", "filename": "tide.csv"}
@@ -223,6 +262,15 @@ async def test_events_of_the_host_are_items_of_a_turn() -> None:
 def test_a_host_event_of_another_type(members: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match=r"^unknown type `"):
         HostEvent(**members)
+
+
+async def test_an_event_of_the_host_that_is_dropped_is_logged() -> None:
+    lost = HostEvent(type="projector.tool_output", call_id="unknown", output=1)
+    with capture_logs() as lines:
+        client = await Client().call(PublicSSEResponse(gives(TEXT, lost, lost, DONE)))
+    assert b'"kind":"final"' in client.body
+    [line] = [line for line in lines if line["event"] == "host_event_dropped"]
+    assert (line["type"], line["count"]) == ("projector.tool_output", 2)
 
 
 async def test_headers_and_background_of_the_route_are_kept() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from projector.core.faults import FAULTS, Fault, http_status_fault
+from projector.core.faults import FAULTS, Fault
 from projector.server.config.upstream_settings import Retries
 from projector.server.upstream.protocol import UpstreamError
 from projector.server.upstream.targets import pause_before
@@ -20,16 +20,16 @@ RETRIES = Retries(max=3, initial_backoff_s=1, max_backoff_s=3)
 @pytest.mark.parametrize(
     ("fault", "retry_after_s", "attempt", "expected"),
     [
-        (http_status_fault(500), None, 1, 1),
-        (http_status_fault(500), None, 2, 2),
-        (http_status_fault(500), None, 3, 3),
-        (http_status_fault(500), None, 4, None),
-        (http_status_fault(429), 2, 1, 2),
-        (http_status_fault(429), 0, 1, 0),
-        (http_status_fault(429), 4, 1, None),
-        (http_status_fault(400), None, 1, None),
-        (http_status_fault(401), 1, 1, None),
-        (http_status_fault(302), None, 1, None),
+        (Fault.of_status(500), None, 1, 1),
+        (Fault.of_status(500), None, 2, 2),
+        (Fault.of_status(500), None, 3, 3),
+        (Fault.of_status(500), None, 4, None),
+        (Fault.of_status(429), 2, 1, 2),
+        (Fault.of_status(429), 0, 1, 0),
+        (Fault.of_status(429), 4, 1, None),
+        (Fault.of_status(400), None, 1, None),
+        (Fault.of_status(401), 1, 1, None),
+        (Fault.of_status(302), None, 1, None),
         (FAULTS["upstream_unreachable"], None, 1, 1),
         (FAULTS["upstream_reset"], None, 1, 1),
         (FAULTS["upstream_timeout_connect"], None, 1, 1),
@@ -42,7 +42,7 @@ def test_the_backoff(fault: Fault, retry_after_s: int | None, attempt: int, expe
 
 
 def test_a_quarter_of_the_backoff_is_jitter() -> None:
-    error = UpstreamError(http_status_fault(500))
+    error = UpstreamError(Fault.of_status(500))
     assert pause_before(error, 1, RETRIES, chance=1) == 0.75
 
 

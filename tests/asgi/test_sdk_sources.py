@@ -187,7 +187,7 @@ async def test_a_provider_that_does_not_answer(client: AsyncOpenAI, upstream: An
 
     await upstream(wait)
     answer = await ask(client.with_options(timeout=Timeout(60, read=0.1)), name)
-    assert (answer.status, json.loads(answer.text)["code"]) == (504, "upstream_timeout_idle")
+    assert (answer.status, json.loads(answer.text)["code"]) == (504, "upstream_timeout_first_byte")
 
 
 @both_apis

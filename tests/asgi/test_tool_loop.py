@@ -8,8 +8,9 @@ import json
 import re
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import pytest
 from hypothesis import given
@@ -323,6 +324,33 @@ async def test_calls_beyond_the_limit_wait() -> None:
     assert most == 2
 
 
+async def typed(count: int, weather: Weather, day: Literal["today"] = "today") -> Any:
+    return {"count": count + 1, "sky": weather.sky, "day": day}
+
+
+async def of_unknown_types(city: str, _loop: ToolLoop | None = None) -> Any:
+    return city
+
+
+TYPED: Final = {"count": 4, "sky": "blue", "day": "today"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "tool", "expected"),
+    [
+        ('{"count": 3, "weather": {"sky": "blue"}}', typed, TYPED),
+        ('{"count": "3", "weather": {"sky": "blue"}, "day": "today"}', typed, TYPED),
+        (ROME, partial(of_unknown_types, _loop=None), "Rome"),
+        ('{"city": 3}', of_unknown_types, 3),  # its names only are checked
+        ("{}", dict, {}),  # it has no signature
+    ],
+)
+async def test_arguments_have_the_types_of_the_parameters(arguments: str, tool: Any, expected: Any) -> None:
+    model = Model(response(call(arguments=arguments)), BLUE)
+    shown = await frames(ToolLoop(model, {"get_weather": tool}, input="Hi"))
+    assert [frame["output"] for frame in shown if frame["kind"] == "tool.output"] == [expected]
+
+
 async def raises(city: str) -> None:
     raise RuntimeError(f"payload {city}")
 
@@ -352,6 +380,11 @@ BAD: Final = {"error": "The arguments are not a JSON object that fits the parame
         ('{"city": ', get_weather, BAD),
         ('["Rome"]', get_weather, BAD),
         ('{"town": "Rome"}', get_weather, BAD),
+        ('{"city": ["Rome"]}', get_weather, BAD),
+        ('{"count": "abc", "weather": {"sky": "blue"}}', typed, BAD),
+        ('{"count": 3, "weather": {"sky": 5}}', typed, BAD),
+        ('{"count": 3, "weather": {"sky": "blue"}, "day": "monday"}', typed, BAD),
+        ('{"town": "Rome"}', of_unknown_types, BAD),
         (ROME, None, {"error": "There is no tool of this name."}),
     ],
 )
@@ -627,11 +660,23 @@ def test_tools_of_a_turn_are_definitions_of_one_format(provider: str, tools: Any
         ({"tools": [get_weather]}, '`tools`: expected a mapping of names to functions, such as {"lookup": lookup}'),
         ({"tools": {"get_weather": 3}}, "`tools.get_weather`: expected a function"),
         ({"ask": response(call())}, "`ask`: expected a function"),
+        ({"input": {"role": "user"}}, "`input`: expected a text, or a list of items"),
+        ({"profile": 3}, "`profile`: expected a mapping"),
     ],
 )
 def test_wrong_options(options: dict[str, Any], text: str) -> None:
     with pytest.raises(UsageError, match=f"^{re.escape(text)}"):
         ToolLoop(**{"ask": Model(), "tools": {"get_weather": get_weather}, "input": "Hi", **options})
+
+
+async def test_a_loop_is_used_once() -> None:
+    loop = ToolLoop(Model(BLUE), {}, input="Hi")
+    await frames(loop)
+    with capture_logs() as lines:
+        shown = await frames(loop)
+    assert shown[-1]["error"]["code"] == "internal_error"
+    crash = next(line for line in lines if line["event"] == "stream_crashed")
+    assert crash["detail"] == "`source`: expected one that is not used yet: each stream needs its own"
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)

@@ -398,6 +398,11 @@ def caused_by(cause: BaseException) -> Exception:
         (caused_by(exception("ConnectError")), "idle", "upstream_unreachable"),
         (caused_by(exception("ConnectTimeout")), "idle", "upstream_timeout_connect"),
         (caused_by(exception("ReadTimeout", type(exception("TimeoutException")))), "open", "upstream_timeout_idle"),
+        (
+            caused_by(exception("ReadTimeout", type(exception("TimeoutException")))),
+            "idle",
+            "upstream_timeout_first_byte",
+        ),
         (caused_by(made_of(exception("ConnectTimeout"), ConnectionRefusedError())), "idle", "upstream_unreachable"),
         (caused_by(made_of(exception("ReadError"), OSError())), "open", "upstream_reset"),
         (caused_by(exception("RemoteProtocolError")), "open", "upstream_reset"),

@@ -12,7 +12,7 @@ from projector.contracts.kinds import Kind, PrivateKind
 from projector.contracts.public_sse_v1 import Envelope
 from projector.contracts.stream_rules.table import check_lines
 from projector.core.context import BranchContext, StreamContext
-from projector.core.faults import FAULTS, http_status_fault
+from projector.core.faults import FAULTS, Fault
 from projector.core.pipeline import Pipeline, build_pipeline
 from projector.dialects.chat_completions import DIALECT
 from projector.dialects.chat_completions.chunk_stream import ANNOTATIONS_MAX_ITEMS
@@ -468,7 +468,7 @@ def test_a_failed_stream_ends_with_an_error(event: Event, error: Event, status: 
 
 def test_an_error_may_be_the_whole_stream() -> None:
     pipeline = pipeline_of()
-    lines = pipeline.close(http_status_fault(401)).splitlines()
+    lines = pipeline.close(Fault.of_status(401)).splitlines()
     assert [json.loads(line)["error"]["code"] for line in lines[:-1]] == ["upstream_http_401"]
     assert assemble(lines).status == 401
 

@@ -54,6 +54,18 @@ def answered(code: int) -> aiohttp.ClientResponseError:
     return aiohttp.ClientResponseError(ABOUT, (), status=code)
 
 
+BUSY: Final = {"error": {"code": 503, "message": "Busy.", "status": "UNAVAILABLE"}}
+
+
+def google(name: str, code: int) -> Exception:
+    """Return an exception as `google-genai` raises it: a subclass of its `APIError`, with the HTTP status as `code`."""
+    base = type("APIError", (Exception,), {"__module__": "google.genai.errors"})
+    error = type(name, (base,), {"__module__": "google.genai.errors"})("words")
+    response = httpx2.Response(code, headers={"retry-after": "7"}, request=REQUEST)
+    error.code, error.status, error.response, error.details = code, "RESOURCE_EXHAUSTED", response, BUSY
+    return error
+
+
 ROWS: Final[list[tuple[Exception, str]]] = [
     (status(400), "upstream_http_400"),
     (status(401, openai.AuthenticationError), "upstream_http_401"),
@@ -94,14 +106,27 @@ ROWS: Final[list[tuple[Exception, str]]] = [
     (aiohttp.ClientPayloadError("a"), "upstream_reset"),
     (aiohttp.ServerDisconnectedError("a"), "upstream_reset"),
     (aiohttp.ClientOSError("a"), "upstream_reset"),
+    (google("ClientError", 429), "upstream_http_429"),
+    (google("ServerError", 500), "upstream_http_500"),
 ]
 
 
 @pytest.mark.parametrize(("error", "code"), ROWS, ids=[f"{type(error).__name__}-{code}" for error, code in ROWS])
 def test_exceptions_of_clients(error: Exception, code: str) -> None:
-    failure = client_failure(error)
+    failure = client_failure(error, has_begun=True)
     assert failure is not None
     assert failure.fault.code == code
+
+
+@pytest.mark.parametrize(
+    "error",
+    [httpx2.ReadTimeout("a"), timed_out(), aiohttp.SocketTimeoutError("a")],
+    ids=lambda error: type(error).__name__,
+)
+def test_a_time_out_before_the_response(error: Exception) -> None:
+    failure = client_failure(error, has_begun=False)
+    assert failure is not None
+    assert failure.fault.code == "upstream_timeout_first_byte"
 
 
 @pytest.mark.parametrize(
@@ -122,7 +147,7 @@ def test_exceptions_of_clients(error: Exception, code: str) -> None:
     ids=lambda error: type(error).__name__,
 )
 def test_exceptions_of_the_host(error: Exception) -> None:
-    assert client_failure(error) is None
+    assert client_failure(error, has_begun=True) is None
 
 
 def raised_in(package: str, text: str) -> Exception:
@@ -144,17 +169,17 @@ def raised_in(package: str, text: str) -> Exception:
     ],
 )
 def test_built_in_exceptions_count_if_a_client_raised_them(text: str, code: str) -> None:
-    failure = client_failure(raised_in("aiohttp", text))
+    failure = client_failure(raised_in("aiohttp", text), has_begun=True)
     assert failure is not None
     assert failure.fault.code == code
-    assert client_failure(raised_in("my_database", text)) is None
+    assert client_failure(raised_in("my_database", text), has_begun=True) is None
 
 
 async def test_the_total_time_out_of_aiohttp_is_a_built_in_exception() -> None:
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=1e-9)) as session:
         with pytest.raises(asyncio.TimeoutError) as raised:
             await session.get("http://127.0.0.1:9/")
-    failure = client_failure(raised.value)
+    failure = client_failure(raised.value, has_begun=True)
     assert failure is not None
     assert failure.fault.code.startswith("upstream_timeout_")
 
@@ -162,18 +187,24 @@ async def test_the_total_time_out_of_aiohttp_is_a_built_in_exception() -> None:
 @pytest.mark.parametrize(("code", "is_retryable"), [("rate_limit_exceeded", True), ("invalid_prompt", False)])
 def test_an_error_in_the_stream_is_the_providers(code: str, is_retryable: bool) -> None:  # noqa: FBT001 - a row
     body = {"code": code, "type": "a_type", "param": None, "message": "ignored: the exception has it"}
-    failure = client_failure(openai.APIError("Busy.", REQUEST, body=body))
+    failure = client_failure(openai.APIError("Busy.", REQUEST, body=body), has_begun=True)
     assert failure is not None
     assert failure.last == {"error": {"code": code, "type": "a_type", "message": "Busy."}}
     assert failure.fault.is_retryable is is_retryable
 
 
+def test_an_error_in_the_stream_of_gemini() -> None:
+    failure = client_failure(google("ServerError", 200), has_begun=True)
+    assert failure is not None
+    assert (failure.fault.code, failure.last, failure.response) == ("provider_error", BUSY, None)
+
+
 def test_the_response_of_an_error_is_kept() -> None:
     error = status(429)
-    failure = client_failure(error)
+    failure = client_failure(error, has_begun=True)
     assert failure is not None
     assert failure.response is error.response  # type: ignore[attr-defined]  # of this class
-    other = client_failure(refused := answered(429))
+    other = client_failure(refused := answered(429), has_begun=True)
     assert other is not None
     assert other.response is refused
 
@@ -181,7 +212,7 @@ def test_the_response_of_an_error_is_kept() -> None:
 def test_causes_that_form_a_circle_end() -> None:
     first, second = httpx2.ReadError("a"), httpx2.ReadError("b")
     first.__cause__, second.__cause__ = second, first
-    assert client_failure(first) is not None
+    assert client_failure(first, has_begun=True) is not None
 
 
 def exceptions(module: ModuleType, root: Callable[[type], bool]) -> set[str]:
@@ -191,7 +222,7 @@ def exceptions(module: ModuleType, root: Callable[[type], bool]) -> set[str]:
 
 def test_every_listed_class_exists() -> None:
     modules = {"openai": openai, "httpx": httpx2, "aiohttp": client_exceptions, "anyio": anyio, "json": json}
-    for name in {*KINDS, *CAUSES, *client_failures.RAISED_BY_CLIENTS}:
+    for name in {*KINDS, *CAUSES, *client_failures.RAISED_BY_CLIENTS} - {"google.APIError"}:  # it is not installed
         package, _, kind = name.partition(".")
         found = getattr(modules[package], kind) if package in modules else eval(kind)  # noqa: S307 - our own table
         assert issubclass(found, BaseException), name
@@ -217,7 +248,7 @@ def test_every_exception_of_a_request_is_listed() -> None:
 
 def test_no_client_is_imported() -> None:
     program = (
-        "import sys, projector.providers.client_failures as f; f.client_failure(ValueError()); "
+        "import sys, projector.providers.client_failures as f; f.client_failure(ValueError(), has_begun=True); "
         "sys.exit(any(name in sys.modules for name in ('openai', 'httpx', 'httpx2', 'aiohttp', 'anyio')))"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 import pytest
 
 from projector import UsageError
-from projector.core.context import StreamContext
+from projector.core.context import BranchContext, StreamContext
 
 Event: TypeAlias = dict[str, Any]
 
@@ -62,6 +63,22 @@ def test_the_host_sets_the_context(open_stream: Callable[..., Any], given: Event
 def test_a_member_of_another_type_is_named(given: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=f"^{message}$"):
         StreamContext(**given)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"agent": b"triage"}, "`agent`: expected a string or None"),
+        ({"workflow": ["k"]}, "`workflow`: expected a mapping"),
+        ({"workflow": {"branch_idx": 0}}, "unknown member of `workflow` `branch_idx`; known: `branch_index`, "),
+        ({"workflow": {"branch_index": "a"}}, "`workflow.branch_index`: expected a whole number or None"),
+        ({"workflow": {"stage_name": 5}}, "`workflow.stage_name`: expected a string or None"),
+        ({"stage": "a"}, "`stage`: expected a whole number or None"),
+    ],
+)
+def test_a_member_of_a_branch_is_named(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=f"^{re.escape(message)}"):
+        BranchContext(**given)
 
 
 def test_registered_values_do_not_leave_in_the_context(open_stream: Callable[..., Any]) -> None:

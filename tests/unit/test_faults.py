@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import pytest
 
+from projector import UsageError
 from projector.contracts.limits import ERROR_MESSAGE_MAX_CHARS
-from projector.core.faults import FAULTS, Fault, http_status_fault, is_retryable_status
+from projector.core.faults import FAULTS, Fault, is_retryable_status
 
 
 @pytest.mark.parametrize(
@@ -36,6 +40,20 @@ def test_d14_codes(code: str, source: str, *, is_retryable: bool) -> None:
 
 
 @pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("upstream_rest", "unknown fault `upstream_rest`; known: `upstream_reset`, "),
+        ("upstream_http_429", "expected for example `Fault.of_status(429)`"),
+        (429, "fault: expected one of `upstream_truncated`, "),
+    ],
+)
+def test_a_code_that_is_not_listed(code: Any, message: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(message)):
+        FAULTS[code]
+    assert FAULTS.get(code) is None
+
+
+@pytest.mark.parametrize(
     ("status", "is_retryable"),
     [
         *((status, True) for status in (408, 409, 425, 429, 500, 502, 503, 504, 529, 599)),
@@ -46,4 +64,4 @@ def test_d14_http_statuses(status: int, *, is_retryable: bool) -> None:
     assert is_retryable_status(status) is is_retryable
     cause = " (the server's key for it is missing or not accepted)" if status == 401 else ""
     message = f"The provider answered with HTTP status {status}{cause}."
-    assert http_status_fault(status) == Fault(f"upstream_http_{status}", "provider", message, is_retryable)
+    assert Fault.of_status(status) == Fault(f"upstream_http_{status}", "provider", message, is_retryable)

@@ -13,7 +13,7 @@ from projector.contracts.kinds import Kind, PrivateKind
 from projector.contracts.public_sse_v1 import Envelope
 from projector.contracts.stream_rules.table import check_lines
 from projector.core.context import StreamContext
-from projector.core.faults import FAULTS, http_status_fault
+from projector.core.faults import FAULTS, Fault
 from projector.core.pipeline import Pipeline, build_pipeline
 from projector.core.reported_errors import generic_message
 from projector.dialects.frame_writer import ENVELOPE
@@ -539,7 +539,7 @@ def test_every_error_type_has_a_status() -> None:
 
 def test_http_statuses_of_upstreams() -> None:
     for status, expected in ((429, 429), (400, 400), (404, 404), (503, 500)):
-        assert assemble(pipeline_of().close(http_status_fault(status)).splitlines()).status == expected
+        assert assemble(pipeline_of().close(Fault.of_status(status)).splitlines()).status == expected
 
 
 # requests that do not stream

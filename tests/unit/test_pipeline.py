@@ -5,8 +5,10 @@ from __future__ import annotations
 import gc
 import json
 import re
+import threading
 import tracemalloc
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeAlias
 
 import pytest
@@ -16,7 +18,7 @@ from projector.contracts import codec, limits
 from projector.contracts.stream_rules import check_stream
 from projector.core.canonical import Frame
 from projector.core.delta_frames import DeltaFrames
-from projector.core.faults import http_status_fault
+from projector.core.faults import Fault
 from projector.core.frames import PRIVATE
 from projector.core.pipeline import ITEM_BYTES
 from projector.core.replay import StreamReplay
@@ -64,11 +66,69 @@ def opened(**settings: Any) -> Pipeline:
         (lambda: opened(context={"agent": "a"}), "`context`: expected a `StreamContext`"),
         (lambda: opened(policy={"text": "off"}), "`policy`: expected a `Policy`; `Policy.load` makes one"),
         (lambda: opened(policy="strict"), "`policy`: expected a `Policy`; `Policy.load` makes one"),
+        (lambda: opened(provider=None), "provider: expected one of `openai_responses`, "),
+        (lambda: opened(dialect=["ag_ui"]), "dialect: expected one of `public_sse_v1`, "),
+        (lambda: opened(input_format=3), "input format: expected one of `auto`, `sse`"),
+        (lambda: opened(profile=3), "`profile`: expected a mapping"),
+        (lambda: opened(run="yes"), "`run`: expected True or False"),
+        (lambda: opened(clock=5), "`clock`: expected a function"),
+        (lambda: opened(redactor=1), "`redactor`: expected a `Redactor` or None"),
+        (lambda: opened(options={"level": 5}), "`options`: expected `DialectOptions` or None"),
+        (lambda: opened(on_frame=5), "`on_frame`: expected a function or None"),
+        (lambda: opened(on_deltas=5), "`on_deltas`: expected a function or None"),
+        (lambda: opened(on_output=5), "`on_output`: expected a function or None"),
+        (lambda: opened().next_response(), "expected a run: only a run has several responses"),
     ],
 )
 def test_an_argument_of_another_type_is_named(call: Callable[[], object], expected: str) -> None:
     with pytest.raises(UsageError, match=re.escape(expected)):
         call()
+
+
+def test_a_call_within_another_is_refused() -> None:
+    """By another thread the stages would see half of what the first call did; by a hook, too."""
+    refused: list[UsageError] = []
+
+    def call_again(_frame: object) -> None:
+        for call in (lambda: pipeline.feed(b""), pipeline.close, pipeline.cancel):
+            with pytest.raises(UsageError, match="expected one call at a time") as raised:
+                call()
+            refused.append(raised.value)
+
+    context = StreamContext(stream_id="s")
+    pipeline, undisturbed = opened(on_frame=call_again, context=context), opened(context=context)
+    assert pipeline.feed(sse(*STREAM)) == undisturbed.feed(sse(*STREAM))
+    assert len(refused) >= 3
+
+
+def test_a_thread_waits_its_turn_or_is_refused() -> None:
+    is_in_step, may_go_on = threading.Event(), threading.Event()
+
+    def wait(_frame: object) -> None:
+        is_in_step.set()
+        may_go_on.wait(60)
+
+    pipeline = opened(on_frame=wait)
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(pipeline.feed, sse(CREATED))
+        is_in_step.wait(60)
+        with pytest.raises(UsageError, match="expected one call at a time"):
+            pipeline.feed(sse(HI))
+        may_go_on.set()
+        running.result(60)
+    pipeline.feed(sse(HI))
+
+
+def test_the_exception_of_a_hook_is_kept() -> None:
+    error = KeyError("a bug of the hook")
+
+    def fail(_frame: object) -> None:
+        raise error
+
+    pipeline = opened(on_frame=fail)
+    assert pipeline.failure is None
+    assert json.loads(pipeline.feed(sse(CREATED)).splitlines()[-1])["error"]["code"] == "internal_error"
+    assert pipeline.failure is error
 
 
 @pytest.mark.parametrize("kind", [bytearray, memoryview])
@@ -161,7 +221,7 @@ def test_d2_one_reading_of_the_clock_per_feed_and_times_never_go_back() -> None:
         pytest.param(sse(CREATED, HI), FAULTS["upstream_reset"], "upstream_reset", id="D12-reset"),
         pytest.param(sse(CREATED)[:-9], FAULTS["upstream_reset"], "upstream_reset", id="D12-reset-in-the-first-event"),
         pytest.param(b"", FAULTS["upstream_unreachable"], "upstream_unreachable", id="D12-unreachable"),
-        pytest.param(b"", http_status_fault(503), "upstream_http_503", id="D12-http-status"),
+        pytest.param(b"", Fault.of_status(503), "upstream_http_503", id="D12-http-status"),
         pytest.param(sse(CREATED), FAULTS["server_shutdown"], "server_shutdown", id="D12-draining"),
         pytest.param(sse(CREATED, COMPLETED), FAULTS["upstream_reset"], None, id="D12-a-fault-after-the-end"),
         pytest.param(

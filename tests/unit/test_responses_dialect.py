@@ -15,7 +15,7 @@ from projector.contracts import codec
 from projector.contracts.kinds import Kind, PrivateKind
 from projector.contracts.stream_rules.table import check_lines
 from projector.core.context import StreamContext
-from projector.core.faults import FAULTS, http_status_fault
+from projector.core.faults import FAULTS, Fault
 from projector.core.handlers import item_members, items
 from projector.core.pipeline import Pipeline, build_pipeline
 from projector.dialects.descriptor import DialectOptions
@@ -428,7 +428,7 @@ def test_errors(source: str, code: str, kind: str, in_response: str, status: int
 
 
 def test_faults_of_the_server_and_the_upstream() -> None:
-    for fault, status in ((FAULTS["server_shutdown"], 503), (http_status_fault(404), 404)):
+    for fault, status in ((FAULTS["server_shutdown"], 503), (Fault.of_status(404), 404)):
         said = pipeline_of().close(fault).splitlines()
         assert faults_of(said) == check_lines(ResponsesChecker(), said) == []
         assert assemble(said, "responses").status == status

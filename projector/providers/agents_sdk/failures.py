@@ -75,7 +75,7 @@ def judge(error: BaseException, phase: Phase) -> Verdict:
     for kind in type(error).__mro__:
         if kind.__name__ in JUDGES:
             return JUDGES[kind.__name__](error, phase)
-    failure = client_failure(error)
+    failure = client_failure(error, has_begun=phase == "open")
     if failure is None:
         return FAULTS["internal_error"]
     return {"type": "error", **failure.last} if failure.last is not None and "error" in failure.last else failure.fault

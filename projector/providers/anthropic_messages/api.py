@@ -44,7 +44,7 @@ class MessagesProfile(BaseModel):
     betas: tuple[NonEmpty, ...] = ()
     """Names for `anthropic-beta`."""
 
-    max_tokens: int = Field(8192, gt=0)
+    max_tokens: int = Field(default=8192, gt=0)
     """`max_tokens` of requests that set none; the API requires it."""
 
     thinking: Literal["auto", "summary", "text"] = "auto"

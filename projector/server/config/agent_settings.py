@@ -46,9 +46,9 @@ class RecordSettings(Table):
 
     folder: Path
     """Folder for [recordings](recording.md#an-agent-in-production), relative to the working directory."""
-    max_streams: int = Field(100, gt=0)
+    max_streams: int = Field(default=100, gt=0)
     """Streams of this agent or route in the folder, counted at the start."""
-    max_stream_bytes: int = Field(4 * 1024 * 1024, gt=0)  # long responses with images take half of this
+    max_stream_bytes: int = Field(default=4 * 1024 * 1024, gt=0)  # long responses with images take half of this
     """Larger streams are not recorded."""
 
 
@@ -175,7 +175,7 @@ class StepSettings(Table):
 
     name: Name
     agent: Name
-    input: str = Field("{{request.message}}", min_length=1, max_length=100_000)
+    input: str = Field(default="{{request.message}}", min_length=1, max_length=100_000)
     """Template of the message to the agent; see `projector.workflows.template`."""
     on_failure: Literal["fail", "continue"] = "fail"
     """Whether a failure of the step fails the run."""
@@ -202,11 +202,11 @@ class WorkflowSettings(KeepingSettings):
     """Dialects that a request may select with `?dialect=`; the first is the default."""
     policy: Policy | None = None
     """Policy of the whole stream; by default that of the agents, if they have the same."""
-    max_parallel: int = Field(8, gt=0)
+    max_parallel: int = Field(default=8, gt=0)
     """Concurrent upstream requests of one run."""
-    max_input_chars: int = Field(200_000, gt=0)  # about a context window
+    max_input_chars: int = Field(default=200_000, gt=0)  # about a context window
     """Size of the input of one step; longer values are truncated."""
-    total_s: float = Field(1800, gt=0)
+    total_s: float = Field(default=1800, gt=0)
     """Seconds for a run."""
 
     @property

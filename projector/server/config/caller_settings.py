@@ -131,9 +131,9 @@ class Jwt(Table):
     """File of the trusted authorities, instead of those of the system."""
     algorithms: tuple[Algorithm, ...] = Field(("RS256", "ES256"), min_length=1)
     """Accepted signature algorithms, with public keys only."""
-    caller_claim: str = Field("sub", min_length=1)
+    caller_claim: str = Field(default="sub", min_length=1)
     """Claim with the name of the caller."""
-    groups_claim: str | None = Field(None, min_length=1)
+    groups_claim: str | None = Field(default=None, min_length=1)
     """Claim with the groups of the caller, such as `roles`: a list, or names with spaces between them."""
 
     @field_validator("jwks")

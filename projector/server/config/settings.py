@@ -95,22 +95,22 @@ _OTHER_CONNECTIONS: Final = 100
 class Limits(Table):
     """Limits on resources: of one request, of one caller, and of the server."""
 
-    max_body_bytes: int = Field(8 * 1024 * 1024, gt=0)  # enough for a photo in base64
+    max_body_bytes: int = Field(default=8 * 1024 * 1024, gt=0)  # enough for a photo in base64
     """Size of a request body."""
-    max_memory_bytes: int = Field(512 * 1024 * 1024, gt=0)
+    max_memory_bytes: int = Field(default=512 * 1024 * 1024, gt=0)
     """Memory of all streams: 256 KiB for each, bodies, incomplete events, texts and items, unsent output. When it is
     used up, new streams get 503, and large ones read one at a time. The process takes at most twice as much and
     150 MB."""
-    max_text_bytes: int = Field(64 * 1024 * 1024, gt=0)
+    max_text_bytes: int = Field(default=64 * 1024 * 1024, gt=0)
     """Size of what one response keeps until its end: texts, arguments, citations, items."""
-    max_streams: int = Field(1000, gt=0)
+    max_streams: int = Field(default=1000, gt=0)
     """Concurrent streams; each needs two file descriptors and about 100 KB, 400 KB if its client reads slowly."""
-    max_streams_per_caller: int | None = Field(None, gt=0)
+    max_streams_per_caller: int | None = Field(default=None, gt=0)
     """Concurrent streams of one caller."""
-    max_connections: int | None = Field(None, gt=0)
+    max_connections: int | None = Field(default=None, gt=0)
     """Open connections of clients; by default twice `max_streams` and 100. At the limit, the oldest without a request
     is closed; without one, the new one gets 503, or with TLS is closed."""
-    max_connections_per_address: int | None = Field(None, gt=0)
+    max_connections_per_address: int | None = Field(default=None, gt=0)
     """Open connections from one address, such as a reverse proxy."""
 
     @property
@@ -135,7 +135,7 @@ class Settings(Table):
 
     host: Host = "127.0.0.1"
     """Address to listen on."""
-    port: int = Field(8000, ge=0, le=65535)
+    port: int = Field(default=8000, ge=0, le=65535)
     """Port to listen on; 0 for any free port."""
     tls: ListenerTls | None = None
     """Without this table the server speaks plain HTTP."""
@@ -149,9 +149,9 @@ class Settings(Table):
     """Base URL of the provider."""
     model: Model = "gpt-5.4-mini"
     """Model of the shorthand agent, and of passthrough requests without one."""
-    heartbeat_s: float = Field(15, gt=0)  # nginx disconnects after 60
+    heartbeat_s: float = Field(default=15, gt=0)  # nginx disconnects after 60
     """Seconds without output before a comment is sent."""
-    drain_timeout_s: float = Field(20, ge=0)  # with the shutdown below the 30 of common orchestrators
+    drain_timeout_s: float = Field(default=20, ge=0)  # with the shutdown below the 30 of common orchestrators
     """Seconds that running streams get after SIGTERM."""
     timeouts: Timeouts = Timeouts()
     retries: Retries = Retries()
@@ -159,7 +159,7 @@ class Settings(Table):
     auth: Auth = Auth()
     demo_page: bool = False
     """Serve the demo page at `/`; `projector demo` always does."""
-    demo_pace_s: float = Field(0.15, ge=0, le=60)  # slow enough to watch an answer and stop it
+    demo_pace_s: float = Field(default=0.15, ge=0, le=60)  # slow enough to watch an answer and stop it
     """Seconds between two events of `projector demo`."""
     log_level: LogLevel = "info"
     """Least level of log lines: `debug`, `info`, `warning` or `error`."""

@@ -53,28 +53,28 @@ class StoreSettings(Table):
     """File with the URL."""
     ca_file: Path | None = None
     """File of the trusted authorities, instead of those of the system."""
-    prefix: str = Field("projector:", min_length=1, max_length=64, pattern=r"^[!-z|~]+$")
+    prefix: str = Field(default="projector:", min_length=1, max_length=64, pattern=r"^[!-z|~]+$")
     """Prefix of all keys in Redis, without braces. Servers with the same prefix share their streams."""
     encryption_keys: EncryptionKeys = ()
     """Keys that encrypt what is stored (AES-256-GCM). The first one encrypts, all decrypt."""
     required: bool = False
     """Refuse new streams while the store is unavailable."""
-    retention_s: float = Field(300, gt=0, le=604_800)
+    retention_s: float = Field(default=300, gt=0, le=604_800)
     """Seconds that a stream is kept after its end."""
-    unread_s: float = Field(300, gt=0, le=86_400)
+    unread_s: float = Field(default=300, gt=0, le=86_400)
     """Seconds that a stream goes on without any reader, if `on_disconnect` is `continue`."""
-    calls_s: float = Field(604_800, gt=0, le=2_592_000)
+    calls_s: float = Field(default=604_800, gt=0, le=2_592_000)
     """Seconds that [what providers want back](providers.md#what-providers-want-back) is kept."""
-    max_stream_bytes: int = Field(8 * 2**20, gt=0)
+    max_stream_bytes: int = Field(default=8 * 2**20, gt=0)
     """Size of one stream; the first events of a longer one are dropped."""
-    max_caller_bytes: int = Field(_DEFAULTS.owner_bytes, gt=0)
+    max_caller_bytes: int = Field(default=_DEFAULTS.owner_bytes, gt=0)
     """Size of all streams of one caller."""
-    max_caller_streams: int = Field(_DEFAULTS.owner_streams, gt=0)
+    max_caller_streams: int = Field(default=_DEFAULTS.owner_streams, gt=0)
     """Streams of one caller."""
-    max_bytes: int | None = Field(None, gt=0)
+    max_bytes: int | None = Field(default=None, gt=0)
     """Size of all streams; by default 256 MiB, in `memory` an eighth of `limits.max_memory_bytes`. At any limit, the
     streams that ended first are dropped first."""
-    max_streams: int = Field(_DEFAULTS.total_streams, gt=0)
+    max_streams: int = Field(default=_DEFAULTS.total_streams, gt=0)
     """Number of all streams."""
 
     @field_validator("url")

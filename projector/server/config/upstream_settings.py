@@ -153,35 +153,37 @@ class ListenerTls(Tls):
 class UpstreamTimeouts(Table):
     """Time-outs of upstream requests in seconds; each ends the stream with a code of its own."""
 
-    connect_s: float = Field(5, gt=0, le=_DAY_S)  # usually well below one
+    connect_s: float = Field(default=5, gt=0, le=_DAY_S)  # usually well below one
     """Seconds to connect to the provider (TCP and TLS)."""
-    first_byte_s: float = Field(120, gt=0, le=_DAY_S)  # reasoning models think before they answer
+    first_byte_s: float = Field(default=120, gt=0, le=_DAY_S)  # reasoning models think before they answer
     """Seconds from the request to the first byte of the response."""
-    idle_s: float = Field(120, gt=0, le=_DAY_S)  # reasoning models pause for up to a minute
+    idle_s: float = Field(default=120, gt=0, le=_DAY_S)  # reasoning models pause for up to a minute
     """Seconds between two reads."""
-    total_s: float = Field(1800, gt=0, le=_DAY_S)  # longer than any observed, short enough for a hanging request
+    total_s: float = Field(
+        default=1800, gt=0, le=_DAY_S
+    )  # longer than any observed, short enough for a hanging request
     """Seconds for the whole response."""
 
 
 class Timeouts(UpstreamTimeouts):
     """Time-outs in seconds; the `timeouts` of an upstream take precedence."""
 
-    request_read_s: float = Field(30, gt=0, le=_DAY_S)
+    request_read_s: float = Field(default=30, gt=0, le=_DAY_S)
     """Seconds for a client to send the request head, and again for the body."""
-    client_stall_timeout_s: float = Field(60, gt=0, le=_DAY_S)
+    client_stall_timeout_s: float = Field(default=60, gt=0, le=_DAY_S)
     """Seconds a client may stop reading before it is disconnected."""
 
 
 class Retries(Table):
     """Retries of upstream requests; only before the first byte of the response."""
 
-    max: int = Field(2, ge=0)  # as the OpenAI clients
+    max: int = Field(default=2, ge=0)  # as the OpenAI clients
     """Attempts after the first one."""
-    initial_backoff_s: float = Field(0.5, gt=0)
+    initial_backoff_s: float = Field(default=0.5, gt=0)
     """Seconds before the first retry; doubles with each further one."""
-    max_backoff_s: float = Field(5, gt=0)
+    max_backoff_s: float = Field(default=5, gt=0)
     """Longest pause in seconds; a longer `Retry-After` is sent to the client instead."""
-    budget_share: float = Field(0.2, ge=0, le=10)
+    budget_share: float = Field(default=0.2, ge=0, le=10)
     """[Retries](operations.md#several-targets) of an upstream as a share of its requests."""
 
 
@@ -191,10 +193,10 @@ Balance: TypeAlias = Literal["order", "weight"]
 class CircuitBreaker(Table):
     """When a target that fails gets no more requests."""
 
-    failures: int = Field(5, ge=0, le=1000)
+    failures: int = Field(default=5, ge=0, le=1000)
     """Failures in a row after which a [target](operations.md#several-targets) gets no requests; also if half of four
     times as many fail within a minute. 0 for no limit."""
-    open_s: float = Field(15, gt=0, le=3600)
+    open_s: float = Field(default=15, gt=0, le=3600)
     """Seconds before one request tries whether the target works again."""
 
 
@@ -205,7 +207,7 @@ class TargetSettings(Table):
     """Name of the upstream."""
     model: Model
     """The upstream's name of the model."""
-    weight: int | None = Field(None, ge=1, le=1000)
+    weight: int | None = Field(default=None, ge=1, le=1000)
     """Share of the requests, relative to the other targets; 1 by default."""
 
 

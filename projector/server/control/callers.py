@@ -18,7 +18,7 @@ from starlette.types import Scope
 
 from projector.server.config.caller_settings import ALL, EVERY_CALLER, Auth, CallerSettings, RateLimits
 from projector.server.http.problems import problem
-from projector.server.telemetry.request_facts import client_api, facts_of
+from projector.server.telemetry.request_facts import client_api, client_of, facts_of
 
 if TYPE_CHECKING:
     from projector.server.http.token_verifier import TokenVerifier
@@ -117,8 +117,7 @@ class Authenticator:
         """Return `key:NAME`, `token:NAME`, or `address:IP` if no callers are configured; raise `Problem` on failure."""
         facts = facts_of(scope)
         if not self._hashes and self._tokens is None:
-            client = scope.get("client")
-            facts.caller = f"address:{client[0]}" if client else "address:"
+            facts.caller = f"address:{client_of(scope) or ''}"
             return facts.caller
         headers = Headers(scope=scope)
         given = headers.get("authorization")

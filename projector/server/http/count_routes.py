@@ -23,7 +23,7 @@ from projector.contracts import codec
 from projector.contracts.json_values import count_values
 from projector.contracts.limits import EVENT_VALUES_MAX
 from projector.core import canonical as read
-from projector.core.faults import FAULTS, http_status_fault
+from projector.core.faults import FAULTS, Fault
 from projector.dialects.openai_errors import status_of
 from projector.providers import PROVIDERS
 from projector.providers.descriptor import PassthroughRoute, TokenCounting
@@ -282,7 +282,7 @@ def _read(
         raise UpstreamError(FAULTS["upstream_malformed"])
     status = status_of(error.code, error.type)
     failure = ProviderFailure(status, error.message, error.type, error.code, error.param)
-    raise UpstreamError(http_status_fault(status), failure=failure)
+    raise UpstreamError(Fault.of_status(status), failure=failure)
 
 
 def _count_of(answer: Mapping[str, object]) -> Mapping[str, Any] | None:

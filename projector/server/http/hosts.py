@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from projector.server.config.settings import Settings
 from projector.server.http.problems import Problem, problem, respond
+from projector.server.telemetry.request_facts import client_of
 
 _Address: TypeAlias = IPv4Address | IPv6Address
 
@@ -70,9 +71,9 @@ class TrustedProxies:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request with the address of its client."""
-        client = scope.get("client")
-        if scope["type"] == "http" and client is not None:
-            scope["client"] = (self._client(client[0], Headers(scope=scope).getlist(self._header)), client[1])
+        if scope["type"] == "http" and (peer := client_of(scope)) is not None:
+            client = self._client(peer, Headers(scope=scope).getlist(self._header))
+            scope["client"] = (client, scope["client"][1])
         await self._app(scope, receive, send)
 
     def _client(self, peer: str, values: Sequence[str]) -> str:

@@ -52,7 +52,8 @@ async def metrics(request: Request) -> Response:
 
 async def openapi(request: Request) -> Response:
     """Return the OpenAPI document. The first call writes it, off the event loop: that takes some 20 ms."""
-    return Response(await to_thread.run_sync(request.app.state.openapi), media_type="application/json")
+    written = await to_thread.run_sync(request.app.state.openapi, request.scope.get("root_path", ""))
+    return Response(written, media_type="application/json")
 
 
 def root_route(paths: Sequence[str], *, has_openapi: bool) -> Route:
@@ -85,6 +86,7 @@ def document(
     routes: Mapping[str, Collection[str]],
     paths: Mapping[str, Any] | None = None,
     schemas: Mapping[str, Any] | None = None,
+    mounted_at: str = "",
 ) -> bytes:
     """Return the document of a server as JSON.
 
@@ -92,6 +94,7 @@ def document(
         routes: path -> the dialects that its requests may select; empty for a route that does not stream.
         paths: path items of the routes of extensions.
         schemas: components that those path items refer to.
+        mounted_at: the path in front of all paths, if the application is mounted in another one.
     """
     described = codec.loads(_FILE.read_bytes())
     components, items = described["components"], {**described["paths"], **(paths or {})}
@@ -107,6 +110,8 @@ def document(
         for kind, named in components.items()
         if kind != "securitySchemes"
     } | {"securitySchemes": components["securitySchemes"]}
+    if mounted_at:
+        described["servers"] = [{"url": mounted_at}]
     return codec.dumps_to_keep(described)
 
 

@@ -196,7 +196,8 @@ class NotServed:
 
     async def __call__(self, scope: Scope, _receive: Receive, _send: Send) -> None:
         """Raise the `Problem` of a request."""
-        path = scope["path"].removeprefix(scope.get("root_path", ""))[:_PATH_MAX_CHARS]
+        prefix = scope.get("root_path", "")
+        path = scope["path"].removeprefix(prefix)[:_PATH_MAX_CHARS]
         allowed = {
             method
             for route in self._routes
@@ -212,9 +213,9 @@ class NotServed:
             if is_upgrade:
                 found.headers |= {"upgrade": "HTTP/1.1", "connection": "upgrade"}
             raise found
-        name = f"`{path}`" if path.isprintable() else "This path"
+        name = f"`{prefix}{path}`" if path.isprintable() else "This path"
         served = [
-            f"`{method} {route.path_format}`"
+            f"`{method} {prefix}{route.path_format}`"
             for route in self._routes
             for method in sorted((route.methods or set()) - {"HEAD"})
         ]

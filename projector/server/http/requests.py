@@ -91,8 +91,8 @@ class UserMessage(RequestModel):
 class _OutputItem(RequestModel):
     """An item that a response had. Members that a provider would look up or reject are accepted, but not sent."""
 
-    id: Id | None = Field(None, exclude=True)
-    status: Name | None = Field(None, exclude=True)
+    id: Id | None = Field(default=None, exclude=True)
+    status: Name | None = Field(default=None, exclude=True)
 
 
 class OutputText(RequestModel):
@@ -100,8 +100,8 @@ class OutputText(RequestModel):
 
     type: Literal["output_text"]
     text: AnyText
-    annotations: list[Any] | None = Field(None, exclude=True)
-    logprobs: list[Any] | None = Field(None, exclude=True)
+    annotations: list[Any] | None = Field(default=None, exclude=True)
+    logprobs: list[Any] | None = Field(default=None, exclude=True)
 
 
 class Refusal(RequestModel):

@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 
 from starlette.types import Receive
 
+from projector._errors import UsageError
 from projector.server.config.upstream_settings import Timeouts
 
 TICK_S: Final = 0.05
@@ -116,10 +117,18 @@ _TICKERS: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, Ticker]] = WeakKeyD
 """Event loop -> its ticker. A server has one of each; a host may have several."""
 
 
+def event_loop() -> asyncio.AbstractEventLoop:
+    """Return the running event loop; raise `UsageError` in a task of another library."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        raise UsageError("expected an event loop of asyncio: streams do not run with trio") from None
+
+
 @contextmanager
 def watched(*timers: Timer) -> Iterator[None]:
     """Have timers checked until the block is left."""
-    loop = asyncio.get_running_loop()
+    loop = event_loop()
     ticker = _TICKERS.get(loop)
     if ticker is None:
         ticker = _TICKERS[loop] = Ticker()

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple, Protocol, Self, TypeAlias, get_args, 
 
 import anyio
 
-from projector._errors import UsageError, known_name
+from projector._errors import UsageError, check_argument, known_name
 from projector.contracts import codec
 from projector.core.canonical import CanonicalEvent
 from projector.core.faults import FAULTS, Fault
@@ -55,14 +55,22 @@ DERIVED_EVENTS: Final = frozenset(
     }
 )
 """Types of its other events, which repeat parts of the chunk before them."""
+_SSE_STARTS: Final = ("data:", "event:", "id:", "retry:", ":")
+"""Beginnings of the text of an event stream, as `aiter_text` and `aiter_lines` of `httpx` return it."""
 _DERIVED_MEMBERS: Final = {"snapshot", "parsed", "parsed_arguments"}
 """Members that the SDK's stream helpers add to the provider's events; the snapshot grows with each event."""
 
 
 def check_source(source: object) -> None:
-    """Raise `UsageError` if an object is not a source."""
+    """Raise `UsageError` if an object is not a source, or a generator or coroutine that has ended."""
     if not (inspect.isawaitable(source) or hasattr(source, "__aiter__") or hasattr(source, "__aenter__")):
         raise UsageError(_EXPECTED)
+    check_unused(is_used=any(getattr(source, frame, source) is None for frame in ("ag_frame", "cr_frame")))
+
+
+def check_unused(*, is_used: bool) -> None:
+    """Raise `UsageError` if a source was used before."""
+    check_argument("source", "one that is not used yet: each stream needs its own", holds=not is_used)
 
 
 class HostEvent(dict[str, Any]):
@@ -135,7 +143,7 @@ async def read_bytes(source: HostSource, stack: AsyncExitStack) -> AsyncGenerato
                 has_begun = has_begun or bool(data)
                 yield data
     except Exception as error:
-        failure = client_failure(error)
+        failure = client_failure(error, has_begun=has_begun)
         if failure is None:
             raise
         if has_begun and failure.last is not None:
@@ -190,6 +198,8 @@ def _bytes(item: Any) -> bytes | None:
     if isinstance(item, bytes | bytearray | memoryview):
         return bytes(item)
     if isinstance(item, str):
+        if item.startswith(_SSE_STARTS):
+            raise UsageError("`source`: expected JSON texts or bytes, not the text of an event stream: `aiter_bytes()`")
         return encode_sse(item.encode("utf-8", "surrogatepass"))
     if isinstance(item, HostEvent):
         return HostChunk.of(item)

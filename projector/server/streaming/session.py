@@ -33,6 +33,7 @@ from projector.dialects import DIALECTS
 from projector.redaction.redactor import Redactor
 from projector.server.config.upstream_settings import Timeouts
 from projector.server.http.problems import problem_of_failure, problem_of_fault
+from projector.server.streaming.clock import event_loop
 from projector.server.streaming.log_session import NOTHING, Keeping
 from projector.server.streaming.memory import Account
 from projector.server.streaming.response_writer import (
@@ -242,6 +243,8 @@ class StreamSession(ResponseSession):
                 self._log = self.stats.on_response_id = None  # they have methods of this session
             self._source = self._begin_log = None  # cancelled tasks keep the session until the next garbage collection
             if self._pipeline is not None:
+                if self._pipeline.failure is not None:
+                    self._log_crash(self._pipeline.failure)
                 self.stats.dropped = self._pipeline.dropped
                 self.stats.add_provider_errors(self._pipeline.provider_errors)
         if self._problem is not None and self._state.phase is Phase.REFUSED:
@@ -291,12 +294,15 @@ class StreamSession(ResponseSession):
 
     def _crash(self, error: Exception) -> None:
         """Log an internal error; it fails the stream, or the response if the stream is complete but not sent."""
-        log_crash("stream_crashed", error, stream_id=self.stats.stream_id, request_id=self.stats.request_id)
+        self._log_crash(error)
         fault = FAULTS["internal_error"]
         if not self._is_ended:
             self.fail(fault)
         elif self._state.apply(Signal.BREAK):
             self._problem = problem_of_fault(fault)
+
+    def _log_crash(self, error: Exception) -> None:
+        log_crash("stream_crashed", error, stream_id=self.stats.stream_id, request_id=self.stats.request_id)
 
     def _disconnect(self) -> None:
         """Cancel the stream after a client disconnect."""
@@ -418,7 +424,7 @@ async def byte_stream(session: StreamSession) -> AsyncGenerator[bytes, None]:
             async with sender:
                 await session.run_without_http(sender.send)
 
-        producer = asyncio.create_task(produce())
+        producer = event_loop().create_task(produce())
         stack.push_async_callback(asyncio.wait, [producer])
         stack.callback(producer.cancel)  # runs before the callback above
         async with receiver:

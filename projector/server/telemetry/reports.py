@@ -23,6 +23,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from projector._errors import check_argument
+from projector.core.handlers import HOST_HANDLERS
 from projector.server.http.problems import Problem, request_id
 from projector.server.streaming.session import StreamSession
 from projector.server.telemetry.logs import log
@@ -190,6 +191,7 @@ class Observer:
         if self._metrics is not None:
             self._metrics.count(stats)
         _log_provider_errors(stats)
+        _log_host_events(stats)
         line = line_of(stats)
         # a failure of the server or of a provider is a warning
         level = logging.WARNING if line["outcome"] == "error" else level_of(stats.status, stats.code)
@@ -234,6 +236,13 @@ def _threads() -> CapacityLimiter:
         limiter = CapacityLimiter(_THREADS_MAX)
         _THREADS.set(limiter)
         return limiter
+
+
+def _log_host_events(stats: StreamStats) -> None:
+    """Log events of the host that were dropped: they named no known call, or came at the wrong moment."""
+    for name in HOST_HANDLERS:
+        if times := stats.dropped.get(name):
+            log.warning("host_event_dropped", stream_id=stats.stream_id, type=name, count=times)
 
 
 def _log_provider_errors(stats: StreamStats) -> None:

@@ -10,6 +10,7 @@ from typing import Final
 from starlette.datastructures import Headers
 from starlette.types import Scope, Send
 
+from projector._errors import check_argument
 from projector.providers import PROVIDERS
 from projector.providers.descriptor import ClientApi, PassthroughRoute
 
@@ -23,6 +24,21 @@ def path_of(scope: Scope) -> str:
     """Return the path of a request below the mount point of the application."""
     path: str = scope["path"]
     return path.removeprefix(scope.get("root_path", ""))
+
+
+def client_of(scope: Scope) -> str | None:
+    """Return the address of the client, or the name of the user that a host put there; None if it is not known.
+
+    Raises:
+        UsageError: `scope["client"]` is no pair; of a name alone, the first character would be used.
+    """
+    client = scope.get("client")
+    if client is None:
+        return None
+    is_pair = isinstance(client, list | tuple) and len(client) == 2 and isinstance(client[0], str)  # noqa: PLR2004
+    check_argument('scope["client"]', "`(name, 0)` or None", holds=is_pair)
+    name: str = client[0]
+    return name
 
 
 def is_openai(scope: Scope) -> bool:

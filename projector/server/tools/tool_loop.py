@@ -23,7 +23,7 @@ from projector.providers import DEFAULT_PROVIDER, PROVIDERS, profile_of
 from projector.providers.agents_sdk import encode
 from projector.providers.agents_sdk.failures import RUN_FAULTS
 from projector.providers.agents_sdk.run_stage import NEXT
-from projector.server.streaming.host_source import HostChunk, HostSource, closing_stack, read_bytes
+from projector.server.streaming.host_source import HostChunk, HostSource, check_unused, closing_stack, read_bytes
 from projector.server.tools.turns import Call, Item, Result, Tool, ToolRunner, Turn, TurnReader
 from projector.server.upstream.protocol import UpstreamError
 
@@ -39,8 +39,9 @@ class ToolLoop:
     Args:
         ask: is called with each `Turn`, and returns the stream of the provider: what `PublicSSEResponse` accepts as a
             source, except a run.
-        tools: name of a tool -> the function that is called with the arguments of the model as keyword arguments, or
-            with the text of a custom tool. It returns a JSON value, a pydantic model or a dataclass.
+        tools: name of a tool -> the function that is called with the arguments of the model as keyword arguments, of
+            the types of its parameters if pydantic knows them, or with the text of a custom tool. It returns a JSON
+            value, a pydantic model or a dataclass.
         input: the conversation so far: a message of the user, or items of the Responses API.
         provider: API of the streams, a name of `PROVIDERS`.
         profile: differences of the provider's server from others with the same API.
@@ -51,8 +52,8 @@ class ToolLoop:
         max_parallel: calls of one response that run at the same time.
 
     Raises:
-        UsageError: an unknown provider, an invalid profile or limit, something else than a function, or a tool that is
-            also in `client_tools`.
+        UsageError: an unknown provider, an invalid profile or limit, something else than a function or a conversation,
+            or a tool that is also in `client_tools`.
     """
 
     output_provider: Final = DEFAULT_PROVIDER
@@ -87,6 +88,7 @@ class ToolLoop:
         check_argument("client_tools", expected, holds=is_list and all(isinstance(one, str) for one in client_tools))
         for name in sorted(tools.keys() & set(client_tools)):
             raise UsageError(f"`client_tools`: `{name}` is also in `tools`")
+        check_argument("input", "a text, or a list of items", holds=isinstance(input, Sequence))
         self._ask = ask
         self._provider = provider
         self._profile = profile_of(provider, profile or {})
@@ -96,6 +98,7 @@ class ToolLoop:
         self._items: list[Item] = [{"role": "user", "content": input}] if isinstance(input, str) else list(input)
         self._dropped: Counter[str] = Counter()
         self._bytes = self._run()
+        self._is_used = False
 
     @property
     def items(self) -> list[Item]:
@@ -106,7 +109,13 @@ class ToolLoop:
         return list(self._items)
 
     def __aiter__(self) -> AsyncIterator[bytes]:
-        """Return the bytes; iterating raises `UpstreamError` if a provider fails, or at the end of `max_turns`."""
+        """Return the bytes; iterating raises `UpstreamError` if a provider fails, or at the end of `max_turns`.
+
+        Raises:
+            UsageError: the loop was used before.
+        """
+        check_unused(is_used=self._is_used)
+        self._is_used = True
         return self._bytes
 
     async def aclose(self) -> None:

@@ -9,11 +9,12 @@ import inspect
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, wraps
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import anyio
 from anyio import CapacityLimiter, to_thread
+from pydantic import ValidationError, validate_call
 
 from projector._errors import UsageError, check_argument
 from projector.contracts import codec
@@ -93,7 +94,7 @@ class ToolRunner:
             return _failed(call, "unknown")
         try:
             bound = _bind(tool, call)
-        except (TypeError, codec.CodecError):
+        except (TypeError, codec.CodecError, ValidationError):
             return _failed(call, "arguments")
         async with self._turns:
             try:
@@ -119,15 +120,27 @@ def _failed(call: Call, reason: str) -> Result:
 
 
 def _bind(tool: Tool, call: Call) -> Callable[[], Any]:
-    """Return the call of the function; raise `TypeError` or `CodecError` if the arguments do not fit."""
+    """Return the call of the function, with arguments of the types that its parameters have.
+
+    Raises:
+        TypeError, CodecError, ValidationError: the arguments do not fit.
+    """
     if call.item_type == "custom_tool_call":
         return partial(tool, call.input)
     arguments = codec.loads(call.input.encode("utf-8", "surrogatepass")) if call.input.strip() else {}
     if not isinstance(arguments, dict):
         raise TypeError("expected a JSON object")
-    with contextlib.suppress(ValueError):  # some functions in C have no signature
-        inspect.signature(tool).bind(**arguments)
-    return partial(tool, **arguments)
+
+    def bind(*positional: Any, **named: Any) -> Callable[[], Any]:
+        return partial(tool, *positional, **named)
+
+    try:
+        read_arguments = validate_call(wraps(tool)(bind))
+    except Exception:  # noqa: BLE001 - types that pydantic does not know or find, or a function in C
+        with contextlib.suppress(ValueError):  # some functions in C have no signature
+            inspect.signature(tool).bind(**arguments)
+        return bind(**arguments)
+    return read_arguments(**arguments)
 
 
 def _json_value(value: Any) -> Any:

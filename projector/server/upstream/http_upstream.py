@@ -25,7 +25,7 @@ from projector import __version__
 from projector._errors import UsageError
 from projector.contracts import codec
 from projector.contracts.limits import NAME_MAX_CHARS
-from projector.core.faults import FAULTS, http_status_fault
+from projector.core.faults import FAULTS, Fault
 from projector.providers import PROVIDERS, profile_of
 from projector.providers.descriptor import BodyReader, FramingError, Outgoing, Provider, ResponseCursor
 from projector.server.config.upstream_settings import UpstreamSettings, UpstreamTimeouts, plain
@@ -399,7 +399,7 @@ async def _refused(response: aiohttp.ClientResponse, provider: Provider) -> Upst
     failure = provider_failure(response.status, received, provider.errors)
     wait_s = retry_after_s(response.headers)
     return UpstreamError(
-        http_status_fault(response.status),
+        Fault.of_status(response.status),
         failure.retry_after_s if wait_s is None else wait_s,
         failure=failure,
         should_retry=should_retry(response.headers),
