@@ -212,7 +212,7 @@ class Balanced(End):
                 if not is_end:
                     return at, False
                 self._inner = None
-                at += 1 if at < len(text) and text[at] not in "\n\r" else 0
+                at += 1  # the closing quote, or the end of the line
                 continue
             at = end_of(_PLAIN, text, at)
             char = text[at : at + 1]
