@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from itertools import pairwise
 from random import Random
 from typing import Final
@@ -254,6 +255,29 @@ IBANS: Final = """
     YE15CBYE0001018861234567891234
 """
 """An account of each country of the SWIFT IBAN registry, nearly all of them its examples."""
+
+
+SEPARATORS: Final = (
+    *("NO-BREAK SPACE", "EN QUAD", "FIGURE SPACE", "HAIR SPACE", "NARROW NO-BREAK SPACE", "MEDIUM MATHEMATICAL SPACE"),
+    *("IDEOGRAPHIC SPACE", "HYPHEN", "NON-BREAKING HYPHEN", "FIGURE DASH", "EN DASH", "MINUS SIGN", "ONE DOT LEADER"),
+)
+SCRIPTS: Final = (
+    *("ARABIC-INDIC", "EXTENDED ARABIC-INDIC", "NKO", "DEVANAGARI", "BENGALI", "GURMUKHI", "GUJARATI", "ORIYA"),
+    *("TAMIL", "TELUGU", "KANNADA", "MALAYALAM", "THAI", "LAO", "TIBETAN", "MYANMAR", "KHMER", "MONGOLIAN"),
+    "FULLWIDTH",
+)
+
+
+@pytest.mark.parametrize("name", SEPARATORS)
+def test_a_number_with_other_separators(name: str) -> None:
+    number = unicodedata.lookup(name).join(["4111", "1111", "1111", "1111"])
+    assert clean(f"pay {number} now") == f"pay {CARD} now"
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_a_number_in_digits_of_another_script(script: str) -> None:
+    number = "".join(unicodedata.lookup(f"{script} {unicodedata.name(digit)}") for digit in "378282246310005")
+    assert clean(f"pay {number} now") == f"pay {CARD} now"
 
 
 @pytest.mark.parametrize("number", IBANS.split())
