@@ -279,6 +279,15 @@ def test_what_is_too_large_ends_the_stream(name: str, data: bytes, code: str) ->
     assert kinds(outputs[0]).count("output_item.added") == kinds(outputs[0]).count("output_item.done")
 
 
+@pytest.mark.parametrize("first", [1, 2, 7])
+def test_d5_deltas_of_one_read_have_their_numbers(first: int) -> None:
+    deltas = [{**HI, "content_index": 0, "delta": " word", "sequence_number": number} for number in range(1, 41)]
+    pipeline = opened()
+    said = read(pipeline.feed(sse(*deltas[:first])) + pipeline.feed(sse(*deltas[first:])))
+    numbers = [event["provider_sequence_number"] for event in said if event["kind"] == "message.delta"]
+    assert numbers == [*range(1, 41)]
+
+
 def test_the_size_of_what_is_kept() -> None:
     pipeline = opened()
     pipeline.feed(sse(CREATED, HI))
