@@ -383,6 +383,19 @@ def test_arguments_without_end_are_not_kept_for_ever() -> None:
     assert len(stream._late.text) <= 5 * 1024 * 1024
 
 
+@pytest.mark.parametrize(
+    ("document", "said"),
+    [('{"a":"heron","mill":1} rest', '{"a":"[REDACTED:pin]'), ('{"a":"x her"}', '{"a":"x her"}')],
+    ids=["whole", "its beginning"],
+)
+@pytest.mark.parametrize("size", [1, 3, 100])
+def test_a_registered_value_with_the_syntax_of_json(document: str, said: str, size: int) -> None:
+    stream = Redactor(Policy.load({"registered": [{"id": "pin", "value": 'heron","mill'}]})).argument_stream()
+    text = json.dumps({"a": document})
+    shown = "".join(stream.feed(text[at : at + size]).value for at in range(0, len(text), size))
+    assert shown + stream.finish().rest.value == json.dumps({"a": said})
+
+
 def test_halves_of_a_surrogate_pair_are_joined() -> None:
     stream = REDACTOR.argument_stream()
     said = [stream.feed(part).value for part in ['{"a":"\ud83d', "\ude00 \ud83d", 'x\ude00"}', "\ud83d"]]
