@@ -10,7 +10,8 @@ PROGRAM = """
 from projector import FAULTS, BranchContext, Fault, Policy, StreamContext, build_pipeline
 from projector.server import HostEvent, Projection, PublicSSEResponse, Settings, Terminal, Timeouts, ToolLoop, Turn
 from projector.server import UpstreamError, create_app, load_settings, public_stream
-from projector.server.config.settings import Limits, Retries, UpstreamSettings, UpstreamTimeouts
+from projector.server.config.settings import Limits
+from projector.server.config.upstream_settings import Retries, UpstreamSettings, UpstreamTimeouts
 
 
 async def source() -> AsyncIterator[dict[str, object] | HostEvent]:

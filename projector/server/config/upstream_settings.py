@@ -159,9 +159,7 @@ class UpstreamTimeouts(Table):
     """Seconds from the request to the first byte of the response."""
     idle_s: float = Field(default=120, gt=0, le=_DAY_S)  # reasoning models pause for up to a minute
     """Seconds between two reads."""
-    total_s: float = Field(
-        default=1800, gt=0, le=_DAY_S
-    )  # longer than any observed, short enough for a hanging request
+    total_s: float = Field(default=1800, gt=0, le=_DAY_S)  # longer than any observed; ends a request that hangs
     """Seconds for the whole response."""
 
 
