@@ -83,7 +83,6 @@ class Pipeline:
         self._timestamps = Timestamps()
         self._redactor = redactor
         self._projector = PublicStreamProjector(redactor, context, is_run=run)
-        self._is_run = run
         own = options if options.is_run == run else replace(options, is_run=run)
         self._dialect = DIALECTS[dialect].writer(redactor.policy, own)
         self._repeat: RepeatWriter | None = None
@@ -161,13 +160,7 @@ class Pipeline:
         return self._main.host(event)
 
     def next_response(self) -> bytes:
-        """Start another upstream of the same run; decoder and provider stage start anew.
-
-        Raises:
-            UsageError: the stream is not a run.
-        """
-        if not self._is_run and not self.ended:
-            raise UsageError("expected a run: only a run has several responses")
+        """Start another upstream of the same run; decoder and provider stage start anew. Otherwise it does nothing."""
         return self._main.next_response()
 
     def keep_opaque(self, keep: KeepOpaque) -> None:

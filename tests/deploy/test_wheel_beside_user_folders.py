@@ -47,7 +47,7 @@ def pytest_unconfigure() -> None:
 USE: Final = """
 import json, contracts, redaction, projector
 from projector._resources import resource
-from projector.server.http import demo_page
+from projector.server.http import pages
 from projector.server.upstream.demo import DemoUpstream
 
 pipeline = projector.build_pipeline(
@@ -59,7 +59,7 @@ print(json.dumps({
     "own": [contracts.NAME, redaction.NAME],
     "last": json.loads((pipeline.feed(stream) + pipeline.close()).splitlines()[-1])["final"],
     "examples": {api: sorted(examples) for api, examples in DemoUpstream().examples.items()},
-    "page": {path.name: path.read_text() for path in demo_page.FILES.iterdir()},
+    "page": {path.name: path.read_text() for path in pages.FILES.iterdir()},
     "strict": projector.Policy.named("strict").reasoning,
     "resources": {name: sorted(path.name for path in resource(name).iterdir()) for name in ["contracts", "redaction"]},
 }))

@@ -77,7 +77,6 @@ def opened(**settings: Any) -> Pipeline:
         (lambda: opened(on_frame=5), "`on_frame`: expected a function or None"),
         (lambda: opened(on_deltas=5), "`on_deltas`: expected a function or None"),
         (lambda: opened(on_output=5), "`on_output`: expected a function or None"),
-        (lambda: opened().next_response(), "expected a run: only a run has several responses"),
     ],
 )
 def test_an_argument_of_another_type_is_named(call: Callable[[], object], expected: str) -> None:
