@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 from starlette.applications import Starlette
+from starlette.requests import Request
 from starlette.routing import Route
 
 from projector.openwop.host import Endpoint, HostRequest, IdempotencyKeys
 from projector.openwop.run_log import PIECE_BYTES, RunLog, document, poll, stream
 from projector.server.app import create_app
 from projector.server.config.settings import Settings
-from projector.server.http.problems import Problem, respond
+from projector.server.http.problems import ClientLeftError, Problem, respond
 from projector.server.http.site import Site
 from projector.server.upstream.demo import DemoUpstream
 
@@ -74,7 +75,10 @@ async def test_a_client_that_disconnects_while_sending_gets_no_response(site: Si
         raise AssertionError
 
     said: list[Any] = []
-    await Endpoint(site, {"GET": IdempotencyKeys(site).around(answer)})(SCOPE, leave, sink(said))
+    with pytest.raises(ClientLeftError) as left:
+        await Endpoint(site, {"GET": IdempotencyKeys(site).around(answer)})(SCOPE, leave, sink(said))
+    response = await respond(Request(SCOPE), left.value)
+    await response(SCOPE, leave, sink(said))
     assert said == []
 
 

@@ -45,7 +45,7 @@ def outcome(way: Callable[[httpx2.Request], httpx2.Response]) -> object:
         for _ in client.messages.create(model="m", max_tokens=1, messages=[message], stream=True):
             pass
     except anthropic.AnthropicError as error:
-        failure = client_failure(error)
+        failure = client_failure(error, has_begun=True)
         return None if failure is None else [failure.fault.code, failure.last]
     return "no exception"
 
