@@ -252,7 +252,7 @@ test("the keyboard is enough", async () => {
 // dialect, one of its events, and how many it has of the secrets
 const DIALECTS = [
   ["public_sse_v1", "message.delta", 22],
-  ["ai_sdk", "text-delta", 31],
+  ["ai_sdk", "text-delta", 33],
   ["ag_ui", "TEXT_MESSAGE_CONTENT", 20],
   ["responses", "response.output_text.delta", 22],
   ["chat_completions", "[DONE]", 16],
@@ -315,7 +315,7 @@ test("a dropped connection and a reload cost nothing in another dialect", async 
   await atEvent(4, "drop");
   await button("Secrets").click();
   await ended();
-  await until(async () => (await events().count()) === 31, "all events");
+  await until(async () => (await events().count()) === 33, "all events");
   assert.match((await remarks("page")).join(), /^Connection lost after event \d+\. The client asks again for what follows\.$/);
   const panes = () => Promise.all(["provider", "page", "shown"].map((id) => page.locator(`#${id} li:not(.gap), #${id} .question, #${id} .answer`).allInnerTexts()));
   await page.locator("#provider li.dim").first().waitFor();
@@ -323,7 +323,7 @@ test("a dropped connection and a reload cost nothing in another dialect", async 
   await page.reload();
   await ended();
   await page.locator("#provider li.dim").first().waitFor();
-  await until(async () => (await events().count()) === 31, "all events again");
+  await until(async () => (await events().count()) === 33, "all events again");
   assert.deepEqual(await panes(), before);
   assert.equal(await page.locator("#dialect").inputValue(), "ai_sdk");
   assert.deepEqual(complaints, []);
