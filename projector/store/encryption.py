@@ -90,6 +90,8 @@ class EncryptedStore:
     Limits of sizes are those of the inner store, and count the ciphertexts.
     """
 
+    immediate = None
+
     def __init__(self, inner: Store, keys: Sequence[bytes]) -> None:
         self._inner = inner
         self._keys = Keys(keys)

@@ -193,6 +193,11 @@ class MemoryStore(Store):
         self._values: defaultdict[str, OrderedDict[str, tuple[bytes, float]]] = defaultdict(OrderedDict)
         self._cancel: Callable[[str], None] = lambda _: None
 
+    @property
+    def immediate(self) -> MemoryStore:
+        """See `Store`."""
+        return self
+
     async def open(self, head: StreamHead) -> bool:
         """See `Store`."""
         return self.open_now(head)

@@ -149,6 +149,29 @@ class Renewal(NamedTuple):
     """Time since a reader was seen, or since the stream was opened."""
 
 
+class ImmediateStore(Protocol):
+    """The methods of a store in memory that do not wait. Each does what that of `Store` does, which is never away."""
+
+    def open_now(self, head: StreamHead) -> bool:
+        """See `Store.open`."""
+
+    def append_now(
+        self, stream_id: str, first: int, frames: Sequence[bytes], size: int | None = None
+    ) -> Refusal | None:
+        """See `Store.append`; return why the batch was refused. `size` is the size of the frames, if it is known."""
+
+    def seal_now(
+        self, stream_id: str, first: int = 0, frames: Sequence[bytes] = (), reason: str = "", ending: bytes = b""
+    ) -> bool:
+        """See `Store.seal`."""
+
+    def renew_now(self, stream_ids: Collection[str]) -> Mapping[str, Renewal]:
+        """See `Store.renew`."""
+
+    def put_now(self, kind: str, key: str, value: bytes, ttl_s: float) -> None:
+        """See `Store.put`."""
+
+
 class Store(Protocol):
     """A store. Its methods belong to one event loop; it opens connections and threads when they are first needed."""
 
@@ -238,6 +261,11 @@ class Store(Protocol):
 
         If there are several, their keys have the same text before the first `|`.
         """
+
+    @property
+    def immediate(self) -> ImmediateStore | None:
+        """What does the same without waiting; None if the store is not in the memory of this process, or encrypts."""
+        return None
 
     # the store itself
 

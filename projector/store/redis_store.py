@@ -71,6 +71,8 @@ class RedisStore:
         clock: returns seconds since 1970-01-01 UTC.
     """
 
+    immediate = None
+
     def __init__(
         self,
         url: str,
