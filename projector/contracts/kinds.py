@@ -90,6 +90,9 @@ TOOL_TYPES: Final[Mapping[str, ToolType]] = {
 }
 """Item types with a public tool type; other items are emitted as `output_item.*` only (CONTRACT D22)."""
 
+CLIENT_CALLS: Final = frozenset({"function_call", "custom_tool_call"})
+"""Item types of calls that the client runs, unless the host answers them."""
+
 STATUS_RANKS: Final[Mapping[ToolType, Mapping[str, int]]] = {
     "web_search": {"in_progress": 0, "searching": 1, "completed": 2},
     "file_search": {"in_progress": 0, "searching": 1, "completed": 2},

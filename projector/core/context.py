@@ -47,8 +47,8 @@ class StreamContext:
 
     def __post_init__(self) -> None:
         for name, (types, expected) in _MEMBERS.items():
-            if not isinstance(getattr(self, name), types):  # here, because each request makes one
-                check_argument(name, expected, holds=False)
+            if not isinstance(getattr(self, name), types):
+                raise UsageError(f"`{name}`: expected {expected}")
 
 
 def is_workflow_member(name: str, value: object) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
-from projector.contracts.kinds import RUNNING, Kind, PrivateKind
+from projector.contracts.kinds import CLIENT_CALLS, RUNNING, Kind, PrivateKind
 from projector.core.canonical import Frame, WireEvent
 from projector.core.context import parse_time
 from projector.core.faults import FAULTS
@@ -20,8 +20,6 @@ from projector.dialects.descriptor import DialectOptions
 from projector.dialects.frame_writer import UNKNOWN
 
 CUSTOM: Final = "custom_tool_call"
-CALLS: Final = frozenset({"function_call", CUSTOM})
-"""Types of items that are calls for the client."""
 
 BEFORE_WORK: Final = frozenset(
     {
@@ -210,7 +208,7 @@ class AnswerStream(ApiStream):
         if self._has_ended:  # parallel responses are in workflows, whose calls are not written
             self._has_ended = False
             self.calls.clear()
-        if frame["item_type"] in CALLS and not (self.is_run and "workflow" in frame):
+        if frame["item_type"] in CLIENT_CALLS and not (self.is_run and "workflow" in frame):
             self.calls[frame["item_id"]] = ClientCall(frame["item_id"], is_custom=frame["item_type"] == CUSTOM)
 
     def on_tool_status(self, frame: Frame) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
-from projector.contracts.kinds import Kind, PrivateKind
+from projector.contracts.kinds import CLIENT_CALLS, Kind, PrivateKind
 from projector.contracts.limits import DELTA_MAX_CHARS
 from projector.core.canonical import Frame
 from projector.core.faults import FAULTS
@@ -45,8 +45,6 @@ NAMELESS: Final = frozenset({UNKNOWN, ""})
 """Names of a call that the provider has not named (CONTRACT D7). No client could run such a call."""
 
 CUSTOM_CALL: Final = "custom_tool_call"
-RUN_BY_CLIENT: Final = frozenset({"function_call", CUSTOM_CALL})
-"""Types of calls that a client runs, unless the host answers them."""
 CALLED: Final = frozenset({"function", "mcp"})
 """Tool types with a name and arguments; all others are the provider's own tools."""
 
@@ -90,7 +88,7 @@ def cut_members(frame: Frame) -> set[str]:
 def is_shortened(item_type: str, frame: Frame) -> bool:
     """Return whether a call for the client has only a part of its arguments. No client must run it."""
     is_read = item_type == CUSTOM_CALL or "arguments_json" in frame.get("tool", frame)  # else it is no JSON
-    return item_type in RUN_BY_CLIENT and is_read and "arguments_text" in cut_members(frame)
+    return item_type in CLIENT_CALLS and is_read and "arguments_text" in cut_members(frame)
 
 
 TEXT: Final = "text"

@@ -36,8 +36,6 @@ TEXTS: Final[Mapping[str, tuple[int, tuple[str, ...]]]] = {
     ),
 }
 """Rule -> longest text, and where it is."""
-
-
 PAYLOADS: Final[Mapping[str, tuple[str, int] | None]] = {
     "arguments_json": ("arguments_json_chars", limits.ARGUMENTS_JSON_STRING_MAX_CHARS),
     "tool.arguments_json": ("arguments_json_chars", limits.ARGUMENTS_JSON_STRING_MAX_CHARS),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias, get_args
 
-from projector.contracts.kinds import TOOL_TYPES, ItemStatus, Kind
+from projector.contracts.kinds import CLIENT_CALLS, TOOL_TYPES, ItemStatus, Kind
 from projector.core import canonical as read
 from projector.core import frames
 from projector.core.canonical import CanonicalEvent, Frame
@@ -131,7 +131,7 @@ def _answered_id(item: Item, raw: Mapping[str, object]) -> str | None:
     """Return the ID of a call that the client executes; a search for tools is one that is no public call."""
     if item.type == "tool_search_call" and raw.get("execution") == "client":
         return read.text_or_none(raw, "call_id")
-    return item.call.call_id if item.call is not None and item.type in tool_calls.CLIENT_CALLS else None
+    return item.call.call_id if item.call is not None and item.type in CLIENT_CALLS else None
 
 
 def _call_sealed(item: Item, sealed: str | None) -> list[Frame]:

@@ -11,7 +11,7 @@ from functools import partial
 from operator import attrgetter
 from typing import Final
 
-from projector.contracts.kinds import TOOL_TYPES
+from projector.contracts.kinds import CLIENT_CALLS, TOOL_TYPES
 from projector.core import canonical as read
 from projector.core import frames
 from projector.core.canonical import CanonicalEvent, Frame
@@ -48,9 +48,6 @@ OUTCOMES: Final[Mapping[str, tuple[str, str]]] = {
 
 FIRST_STATUS: Final[Mapping[str, str]] = {"mcp_approval_request": "awaiting_approval"}
 """The first status of a call if it is not `in_progress` (D18)."""
-
-CLIENT_CALLS: Final = frozenset({"function_call", "custom_tool_call"})
-"""Item types of calls that the client runs."""
 
 ARGUMENTS_DELTAS: Final[Mapping[str, str]] = {
     "response.function_call_arguments.delta": "function_call",

@@ -80,7 +80,7 @@ def on_arguments_done(run: AgUiRun, frame: Frame) -> list[Event]:
     """Write the arguments unless deltas did, and their end."""
     call = run.calls[frame["item_id"]]
     call.notices.add(frame.get("notices"))
-    return _name(run, call, frame["tool_name"]) + _complete(run, call, frame, frame["arguments_text"])
+    return _name(run, call, frame["tool_name"]) + _complete(run, call, frame)
 
 
 def on_call_done(run: AgUiRun, frame: Frame) -> list[Event]:
@@ -137,7 +137,7 @@ def _call_status(run: AgUiRun, frame: Frame) -> list[Event]:
     call.notices.add(frame.get("notices"))
     events = _name(run, call, tool.get("name", tool.get("tool_name", UNKNOWN)))
     if not call.has_ended and "arguments_text" in tool:
-        events += _complete(run, call, frame, tool["arguments_text"])
+        events += _complete(run, call, frame)
     if tool["status"] in ENDED_STATUSES and not call.is_answered:
         events += _result(run, call, tool["status"])
     return events
@@ -166,11 +166,11 @@ def _arguments(run: AgUiRun, call: Call, delta: str, notices: list[object] | Non
     return [run.event("TOOL_CALL_ARGS", toolCallId=call.id, delta=delta, metadata=metadata(notices=notices))]
 
 
-def _complete(run: AgUiRun, call: Call, frame: Frame, text: str) -> list[Event]:
+def _complete(run: AgUiRun, call: Call, frame: Frame) -> list[Event]:
     """Write the whole arguments unless deltas did, and their end."""
     call.is_cut_off = is_shortened(call.item_type, frame)
     events = [] if call.has_started else _start(run, call)
-    whole = [] if call.has_arguments else _arguments(run, call, text, None)
+    whole = [] if call.has_arguments else _arguments(run, call, frame.get("tool", frame)["arguments_text"], None)
     return [*events, *whole, *_end(run, call, None)]
 
 

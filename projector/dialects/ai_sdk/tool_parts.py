@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from projector.contracts import codec
-from projector.contracts.kinds import ENDED_STATUSES
+from projector.contracts.kinds import CLIENT_CALLS, ENDED_STATUSES
 from projector.core.canonical import Frame
 from projector.dialects.ai_sdk.ui_message import Call, Chunk, UiMessage, data_part, source_url, with_metadata
 from projector.dialects.frame_writer import UNKNOWN, json_text
@@ -20,7 +20,6 @@ from projector.dialects.page_run import (
     COMPLETED,
     CUSTOM_CALL,
     NAMELESS,
-    RUN_BY_CLIENT,
     cut_members,
     is_shortened,
 )
@@ -249,7 +248,7 @@ def _invalid_input(call: Call, text: str | None, error: str) -> list[Chunk]:
 
 def _result(ui: UiMessage, call: Call, status: str) -> list[Chunk]:
     """Write the result of a call: its output, or that it failed."""
-    ui.has_answer = ui.has_answer or call.item_type in RUN_BY_CLIENT
+    ui.has_answer = ui.has_answer or call.item_type in CLIENT_CALLS
     outputs, call.outputs = call.outputs, []
     output = outputs[-1] if outputs else ""
     if status != "failed":
@@ -279,8 +278,7 @@ def _chunk(call: Call, kind: str, **members: object) -> Chunk:
 
 def _executed(call: Call) -> dict[str, bool]:
     """Return the members that keep a client from running a call."""
-    is_function = call.item_type in {"function_call", CUSTOM_CALL}
-    return {} if is_function else {"providerExecuted": True, "dynamic": True}
+    return {} if call.item_type in CLIENT_CALLS else {"providerExecuted": True, "dynamic": True}
 
 
 # tools of the provider
