@@ -350,11 +350,12 @@ def start(
 def result(played: Played) -> list[object]:
     """Return what can be seen of a pipeline beside its output. Only the number of frames that are sent as they are
     may differ, and no JSON may differ from its frame. What is read in vain depends on the reads: comments as data, and
-    messages after the end."""
+    messages after the end, of which a stream that the policy ended has any."""
     pipeline, frames, logged, stats = played
     assert [data for frame, data in logged if data is not None and json.loads(data) != frame] == []
     counted = [stats.frames, stats.response_id, stats.notices, stats.terminal, stats.meter and stats.meter.used()]
-    dropped = {name: count for name, count in pipeline.dropped.items() if name not in IN_VAIN}
+    is_blocked = any(frame.get("error", {}).get("code") == "content_blocked" for frame in frames)
+    dropped = {name: count for name, count in pipeline.dropped.items() if not is_blocked and name not in IN_VAIN}
     seen = [dropped, pipeline.kept_bytes, pipeline.provider_errors]
     return [frames, [frame for frame, _ in logged], counted, seen]
 
