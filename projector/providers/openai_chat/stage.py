@@ -223,9 +223,12 @@ class DeltaReader:
             return self._dropped.drop(f"content.{kind}")
         text = read.text_or_none(part, kind)
         if kind != "thinking":
+            if text is None and part.get(kind):
+                return self._dropped.drop(f"content.{kind}")
             add = self._split if kind == "text" else self._output.refusal
             return add(text) if text else []
-        texts = [text] if text else [read.text_or_none(inner, "text") for inner in read.mappings(part, kind)]
+        inner = [] if text else self._dropped.objects(part, "content", kind)
+        texts = [text] if text else [read.text_or_none(one, "text") for one in inner]
         return [event for text in texts if text for event in self._output.reasoning(text)]
 
     def _read_image(self, image: Mapping[str, object]) -> list[Event]:
