@@ -205,10 +205,12 @@ class PipelineBranch:
         return unfinished
 
     def pass_on(self, messages: Iterable[SseMessage | Fault]) -> list[Frame]:
-        """Process messages of the provider; after a fault, what the stage holds may be an end (CONTRACT D32)."""
+        """Process messages of the provider up to the end; after a fault, what the stage holds may be one (D32)."""
         output: list[Frame] = []
         stage, projector = self._stage.feed, self._projector.feed
         for message in messages:
+            if self._projector.ended:
+                break  # what follows is read in vain, in this read or in the next one
             if type(message) is Fault:
                 output += self.end_stage() + self._projector.fail(message)
             elif len(message[0]) > UNCOUNTED_MAX_BYTES and _is_expensive(message[0]):

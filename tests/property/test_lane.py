@@ -230,7 +230,7 @@ APIS: Final = {
     "Gemini": GEMINI,
 }
 PUBLIC: Final = "public_sse_v1"
-IN_VAIN: Final = (COMMENT, "(after the end)")
+IN_VAIN: Final = (COMMENT,)
 NOISE: Final = [": ping\n\n", "id: 7\n", "retry: 5\n\n", "event: other\n", "\n", "data:\n\n", "\r\n"]
 """Lines of an event stream that are no message; `event` names only the next one, which has a type."""
 
@@ -350,7 +350,7 @@ def start(
 def result(played: Played) -> list[object]:
     """Return what can be seen of a pipeline beside its output. Only the number of frames that are sent as they are
     may differ, and no JSON may differ from its frame. What is read in vain depends on the reads: comments as data, and
-    messages after the end, of which a stream that the policy ended has any."""
+    what a lane reads after the delta for which the policy ended the stream."""
     pipeline, frames, logged, stats = played
     assert [data for frame, data in logged if data is not None and json.loads(data) != frame] == []
     counted = [stats.frames, stats.response_id, stats.notices, stats.terminal, stats.meter and stats.meter.used()]
