@@ -199,14 +199,16 @@ def response_meta(
     created_at: int | None,
     text_format: Mapping[str, CleanText] | None = None,
     service_tier: CleanText | None = None,
+    input_tokens: int | None = None,
 ) -> Frame:
-    """Build the private `response.meta` (D37): id, model, creation time, text format and service tier of a response."""
+    """Build the private `response.meta` (D37): what is known of a response before its end, for logs and dialects."""
     members = {
         "id": response_id,
         "model": model,
         "created_at": created_at,
         "text_format": text_format,
         "service_tier": service_tier,
+        "input_tokens": input_tokens,
     }
     return _present({"kind": "response.meta", **members})
 

@@ -298,7 +298,9 @@ def test_everything_dropped_is_counted() -> None:
             chunk({"content": 5, "new": 1, "reasoning": ["x"]}, newer=1),
             {"id": ID, "choices": [{"delta": "x", "newest": 1}, {"index": 1, "delta": {}}]},
             chunk({"content": [5, {"type": "image_url"}, {}], "tool_calls": "x"}),
-            chunk({"content": [{"type": "text", "text": {"value": "x"}}, {"type": "text"}, {"type": "text", "text": ""}]}),
+            chunk(
+                {"content": [{"type": "text", "text": {"value": "x"}}, {"type": "text"}, {"type": "text", "text": ""}]}
+            ),
             chunk({"content": [{"type": "thinking", "thinking": [5]}, {"type": "refusal", "refusal": 5}]}),
             chunk({"tool_calls": [5], "reasoning_details": [{"type": "reasoning.dream"}]}),
             chunk(call("f", 5, index=0, id="c1")),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
+from projector import build_pipeline
 from projector.server.control.token_meter import INPUT_MAX, OUTPUT_DEFAULT, OUTPUT_MAX, REPORTED_MAX, TokenMeter
 
 BODY = {"input": "x" * 383}
@@ -18,6 +20,10 @@ def text(chars: int, response: str = "r1", agent: str = "a", kind: str = "messag
 
 def usage(response: str = "r1", agent: str = "a", **counts: int) -> dict[str, Any]:
     return {"kind": "response.usage", "usage": counts, "response_id": response, "agent": agent}
+
+
+def begun(tokens: int, response: str = "r1", agent: str = "a") -> dict[str, Any]:
+    return {"kind": "response.meta", "id": response, "input_tokens": tokens, "agent": agent}
 
 
 BOTH = {"input_tokens": 30, "output_tokens": 12}
@@ -39,6 +45,10 @@ BOTH = {"input_tokens": 30, "output_tokens": 12}
         ("reported without tokens", [text(8), usage()], None, 102),
         ("an absurd report", [text(8), usage(total_tokens=REPORTED_MAX + 1)], None, 102),
         ("a large report", [text(8), usage(total_tokens=REPORTED_MAX)], None, REPORTED_MAX),
+        ("input reported at the start, then cut off", [begun(5_000), text(8)], "upstream_reset", 5_002),
+        ("input reported at the start, and all at the end", [begun(30), text(8), usage(**BOTH)], None, 42),
+        ("input of another response", [begun(30, "r2"), usage(**BOTH)], None, 72),
+        ("an absurd input", [begun(REPORTED_MAX + 1)], None, 100),
         ("refused by the provider", [], "upstream_http_400", 0),
         ("the provider cannot be reached", [], "upstream_unreachable", 0),
         ("the provider does not answer", [], "upstream_timeout_first_byte", 100),
@@ -52,6 +62,39 @@ def test_used_tokens(name: str, frames: list[dict[str, Any]], code: str | None, 
     for frame in frames:
         meter.on_frame(frame)
     assert meter.used(code) == (used, {"a": used}), name
+
+
+CHUNK = {"id": "c", "object": "chat.completion.chunk", "choices": [{"index": 0, "delta": {"content": "x" * 8}}]}
+SAID = {"candidates": [{"content": {"parts": [{"text": "x" * 8}]}}], "responseId": "r"}
+
+
+@pytest.mark.parametrize(
+    ("provider", "messages"),
+    [
+        ("openai_chat", [{**CHUNK, "usage": {"prompt_tokens": 50_000, "completion_tokens": 1}}]),
+        ("gemini", [{**SAID, "usageMetadata": {"promptTokenCount": 50_000}}]),
+        (
+            "anthropic_messages",
+            [
+                {
+                    "type": "message_start",
+                    "message": {"id": "m", "usage": {"input_tokens": 50_000, "output_tokens": 1}},
+                },
+                {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "x" * 8}},
+            ],
+        ),
+    ],
+)
+@pytest.mark.parametrize("ends", ["cancel", "close"])
+def test_input_that_a_provider_reports_first_is_paid_by_who_leaves(
+    provider: str, messages: list[dict[str, Any]], ends: str
+) -> None:
+    meter = TokenMeter(["a"], BODY)
+    meter.on_request(BODY)
+    pipeline = build_pipeline(provider=provider, dialect="public_sse_v1", on_frame=meter.on_frame)
+    pipeline.feed(b"".join(b"data: %b\n\n" % json.dumps(message).encode() for message in messages))
+    getattr(pipeline, ends)()
+    assert meter.used("upstream_truncated") == (50_002, {"a": 50_002})
 
 
 def test_a_stream_without_a_request_to_a_provider_uses_nothing() -> None:

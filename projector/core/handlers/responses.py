@@ -121,7 +121,10 @@ def _identify(state: StreamState, response: Mapping[str, object]) -> list[Frame]
     state.response.has_meta = True
     clean_model = state.redactor.name(model) if model else None
     created_at = read.count_or_none(response, "created_at")
-    return [frames.response_meta(state.response.id, clean_model, created_at, _text_format(state, text_format)), *output]
+    clean_format = _text_format(state, text_format)
+    n_read = read.count_or_none(state.response.usage, "input_tokens")
+    meta = frames.response_meta(state.response.id, clean_model, created_at, clean_format, input_tokens=n_read)
+    return [meta, *output]
 
 
 def _service_tier(state: StreamState, response: Mapping[str, object]) -> list[Frame]:

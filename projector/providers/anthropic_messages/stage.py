@@ -120,8 +120,8 @@ class AnthropicMessagesStage(JsonStage):
                 return self._dropped.drop("repeated start")
             self._is_over = True
             return [FAULTS["upstream_truncated"]]
-        events = self._identify(message)
         self._note_usage(message)
+        events = self._identify(message)
         for at, given in enumerate(read.mappings(message, "content")):
             events += self._start_block(at, given)
             block = self._blocks.pop(at, None)
@@ -133,7 +133,7 @@ class AnthropicMessagesStage(JsonStage):
         response_id, model = read.text_or_none(message, "id"), read.text_or_none(message, "model")
         self._output.response_id = response_id or ""
         self._output.is_summary = self._thinks_in_summaries(model or "")
-        return self._announce(id=response_id, model=model)
+        return self._announce(id=response_id, model=model, usage=fields.responses_usage(self._usage))
 
     def _thinks_in_summaries(self, model: str) -> bool:
         if self._profile.thinking != "auto":

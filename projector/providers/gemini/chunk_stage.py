@@ -97,8 +97,8 @@ class ChunkStage(JsonStage):
             is_error = error_of(chunk, has_begun=bool(self._response)) is not None
             return self._report(chunk) if is_error else self._dropped.drop("(no chunk)")
         self._dropped.note_unknown("chunk", chunk.keys() - fields.CHUNK_KNOWN)
-        events = self._identify(chunk, data)
         self._usage |= {name: count for name, count in read.mapping_or_empty(chunk, "usageMetadata").items() if count}
+        events = self._identify(chunk, data)
         self._is_blocked |= bool(read.mapping_or_empty(chunk, "promptFeedback").get("blockReason"))
         candidates = self._dropped.objects(chunk, "chunk", "candidates")
         for at, candidate in enumerate(candidates):
@@ -120,7 +120,7 @@ class ChunkStage(JsonStage):
             return []
         if not known:
             self._output.response_id = response_id or blake2b(data, digest_size=8).hexdigest()
-        return self._announce(id=response_id, model=model)
+        return self._announce(id=response_id, model=model, usage=usage_of(self._usage, fields.CHUNK_COUNTS))
 
     def _read_candidate(self, candidate: Mapping[str, object]) -> list[Event]:
         self._dropped.note_unknown("candidate", candidate.keys() - fields.CANDIDATE_KNOWN)

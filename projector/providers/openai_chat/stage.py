@@ -391,7 +391,9 @@ class OpenAIChatStage(JsonStage):
         if response_id is not None:
             self._output.response_id = response_id
             self._is_identified = True
-        return self._announce(**tier, id=response_id, model=model, created_at=read.count_or_none(chunk, "created"))
+        created_at = read.count_or_none(chunk, "created")
+        usage = usage_of(read.mapping_or_empty(chunk, "usage"), chunk_fields.COUNTS)
+        return self._announce(**tier, id=response_id, model=model, created_at=created_at, usage=usage)
 
     def _take_usage(self, usage: object) -> None:
         """Keep the last usage that is not all zero (D52): several are cumulative."""

@@ -45,6 +45,8 @@ class TokenMeter:
         """Agent and tokens of each response that reported them."""
         self._chars: Counter[tuple[str, str | None]] = Counter()
         """Agent and ID of a response -> characters of its output, until its tokens are reported."""
+        self._read: dict[tuple[str, str | None], int] = {}
+        """Agent and ID of a response -> tokens of its input, if they were reported at its start and it has not ended."""
 
     def estimate(self) -> int:
         """Return the tokens to reserve for the first response; to be called once."""
@@ -61,9 +63,12 @@ class TokenMeter:
         """Count the output of a frame, or the tokens of a response."""
         if isinstance(delta := frame.get("delta"), str):
             self._chars[_response(frame)] += len(delta)
+        elif frame["kind"] == PrivateKind.RESPONSE_META and 0 < frame.get("input_tokens", 0) <= REPORTED_MAX:
+            self._read[frame.get("agent", ""), frame.get("id")] = frame["input_tokens"]
         elif frame["kind"] == PrivateKind.RESPONSE_USAGE and self.on_usage(frame["usage"], frame.get("agent", "")):
             for response_id in (frame.get("response_id"), None):  # output may come before the ID
                 self._chars.pop((frame.get("agent", ""), response_id), None)
+                self._read.pop((frame.get("agent", ""), response_id), None)
 
     def on_usage(self, usage: Mapping[str, object], agent: str = "") -> bool:
         """Count the tokens that a provider reports with an answer; return whether it reports any."""
@@ -87,7 +92,9 @@ class TokenMeter:
             by_agent[agent] += tokens
         for (agent, _), chars in self._chars.items():
             by_agent[agent] += -(-chars // _BYTES_PER_TOKEN)
-        unreported = max(0, self._requests - len(self._reported))
+        for (agent, _), tokens in self._read.items():
+            by_agent[agent] += tokens
+        unreported = max(0, self._requests - len(self._reported) - len(self._read))
         if unreported and (by_agent.total() or code is None or not code.startswith(_NOT_PROCESSED)):
             by_agent[""] += self._input * unreported // self._requests
         total = by_agent.total()
