@@ -152,6 +152,9 @@ HINTS: Final = frozenset(
 )
 """Parameters that an API without them may ignore: they are hints, or change nothing of an answer."""
 
+NOT_STORED: Final = ("store", False)
+"""A parameter and the value that an API without it has: readers of APIs that store nothing set it for those that do."""
+
 STREAMING: Final = frozenset({"model", "stream", "stream_options"})
 """Members that the server sets itself."""
 
@@ -202,6 +205,8 @@ def write_parameters(body: Body, parameters: Mapping[str, object], members: Memb
     for name, value in parameters.items():
         given = paths.get(name, name)
         if name not in members:
+            if (name, value) == NOT_STORED:
+                continue
             raise UnsupportedRequestError(f"`{given}` {NOT_SUPPORTED}", given)
         *outer, last = members[name].path.split(".")
         node = body

@@ -32,8 +32,12 @@ from projector.providers.descriptor import InputTables, PassthroughRoute, Provid
 
 
 def write_request(request, profile):
+    from projector.conversation.request_members import same_names, write_parameters
+
     said = request.input if isinstance(request.input, str) else request.input[-1].content
-    return {"toy_model": request.model, "ask": said, **request.parameters}
+    body = {"toy_model": request.model, "ask": said}
+    write_parameters(body, request.parameters, same_names("temperature", "mood"), request.parameter_paths)
+    return body
 
 
 def recording():
@@ -199,6 +203,7 @@ def app() -> Any:
                 "dialects": ["public_sse_v1", "ag_ui"],
             }
         },
+        "passthrough": dict.fromkeys(("responses", "chat_completions", "messages"), "shop"),
     }
     return create_app(Settings.model_validate(settings))
 
@@ -217,6 +222,24 @@ async def test_a_client_of_ag_ui_runs_it(app: Any) -> None:
     assert answer.status == 200
     assert "Why?" in "".join(re.findall(r'"delta":"([^"]*)"', answer.text))
     assert '"type":"RUN_FINISHED"' in answer.text
+
+
+ASKED: Final = [{"role": "user", "content": "Why?"}]
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/responses", {"input": ASKED, "store": False}),
+        ("/v1/chat/completions", {"messages": ASKED}),
+        ("/v1/messages", {"messages": ASKED, "max_tokens": 50}),
+    ],
+)
+async def test_clients_of_other_apis_ask_it(app: Any, path: str, body: dict[str, Any]) -> None:
+    answer = await post(app, path, model="bear", stream=True, **body)
+    refused = "max_tokens" in body
+    assert answer.status == (400 if refused else 200), answer.text
+    assert ("`max_tokens` is not supported" if refused else "Why") in answer.text
 
 
 async def test_traces_have_its_name(app: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -201,7 +201,7 @@ def write_request(request: ModelRequest, profile: ChatProfile) -> Body:
         request = _with_functions(request)
     tools, search = write_tools(list(request.client_tools))
     body = request.start(tools) | search
-    parameters = {name: value for name, value in request.parameters.items() if (name, value) != ("store", False)}
+    parameters = {name: value for name, value in request.parameters.items() if (name, value) != common.NOT_STORED}
     common.write_parameters(
         body, parameters, MEMBERS, request.parameter_paths
     )  # that is the default, which some do not know
