@@ -1,4 +1,4 @@
-"""The configurations of upstreams in the docs are valid, and printing them shows no secret."""
+"""The pages of providers and of what is withheld name all there are; configurations are valid, and show no secret."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from projector.providers import PROVIDERS as PROVIDERS_TABLE
 from projector.server.config.config_dump import to_toml
 from projector.server.config.loading import read
 from projector.server.config.settings import secret_values
@@ -16,6 +17,18 @@ PROVIDERS = (DOCS / "providers.md").read_text(encoding="utf-8")
 MODELS = (DOCS / "operations.md").read_text(encoding="utf-8").partition("### Models and several upstreams")[2]
 EXAMPLES = re.findall(r"```toml\n(.*?)```", PROVIDERS + MODELS.partition("\n## ")[0], re.DOTALL)
 SECRET = "secret-of-the-environment"
+
+
+@pytest.mark.parametrize("provider", PROVIDERS_TABLE)
+def test_a_provider_has_its_section(provider: str) -> None:
+    assert f"\n## {provider}\n" in PROVIDERS
+
+
+def test_formats_are_counted() -> None:
+    folder = DOCS.parent / "redaction" / "formats"
+    entries = sum(file.read_text(encoding="utf-8").count("\n[[format]]") for file in folder.glob("*.toml"))
+    [counted] = re.findall(r"([0-9]+) formats", (DOCS / "withheld.md").read_text(encoding="utf-8"))
+    assert int(counted) == entries
 
 
 def test_there_are_examples() -> None:
