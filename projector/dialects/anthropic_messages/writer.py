@@ -10,14 +10,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from projector.contracts import codec
 from projector.contracts.kinds import SEARCH_ID, SIGNATURE, Kind, PrivateKind
 from projector.core.canonical import Frame, WireEvent, object_in
-from projector.dialects.answer_stream import (
-    ANSWER_MAX_BYTES,
-    COMMON,
-    AnswerStream,
-    ClientCall,
-    InTurn,
-    LimitedAnswer,
-)
+from projector.dialects.answer_stream import ANSWER_MAX_BYTES, COMMON, AnswerStream, ClientCall, InTurn, LimitedAnswer
 from projector.dialects.answer_stream import DROPPED as ANSWER_DROPPED
 from projector.dialects.anthropic_messages.errors import TYPE_STATUSES, stream_error
 from projector.dialects.descriptor import DialectOptions, JsonAnswer, RepeatWriter
@@ -47,62 +40,6 @@ class Block(NamedTuple):
     """`content_block` of its start."""
 
 
-class ContentBlocks:
-    """Writer of the blocks of one message. The blocks of one item are written at a time.
-
-    Each method returns the events to write now.
-    """
-
-    __slots__ = ("_block", "_items", "count")
-
-    def __init__(self) -> None:
-        self.count = 0
-        """Number of blocks that have started."""
-        self._block: Block | None = None
-        """The open block."""
-        self._items: InTurn[tuple[Block, str, object]] = InTurn()
-
-    @property
-    def index(self) -> int:
-        """Index of the last block."""
-        return self.count - 1
-
-    def is_open(self, item_id: str, part: int | str) -> bool:
-        """Return whether deltas of a block are written at once, without a start."""
-        return self._block is not None and self._block[:2] == (item_id, part)
-
-    def feed(self, block: Block, kind: str, value: object) -> list[Event]:
-        """Add a delta of a block. An empty one starts the block without a delta."""
-        pieces = self._items.feed(block.item_id, (block, kind, value))
-        return [event for piece in pieces for event in self._write(*piece)]
-
-    def close(self, item_id: str) -> list[Event]:
-        """End an item, and its block if it is the current one."""
-        events = [event for piece in self._items.close(item_id) for event in self._write(*piece)]
-        return events if self._items.current is not None else events + self._stop()
-
-    def finish(self) -> list[Event]:
-        """End every item."""
-        return [event for item_id in self._items.all() for event in self.close(item_id)]
-
-    def _write(self, block: Block, kind: str, value: object) -> list[Event]:
-        events: list[Event] = []
-        if not self.is_open(block.item_id, block.part):
-            events = self._stop()
-            events.append({"type": "content_block_start", "index": self.count, "content_block": dict(block.start)})
-            self._block = block
-            self.count += 1
-        if value:
-            events.append(delta_event(self.index, kind, value))
-        return events
-
-    def _stop(self) -> list[Event]:
-        if self._block is None:
-            return []
-        self._block = None
-        return [{"type": "content_block_stop", "index": self.index}]
-
-
 def delta_event(index: int, kind: str, value: object) -> Event:
     """Return the event of a delta."""
     delta_type, member = DELTAS[kind]
@@ -130,7 +67,7 @@ def on_item_done(stream: AnthropicMessages, frame: Frame) -> None:
         return
     if call is not None and not stream.is_run:
         stream.end_call(call)
-    stream.events += stream.blocks.close(item_id)
+    stream.close_item(item_id)
     stream.reasoning.pop(item_id, None)
 
 
@@ -150,7 +87,7 @@ def on_text(member: str, stream: AnthropicMessages, frame: Frame) -> None:
 def on_citation(stream: AnthropicMessages, frame: Frame) -> None:
     """Write the citation of a web page while the block of its text is open."""
     citation, part = frame["citation"], f"{_RESPONSE_TEXT}.{frame['content_index']}"
-    if citation["type"] != "url_citation" or not stream.blocks.is_open(frame["item_id"], part):
+    if citation["type"] != "url_citation" or not stream.is_open(frame["item_id"], part):
         return
     names = {"url": citation.get("url", ""), "title": citation.get("title")}
     hidden = {"cited_text": "", "encrypted_index": ""}
@@ -189,7 +126,7 @@ def write_search(stream: AnthropicMessages, item_id: str, tool: Mapping[str, Any
     result = {"type": "web_search_tool_result", "tool_use_id": call_id, "content": found}
     stream.write(Block(item_id, 0, call), "tool_use", codec.dumps({"query": tool["query"]}).decode())
     stream.write(Block(item_id, 1, result), "tool_use", "")
-    stream.events += stream.blocks.close(item_id)
+    stream.close_item(item_id)
 
 
 HANDLED: Final[Mapping[str, Callable[[AnthropicMessages, Frame], None]]] = {
@@ -252,12 +189,17 @@ class AnthropicMessages(AnswerStream):
 
     def __init__(self, options: DialectOptions) -> None:
         super().__init__(options)
-        self.blocks = ContentBlocks()
+        self._count = 0
+        """Number of blocks that have started."""
         self.members: dict[str, Mapping[str, Any]] = {}
         """Item -> further members of its call, which come before its name."""
         self.texts: set[str] = set()
         """Members of `final` of which some text was written."""
         self.has_calls = False
+        self._block: Block | None = None
+        """The open block."""
+        self._items: InTurn[tuple[Block, str, object]] = InTurn()
+        """Deltas: the blocks of one item are written at a time."""
 
     def feed(self, frame: Frame, /) -> list[WireEvent]:
         """Return the events of a frame."""
@@ -266,9 +208,9 @@ class AnthropicMessages(AnswerStream):
 
     def repeat(self, frame: Frame, /) -> RepeatWriter | None:
         """Return a writer of the further deltas of a text; None if it waits for another item."""
-        if not self.blocks.is_open(frame["item_id"], f"{_RESPONSE_TEXT}.{frame['content_index']}"):
+        if not self.is_open(frame["item_id"], f"{_RESPONSE_TEXT}.{frame['content_index']}"):
             return None
-        event = delta_event(self.blocks.index, "text", "")
+        event = delta_event(self._count - 1, "text", "")
         delta = pattern_of(event["delta"], {"text": TEXT_PLACE})
         pattern = pattern_of(event, {"delta": delta})
         return RepeatWriter(event["type"], lambda deltas: [pattern % text for text in deltas.encoded])
@@ -298,9 +240,35 @@ class AnthropicMessages(AnswerStream):
         }
         self.events.append({"type": "message_start", "message": message})
 
+    def is_open(self, item_id: str, part: int | str) -> bool:
+        """Return whether deltas of a block are written at once, without a start."""
+        return self._block is not None and self._block[:2] == (item_id, part)
+
     def write(self, block: Block, kind: str, value: object) -> None:
-        """Write a delta of a block."""
-        self.events += self.blocks.feed(block, kind, value)
+        """Write a delta of a block, as soon as it is the turn of its item. An empty one only starts the block."""
+        self._write_pieces(self._items.feed(block.item_id, (block, kind, value)))
+
+    def close_item(self, item_id: str) -> None:
+        """End an item, and its block if it is the current one; write what waited for it."""
+        self._write_pieces(self._items.close(item_id))
+        if self._items.current is None:
+            self._stop_block()
+
+    def _write_pieces(self, pieces: list[tuple[Block, str, object]]) -> None:
+        for block, kind, value in pieces:
+            if not self.is_open(block.item_id, block.part):
+                self._stop_block()
+                start = {"type": "content_block_start", "index": self._count, "content_block": dict(block.start)}
+                self.events.append(start)
+                self._block = block
+                self._count += 1
+            if value:
+                self.events.append(delta_event(self._count - 1, kind, value))
+
+    def _stop_block(self) -> None:
+        if self._block is not None:
+            self._block = None
+            self.events.append({"type": "content_block_stop", "index": self._count - 1})
 
     def announce(self, call: ClientCall) -> None:
         """Start the block of a call."""
@@ -329,10 +297,10 @@ class AnthropicMessages(AnswerStream):
         for member in (_RESPONSE_TEXT, _REFUSAL_TEXT):
             if member in missing:
                 self.write(Block(f"final.{member}", 0, TEXT), "text", missing[member])
-                self.events += self.blocks.close(f"final.{member}")
+                self.close_item(f"final.{member}")
         for item_id, call in self.calls.items() if self.is_run else ():
             self.end_call(call)
-            self.events += self.blocks.close(item_id)
+            self.close_item(item_id)
         stop = FINISHES.get(final["status"]) or INCOMPLETE_FINISHES.get(reason, "max_tokens")
         if final["status"] == "completed" and self.has_calls:
             stop = "tool_use"
@@ -341,7 +309,8 @@ class AnthropicMessages(AnswerStream):
             explanation = final.get(_REFUSAL_TEXT)
             delta["stop_details"] = {"type": "refusal", "category": None, "explanation": explanation}
         usage = usage_of(final.get("usage", {}), self.options.input_tokens)
-        self.events += self.blocks.finish()
+        for item_id in self._items.all():
+            self.close_item(item_id)
         self.events += [{"type": "message_delta", "delta": delta, "usage": usage}, {"type": "message_stop"}]
 
 
