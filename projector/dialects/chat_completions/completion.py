@@ -10,7 +10,7 @@ from projector.contracts import codec
 from projector.dialects.answer_stream import ANSWER_MAX_BYTES, LimitedAnswer
 from projector.dialects.chat_completions.writer import FINAL_TEXTS, TRUNCATED
 from projector.dialects.descriptor import JsonAnswer
-from projector.dialects.openai_errors import status_of
+from projector.dialects.openai_errors import status_of_error
 
 ERROR_PREFIX: Final = b'{"error":'
 """Start of the data of an error, as this dialect encodes it."""
@@ -53,7 +53,7 @@ class CompletionAssembly(LimitedAnswer):
         """Return the `chat.completion` or `{"error": ...}`, or raise `ValueError` if the stream did not end."""
         if self._error:
             error = codec.loads(self._error)["error"]
-            return JsonAnswer(status_of(error["code"], error["type"]), {"error": error})
+            return JsonAnswer(status_of_error(error), {"error": error})
         if self._finish is None:
             raise ValueError("expected a complete Chat Completions stream, but no chunk has a finish reason")
         finish = TRUNCATED if self._is_truncated else self._finish
