@@ -57,7 +57,7 @@ def emit(state: StreamState, item: Item, raw: Mapping[str, object]) -> list[Fram
     if not found:
         return []
     clean = compose.record({name: _clean(state, item, name, value) for name, value in found.items()})
-    return [frames.item_members(item.slot, item.item_id, clean)]
+    return [frames.item_members(item.place, clean)]
 
 
 def _clean(state: StreamState, item: Item, name: str, value: object) -> Cleaned[CleanJson] | Cleaned[CleanText]:

@@ -138,7 +138,7 @@ def _call_sealed(item: Item, sealed: str | None) -> list[Frame]:
     """Emit what a client carries for a call. One that is no public call has no member for it."""
     if sealed is None or item.call is None:
         return []
-    return [frames.call_sealed(item.slot, item.item_id, compose.own_words(sealed))]
+    return [frames.call_sealed(item.place, compose.own_words(sealed))]
 
 
 def finish(state: StreamState, item: Item, raw: Mapping[str, object]) -> list[Frame]:
@@ -156,7 +156,7 @@ def finish(state: StreamState, item: Item, raw: Mapping[str, object]) -> list[Fr
     if finisher is not None:
         output += finisher(state, item, raw)
     if sealed is not None:
-        output.append(frames.reasoning_encrypted(item.slot, item.item_id, compose.own_words(sealed)))
+        output.append(frames.reasoning_encrypted(item.place, compose.own_words(sealed)))
     elif item.type == "reasoning":
         output += messages.encrypted_reasoning(state, item, raw)
     return output + close(state, item, raw, "completed")
@@ -191,11 +191,8 @@ def close(state: StreamState, item: Item, raw: Mapping[str, object], default: st
     status = read.text_or_none(raw, "status")
     if status is None or status not in STATUSES or status == "in_progress":
         status = default or "incomplete"
-    output.append(
-        frames.output_item(
-            Kind.OUTPUT_ITEM_DONE, item.slot, item.item_id, item.type, item.role, compose.own_words(status)
-        )
-    )
+    clean_status = compose.own_words(status)
+    output.append(frames.output_item(Kind.OUTPUT_ITEM_DONE, item.place, item.type, item.role, clean_status))
     return output
 
 
@@ -237,4 +234,4 @@ def _open(state: StreamState, raw: Mapping[str, object], index: int | None) -> t
 def _emit_phase(item: Item, phase: CleanText) -> list[Frame]:
     """Set the phase of a message, and emit it for the dialects that have a member for it."""
     item.phase = phase
-    return [frames.item_details(item.slot, item.item_id, compose.record({"phase": Cleaned(phase)}))]
+    return [frames.item_details(item.place, compose.record({"phase": Cleaned(phase)}))]

@@ -175,7 +175,7 @@ def encrypted_reasoning(state: StreamState, item: Item, raw: Mapping[str, object
         return []
     stream = state.redactor.value_stream()  # no text: base64 is like anything now and then
     cleaned = compose.joined(stream.feed(encrypted), stream.close())
-    return [frames.reasoning_encrypted(item.slot, item.item_id, cleaned.value)]
+    return [frames.reasoning_encrypted(item.place, cleaned.value)]
 
 
 def cite(state: StreamState, item: Item, content_index: int, annotation: Mapping[str, object]) -> list[Frame]:
@@ -203,7 +203,7 @@ def cite(state: StreamState, item: Item, content_index: int, annotation: Mapping
     part = item.texts.get(content_index)
     if part is not None:  # positions in the emitted text, where registered values may be redacted
         plain |= {name: part.position(at, is_end=name == "end_index") for name, at in positions.items()}
-    return [row.build(item.slot, item.item_id, content_index, plain, lossy)]
+    return [row.build(item.place, content_index, plain, lossy)]
 
 
 def _texts(parts: Sequence[Mapping[str, object]], member: str, kind: str | None = None) -> dict[int, str]:

@@ -123,7 +123,7 @@ class TextChannel:
     def emit_delta(self, item: Item, position: int, delta: Cleaned[CleanText]) -> list[Frame]:
         """Build the frames of a delta."""
         key = self.key(item, position)
-        return [self.delta(item.slot, item.item_id, key, piece) for piece in split_delta(delta)]
+        return [self.delta(item.place, key, piece) for piece in split_delta(delta)]
 
     def emit_done(self, item: Item, position: int, part: TextPart) -> list[Frame]:
         """Build the frame with the complete text, once; nothing if this kind has none."""
@@ -131,7 +131,7 @@ class TextChannel:
             return []
         part.done = True
         whole = Cleaned(part.text, part.notices)
-        return [self.done(item.slot, item.item_id, self.key(item, position), whole)]
+        return [self.done(item.place, self.key(item, position), whole)]
 
     def _is_shown(self, state: StreamState) -> bool:
         return self.levels is None or state.policy.reasoning in self.levels

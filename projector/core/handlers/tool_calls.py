@@ -107,7 +107,7 @@ def _arguments_delta(item: Item, call: ToolCall, clean: Cleaned[CleanText]) -> l
     tool_type = CALL_TYPES.get(call.tool_type)
     if tool_type is None or not (clean.value or clean.notices):
         return []
-    return [frames.tool_arguments_delta(item.slot, item.item_id, call.call_id, tool_type, call.name, clean)]
+    return [frames.tool_arguments_delta(item.place, call.call_id, tool_type, call.name, clean)]
 
 
 def on_arguments_done(state: StreamState, event: CanonicalEvent) -> list[Frame]:
@@ -186,7 +186,7 @@ def emit_status(item: Item, call: ToolCall, status: str | None) -> list[Frame]:
     """Emit `tool.status` if the status advances or a field has changed (D15)."""
     if not call.advance(status):
         return []
-    return [frames.tool_status(item.slot, item.item_id, call.payload, call.lossy)]
+    return [frames.tool_status(item.place, call.payload, call.lossy)]
 
 
 def _complete_arguments(state: StreamState, item: Item, call: ToolCall, text: str | None) -> list[Frame]:
@@ -200,7 +200,7 @@ def _complete_arguments(state: StreamState, item: Item, call: ToolCall, text: st
     last, whole = call.arguments.complete(text)
     if not call.arguments.agrees:
         state.count("done differs from its deltas")
-    key = (item.slot, item.item_id, call.call_id, tool_type, call.name)
+    key = (item.place, call.call_id, tool_type, call.name)
     output = [frames.tool_arguments_delta(*key, last)] if last.value else []
     return [*output, frames.tool_arguments_done(*key, whole.text, whole.json)]
 

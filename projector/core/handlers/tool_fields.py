@@ -53,7 +53,7 @@ def web_search(state: StreamState, item: Item, call: ToolCall, raw: Mapping[str,
         call.sources = [state.redactor.url(url) for url in sources]
         call.lossy["sources"] = compose.listed(call.sources, state.policy.limits.container_max_entries)
     details = compose.record({"action": _action(state, action)}) if action else None
-    return [] if details is None else [frames.item_details(item.slot, item.item_id, details)]
+    return [] if details is None else [frames.item_details(item.place, details)]
 
 
 def file_search(state: StreamState, _item: Item, call: ToolCall, raw: Mapping[str, object]) -> list[Frame]:
