@@ -79,16 +79,9 @@ def tool_arguments_delta(
     place: Place, tool_call_id: CleanText, tool_type: kinds.CallType, tool_name: CleanText, delta: Cleaned[CleanText]
 ) -> Frame:
     """Build `tool.arguments.delta` (section 9.8)."""
-    frame: Frame = {
-        "kind": "tool.arguments.delta",
-        "output_index": place[0],
-        "item_id": place[1],
-        "tool_call_id": tool_call_id,
-        "tool_type": tool_type,
-        "tool_name": tool_name,
-        "delta": delta.value,
-    }
-    return _set_fields(frame, frame, "", {"delta": delta}) if delta.notices else frame
+    members = {"tool_call_id": tool_call_id, "tool_type": tool_type, "tool_name": tool_name}
+    frame = _at("tool.arguments.delta", place, **members)
+    return _set_fields(frame, frame, "", {"delta": delta})
 
 
 def tool_arguments_done(
@@ -170,14 +163,8 @@ def response_meta(
     service_tier: CleanText | None = None,
 ) -> Frame:
     """Build the private `response.meta` (D37): id, model, creation time, text format and service tier of a response."""
-    members = {
-        "id": response_id,
-        "model": model,
-        "created_at": created_at,
-        "text_format": text_format,
-        "service_tier": service_tier,
-    }
-    return _present({"kind": "response.meta", **members})
+    frame: Frame = {"kind": "response.meta", "id": response_id, "model": model, "created_at": created_at}
+    return _present({**frame, "text_format": text_format, "service_tier": service_tier})
 
 
 def item_details(place: Place, details: Cleaned[CleanJson]) -> Frame:

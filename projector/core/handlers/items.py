@@ -64,9 +64,6 @@ CHANNELS: Final[Mapping[str, tuple[TextChannel, ...]]] = {
 }
 """The growing texts of an item type."""
 
-ITEM_TYPE_MAX_CHARS: Final = 80
-"""Maximum characters of an unknown item type in the counts."""
-
 ENCRYPTED_MEMBERS: Final = ("type", "id", "summary", "encrypted_content")
 """Members with which encrypted reasoning goes back."""
 
@@ -200,7 +197,7 @@ def _is_known(state: StreamState, item_type: str) -> bool:
     """Check that an item type is known; an unknown one is counted, and marked at the end (D30, D49)."""
     known = item_type in FINISHERS or item_type in ITEMS_ONLY
     if not known:
-        state.count(f"item:{item_type[:ITEM_TYPE_MAX_CHARS]}")
+        state.count(f"item:{read.type_name(item_type)}")
         state.run.has_unknown_items = True
     return known
 

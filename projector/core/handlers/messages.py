@@ -84,10 +84,6 @@ CITATIONS: Final[Mapping[str, Citation]] = {
 }
 
 
-ANNOTATION_TYPE_MAX_CHARS: Final = 80
-"""Maximum characters of an unknown annotation type in the counts."""
-
-
 class OpenText:
     """A text with the last frame of a delta, for as long as only its deltas follow: a cache of what decided about it.
 
@@ -183,7 +179,7 @@ def cite(state: StreamState, item: Item, content_index: int, annotation: Mapping
     kind = annotation.get("type")
     row = CITATIONS.get(kind) if type(kind) is str else None
     if row is None:
-        state.count(f"annotation:{kind[:ANNOTATION_TYPE_MAX_CHARS] if type(kind) is str else '(no type)'}")
+        state.count(f"annotation:{read.type_name(kind)}")
         return []
     positions = {name: at for name in row.positions if (at := read.index_or_none(annotation, name)) is not None}
     ids = {name: text for name in row.ids if (text := read.text_or_none(annotation, name)) is not None}

@@ -190,24 +190,19 @@ def _interpreter_output(
     image: Cleaned[CleanText] | None = None,
 ) -> Cleaned[CleanJson]:
     """Read logs, an image URL or files, by allow-list. `image` replaces the URL, in private frames only."""
-    url = read.text_or_none(output, "url")
+    label = state.redactor.label
     files = [
-        compose.record({name: _label(state, file, name) for name in ("file_id", "filename", "mime_type")})
+        compose.record({name: read.cleaned(file, name, label) for name in ("file_id", "filename", "mime_type")})
         for file in read.mappings(output, "files")
     ]
     return compose.record(
         {
-            "type": _label(state, output, "type"),
+            "type": read.cleaned(output, "type", label),
             "logs": logs,
-            "url": image or (state.redactor.url(url) if url else None),
+            "url": image or read.cleaned(output, "url", state.redactor.url),
             "files": compose.listed(files, state.policy.limits.container_max_entries) if files else None,
         }
     )
-
-
-def _label(state: StreamState, source: Mapping[str, object], name: str) -> Cleaned[CleanText] | None:
-    text = read.text_or_none(source, name)
-    return state.redactor.label(text) if text else None
 
 
 Step: TypeAlias = Callable[[StreamState, Item, ToolCall, Mapping[str, object]], list[Frame]]
