@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
-from projector.contracts.kinds import CLIENT_CALLS, TOOL_TYPES, Kind, PrivateKind
+from projector.contracts.kinds import CLIENT_CALLS, TERMINAL_KINDS, TOOL_TYPES, PrivateKind
 from projector.contracts.limits import DELTA_MAX_CHARS
 from projector.core.canonical import Frame
 from projector.core.faults import FAULTS
@@ -262,7 +262,7 @@ class PageWriter(FrameWriter[Callable[[_Run, Frame], list[Event]]], Generic[_Run
         self._has_started = True
         if kind == _BRANCH:
             return events + self._enter(frame)
-        if kind in _TERMINALS:
+        if kind in TERMINAL_KINDS:
             events += self._finish(frame)
         elif frame.get("workflow") is not self._steps.workflow:  # seldom: the context of a stream is one object
             events += self._follow(frame)
@@ -297,5 +297,4 @@ class PageWriter(FrameWriter[Callable[[_Run, Frame], list[Event]]], Generic[_Run
         return self._changed(self._steps.follow(self._run.branch, frame.get("workflow")))
 
 
-_TERMINALS: Final = frozenset({Kind.FINAL, Kind.ERROR})
 _BRANCH: Final = PrivateKind.BRANCH  # looked up once here, not once per token in its class

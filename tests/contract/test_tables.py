@@ -206,9 +206,10 @@ def test_the_public_dialect_says_what_is_public() -> None:
 
 def test_statuses_are_those_of_the_contract() -> None:
     assert set(RUN_STATUS_ORDER) == set(get_args(kinds.FinalStatus))
-    assert responses.END_STATUS.keys() == {name for name, signal in SIGNALS.items() if signal is Signal.RESPONSE_END}
+    ends = {name for name, handler in HANDLERS.items() if SIGNALS.get(handler) is Signal.RESPONSE_END}
+    assert responses.END_STATUS.keys() == ends
     assert set(responses.END_STATUS.values()) <= set(get_args(kinds.LifecycleStatus))
-    assert SIGNALS.keys() <= HANDLERS.keys()
+    assert SIGNALS.keys() <= {*HANDLERS.values()}
 
 
 @pytest.mark.parametrize("tool_type", get_args(kinds.ToolType))

@@ -1,7 +1,7 @@
 """The tables of provider and host events; the handlers are in one module per group of contract sections.
 
 Every event type of the provider is in `HANDLERS`, or in `DROPPED` with a reason; a test checks this against the SDK's
-union. `SIGNALS` lists the events that affect the lifecycle. `docs/mapping.md` is generated from these tables.
+union. `SIGNALS` lists the handlers that affect the lifecycle. `docs/mapping.md` is generated from these tables.
 """
 
 from __future__ import annotations
@@ -82,17 +82,12 @@ DROPPED: Final[Mapping[str, str]] = {
     "response.reasoning_part.done": "full reasoning never enters the public stream (D29)",
 }
 
-SIGNALS: Final[Mapping[str, Signal]] = {
-    "response.created": Signal.BEGINNING,
-    "response.queued": Signal.BEGINNING,
-    "response.in_progress": Signal.BEGINNING,
-    "response.completed": Signal.RESPONSE_END,
-    "response.incomplete": Signal.RESPONSE_END,
-    "response.failed": Signal.RESPONSE_END,
-    "response.cancelled": Signal.RESPONSE_END,
-    "error": Signal.FAULT,
+SIGNALS: Final[Mapping[Handler, Signal]] = {
+    responses.on_status: Signal.BEGINNING,
+    responses.on_end: Signal.RESPONSE_END,
+    responses.on_error: Signal.FAULT,
 }
-"""The lifecycle signal of an event; every other event is progress."""
+"""The lifecycle signal of the events of a handler; every other event is progress."""
 
 HOST_HANDLERS: Final[Mapping[str, Handler]] = {
     "projector.tool_output": host_events.on_tool_output,
