@@ -16,8 +16,8 @@ from projector.core.envelope import NO_EVENT, EnvelopeWriter
 from projector.core.faults import FAULTS, Fault, LimitError
 from projector.core.handlers import HANDLERS, HOST_HANDLERS, OPENERS, SIGNALS, Handler, endings
 from projector.core.handlers.endings import BRANCH_ENDS, TERMINALS
-from projector.core.handlers.messages import OpenText
 from projector.core.handlers.responses import CANCELLED, is_cancelled
+from projector.core.handlers.text_channels import OpenText
 from projector.core.lifecycle import BRANCH_TRANSITIONS, OPTIONAL_BRANCH_TRANSITIONS, Phase, Signal, Verdict
 from projector.core.reported_errors import ProviderError
 from projector.core.state import StreamState

@@ -158,7 +158,7 @@ def test_tool_calls_have_rows_everywhere() -> None:
     assert {TOOL_TYPES[item_type] for item_type in tool_calls.ARGUMENTS_DELTAS.values()} == set(CALL_TYPES)
 
 
-@pytest.mark.parametrize(("name", "row"), [*tool_calls.PROGRESS.items(), *tool_calls.OUTCOMES.items()])
+@pytest.mark.parametrize(("name", "row"), tool_calls.STATUSES.items())
 def test_statuses_are_of_their_tool(name: str, row: tuple[str, str]) -> None:
     item_type, said = row
     assert said in kinds.STATUS_RANKS[TOOL_TYPES[item_type]]

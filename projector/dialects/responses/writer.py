@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Final
 from projector.contracts.kinds import Kind, PrivateKind
 from projector.core.canonical import Frame
 from projector.core.handlers.item_members import MEMBERS
+from projector.core.handlers.tool_calls import STATUSES
 from projector.dialects.frame_writer import json_text
 from projector.dialects.openai_errors import error_object, status_of, type_of
 from projector.dialects.response_writer import frame_writers
@@ -256,14 +257,11 @@ REQUEST_MEMBERS: Final[Mapping[str, object]] = {
 }
 """Members that repeat the request: some SDKs require them."""
 
-STATUS_EVENTS: Final[Mapping[str, frozenset[str]]] = {
-    "web_search_call": frozenset({"in_progress", "searching", "completed"}),
-    "file_search_call": frozenset({"in_progress", "searching", "completed"}),
-    "code_interpreter_call": frozenset({"in_progress", "interpreting", "completed"}),
-    "image_generation_call": frozenset({"in_progress", "generating", "completed"}),
-    "mcp_call": frozenset({"in_progress", "completed", "failed"}),
-}
-"""Item type -> the statuses that the API has an event for. `partial_image` is written with the image."""
+STATUS_EVENTS: Final = {row: name for name, row in STATUSES.items()}
+"""Item type and status -> the event that the API has for it. `partial_image` is written with the image."""
+
+WITH_STATUS_EVENTS: Final = frozenset(item_type for item_type, _ in STATUS_EVENTS)
+"""Item types that have such events."""
 
 FINAL_IMAGE: Final = "image_b64"
 """Field of the chunks of the final image; the other field is a partial image."""
@@ -276,10 +274,11 @@ def on_tool_status(stream: ResponseStream, frame: Frame) -> None:
     if item.index is None:
         stream.announce(item)
     status = tool["status"]
-    if status != item.status and not item.is_done and status in STATUS_EVENTS.get(item.type, ()):
-        stream.emit(f"response.{item.type}.{status}", item.position)
+    name = STATUS_EVENTS.get((item.type, status))
+    if name is not None and status != item.status and not item.is_done:
+        stream.emit(name, item.position)
         stream.emit_notices(frame)
-    elif item.type not in STATUS_EVENTS or item.is_done:
+    elif item.type not in WITH_STATUS_EVENTS or item.is_done:
         stream.emit_extension(frame, item)
     item.status = status
 
