@@ -120,9 +120,8 @@ def finish(state: StreamState, item: Item, raw: Mapping[str, object]) -> list[Fr
 
 def finish_reasoning(state: StreamState, item: Item, raw: Mapping[str, object]) -> list[Frame]:
     """Emit summaries and texts that come only with the finished item, once (D30)."""
-    output = SUMMARY.finish(state, item, _texts(read.mappings(raw, "summary"), "text"))
-    output += REASONING.finish(state, item, _texts(read.mappings(raw, "content"), "text"))
-    return output
+    summaries, texts = _texts(read.mappings(raw, "summary"), "text"), _texts(read.mappings(raw, "content"), "text")
+    return SUMMARY.finish(state, item, summaries) + REASONING.finish(state, item, texts)
 
 
 def encrypted_reasoning(state: StreamState, item: Item, raw: Mapping[str, object]) -> list[Frame]:
