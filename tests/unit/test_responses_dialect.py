@@ -16,7 +16,7 @@ from projector.contracts.kinds import Kind, PrivateKind
 from projector.contracts.stream_rules.table import check_lines
 from projector.core.context import StreamContext
 from projector.core.faults import FAULTS, Fault
-from projector.core.handlers import item_members, items
+from projector.core.handlers import items
 from projector.core.pipeline import Pipeline, build_pipeline
 from projector.dialects.descriptor import DialectOptions
 from projector.dialects.responses.writer import (
@@ -248,7 +248,7 @@ def test_indexes_have_no_gap_for_an_item_that_is_not_written() -> None:
 
 @pytest.mark.parametrize(
     ("item_type", "name"),
-    [(one, name) for one, members in item_members.MEMBERS.items() for name in members if name in item_members.TYPES],
+    [(one, name) for one, members in items.MEMBERS.items() for name in members if name in items.MEMBER_TYPES],
 )
 def test_a_member_of_another_type_is_left_out(item_type: str, name: str) -> None:
     """Clients check the types of members."""

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final
 
 from projector.contracts.kinds import Kind, PrivateKind
 from projector.core.canonical import Frame
-from projector.core.handlers.item_members import MEMBERS
+from projector.core.handlers.items import MEMBERS
 from projector.core.handlers.tool_calls import STATUSES
 from projector.dialects.frame_writer import json_text
 from projector.dialects.openai_errors import error_object, status_of, type_of
