@@ -1,7 +1,6 @@
 """Encode frames as chunks of one chat completion: one function for each frame kind, listed in `HANDLED`.
 
-Before them are the joined texts and the member `public_sse`, behind them the chunks themselves: identity, calls,
-annotations, the one end.
+Before them are the joined texts and the member `public_sse`; after them the chunks: identity, calls, annotations, end.
 """
 
 from __future__ import annotations
