@@ -12,7 +12,7 @@ from openai.lib.streaming.chat import ChatCompletionStreamState
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
 from projector.core.sse import DONE
-from projector.dialects.chat_completions.writer import CompletionAssembly
+from projector.dialects.chat_completions.completion import CompletionAssembly
 from projector.dialects.descriptor import JsonAnswer
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from typing import Any, Final, TypeAlias, TypeGuard
+from typing import Any, Final, TypeAlias, TypeGuard, TypeVar
 
 from projector.contracts import codec
 
@@ -28,11 +28,15 @@ INDEX_MAX: Final = 1_000_000
 COUNT_END: Final = 2**53
 """Larger numbers lose digits in JavaScript."""
 
+TYPE_MAX_CHARS: Final = 80
+"""Maximum characters of an unknown type in the counts."""
 DROP_NAMES_MAX: Final = 64
 """Maximum number of names that are counted separately; a hostile provider could send a new one with every event."""
 DROP_NAME_MAX_CHARS: Final = 96
-"""Maximum characters of such a name: a type of 80 characters with the reason before it."""
+"""Maximum characters of such a name: a type with the reason before it."""
 OTHER: Final = "other"
+
+_Clean = TypeVar("_Clean")
 
 
 class UnreadableEvent(Exception):  # noqa: N818 - an outcome for one event, not an error in the code
@@ -51,6 +55,12 @@ def text_or_none(event: CanonicalEvent, key: str) -> str | None:
     """Return a member as text; None if it is missing, empty or not text."""
     value = event.get(key)
     return value if type(value) is str and value else None
+
+
+def cleaned(event: CanonicalEvent, key: str, clean: Callable[[str], _Clean]) -> _Clean | None:
+    """Return a member that is a text as `clean` returns it; None if it is missing, empty or not text."""
+    value = text_or_none(event, key)
+    return None if value is None else clean(value)
 
 
 def index(event: CanonicalEvent, key: str) -> int:
@@ -115,6 +125,11 @@ def texts(event: CanonicalEvent, key: str) -> list[str]:
 def is_mapping(value: object) -> TypeGuard[Mapping[str, object]]:
     """Check that a value is a JSON object."""
     return isinstance(value, dict)
+
+
+def type_name(value: object) -> str:
+    """Return a type for the counts."""
+    return value[:TYPE_MAX_CHARS] if type(value) is str else "(no type)"
 
 
 def object_in(data: str | bytes) -> dict[str, Any] | None:

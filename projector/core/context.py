@@ -47,8 +47,7 @@ class StreamContext:
 
     def __post_init__(self) -> None:
         for name, (types, expected) in _MEMBERS.items():
-            if not isinstance(getattr(self, name), types):
-                raise UsageError(f"`{name}`: expected {expected}")
+            check_argument(name, expected, holds=isinstance(getattr(self, name), types))
 
 
 def is_workflow_member(name: str, value: object) -> bool:

@@ -11,9 +11,10 @@ from projector.contracts.kinds import SCHEMA, Kind, PrivateKind
 from projector.core import frames
 from projector.core.canonical import COUNT_END, CanonicalEvent, Frame
 from projector.core.delta_frames import DeltaFrames, repeated
-from projector.core.handlers import endings
+from projector.core.faults import Fault
 from projector.core.state import CONTEXT_ORDER
-from projector.redaction.clean import CleanText
+from projector.redaction.clean import Cleaned, CleanText
+from projector.redaction.compose import own_words
 
 PRIVATE: Final = frames.PRIVATE
 SPECIAL: Final = PRIVATE | {Kind.OUTPUT_ITEM_ADDED, Kind.OUTPUT_ITEM_DONE}
@@ -139,17 +140,22 @@ class EnvelopeWriter:
         elif kind == PrivateKind.BRANCH:
             self._branch = frame["branch"]
 
-    def close(self, error: Frame, context: Mapping[str, object] | None = None) -> list[Frame]:
+    def close(self, fault: Fault, context: Mapping[str, object] | None = None) -> list[Frame]:
         """Return the end of a stream that has no other state: open items are closed, then `error` ends it.
 
+        It is built without calling the redactor, which may be what failed.
+
         Args:
-            error: the terminal.
+            fault: the fault of the terminal.
             context: the context members of the terminal; those of the frame that was followed last if None.
         """
         context, branch = _context_of(self._last) if context is None else context, self._branch
         output = []
         for item in list(self._open.values()):
-            output += self._in_branch(item.branch, item.context, endings.abandoned(item.frame))
+            done = {**item.frame, "kind": Kind.OUTPUT_ITEM_DONE.value, "status": "incomplete"}
+            output += self._in_branch(item.branch, item.context, done)
+        code, message = Cleaned(own_words(fault.code)), Cleaned(own_words(fault.message))
+        error = frames.error(code, message, fault.source, is_retryable=fault.is_retryable)
         return output + self._in_branch(branch, context, error)
 
     def _in_branch(self, branch: int, context: Mapping[str, object], frame: Frame) -> list[Frame]:

@@ -18,21 +18,18 @@ from projector.redaction.clean import Cleaned, CleanJson, CleanText, Notice, bou
 
 Lossy: TypeAlias = Cleaned[CleanText] | Cleaned[CleanJson] | None
 
-TextBuilder: TypeAlias = Callable[[int, CleanText, int | CleanText, Cleaned[CleanText]], Frame]
-"""Builds a text frame from output index, item id, position in the item (or call id) and text."""
+Place: TypeAlias = tuple[int, CleanText]
+"""Output index and id of the item that a frame is about."""
+
+TextBuilder: TypeAlias = Callable[[Place, int | CleanText, Cleaned[CleanText]], Frame]
+"""Builds a text frame from the place, position in the item (or call id) and text."""
 
 PRIVATE: Final = frozenset(kinds.PrivateKind)
 
 
 def _text_builder(kind: str, key: str, field: str = "delta") -> TextBuilder:
-    def build(output_index: int, item_id: CleanText, position: int | CleanText, text: Cleaned[CleanText]) -> Frame:
-        frame: Frame = {
-            "kind": kind,
-            "output_index": output_index,
-            "item_id": item_id,
-            key: position,
-            field: text.value,
-        }
+    def build(place: Place, position: int | CleanText, text: Cleaned[CleanText]) -> Frame:
+        frame: Frame = {"kind": kind, "output_index": place[0], "item_id": place[1], key: position, field: text.value}
         return _set_fields(frame, frame, "", {field: text}) if text.notices else frame
 
     return build
@@ -54,15 +51,10 @@ def lifecycle(status: str, reason: Cleaned[CleanText] | None = None) -> Frame:
 
 
 def output_item(
-    kind: kinds.Kind,
-    output_index: int,
-    item_id: CleanText,
-    item_type: CleanText,
-    role: CleanText | None,
-    status: CleanText,
+    kind: kinds.Kind, place: Place, item_type: CleanText, role: CleanText | None, status: CleanText
 ) -> Frame:
     """Build `output_item.added` or `output_item.done` (section 9.2)."""
-    frame: Frame = {"kind": kind.value, "output_index": output_index, "item_id": item_id, "item_type": item_type}
+    frame = _at(kind.value, place, item_type=item_type)
     if role is not None:
         frame["role"] = role
     frame["status"] = status
@@ -70,52 +62,30 @@ def output_item(
 
 
 def message_citation(
-    output_index: int,
-    item_id: CleanText,
-    content_index: int,
-    citation: Mapping[str, object],
-    lossy: Mapping[str, Lossy],
+    place: Place, content_index: int, citation: Mapping[str, object], lossy: Mapping[str, Lossy]
 ) -> Frame:
     """Build `message.citation` (section 9.4): `citation` has type and positions, `lossy` the texts."""
-    frame = _at("message.citation", output_index, item_id, content_index=content_index, citation=dict(citation))
+    frame = _at("message.citation", place, content_index=content_index, citation=dict(citation))
     return _set_fields(frame, frame["citation"], "citation.", lossy)
 
 
-def tool_status(
-    output_index: int,
-    item_id: CleanText,
-    tool: Mapping[str, object],
-    lossy: Mapping[str, Lossy],
-) -> Frame:
+def tool_status(place: Place, tool: Mapping[str, object], lossy: Mapping[str, Lossy]) -> Frame:
     """Build `tool.status` (section 9.7): `lossy` has the fields that may carry notices, `tool` the others."""
-    frame = _at("tool.status", output_index, item_id, tool=_present(dict(tool)))
+    frame = _at("tool.status", place, tool=_present(dict(tool)))
     return _set_fields(frame, frame["tool"], "tool.", lossy)
 
 
 def tool_arguments_delta(
-    output_index: int,
-    item_id: CleanText,
-    tool_call_id: CleanText,
-    tool_type: kinds.CallType,
-    tool_name: CleanText,
-    delta: Cleaned[CleanText],
+    place: Place, tool_call_id: CleanText, tool_type: kinds.CallType, tool_name: CleanText, delta: Cleaned[CleanText]
 ) -> Frame:
     """Build `tool.arguments.delta` (section 9.8)."""
-    frame: Frame = {
-        "kind": "tool.arguments.delta",
-        "output_index": output_index,
-        "item_id": item_id,
-        "tool_call_id": tool_call_id,
-        "tool_type": tool_type,
-        "tool_name": tool_name,
-        "delta": delta.value,
-    }
-    return _set_fields(frame, frame, "", {"delta": delta}) if delta.notices else frame
+    members = {"tool_call_id": tool_call_id, "tool_type": tool_type, "tool_name": tool_name}
+    frame = _at("tool.arguments.delta", place, **members)
+    return _set_fields(frame, frame, "", {"delta": delta})
 
 
 def tool_arguments_done(
-    output_index: int,
-    item_id: CleanText,
+    place: Place,
     tool_call_id: CleanText,
     tool_type: kinds.CallType,
     tool_name: CleanText,
@@ -124,19 +94,15 @@ def tool_arguments_done(
 ) -> Frame:
     """Build `tool.arguments.done` (section 9.8)."""
     members = {"tool_call_id": tool_call_id, "tool_type": tool_type, "tool_name": tool_name}
-    frame = _at("tool.arguments.done", output_index, item_id, **members)
+    frame = _at("tool.arguments.done", place, **members)
     return _set_fields(frame, frame, "", {"arguments_text": arguments_text, "arguments_json": arguments_json})
 
 
 def tool_output(
-    output_index: int,
-    item_id: CleanText,
-    tool_call_id: CleanText,
-    tool_type: kinds.ToolType,
-    output: Cleaned[CleanJson] | Cleaned[CleanText],
+    place: Place, tool_call_id: CleanText, tool_type: kinds.ToolType, output: Cleaned[CleanJson] | Cleaned[CleanText]
 ) -> Frame:
     """Build `tool.output` (section 9.10)."""
-    frame = _at("tool.output", output_index, item_id, tool_call_id=tool_call_id, tool_type=tool_type)
+    frame = _at("tool.output", place, tool_call_id=tool_call_id, tool_type=tool_type)
     return _set_fields(frame, frame, "", {"output": output})
 
 
@@ -145,19 +111,15 @@ def chunk_target(entity_id: CleanText, field: kinds.ChunkField, part_index: int)
     return {"entity_kind": "tool_call", "entity_id": entity_id, "field": field, "part_index": part_index}
 
 
-def chunk_delta(
-    output_index: int, item_id: CleanText, target: Mapping[str, object], chunk_index: int, data: CleanText
-) -> Frame:
+def chunk_delta(place: Place, target: Mapping[str, object], chunk_index: int, data: CleanText) -> Frame:
     """Build `chunk.delta` (section 9.11)."""
     members = {"target": target, "encoding": "base64", "chunk_index": chunk_index, "data": data}
-    return _at("chunk.delta", output_index, item_id, **members)
+    return _at("chunk.delta", place, **members)
 
 
-def chunk_done(
-    output_index: int, item_id: CleanText, target: Mapping[str, object], notices: tuple[Notice, ...] = ()
-) -> Frame:
+def chunk_done(place: Place, target: Mapping[str, object], notices: tuple[Notice, ...] = ()) -> Frame:
     """Build `chunk.done` (section 9.11); `notices` if part of the field was left out."""
-    frame = _at("chunk.done", output_index, item_id, target=target)
+    frame = _at("chunk.done", place, target=target)
     return _set_fields(frame, {}, "", {"target": Cleaned(compose.EMPTY, notices)})
 
 
@@ -202,38 +164,25 @@ def response_meta(
     input_tokens: int | None = None,
 ) -> Frame:
     """Build the private `response.meta` (D37): what is known of a response before its end, for logs and dialects."""
-    members = {
-        "id": response_id,
-        "model": model,
-        "created_at": created_at,
-        "text_format": text_format,
-        "service_tier": service_tier,
-        "input_tokens": input_tokens,
-    }
-    return _present({"kind": "response.meta", **members})
+    frame: Frame = {"kind": "response.meta", "id": response_id, "model": model, "created_at": created_at}
+    return _present({**frame, "text_format": text_format, "service_tier": service_tier, "input_tokens": input_tokens})
 
 
-def item_details(output_index: int, item_id: CleanText, details: Cleaned[CleanJson]) -> Frame:
+def item_details(place: Place, details: Cleaned[CleanJson]) -> Frame:
     """Build the private `item.details` (D39): members of an item that no public frame has. It may precede its item."""
-    frame = _at("item.details", output_index, item_id)
+    frame = _at("item.details", place)
     return _set_fields(frame, frame, "", {"details": details})
 
 
-def item_members(output_index: int, item_id: CleanText, members: Cleaned[CleanJson]) -> Frame:
+def item_members(place: Place, members: Cleaned[CleanJson]) -> Frame:
     """Build the private `item.members` (D49): what a client needs to run a call, or to send an item back."""
-    frame = _at("item.members", output_index, item_id)
+    frame = _at("item.members", place)
     return _set_fields(frame, frame, "", {"details": members})
 
 
-def file_path(
-    output_index: int,
-    item_id: CleanText,
-    content_index: int,
-    citation: Mapping[str, object],
-    lossy: Mapping[str, Lossy],
-) -> Frame:
+def file_path(place: Place, content_index: int, citation: Mapping[str, object], lossy: Mapping[str, Lossy]) -> Frame:
     """Build the private `message.file_path` (D39): the path of a file, a citation that the contract does not have."""
-    frame = message_citation(output_index, item_id, content_index, citation, lossy)
+    frame = message_citation(place, content_index, citation, lossy)
     return {**frame, "kind": "message.file_path"}
 
 
@@ -249,21 +198,19 @@ def response_error(
     return _present({"kind": "response.error", "code": code, "message": message, "type": error_type, "param": param})
 
 
-def reasoning_done(
-    output_index: int, item_id: CleanText, content_index: int | CleanText, text: Cleaned[CleanText]
-) -> Frame:
+def reasoning_done(place: Place, content_index: int | CleanText, text: Cleaned[CleanText]) -> Frame:
     """Build the private `reasoning.done` (D36): the complete reasoning text of one part, only under policy `full`."""
-    return _at("reasoning.done", output_index, item_id, content_index=content_index, text=text.value)
+    return _at("reasoning.done", place, content_index=content_index, text=text.value)
 
 
-def reasoning_encrypted(output_index: int, item_id: CleanText, encrypted_content: CleanText) -> Frame:
+def reasoning_encrypted(place: Place, encrypted_content: CleanText) -> Frame:
     """Build the private `reasoning.encrypted`, by the provider (D36, `encrypted_reasoning`) or sealed by us (D53)."""
-    return _at("reasoning.encrypted", output_index, item_id, encrypted_content=encrypted_content)
+    return _at("reasoning.encrypted", place, encrypted_content=encrypted_content)
 
 
-def call_sealed(output_index: int, item_id: CleanText, sealed: CleanText) -> Frame:
+def call_sealed(place: Place, sealed: CleanText) -> Frame:
     """Build the private `call.sealed`: what the provider wants back with a call, sealed by us (D53)."""
-    return _at("call.sealed", output_index, item_id, sealed=sealed)
+    return _at("call.sealed", place, sealed=sealed)
 
 
 def late_texts(names: Sequence[str]) -> Frame:
@@ -288,8 +235,8 @@ def _names(frame: Frame) -> Iterator[tuple[str, str]]:
             yield from ((f"{name}.{member}", text) for member, text in value.items() if type(text) is str)
 
 
-def _at(kind: str, output_index: int, item_id: CleanText, **members: object) -> Frame:
-    return {"kind": kind, "output_index": output_index, "item_id": item_id, **members}
+def _at(kind: str, place: Place, **members: object) -> Frame:
+    return {"kind": kind, "output_index": place[0], "item_id": place[1], **members}
 
 
 def _present(fields: dict[str, Any]) -> Frame:

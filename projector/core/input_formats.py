@@ -158,18 +158,15 @@ _BETWEEN: Final = b"[], \t"
 
 
 class AutoDecoder:
-    """Decodes NDJSON if the first character is `{`, an event stream otherwise. Lines of comments do not decide."""
+    """Decodes NDJSON if the first character is `{`, an event stream otherwise. Lines of comments do not decide.
 
-    def __init__(
-        self,
-        max_event_bytes: int = limits.EVENT_MAX_BYTES,
-        *,
-        message_fields: Collection[str] = (),
-        has_bare_json: bool = False,
-    ) -> None:
-        stream = BareJsonDecoder if has_bare_json else SseDecoder
-        self._max_event_bytes = max_event_bytes
-        self._stream = stream(max_event_bytes, message_fields=message_fields)
+    Args:
+        stream: the decoder of an event stream.
+    """
+
+    def __init__(self, stream: SseDecoder | BareJsonDecoder) -> None:
+        self._max_event_bytes = stream.most_bytes
+        self._stream = stream
         self._undecided = bytearray()
         self._is_in_comment = False
         self._decoder: SseDecoder | BareJsonDecoder | NdjsonDecoder | None = None
@@ -219,6 +216,5 @@ def decoder_for(
     """Create the decoder of an input format."""
     if input_format == "ndjson":
         return NdjsonDecoder(max_event_bytes)
-    if input_format == "auto":
-        return AutoDecoder(max_event_bytes, message_fields=message_fields, has_bare_json=has_bare_json)
-    return (BareJsonDecoder if has_bare_json else SseDecoder)(max_event_bytes, message_fields=message_fields)
+    stream = (BareJsonDecoder if has_bare_json else SseDecoder)(max_event_bytes, message_fields=message_fields)
+    return AutoDecoder(stream) if input_format == "auto" else stream

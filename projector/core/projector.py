@@ -9,15 +9,15 @@ from projector._errors import UsageError
 from projector.contracts import codec
 from projector.contracts.limits import DELTA_MAX_CHARS
 from projector.core import frames
-from projector.core.canonical import CanonicalEvent, Frame, UnreadableEvent
+from projector.core.canonical import CanonicalEvent, Frame, UnreadableEvent, type_name
 from projector.core.context import BranchContext, StreamContext
 from projector.core.delta_frames import DeltaFrames
 from projector.core.envelope import NO_EVENT, EnvelopeWriter
 from projector.core.faults import FAULTS, Fault, LimitError
 from projector.core.handlers import HANDLERS, HOST_HANDLERS, OPENERS, SIGNALS, Handler, endings
 from projector.core.handlers.endings import BRANCH_ENDS, TERMINALS
-from projector.core.handlers.messages import OpenText
 from projector.core.handlers.responses import CANCELLED, is_cancelled
+from projector.core.handlers.text_channels import OpenText
 from projector.core.lifecycle import BRANCH_TRANSITIONS, OPTIONAL_BRANCH_TRANSITIONS, Phase, Signal, Verdict
 from projector.core.reported_errors import ProviderError
 from projector.core.state import StreamState
@@ -35,9 +35,6 @@ SETTLED: Final = Phase.SETTLED
 
 TOO_LATE: Final = "after the end of its response"
 """Name in the counts for events that arrive after the end of their response."""
-
-NAME_MAX_CHARS: Final = 80
-"""Maximum characters of an unknown event type in the counts."""
 
 BEGINNINGS: Final = frozenset(
     {Verdict.BEGIN, Verdict.BEGIN_AND_SETTLE, Verdict.BEGIN_AND_FAIL_BRANCH, Verdict.EMPTY_BRANCH}
@@ -132,7 +129,7 @@ class PublicStreamProjector:
         self.open_text = None
         if type(name) is not str or (handler := HANDLERS.get(name)) is None:
             return self.feed({**event, "type": CANCELLED}) if is_cancelled(event) else self._drop(name)
-        signal = SIGNALS.get(name, PROGRESS)
+        signal = SIGNALS.get(handler, PROGRESS)
         output = self._signal(signal, handler, event)
         if signal is BEGINNING and is_cancelled(event):
             return output + self.feed({**event, "type": CANCELLED})
@@ -288,7 +285,7 @@ class PublicStreamProjector:
         self._end()
         if is_unsent:
             self._envelopes.roll_back()
-        return self._envelopes.close(endings.own_error(fault), self.branch.envelope)
+        return self._envelopes.close(fault, self.branch.envelope)
 
     def _fail_of(self, error: Exception) -> list[Frame]:
         fault = _fault_of(error)
@@ -367,7 +364,7 @@ class PublicStreamProjector:
         """Count an event that is not emitted."""
         if self._phase is Phase.ENDED:
             return []
-        self.branch.count(name[:NAME_MAX_CHARS] if type(name) is str else "(no type)")
+        self.branch.count(type_name(name))
         if is_host or self._transitions[self._phase][DROPPED] == (self._phase, IGNORE):
             return []
         return self._signal(DROPPED)

@@ -10,18 +10,16 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from projector._errors import known_name
+from projector.contracts.kinds import TERMINAL_KINDS
 from projector.core.canonical import Frame, WireEvent
 from projector.core.context import Timestamps
 from projector.core.envelope import EnvelopeWriter
 from projector.core.faults import FAULTS
-from projector.core.handlers import endings
 from projector.core.pipeline import OutputFormat
 from projector.core.sse import encode_events, encode_numbered_events
 from projector.dialects import DIALECTS
 from projector.dialects.descriptor import DialectOptions
 from projector.redaction.policy import Policy
-
-_TERMINALS = frozenset({"final", "error"})
 
 
 class StreamReplay:
@@ -75,7 +73,7 @@ class StreamReplay:
             known = max(0, min(self._after - self.position, len(events)))
             self.position += len(events)
             output += events[known:] if known else events
-            if frame["kind"] in _TERMINALS:
+            if frame["kind"] in TERMINAL_KINDS:
                 self.ended = True
                 if self._end_mark is not None:
                     output.append((None, self._end_mark))
@@ -98,4 +96,4 @@ class StreamReplay:
             return b""
         envelopes = self._envelopes or EnvelopeWriter(stream_id, frozenset())
         envelopes.tick(Timestamps().write(at_s))
-        return self.feed(envelopes.close(endings.own_error(FAULTS["stream_interrupted"])))
+        return self.feed(envelopes.close(FAULTS["stream_interrupted"]))

@@ -6,7 +6,7 @@ developer can change, or ours. The record with the provider's message is for the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from projector.core import canonical as read
@@ -132,17 +132,12 @@ def clean_error(
 def read_error(redactor: Redactor, *sources: CanonicalEvent) -> ProviderError:
     """Return the clean record of an error whose members are in the first of several objects that has them."""
 
-    def first(name: str) -> str | None:
-        return next((value for source in sources if (value := read_code(source, name))), None)
+    def first(name: str, *, unless: str = "") -> str | None:
+        values = (read_code(source, name) for source in sources)
+        return next((value for value in values if value and value != unless), None)
 
-    return clean_error(
-        redactor, message=first("message"), code=first("code"), type_=_own_type(sources), param=first("param")
-    )
-
-
-def _own_type(sources: Iterable[CanonicalEvent]) -> str | None:
-    """Return the type of an error. The type of the event that carries it is none."""
-    return next((kind for source in sources if (kind := read_code(source, "type")) and kind != "error"), None)
+    kind = first("type", unless="error")  # which is the type of the event that carries the error
+    return clean_error(redactor, message=first("message"), code=first("code"), type_=kind, param=first("param"))
 
 
 def read_code(source: CanonicalEvent, key: str) -> str | None:

@@ -112,8 +112,7 @@ class LineSplitter:
 
     def close(self) -> bytes:
         """Return the unfinished line, empty if there is none."""
-        last = bytes(self.rest)
-        self.rest = b""
+        last = self.take_rest()
         return last.removeprefix(BOM) if self._is_first else last
 
     def _with_lf_only(self, data: bytes) -> bytes:

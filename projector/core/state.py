@@ -276,8 +276,8 @@ class StreamState:
         slot = self.slots.slot(None if index is None else self.response.base_slot + index)
         role = role or ROLES.get(item_type)
         clean_role = self.redactor.name(role) if role else None
-        item_id = self.slots.item_id(provider_id, slot)
-        item = Item(slot, item_id, compose.own_words(item_type), clean_role, has_id=bool(provider_id))
+        place = slot, self.slots.item_id(provider_id, slot)
+        item = Item(place, compose.own_words(item_type), clean_role, has_id=bool(provider_id))
         self.response.add(item)
         if index is not None:
             self.response.by_index[index] = item
@@ -286,9 +286,7 @@ class StreamState:
         if provider_id and index is None:
             self.response.without_index[provider_id] = item
         clean_status = compose.own_words(status)
-        return item, [
-            frames.output_item(Kind.OUTPUT_ITEM_ADDED, item.slot, item.item_id, item.type, item.role, clean_status)
-        ]
+        return item, [frames.output_item(Kind.OUTPUT_ITEM_ADDED, place, item.type, item.role, clean_status)]
 
     def _set_members(self, changed: Mapping[str, object]) -> None:
         """Set or remove members of the envelope; their order is that of section 6.2."""

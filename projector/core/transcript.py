@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
 from projector.contracts.kinds import STATUS_RANKS, CallType, ToolType
-from projector.core.frames import Lossy
+from projector.core.frames import Lossy, Place
 from projector.core.growing_text import CallArguments, TextPart
 from projector.core.reported_errors import ProviderError
 from projector.redaction import compose
@@ -74,8 +74,7 @@ PHASES: Final = frozenset({COMMENTARY, "final_answer"})
 class Item:
     """One output item at its slot, with its texts by position."""
 
-    slot: int
-    item_id: CleanText
+    place: Place
     type: CleanText
     role: CleanText | None
     has_id: bool = False
@@ -94,6 +93,16 @@ class Item:
     """Citations that were emitted, as (content index, content)."""
     is_late: bool = False
     """Whether its texts came after its end, so that no delta contains them."""
+
+    @property
+    def slot(self) -> int:
+        """Its output index in the public stream."""
+        return self.place[0]
+
+    @property
+    def item_id(self) -> CleanText:
+        """Its public ID."""
+        return self.place[1]
 
 
 SEARCH: Final = "web_search_call"

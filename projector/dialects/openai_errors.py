@@ -54,6 +54,11 @@ def status_of(code: str | None, error_type: str | None = None) -> int:
     return next((status for status in statuses if status is not None), _SERVER_ERROR)
 
 
+def status_of_error(error: Mapping[str, Any]) -> int:
+    """Return the HTTP status of an error object."""
+    return status_of(error["code"], error["type"])
+
+
 def _status_of(name: str) -> int | None:
     found = _STATUS.fullmatch(name)
     if found:

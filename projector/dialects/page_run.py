@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
-from projector.contracts.kinds import CLIENT_CALLS, Kind, PrivateKind
+from projector.contracts.kinds import CLIENT_CALLS, TERMINAL_KINDS, TOOL_TYPES, PrivateKind
 from projector.contracts.limits import DELTA_MAX_CHARS
 from projector.core.canonical import Frame
 from projector.core.faults import FAULTS
@@ -47,6 +47,8 @@ NAMELESS: Final = frozenset({UNKNOWN, ""})
 CUSTOM_CALL: Final = "custom_tool_call"
 CALLED: Final = frozenset({"function", "mcp"})
 """Tool types with a name and arguments; all others are the provider's own tools."""
+CALL_ITEMS: Final = tuple(item_type for item_type, tool_type in TOOL_TYPES.items() if tool_type in CALLED)
+"""Item types of their calls."""
 
 ENCRYPTED_MAX_CHARS: Final = 4_194_304
 """Limit of encrypted reasoning. A longer value is dropped with a notice, because a part of it is useless."""
@@ -239,8 +241,8 @@ DROPPED: Final[Mapping[str, str]] = {
 }
 """Frame kind -> why neither dialect writes anything."""
 
-NO_ITEM: Final = (nothing, nothing)
-"""Writers of the start and end of an item that is not written, such as an output: it becomes the result of its call."""
+OUTPUT_ITEMS: Final = dict.fromkeys(("function_call_output", "custom_tool_call_output"), (nothing, nothing))
+"""Type of an output item -> writers of its start and end: it is not written, but becomes the result of its call."""
 
 _Run = TypeVar("_Run", bound=PageRun)
 
@@ -260,7 +262,7 @@ class PageWriter(FrameWriter[Callable[[_Run, Frame], list[Event]]], Generic[_Run
         self._has_started = True
         if kind == _BRANCH:
             return events + self._enter(frame)
-        if kind in _TERMINALS:
+        if kind in TERMINAL_KINDS:
             events += self._finish(frame)
         elif frame.get("workflow") is not self._steps.workflow:  # seldom: the context of a stream is one object
             events += self._follow(frame)
@@ -295,5 +297,4 @@ class PageWriter(FrameWriter[Callable[[_Run, Frame], list[Event]]], Generic[_Run
         return self._changed(self._steps.follow(self._run.branch, frame.get("workflow")))
 
 
-_TERMINALS: Final = frozenset({Kind.FINAL, Kind.ERROR})
 _BRANCH: Final = PrivateKind.BRANCH  # looked up once here, not once per token in its class

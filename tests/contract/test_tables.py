@@ -158,7 +158,7 @@ def test_tool_calls_have_rows_everywhere() -> None:
     assert {TOOL_TYPES[item_type] for item_type in tool_calls.ARGUMENTS_DELTAS.values()} == set(CALL_TYPES)
 
 
-@pytest.mark.parametrize(("name", "row"), [*tool_calls.PROGRESS.items(), *tool_calls.OUTCOMES.items()])
+@pytest.mark.parametrize(("name", "row"), tool_calls.STATUSES.items())
 def test_statuses_are_of_their_tool(name: str, row: tuple[str, str]) -> None:
     item_type, said = row
     assert said in kinds.STATUS_RANKS[TOOL_TYPES[item_type]]
@@ -206,9 +206,10 @@ def test_the_public_dialect_says_what_is_public() -> None:
 
 def test_statuses_are_those_of_the_contract() -> None:
     assert set(RUN_STATUS_ORDER) == set(get_args(kinds.FinalStatus))
-    assert responses.END_STATUS.keys() == {name for name, signal in SIGNALS.items() if signal is Signal.RESPONSE_END}
+    ends = {name for name, handler in HANDLERS.items() if SIGNALS.get(handler) is Signal.RESPONSE_END}
+    assert responses.END_STATUS.keys() == ends
     assert set(responses.END_STATUS.values()) <= set(get_args(kinds.LifecycleStatus))
-    assert SIGNALS.keys() <= HANDLERS.keys()
+    assert SIGNALS.keys() <= {*HANDLERS.values()}
 
 
 @pytest.mark.parametrize("tool_type", get_args(kinds.ToolType))

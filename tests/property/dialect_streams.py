@@ -11,7 +11,7 @@ from ag_ui_validate.pytest_plugin import validate_agui
 
 from projector.contracts.kinds import VENDOR
 from projector.core.faults import FAULTS
-from projector.core.handlers.item_members import MEMBERS
+from projector.core.handlers.items import MEMBERS
 from projector.core.sse import DONE
 from projector.dialects.descriptor import DialectOptions
 from projector.dialects.responses.writer import ITEMS

@@ -97,9 +97,9 @@ class DrawnFrames:
         self._slots += 1
         if item_type == "message" and self.random.random() < 0.2:
             phase = Cleaned(CleanJson({"phase": "commentary"}))
-            self._add(frames.item_details(*place, phase))
+            self._add(frames.item_details(place, phase))
         self._add(
-            frames.output_item(Kind.OUTPUT_ITEM_ADDED, *place, *map(own_words, (item_type, "assistant", "in_progress")))
+            frames.output_item(Kind.OUTPUT_ITEM_ADDED, place, *map(own_words, (item_type, "assistant", "in_progress")))
         )
         self._open[self._branch].append((*place, item_type))
         return place
@@ -110,28 +110,28 @@ class DrawnFrames:
         for _ in range(self.random.choice((1, 2, 5, 40))):
             text = self._text()
             self._keep(place[0], part, text)
-            self._add(frames.message_delta(*place, part, Cleaned(own_words(text))))
+            self._add(frames.message_delta(place, part, Cleaned(own_words(text))))
 
     def _delta_with_notice(self) -> None:
         place, text = self._item(), self._text()
         self._keep(place[0], 0, text)
-        self._add(frames.message_delta(*place, 0, Cleaned(own_words(text), NOTICED)))
+        self._add(frames.message_delta(place, 0, Cleaned(own_words(text), NOTICED)))
 
     def _other_delta(self) -> None:
         if self.random.random() < 0.5:
-            self._add(frames.refusal_delta(*self._item(), 0, Cleaned(own_words(self._text()))))
+            self._add(frames.refusal_delta(self._item(), 0, Cleaned(own_words(self._text()))))
         else:
-            self._add(frames.reasoning_summary_delta(*self._item("reasoning"), 0, Cleaned(own_words(self._text()))))
+            self._add(frames.reasoning_summary_delta(self._item("reasoning"), 0, Cleaned(own_words(self._text()))))
 
     def _citation(self) -> None:
         positions = {"start_index": self.random.randrange(500), "end_index": 100_000}
-        self._add(frames.message_citation(*self._item(), 0, {"type": "url_citation", **positions}, {}))
+        self._add(frames.message_citation(self._item(), 0, {"type": "url_citation", **positions}, {}))
 
     def _close(self) -> None:
         if self._open[self._branch]:
             index, item_id, item_type = self._open[self._branch].pop(0)
             members = map(own_words, (item_type, "assistant", "completed"))
-            self._add(frames.output_item(Kind.OUTPUT_ITEM_DONE, index, item_id, *members))
+            self._add(frames.output_item(Kind.OUTPUT_ITEM_DONE, (index, item_id), *members))
 
     def _change_context(self) -> None:
         name = self.random.choice(NAMES)

@@ -19,7 +19,7 @@ Decoder = SseDecoder | NdjsonDecoder | AutoDecoder
 MAKERS: dict[str, Callable[[int], Decoder]] = {
     "sse": lambda limit: SseDecoder(limit, message_fields=["error"]),
     "ndjson": NdjsonDecoder,
-    "auto": lambda limit: AutoDecoder(limit, message_fields=["error"]),
+    "auto": lambda limit: AutoDecoder(SseDecoder(limit, message_fields=["error"])),
 }
 FIELDS = [b"data: ", b"data:", b"data", b"event: e", b"error: {}", b": c", b"id: 1"]
 LINE_ENDS = [b"\n", b"\r", b"\r\n", b"\n\n"]
@@ -70,7 +70,7 @@ HOSTILE: dict[str, Callable[[int], tuple[Decoder, list[bytes]]]] = {
     "many data lines near the limit": lambda size: (SseDecoder(5 * size), [b"data:\n"] * (size - 1)),
     "events near the limit": lambda size: (SseDecoder(5 * size), [b"data:\n"] * (size // 2) + [b"data:\n\n"] * size),
     "NDJSON byte by byte": lambda size: (NdjsonDecoder(), [b"{", *[b" "] * size, b"}\n"]),
-    "blanks before the choice": lambda size: (AutoDecoder(), [b" "] * size),
+    "blanks before the choice": lambda size: (AutoDecoder(SseDecoder()), [b" "] * size),
 }
 
 

@@ -15,8 +15,8 @@ from projector.core.context import BranchContext, StreamContext
 from projector.core.faults import FAULTS, Fault
 from projector.core.pipeline import Pipeline, build_pipeline
 from projector.dialects.chat_completions import DIALECT
-from projector.dialects.chat_completions.chunk_stream import ANNOTATIONS_MAX_ITEMS
-from projector.dialects.chat_completions.writer import EXTENSIONS, CompletionAssembly
+from projector.dialects.chat_completions.completion import CompletionAssembly
+from projector.dialects.chat_completions.writer import ANNOTATIONS_MAX_ITEMS, EXTENSIONS
 from projector.dialects.descriptor import DialectOptions
 from projector.dialects.frame_writer import ENVELOPE
 from projector.dialects.openai_errors import CODE_STATUSES, status_of

@@ -16,7 +16,7 @@ from projector.contracts.kinds import Kind, PrivateKind
 from projector.contracts.stream_rules.table import check_lines
 from projector.core.context import StreamContext
 from projector.core.faults import FAULTS, Fault
-from projector.core.handlers import item_members, items
+from projector.core.handlers import items
 from projector.core.pipeline import Pipeline, build_pipeline
 from projector.dialects.descriptor import DialectOptions
 from projector.dialects.responses.writer import (
@@ -30,6 +30,7 @@ from projector.dialects.responses.writer import (
     REQUEST_MEMBERS,
     STATUS_CODES,
     STATUS_EVENTS,
+    WITH_STATUS_EVENTS,
     Responses,
 )
 from projector.redaction.policy import Policy
@@ -111,7 +112,7 @@ def test_every_item_type_is_written_or_has_a_reason() -> None:
 
 
 def test_every_event_of_a_call_is_one_of_the_sdk() -> None:
-    statuses = {f"response.{name}.{status}" for name, known in STATUS_EVENTS.items() for status in known}
+    statuses = {*STATUS_EVENTS.values()}
     texts = {
         f"{shape.text.event}.{suffix}"
         for shape in ITEMS.values()
@@ -119,7 +120,7 @@ def test_every_event_of_a_call_is_one_of_the_sdk() -> None:
         for suffix in ("delta", "done")
     }
     assert statuses | texts <= MODELS.keys()
-    progress = {name for name in MODELS if name.split(".")[1:2] and name.split(".")[1] in STATUS_EVENTS}
+    progress = {name for name in MODELS if name.split(".")[1:2] and name.split(".")[1] in WITH_STATUS_EVENTS}
     assert progress - statuses == {"response.image_generation_call.partial_image"}
 
 
@@ -247,7 +248,7 @@ def test_indexes_have_no_gap_for_an_item_that_is_not_written() -> None:
 
 @pytest.mark.parametrize(
     ("item_type", "name"),
-    [(one, name) for one, members in item_members.MEMBERS.items() for name in members if name in item_members.TYPES],
+    [(one, name) for one, members in items.MEMBERS.items() for name in members if name in items.MEMBER_TYPES],
 )
 def test_a_member_of_another_type_is_left_out(item_type: str, name: str) -> None:
     """Clients check the types of members."""

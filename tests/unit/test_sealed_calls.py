@@ -14,7 +14,7 @@ from projector.contracts.kinds import SIGNATURE
 from projector.conversation.opaque import NOTHING_KEPT, SEALED, KeptCall, KeptCalls, OpaqueCollector, Place
 from projector.core.pipeline import build_pipeline
 from projector.dialects import DIALECTS
-from projector.dialects.chat_completions.writer import CompletionAssembly
+from projector.dialects.chat_completions.completion import CompletionAssembly
 from projector.providers import PROVIDERS, profile_of
 from projector.server.http.stream_route import _with_stored
 from tests.dialect_checks import violations_of

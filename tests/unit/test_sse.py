@@ -144,7 +144,7 @@ def test_names_without_end_are_read_all_the_same() -> None:
 
 
 def test_nothing_is_said_after_the_end() -> None:
-    for decoder in (SseDecoder(), NdjsonDecoder(), AutoDecoder()):
+    for decoder in (SseDecoder(), NdjsonDecoder(), AutoDecoder(SseDecoder())):
         decoder.feed(b"{}")
         decoder.close()
         assert decoder.feed(b"data: 1\n\n") == []
@@ -214,7 +214,7 @@ MESSAGE_FIELDS = {
 @pytest.mark.parametrize(("sent", "expected"), MESSAGE_FIELDS.values(), ids=MESSAGE_FIELDS.keys())
 def test_a_field_that_is_a_message(sent: bytes, expected: list[SseMessage | Fault]) -> None:
     assert run(SseDecoder(message_fields=["error"]), sent) == expected
-    assert run(AutoDecoder(message_fields=["error"]), sent) == expected
+    assert run(AutoDecoder(SseDecoder(message_fields=["error"])), sent) == expected
 
 
 NDJSON = {
@@ -264,7 +264,9 @@ AUTO = {
 @pytest.mark.parametrize(("sent", "expected"), AUTO.values(), ids=AUTO.keys())
 def test_the_first_character_chooses(sent: bytes, expected: list[SseMessage | Fault]) -> None:
     for width in (1, 2, len(sent)):
-        assert run(AutoDecoder(16), *(sent[at : at + width] for at in range(0, len(sent), width))) == expected, width
+        assert (
+            run(AutoDecoder(SseDecoder(16)), *(sent[at : at + width] for at in range(0, len(sent), width))) == expected
+        ), width
 
 
 WRITTEN: dict[str, tuple[Callable[..., bytes], tuple[Any, ...], bytes]] = {

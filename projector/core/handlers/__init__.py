@@ -1,7 +1,7 @@
 """The tables of provider and host events; the handlers are in one module per group of contract sections.
 
 Every event type of the provider is in `HANDLERS`, or in `DROPPED` with a reason; a test checks this against the SDK's
-union. `SIGNALS` lists the events that affect the lifecycle. `docs/mapping.md` is generated from these tables.
+union. `SIGNALS` lists the handlers that affect the lifecycle. `docs/mapping.md` is generated from these tables.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 from projector.core.canonical import CanonicalEvent, Frame
 from projector.core.handlers import host_events, items, messages, responses, tool_calls, tool_outputs
-from projector.core.handlers.messages import OpenText
+from projector.core.handlers.text_channels import OpenText
 from projector.core.lane import TEXT_DELTA
 from projector.core.lifecycle import Signal
 from projector.core.state import StreamState
@@ -44,8 +44,7 @@ HANDLERS: Final[Mapping[str, Handler]] = {
     "response.refusal.delta": messages.REFUSAL.on_delta,
     "response.refusal.done": messages.REFUSAL.on_done,
     # 9.7 tool status
-    **dict.fromkeys(tool_calls.PROGRESS, tool_calls.on_progress),
-    **dict.fromkeys(tool_calls.OUTCOMES, tool_calls.on_outcome),
+    **dict.fromkeys(tool_calls.STATUSES, tool_calls.on_status),
     # 9.8 arguments
     **dict.fromkeys(tool_calls.ARGUMENTS_DELTAS, tool_calls.on_arguments_delta),
     **dict.fromkeys(tool_calls.ARGUMENTS_DONES, tool_calls.on_arguments_done),
@@ -82,17 +81,12 @@ DROPPED: Final[Mapping[str, str]] = {
     "response.reasoning_part.done": "full reasoning never enters the public stream (D29)",
 }
 
-SIGNALS: Final[Mapping[str, Signal]] = {
-    "response.created": Signal.BEGINNING,
-    "response.queued": Signal.BEGINNING,
-    "response.in_progress": Signal.BEGINNING,
-    "response.completed": Signal.RESPONSE_END,
-    "response.incomplete": Signal.RESPONSE_END,
-    "response.failed": Signal.RESPONSE_END,
-    "response.cancelled": Signal.RESPONSE_END,
-    "error": Signal.FAULT,
+SIGNALS: Final[Mapping[Handler, Signal]] = {
+    responses.on_status: Signal.BEGINNING,
+    responses.on_end: Signal.RESPONSE_END,
+    responses.on_error: Signal.FAULT,
 }
-"""The lifecycle signal of an event; every other event is progress."""
+"""The lifecycle signal of the events of a handler; every other event is progress."""
 
 HOST_HANDLERS: Final[Mapping[str, Handler]] = {
     "projector.tool_output": host_events.on_tool_output,
@@ -126,8 +120,7 @@ EMITS: Final[Mapping[Handler, tuple[str, ...]]] = {
     messages.REASONING.on_done: (),
     messages.REFUSAL.on_delta: ("refusal.delta",),
     messages.REFUSAL.on_done: ("refusal.delta", "refusal.done"),
-    tool_calls.on_progress: ("tool.status",),
-    tool_calls.on_outcome: ("tool.status",),
+    tool_calls.on_status: ("tool.status",),
     tool_calls.on_arguments_delta: ("tool.arguments.delta",),
     tool_calls.on_arguments_done: ("tool.arguments.delta", "tool.arguments.done"),
     tool_calls.CODE.on_delta: ("tool.code.delta",),

@@ -7,7 +7,6 @@ from functools import partial
 from operator import attrgetter
 from typing import Final
 
-from projector.contracts.kinds import Kind
 from projector.core import frames
 from projector.core.canonical import Frame
 from projector.core.faults import FAULTS, Fault
@@ -101,17 +100,6 @@ def fail_branch(state: StreamState, code: str | None = None) -> list[Frame]:
     settle(state, "failed")
     reason = Cleaned(state.redactor.identifier(fault.code), state.fault_notices)
     return [*output, frames.lifecycle("failed", reason), frames.branch(state.branch, is_over=True)]
-
-
-def abandoned(added: Frame) -> Frame:
-    """Build the `output_item.done` of an item from its announcement, without calling the redactor."""
-    return {**added, "kind": Kind.OUTPUT_ITEM_DONE.value, "status": "incomplete"}
-
-
-def own_error(fault: Fault) -> Frame:
-    """Build the terminal of an internal error, without calling the redactor."""
-    code, message = Cleaned(compose.own_words(fault.code)), Cleaned(compose.own_words(fault.message))
-    return frames.error(code, message, fault.source, is_retryable=fault.is_retryable)
 
 
 def _final(state: StreamState, status: str) -> list[Frame]:

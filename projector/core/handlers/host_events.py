@@ -12,7 +12,6 @@ from projector.core.canonical import CanonicalEvent, Frame
 from projector.core.handlers import tool_outputs
 from projector.core.state import StreamState
 from projector.redaction import compose
-from projector.redaction.clean import Cleaned, CleanText
 
 CONTEXT_MEMBERS: Final = ("conversation_id", "agent", "workflow")
 
@@ -32,16 +31,10 @@ def on_tool_output(state: StreamState, event: CanonicalEvent) -> list[Frame]:
 def on_attachment(state: StreamState, event: CanonicalEvent) -> list[Frame]:
     """Store an attachment for `final`."""
     attachment = read.mapping(event, "attachment")
-    redactor = state.redactor
-    fields: dict[str, Cleaned[CleanText] | None] = {
-        "object_id": redactor.noted_identifier(read.text(attachment, "object_id"))
-    }
-    for name in ("filename", "mime_type"):
-        text = read.text_or_none(attachment, name)
-        fields[name] = redactor.label(text) if text else None
-    url = read.text_or_none(attachment, "url")
-    fields["url"] = redactor.url(url) if url else None
-    state.run.attachments.append(compose.record(fields))
+    object_id = state.redactor.noted_identifier(read.text(attachment, "object_id"))
+    names = {name: read.cleaned(attachment, name, state.redactor.label) for name in ("filename", "mime_type")}
+    url = read.cleaned(attachment, "url", state.redactor.url)
+    state.run.attachments.append(compose.record({"object_id": object_id, **names, "url": url}))
     return []
 
 

@@ -1,5 +1,8 @@
 """Output items: announcement and end, and what the finished item of each type adds (seed contract, section 9.2).
 
+The members that a client needs to run a call, or to send an item back, and that no public frame has, travel in the
+private `item.members`, for the dialects whose API has such items (D49). Each is cleaned as a tree.
+
 An item closes once: by its own `done`, by the end of its response, or by the end of the stream (CONTRACT D7).
 """
 
@@ -12,12 +15,12 @@ from projector.contracts.kinds import CLIENT_CALLS, TOOL_TYPES, ItemStatus, Kind
 from projector.core import canonical as read
 from projector.core import frames
 from projector.core.canonical import CanonicalEvent, Frame
-from projector.core.handlers import item_members, messages, tool_calls, tool_outputs
+from projector.core.handlers import messages, tool_calls, tool_outputs
 from projector.core.handlers.text_channels import TextChannel
 from projector.core.state import StreamState, family_of
 from projector.core.transcript import PHASES, Item
 from projector.redaction import compose
-from projector.redaction.clean import Cleaned, CleanText
+from projector.redaction.clean import Cleaned, CleanJson, CleanText
 
 Finisher: TypeAlias = Callable[[StreamState, Item, Mapping[str, object]], list[Frame]]
 
@@ -55,7 +58,37 @@ ITEMS_ONLY: Final[Mapping[str, str]] = {
         "no public tool type; of the Messages API of Anthropic",
     ),
 }
-"""Item types of which only `output_item.*` is emitted, and why (D22); `item_members` has what clients of APIs get."""
+"""Item types of which only `output_item.*` is emitted, and why (D22); see `MEMBERS`."""
+
+_CALL: Final = ("caller", "created_by")
+_FUNCTION: Final = ("namespace", "caller", "async", "toolset_name")
+
+MEMBERS: Final[Mapping[str, tuple[str, ...]]] = {
+    "function_call": _FUNCTION,
+    "custom_tool_call": _FUNCTION,
+    "shell_call": ("call_id", "action", "environment", *_CALL),
+    "shell_call_output": ("call_id", "output", "max_output_length", *_CALL),
+    "local_shell_call": ("call_id", "action"),
+    "apply_patch_call": ("call_id", "operation", *_CALL),
+    "computer_call": ("call_id", "action", "actions", "pending_safety_checks"),
+    "tool_search_call": ("call_id", "arguments", "execution", "created_by"),
+    "tool_search_output": ("call_id", "tools", "execution", "created_by"),
+    "program": ("call_id", "code", "fingerprint"),
+    "program_output": ("call_id", "result"),
+    "compaction": ("encrypted_content", "created_by"),
+}
+"""Item type -> its members that clients of APIs get."""
+
+_KINDS: Final[Mapping[type, tuple[str, ...]]] = {
+    str: ("call_id", "code", "created_by", "encrypted_content", "execution", "fingerprint", "namespace", "result"),
+    dict: ("action", "caller", "environment", "operation"),
+    list: ("actions", "output", "pending_safety_checks", "tools"),
+}
+MEMBER_TYPES: Final = {name: kind for kind, names in _KINDS.items() for name in names}
+"""Member -> its type; one of another type is left out, like any field that is none (`core.canonical`)."""
+
+OPAQUE_MEMBERS: Final = frozenset({"encrypted_content", "fingerprint"})
+"""Members that only the provider reads. They are searched for registered values only, and never cut."""
 
 CHANNELS: Final[Mapping[str, tuple[TextChannel, ...]]] = {
     "message": (messages.TEXT, messages.REFUSAL),
@@ -63,9 +96,6 @@ CHANNELS: Final[Mapping[str, tuple[TextChannel, ...]]] = {
     "code_interpreter_call": (tool_calls.CODE,),
 }
 """The growing texts of an item type."""
-
-ITEM_TYPE_MAX_CHARS: Final = 80
-"""Maximum characters of an unknown item type in the counts."""
 
 ENCRYPTED_MEMBERS: Final = ("type", "id", "summary", "encrypted_content")
 """Members with which encrypted reasoning goes back."""
@@ -138,7 +168,7 @@ def _call_sealed(item: Item, sealed: str | None) -> list[Frame]:
     """Emit what a client carries for a call. One that is no public call has no member for it."""
     if sealed is None or item.call is None:
         return []
-    return [frames.call_sealed(item.slot, item.item_id, compose.own_words(sealed))]
+    return [frames.call_sealed(item.place, compose.own_words(sealed))]
 
 
 def finish(state: StreamState, item: Item, raw: Mapping[str, object]) -> list[Frame]:
@@ -147,7 +177,7 @@ def finish(state: StreamState, item: Item, raw: Mapping[str, object]) -> list[Fr
     call_id, sealed = _answered_id(item, raw), None
     if state.run.keep_opaque is not None:
         sealed = state.run.keep_opaque(item.type, call_id, _opaque(item.type, raw), is_done=True)
-    output = item_members.emit(state, item, raw)
+    output = _members(state, item, raw)
     if sealed is not None and call_id is not None:
         output += _call_sealed(item, sealed)
         sealed = None
@@ -156,7 +186,7 @@ def finish(state: StreamState, item: Item, raw: Mapping[str, object]) -> list[Fr
     if finisher is not None:
         output += finisher(state, item, raw)
     if sealed is not None:
-        output.append(frames.reasoning_encrypted(item.slot, item.item_id, compose.own_words(sealed)))
+        output.append(frames.reasoning_encrypted(item.place, compose.own_words(sealed)))
     elif item.type == "reasoning":
         output += messages.encrypted_reasoning(state, item, raw)
     return output + close(state, item, raw, "completed")
@@ -191,11 +221,8 @@ def close(state: StreamState, item: Item, raw: Mapping[str, object], default: st
     status = read.text_or_none(raw, "status")
     if status is None or status not in STATUSES or status == "in_progress":
         status = default or "incomplete"
-    output.append(
-        frames.output_item(
-            Kind.OUTPUT_ITEM_DONE, item.slot, item.item_id, item.type, item.role, compose.own_words(status)
-        )
-    )
+    clean_status = compose.own_words(status)
+    output.append(frames.output_item(Kind.OUTPUT_ITEM_DONE, item.place, item.type, item.role, clean_status))
     return output
 
 
@@ -203,7 +230,7 @@ def _is_known(state: StreamState, item_type: str) -> bool:
     """Check that an item type is known; an unknown one is counted, and marked at the end (D30, D49)."""
     known = item_type in FINISHERS or item_type in ITEMS_ONLY
     if not known:
-        state.count(f"item:{item_type[:ITEM_TYPE_MAX_CHARS]}")
+        state.count(f"item:{read.type_name(item_type)}")
         state.run.has_unknown_items = True
     return known
 
@@ -225,7 +252,7 @@ def _open(state: StreamState, raw: Mapping[str, object], index: int | None) -> t
     )
     if (phase := phase_of(raw)) is not None:
         output = _emit_phase(item, phase) + output  # the announcement of some dialects contains it
-    output = item_members.emit(state, item, raw) + output
+    output = _members(state, item, raw) + output
     begun = tool_calls.begin(state, item, raw)
     call_id = _answered_id(item, raw)
     if state.run.keep_opaque is not None and "opaque" in raw and call_id is not None:
@@ -237,4 +264,26 @@ def _open(state: StreamState, raw: Mapping[str, object], index: int | None) -> t
 def _emit_phase(item: Item, phase: CleanText) -> list[Frame]:
     """Set the phase of a message, and emit it for the dialects that have a member for it."""
     item.phase = phase
-    return [frames.item_details(item.slot, item.item_id, compose.record({"phase": Cleaned(phase)}))]
+    return [frames.item_details(item.place, compose.record({"phase": Cleaned(phase)}))]
+
+
+def _members(state: StreamState, item: Item, raw: Mapping[str, object]) -> list[Frame]:
+    """Emit the members that an item has."""
+    members = {name: raw.get(name) for name in MEMBERS.get(item.type, ())}
+    found = {
+        name: value
+        for name, value in members.items()
+        if value is not None and isinstance(value, MEMBER_TYPES.get(name, object))
+    }
+    if not found:
+        return []
+    clean = compose.record({name: _clean_member(state, item, name, value) for name, value in found.items()})
+    return [frames.item_members(item.place, clean)]
+
+
+def _clean_member(state: StreamState, item: Item, name: str, value: object) -> Cleaned[CleanJson] | Cleaned[CleanText]:
+    if name in OPAQUE_MEMBERS and isinstance(value, str):
+        stream = state.redactor.value_stream()
+        return compose.joined(stream.feed(value), stream.close())
+    limit = state.policy.limits.arguments_text_max_chars
+    return state.redactor.json(value, string_max_chars=limit, tool=item.type)

@@ -11,12 +11,11 @@ from projector.contracts.limits import NAME_MAX_CHARS
 from projector.core import canonical as read
 from projector.core import frames
 from projector.core.canonical import CanonicalEvent, Frame
-from projector.core.growing_text import CallArguments, TextPart, align_positions
-from projector.core.handlers.text_channels import TextChannel
+from projector.core.growing_text import TextPart, align_positions
+from projector.core.handlers.text_channels import OpenText, TextChannel, is_plain_delta
 from projector.core.state import StreamState
 from projector.core.transcript import Item
 from projector.redaction import compose
-from projector.redaction.clean import Cleaned, CleanText
 
 
 def _joined(name: str) -> Callable[[StreamState, Item], TextPart]:
@@ -84,42 +83,6 @@ CITATIONS: Final[Mapping[str, Citation]] = {
 }
 
 
-ANNOTATION_TYPE_MAX_CHARS: Final = 80
-"""Maximum characters of an unknown annotation type in the counts."""
-
-
-class OpenText:
-    """A text with the last frame of a delta, for as long as only its deltas follow: a cache of what decided about it.
-
-    The indexes are the objects of the event. They are compared by identity, which also tells 1 from `true`; a large
-    index may be another object in the next event, and is looked up then.
-
-    Args:
-        event: the event of a delta.
-        part: the text.
-        frame: the frame of the delta.
-        emit: returns the frames of any other delta.
-    """
-
-    __slots__ = ("content_index", "count", "emit", "frame", "name", "output_index", "part")
-
-    def __init__(
-        self,
-        event: CanonicalEvent,
-        part: TextPart | CallArguments,
-        frame: Frame,
-        emit: Callable[[Cleaned[CleanText]], list[Frame]],
-    ) -> None:
-        self.name = event.get("type")
-        self.output_index = event.get("output_index")
-        self.content_index = event.get("content_index")
-        self.part = part
-        self.frame = frame
-        self.emit = emit
-        self.count = 0
-        """Deltas that continued it."""
-
-
 def open_text(state: StreamState, event: CanonicalEvent, output: list[Frame]) -> OpenText | None:
     """Return the text of a delta that was handled, if the next one can be handled by repeating its frame."""
     content_index = event.get("content_index")
@@ -130,12 +93,6 @@ def open_text(state: StreamState, event: CanonicalEvent, output: list[Frame]) ->
     if part is None or part.is_complete:
         return None
     return OpenText(event, part, output[0], partial(TEXT.emit_delta, item, content_index))
-
-
-def is_plain_delta(output: list[Frame]) -> bool:
-    """Return whether the next delta of a text may be equal to this output but for its text and numbers."""
-    frame = output[0]  # an announcement, if nothing of the text can be shown yet
-    return len(output) == 1 and "delta" in frame and "provider_sequence_number" in frame and "notices" not in frame
 
 
 def on_annotation(state: StreamState, event: CanonicalEvent) -> list[Frame]:
@@ -163,9 +120,8 @@ def finish(state: StreamState, item: Item, raw: Mapping[str, object]) -> list[Fr
 
 def finish_reasoning(state: StreamState, item: Item, raw: Mapping[str, object]) -> list[Frame]:
     """Emit summaries and texts that come only with the finished item, once (D30)."""
-    output = SUMMARY.finish(state, item, _texts(read.mappings(raw, "summary"), "text"))
-    output += REASONING.finish(state, item, _texts(read.mappings(raw, "content"), "text"))
-    return output
+    summaries, texts = _texts(read.mappings(raw, "summary"), "text"), _texts(read.mappings(raw, "content"), "text")
+    return SUMMARY.finish(state, item, summaries) + REASONING.finish(state, item, texts)
 
 
 def encrypted_reasoning(state: StreamState, item: Item, raw: Mapping[str, object]) -> list[Frame]:
@@ -175,7 +131,7 @@ def encrypted_reasoning(state: StreamState, item: Item, raw: Mapping[str, object
         return []
     stream = state.redactor.value_stream()  # no text: base64 is like anything now and then
     cleaned = compose.joined(stream.feed(encrypted), stream.close())
-    return [frames.reasoning_encrypted(item.slot, item.item_id, cleaned.value)]
+    return [frames.reasoning_encrypted(item.place, cleaned.value)]
 
 
 def cite(state: StreamState, item: Item, content_index: int, annotation: Mapping[str, object]) -> list[Frame]:
@@ -183,7 +139,7 @@ def cite(state: StreamState, item: Item, content_index: int, annotation: Mapping
     kind = annotation.get("type")
     row = CITATIONS.get(kind) if type(kind) is str else None
     if row is None:
-        state.count(f"annotation:{kind[:ANNOTATION_TYPE_MAX_CHARS] if type(kind) is str else '(no type)'}")
+        state.count(f"annotation:{read.type_name(kind)}")
         return []
     positions = {name: at for name in row.positions if (at := read.index_or_none(annotation, name)) is not None}
     ids = {name: text for name in row.ids if (text := read.text_or_none(annotation, name)) is not None}
@@ -203,7 +159,7 @@ def cite(state: StreamState, item: Item, content_index: int, annotation: Mapping
     part = item.texts.get(content_index)
     if part is not None:  # positions in the emitted text, where registered values may be redacted
         plain |= {name: part.position(at, is_end=name == "end_index") for name, at in positions.items()}
-    return [row.build(item.slot, item.item_id, content_index, plain, lossy)]
+    return [row.build(item.place, content_index, plain, lossy)]
 
 
 def _texts(parts: Sequence[Mapping[str, object]], member: str, kind: str | None = None) -> dict[int, str]:

@@ -37,6 +37,7 @@ REQUESTED_TIER: Final = "auto"
 """Service tier of a response that repeats the request; the real one follows."""
 
 STRUCTURED: Final = frozenset({"json_schema", "json_object"})
+"""Types of a text format that a frame has; its name and schema belong to the request."""
 
 USAGE: Final[Mapping[str, tuple[str, ...]]] = {
     "input_tokens": ("input_tokens",),
@@ -110,7 +111,8 @@ def _identify(state: StreamState, response: Mapping[str, object]) -> list[Frame]
     if state.response.has_meta and "text" not in response and "tools" not in response:
         return output
     text_format = read.mapping_or_empty(read.mapping_or_empty(response, "text"), "format")
-    if text_format and read.text_or_none(text_format, "type") in STRUCTURED:
+    kind = read.text_or_none(text_format, "type")
+    if kind in STRUCTURED:
         state.response.wants_structure = True
     for tool in read.mappings(response, "tools"):
         if tool.get("type") == "code_interpreter":
@@ -121,9 +123,9 @@ def _identify(state: StreamState, response: Mapping[str, object]) -> list[Frame]
     state.response.has_meta = True
     clean_model = state.redactor.name(model) if model else None
     created_at = read.count_or_none(response, "created_at")
-    clean_format = _text_format(state, text_format)
+    structure = {"type": state.redactor.identifier(kind)} if kind is not None and kind in STRUCTURED else None
     n_read = read.count_or_none(state.response.usage, "input_tokens")
-    meta = frames.response_meta(state.response.id, clean_model, created_at, clean_format, input_tokens=n_read)
+    meta = frames.response_meta(state.response.id, clean_model, created_at, structure, input_tokens=n_read)
     return [meta, *output]
 
 
@@ -134,12 +136,6 @@ def _service_tier(state: StreamState, response: Mapping[str, object]) -> list[Fr
         return []
     state.response.service_tier = tier
     return [frames.response_meta(None, None, None, service_tier=state.redactor.name(tier))]
-
-
-def _text_format(state: StreamState, raw: Mapping[str, object]) -> dict[str, CleanText] | None:
-    """Return the type of a structured text format; its name and schema belong to the request."""
-    kind = read.text_or_none(raw, "type")
-    return {"type": state.redactor.identifier(kind)} if kind in STRUCTURED and kind is not None else None
 
 
 def _emit_status(state: StreamState, status: str, response: Mapping[str, object]) -> list[Frame]:

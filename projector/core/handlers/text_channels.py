@@ -13,7 +13,7 @@ from projector.contracts.limits import DELTA_MAX_CHARS
 from projector.core import canonical as read
 from projector.core.canonical import CanonicalEvent, Frame
 from projector.core.frames import TextBuilder
-from projector.core.growing_text import TextPart, align_positions
+from projector.core.growing_text import CallArguments, TextPart, align_positions
 from projector.core.state import StreamState
 from projector.core.transcript import Item
 from projector.core.truncation import split_delta
@@ -123,7 +123,7 @@ class TextChannel:
     def emit_delta(self, item: Item, position: int, delta: Cleaned[CleanText]) -> list[Frame]:
         """Build the frames of a delta."""
         key = self.key(item, position)
-        return [self.delta(item.slot, item.item_id, key, piece) for piece in split_delta(delta)]
+        return [self.delta(item.place, key, piece) for piece in split_delta(delta)]
 
     def emit_done(self, item: Item, position: int, part: TextPart) -> list[Frame]:
         """Build the frame with the complete text, once; nothing if this kind has none."""
@@ -131,7 +131,45 @@ class TextChannel:
             return []
         part.done = True
         whole = Cleaned(part.text, part.notices)
-        return [self.done(item.slot, item.item_id, self.key(item, position), whole)]
+        return [self.done(item.place, self.key(item, position), whole)]
 
     def _is_shown(self, state: StreamState) -> bool:
         return self.levels is None or state.policy.reasoning in self.levels
+
+
+class OpenText:
+    """A text with the last frame of a delta, for as long as only its deltas follow: a cache of what decided about it.
+
+    The indexes are the objects of the event. They are compared by identity, which also tells 1 from `true`; a large
+    index may be another object in the next event, and is looked up then.
+
+    Args:
+        event: the event of a delta.
+        part: the text.
+        frame: the frame of the delta.
+        emit: returns the frames of any other delta.
+    """
+
+    __slots__ = ("content_index", "count", "emit", "frame", "name", "output_index", "part")
+
+    def __init__(
+        self,
+        event: CanonicalEvent,
+        part: TextPart | CallArguments,
+        frame: Frame,
+        emit: Callable[[Cleaned[CleanText]], list[Frame]],
+    ) -> None:
+        self.name = event.get("type")
+        self.output_index = event.get("output_index")
+        self.content_index = event.get("content_index")
+        self.part = part
+        self.frame = frame
+        self.emit = emit
+        self.count = 0
+        """Deltas that continued it."""
+
+
+def is_plain_delta(output: list[Frame]) -> bool:
+    """Return whether the next delta of a text may be equal to this output but for its text and numbers."""
+    frame = output[0]  # an announcement, if nothing of the text can be shown yet
+    return len(output) == 1 and "delta" in frame and "provider_sequence_number" in frame and "notices" not in frame

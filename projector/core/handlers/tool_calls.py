@@ -11,19 +11,18 @@ from functools import partial
 from operator import attrgetter
 from typing import Final
 
-from projector.contracts.kinds import CLIENT_CALLS, TOOL_TYPES
+from projector.contracts.kinds import CLIENT_CALLS, ENDED_STATUSES, TOOL_TYPES
 from projector.core import canonical as read
 from projector.core import frames
 from projector.core.canonical import CanonicalEvent, Frame
 from projector.core.growing_text import CallArguments, TextPart
 from projector.core.handlers import tool_fields
-from projector.core.handlers.messages import OpenText, is_plain_delta
-from projector.core.handlers.text_channels import TextChannel
+from projector.core.handlers.text_channels import OpenText, TextChannel, is_plain_delta
 from projector.core.state import StreamState
 from projector.core.transcript import CALL_TYPES, Item, ToolCall
 from projector.redaction.clean import Cleaned, CleanText
 
-PROGRESS: Final[Mapping[str, tuple[str, str]]] = {
+STATUSES: Final[Mapping[str, tuple[str, str]]] = {
     "response.web_search_call.in_progress": ("web_search_call", "in_progress"),
     "response.web_search_call.searching": ("web_search_call", "searching"),
     "response.file_search_call.in_progress": ("file_search_call", "in_progress"),
@@ -33,10 +32,6 @@ PROGRESS: Final[Mapping[str, tuple[str, str]]] = {
     "response.image_generation_call.in_progress": ("image_generation_call", "in_progress"),
     "response.image_generation_call.generating": ("image_generation_call", "generating"),
     "response.mcp_call.in_progress": ("mcp_call", "in_progress"),
-}
-"""Provider event -> item type, and the status that is emitted at once."""
-
-OUTCOMES: Final[Mapping[str, tuple[str, str]]] = {
     "response.web_search_call.completed": ("web_search_call", "completed"),
     "response.file_search_call.completed": ("file_search_call", "completed"),
     "response.code_interpreter_call.completed": ("code_interpreter_call", "completed"),
@@ -44,7 +39,7 @@ OUTCOMES: Final[Mapping[str, tuple[str, str]]] = {
     "response.mcp_call.completed": ("mcp_call", "completed"),
     "response.mcp_call.failed": ("mcp_call", "failed"),
 }
-"""Provider event -> item type, and the status that is emitted after the outputs (D15)."""
+"""Provider event -> item type, and its status."""
 
 FIRST_STATUS: Final[Mapping[str, str]] = {"mcp_approval_request": "awaiting_approval"}
 """The first status of a call if it is not `in_progress` (D18)."""
@@ -64,17 +59,12 @@ ARGUMENTS_DONES: Final[Mapping[str, tuple[str, str]]] = {
 """Provider event -> item type, and the member with the complete text."""
 
 
-def on_progress(state: StreamState, event: CanonicalEvent) -> list[Frame]:
-    """Emit a status of a hosted tool or MCP call."""
-    item_type, status = PROGRESS[read.text(event, "type")]
+def on_status(state: StreamState, event: CanonicalEvent) -> list[Frame]:
+    """Emit a status of a hosted tool or MCP call; hold its final one until its outputs are emitted."""
+    item_type, status = STATUSES[read.text(event, "type")]
     item, call, output = call_of(state, event, item_type)
-    return output + emit_status(item, call, status)
-
-
-def on_outcome(state: StreamState, event: CanonicalEvent) -> list[Frame]:
-    """Hold the final status of a call until its outputs are emitted."""
-    item_type, status = OUTCOMES[read.text(event, "type")]
-    _, call, output = call_of(state, event, item_type)
+    if status not in ENDED_STATUSES:
+        return output + emit_status(item, call, status)
     call.outcome = status
     return output
 
@@ -107,7 +97,7 @@ def _arguments_delta(item: Item, call: ToolCall, clean: Cleaned[CleanText]) -> l
     tool_type = CALL_TYPES.get(call.tool_type)
     if tool_type is None or not (clean.value or clean.notices):
         return []
-    return [frames.tool_arguments_delta(item.slot, item.item_id, call.call_id, tool_type, call.name, clean)]
+    return [frames.tool_arguments_delta(item.place, call.call_id, tool_type, call.name, clean)]
 
 
 def on_arguments_done(state: StreamState, event: CanonicalEvent) -> list[Frame]:
@@ -186,7 +176,7 @@ def emit_status(item: Item, call: ToolCall, status: str | None) -> list[Frame]:
     """Emit `tool.status` if the status advances or a field has changed (D15)."""
     if not call.advance(status):
         return []
-    return [frames.tool_status(item.slot, item.item_id, call.payload, call.lossy)]
+    return [frames.tool_status(item.place, call.payload, call.lossy)]
 
 
 def _complete_arguments(state: StreamState, item: Item, call: ToolCall, text: str | None) -> list[Frame]:
@@ -200,7 +190,7 @@ def _complete_arguments(state: StreamState, item: Item, call: ToolCall, text: st
     last, whole = call.arguments.complete(text)
     if not call.arguments.agrees:
         state.count("done differs from its deltas")
-    key = (item.slot, item.item_id, call.call_id, tool_type, call.name)
+    key = (item.place, call.call_id, tool_type, call.name)
     output = [frames.tool_arguments_delta(*key, last)] if last.value else []
     return [*output, frames.tool_arguments_done(*key, whole.text, whole.json)]
 

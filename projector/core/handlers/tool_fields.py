@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Final
 
 from projector.core import canonical as read
@@ -53,7 +54,7 @@ def web_search(state: StreamState, item: Item, call: ToolCall, raw: Mapping[str,
         call.sources = [state.redactor.url(url) for url in sources]
         call.lossy["sources"] = compose.listed(call.sources, state.policy.limits.container_max_entries)
     details = compose.record({"action": _action(state, action)}) if action else None
-    return [] if details is None else [frames.item_details(item.slot, item.item_id, details)]
+    return [] if details is None else [frames.item_details(item.place, details)]
 
 
 def file_search(state: StreamState, _item: Item, call: ToolCall, raw: Mapping[str, object]) -> list[Frame]:
@@ -112,20 +113,16 @@ def add_cited(state: StreamState, call: ToolCall, urls: Iterable[CleanText]) -> 
 def _action(state: StreamState, action: Mapping[str, object]) -> Cleaned[CleanJson]:
     """Read the action of a web search, by allow-list."""
     redactor, limits = state.redactor, state.policy.limits
-    kind, url = read.text_or_none(action, "type"), read.text_or_none(action, "url")
-    labels = {
-        name: redactor.label(text, limits.query_max_chars) if (text := read.text_or_none(action, name)) else None
-        for name in ("query", "pattern")
-    }
-    queries = [redactor.label(text, limits.query_max_chars) for text in read.texts(action, "queries")]
+    kind, label = read.text_or_none(action, "type"), partial(redactor.label, max_chars=limits.query_max_chars)
+    queries = [label(text) for text in read.texts(action, "queries")]
     urls = [text for source in read.mappings(action, "sources") if (text := read.text_or_none(source, "url"))]
     sources = [compose.record({"type": redactor.label("url"), "url": redactor.url(text)}) for text in urls]
     return compose.record(
         {
             "type": redactor.label(ACTION_TYPES.get(kind, "search")),
-            **labels,
+            **{name: read.cleaned(action, name, label) for name in ("query", "pattern")},
             "queries": compose.listed(queries, limits.container_max_entries) if queries else None,
-            "url": redactor.url(url) if url else None,
+            "url": read.cleaned(action, "url", redactor.url),
             "sources": compose.listed(sources, limits.container_max_entries) if sources else None,
         }
     )
@@ -133,17 +130,14 @@ def _action(state: StreamState, action: Mapping[str, object]) -> Cleaned[CleanJs
 
 def _file_search_result(state: StreamState, result: Mapping[str, object]) -> Cleaned[CleanJson]:
     redactor, limits = state.redactor, state.policy.limits
-    file_id, filename = read.text_or_none(result, "file_id"), read.text_or_none(result, "filename")
-    text, score = read.text_or_none(result, "text"), read.number_or_none(result, "score")
+    most, score = limits.file_search_text_max_chars, read.number_or_none(result, "score")
     attributes = read.mapping_or_empty(result, "attributes")
     return compose.record(
         {
-            "file_id": redactor.noted_identifier(file_id) if file_id else None,
-            "filename": redactor.label(filename) if filename else None,
+            "file_id": read.cleaned(result, "file_id", redactor.noted_identifier),
+            "filename": read.cleaned(result, "filename", redactor.label),
             "score": compose.plain(score) if score is not None else None,
-            "text": redactor.text(text, limits.file_search_text_max_chars) if text else None,
-            "attributes": redactor.json(attributes, string_max_chars=limits.file_search_text_max_chars)
-            if attributes
-            else None,
+            "text": read.cleaned(result, "text", partial(redactor.text, max_chars=most)),
+            "attributes": redactor.json(attributes, string_max_chars=most) if attributes else None,
         }
     )

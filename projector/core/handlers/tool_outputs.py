@@ -111,7 +111,7 @@ def _finish_interpreter(state: StreamState, item: Item, call: ToolCall, raw: Map
     if output and any(images):
         shown = [_interpreter_output(state, *entry) for entry in zip(raw_outputs, logs, images, strict=False)]
         details = compose.record({"output": compose.listed(shown, most)})
-        output.append(frames.item_details(item.slot, item.item_id, details))
+        output.append(frames.item_details(item.place, details))
     return output
 
 
@@ -130,7 +130,7 @@ def _finish_mcp(state: StreamState, item: Item, call: ToolCall, raw: Mapping[str
     output: list[Frame] = []
     if request_id := read.text_or_none(raw, "approval_request_id"):
         details = compose.record({"approval_request_id": state.redactor.noted_identifier(request_id)})
-        output.append(frames.item_details(item.slot, item.item_id, details))
+        output.append(frames.item_details(item.place, details))
     result = raw.get("output")
     if result is None and raw.get("error"):
         result = {"error": raw["error"]}
@@ -151,7 +151,7 @@ def _emit_output(state: StreamState, item: Item, call: ToolCall, output: Cleaned
         state.count("second output of a call")
         return []
     call.has_output = True
-    return [frames.tool_output(item.slot, item.item_id, call.call_id, call.tool_type, output)]
+    return [frames.tool_output(item.place, call.call_id, call.tool_type, output)]
 
 
 def _chunks(
@@ -165,10 +165,10 @@ def _chunks(
     target = frames.chunk_target(call.call_id, field, part_index)
     clean = state.redactor.base64(data)
     if clean is None:
-        return [frames.chunk_done(item.slot, item.item_id, target, TRUNCATED_HERE)]
+        return [frames.chunk_done(item.place, target, TRUNCATED_HERE)]
     pieces = split_base64(clean, state.policy.limits.image_chunk_max_chars)
-    output = [frames.chunk_delta(item.slot, item.item_id, target, at, piece) for at, piece in enumerate(pieces)]
-    return [*output, frames.chunk_done(item.slot, item.item_id, target)]
+    output = [frames.chunk_delta(item.place, target, at, piece) for at, piece in enumerate(pieces)]
+    return [*output, frames.chunk_done(item.place, target)]
 
 
 def _clean(state: StreamState, output: object) -> Cleaned[CleanJson]:
@@ -190,24 +190,19 @@ def _interpreter_output(
     image: Cleaned[CleanText] | None = None,
 ) -> Cleaned[CleanJson]:
     """Read logs, an image URL or files, by allow-list. `image` replaces the URL, in private frames only."""
-    url = read.text_or_none(output, "url")
+    label = state.redactor.label
     files = [
-        compose.record({name: _label(state, file, name) for name in ("file_id", "filename", "mime_type")})
+        compose.record({name: read.cleaned(file, name, label) for name in ("file_id", "filename", "mime_type")})
         for file in read.mappings(output, "files")
     ]
     return compose.record(
         {
-            "type": _label(state, output, "type"),
+            "type": read.cleaned(output, "type", label),
             "logs": logs,
-            "url": image or (state.redactor.url(url) if url else None),
+            "url": image or read.cleaned(output, "url", state.redactor.url),
             "files": compose.listed(files, state.policy.limits.container_max_entries) if files else None,
         }
     )
-
-
-def _label(state: StreamState, source: Mapping[str, object], name: str) -> Cleaned[CleanText] | None:
-    text = read.text_or_none(source, name)
-    return state.redactor.label(text) if text else None
 
 
 Step: TypeAlias = Callable[[StreamState, Item, ToolCall, Mapping[str, object]], list[Frame]]

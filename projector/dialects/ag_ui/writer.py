@@ -89,9 +89,7 @@ def _failed(run: AgUiRun, _final: dict[str, Any]) -> page.Event:
 
 
 ENDS: Final[Mapping[str, Callable[[AgUiRun, dict[str, Any]], page.Event]]] = {
-    "completed": _stopped,
-    "incomplete": _stopped,
-    "refused": _stopped,
+    **dict.fromkeys(("completed", "incomplete", "refused"), _stopped),
     "failed": _failed,
     "cancelled": _cancelled,
 }
@@ -120,12 +118,8 @@ ACTIVITY: Final = (tool_writer.on_activity_added, tool_writer.on_activity_done)
 ITEMS: Final[Mapping[str, tuple[Writer, Writer]]] = {
     "message": (ag_ui_run.on_message_added, ag_ui_run.on_message_done),
     "reasoning": (ag_ui_run.on_reasoning_added, ag_ui_run.on_reasoning_done),
-    "function_call": CALL,
-    "custom_tool_call": CALL,
-    "mcp_call": CALL,
-    "mcp_approval_request": CALL,
-    "function_call_output": page.NO_ITEM,
-    "custom_tool_call_output": page.NO_ITEM,
+    **dict.fromkeys(page.CALL_ITEMS, CALL),
+    **page.OUTPUT_ITEMS,
 }
 """Item type -> writers of its start and end. Other items are activities."""
 

@@ -15,14 +15,7 @@ from projector.contracts.kinds import CLIENT_CALLS, ENDED_STATUSES
 from projector.core.canonical import Frame
 from projector.dialects.ai_sdk.ui_message import Call, Chunk, UiMessage, data_part, source_url, with_metadata
 from projector.dialects.frame_writer import UNKNOWN, json_text
-from projector.dialects.page_run import (
-    CALLED,
-    COMPLETED,
-    CUSTOM_CALL,
-    NAMELESS,
-    cut_members,
-    is_shortened,
-)
+from projector.dialects.page_run import CALLED, COMPLETED, CUSTOM_CALL, NAMELESS, cut_members, is_shortened
 
 INPUTS: Final[Mapping[str, tuple[str, ...]]] = {"web_search": ("query",), "file_search": ("queries",)}
 """Tool type -> members of `tool` that are its input."""
@@ -50,7 +43,7 @@ def on_status(ui: UiMessage, frame: Frame) -> list[Chunk]:
     """Write the status of a tool."""
     call, tool = ui.calls[frame["item_id"]], frame["tool"]
     call.id = call.id or ui.call_ids.allocate(tool["tool_call_id"])
-    return _call_status(ui, call, frame) if tool["tool_type"] in CALLED else _provider_tool_status(call, tool)
+    return _call_status(ui, call, frame) if tool["tool_type"] in CALLED else _provider_tool_status(ui, call, tool)
 
 
 def on_output(ui: UiMessage, frame: Frame) -> list[Chunk]:
@@ -284,13 +277,9 @@ def _executed(call: Call) -> dict[str, bool]:
 # tools of the provider
 
 
-def _provider_tool_status(call: Call, tool: Mapping[str, Any]) -> list[Chunk]:
+def _provider_tool_status(ui: UiMessage, call: Call, tool: Mapping[str, Any]) -> list[Chunk]:
     """Write the status of a tool of the provider, its input once it is known, and new sources."""
-    call.name = tool["tool_type"]
-    chunks: list[Chunk] = []
-    if not call.has_started:
-        call.has_started = True
-        chunks = [_chunk(call, "tool-input-start", toolName=call.name, **_executed(call))]
+    chunks = _name(ui, call, tool["tool_type"])
     status = {"item_id": call.item_id, "tool_call_id": call.id, "tool_type": call.name, "status": tool["status"]}
     chunks.append(data_part("tool-status", status, call.item_id))
     given = {name: tool[name] for name in INPUTS.get(call.name, ()) if name in tool}

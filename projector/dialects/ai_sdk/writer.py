@@ -164,9 +164,7 @@ def _cancelled(ui: UiMessage, about: dict[str, Any]) -> list[Chunk]:
 
 
 ENDS: Final[Mapping[str, Callable[[UiMessage, dict[str, Any]], list[Chunk]]]] = {
-    "completed": _finished,
-    "incomplete": _finished,
-    "refused": _finished,
+    **dict.fromkeys(("completed", "incomplete", "refused"), _finished),
     "failed": _failed,
     "cancelled": _cancelled,
 }
@@ -196,12 +194,8 @@ ITEMS: Final[Mapping[str, tuple[Writer, Writer]]] = {
     **dict.fromkeys(TOOL_TYPES, PROVIDER_TOOL),
     "message": (ui_message.on_item_added, ui_message.on_message_done),
     "reasoning": (ui_message.on_item_added, ui_message.on_reasoning_done),
-    "function_call": CALL,
-    "custom_tool_call": CALL,
-    "mcp_call": CALL,
-    "mcp_approval_request": CALL,
-    "function_call_output": page.NO_ITEM,
-    "custom_tool_call_output": page.NO_ITEM,
+    **dict.fromkeys(page.CALL_ITEMS, CALL),
+    **page.OUTPUT_ITEMS,
 }
 """Item type -> writers of its start and end; other items are data."""
 

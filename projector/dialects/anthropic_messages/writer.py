@@ -10,14 +10,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from projector.contracts import codec
 from projector.contracts.kinds import SEARCH_ID, SIGNATURE, Kind, PrivateKind
 from projector.core.canonical import Frame, WireEvent, object_in
-from projector.dialects.answer_stream import (
-    ANSWER_MAX_BYTES,
-    COMMON,
-    AnswerStream,
-    ClientCall,
-    InTurn,
-    LimitedAnswer,
-)
+from projector.dialects.answer_stream import ANSWER_MAX_BYTES, COMMON, AnswerStream, ClientCall, InTurn, LimitedAnswer
 from projector.dialects.answer_stream import DROPPED as ANSWER_DROPPED
 from projector.dialects.anthropic_messages.errors import TYPE_STATUSES, stream_error
 from projector.dialects.descriptor import DialectOptions, JsonAnswer, RepeatWriter
@@ -47,62 +40,6 @@ class Block(NamedTuple):
     """`content_block` of its start."""
 
 
-class ContentBlocks:
-    """Writer of the blocks of one message. The blocks of one item are written at a time.
-
-    Each method returns the events to write now.
-    """
-
-    __slots__ = ("_block", "_items", "count")
-
-    def __init__(self) -> None:
-        self.count = 0
-        """Number of blocks that have started."""
-        self._block: Block | None = None
-        """The open block."""
-        self._items: InTurn[tuple[Block, str, object]] = InTurn()
-
-    @property
-    def index(self) -> int:
-        """Index of the last block."""
-        return self.count - 1
-
-    def is_open(self, item_id: str, part: int | str) -> bool:
-        """Return whether deltas of a block are written at once, without a start."""
-        return self._block is not None and self._block[:2] == (item_id, part)
-
-    def feed(self, block: Block, kind: str, value: object) -> list[Event]:
-        """Add a delta of a block. An empty one starts the block without a delta."""
-        pieces = self._items.feed(block.item_id, (block, kind, value))
-        return [event for piece in pieces for event in self._write(*piece)]
-
-    def close(self, item_id: str) -> list[Event]:
-        """End an item, and its block if it is the current one."""
-        events = [event for piece in self._items.close(item_id) for event in self._write(*piece)]
-        return events if self._items.current is not None else events + self._stop()
-
-    def finish(self) -> list[Event]:
-        """End every item."""
-        return [event for item_id in self._items.all() for event in self.close(item_id)]
-
-    def _write(self, block: Block, kind: str, value: object) -> list[Event]:
-        events: list[Event] = []
-        if not self.is_open(block.item_id, block.part):
-            events = self._stop()
-            events.append({"type": "content_block_start", "index": self.count, "content_block": dict(block.start)})
-            self._block = block
-            self.count += 1
-        if value:
-            events.append(delta_event(self.index, kind, value))
-        return events
-
-    def _stop(self) -> list[Event]:
-        if self._block is None:
-            return []
-        self._block = None
-        return [{"type": "content_block_stop", "index": self.index}]
-
-
 def delta_event(index: int, kind: str, value: object) -> Event:
     """Return the event of a delta."""
     delta_type, member = DELTAS[kind]
@@ -113,6 +50,111 @@ def delta_event(index: int, kind: str, value: object) -> Event:
 
 TEXT: Final[Mapping[str, Any]] = {"type": "text", "text": ""}
 THINKING: Final[Mapping[str, Any]] = {"type": "thinking", "thinking": "", "signature": ""}
+
+_RESPONSE_TEXT: Final = "response_text"
+_REFUSAL_TEXT: Final = "refusal_text"
+
+
+def on_item_done(stream: AnthropicMessages, frame: Frame) -> None:
+    """Stop the block of an item, and write what waited for it.
+
+    The block of an incomplete call stays open until the message ends: clients execute a call when its block stops, also
+    if an error follows.
+    """
+    item_id = frame["item_id"]
+    call = stream.calls.get(item_id)
+    if call is not None and frame["status"] == "incomplete":
+        return
+    if call is not None and not stream.is_run:
+        stream.end_call(call)
+    stream.close_item(item_id)
+    stream.reasoning.pop(item_id, None)
+
+
+def on_members(stream: AnthropicMessages, frame: Frame) -> None:
+    """Keep the toolset of a call, by which clients find their function."""
+    if "toolset_name" in frame["details"]:
+        stream.members[frame["item_id"]] = {"toolset_name": frame["details"]["toolset_name"]}
+
+
+def on_text(member: str, stream: AnthropicMessages, frame: Frame) -> None:
+    """Write a delta of a text or a refusal, which is a text too."""
+    if frame["delta"]:
+        stream.texts.add(member)
+        stream.write(Block(frame["item_id"], f"{member}.{frame['content_index']}", TEXT), "text", frame["delta"])
+
+
+def on_citation(stream: AnthropicMessages, frame: Frame) -> None:
+    """Write the citation of a web page while the block of its text is open."""
+    citation, part = frame["citation"], f"{_RESPONSE_TEXT}.{frame['content_index']}"
+    if citation["type"] != "url_citation" or not stream.is_open(frame["item_id"], part):
+        return
+    names = {"url": citation.get("url", ""), "title": citation.get("title")}
+    hidden = {"cited_text": "", "encrypted_index": ""}
+    value = {"type": "web_search_result_location", **names, **hidden}
+    stream.write(Block(frame["item_id"], part, TEXT), "citations", value)
+
+
+def on_reasoning(index: str, stream: AnthropicMessages, frame: Frame) -> None:
+    """Write a delta of reasoning. All parts of an item are one block, because it has one signature."""
+    last = stream.reasoning_part(frame, index) if frame["delta"] else None
+    if last is not None:
+        separator = "" if frame[index] == last else PARAGRAPH
+        stream.write(Block(frame["item_id"], 0, THINKING), "thinking", separator + frame["delta"])
+
+
+def on_encrypted(stream: AnthropicMessages, frame: Frame) -> None:
+    """Write encrypted reasoning as the signature, which is the last delta of a block."""
+    stream.write(Block(frame["item_id"], 0, THINKING), "signature", SIGNATURE + frame["encrypted_content"])
+
+
+def on_tool_status(stream: AnthropicMessages, frame: Frame) -> None:
+    """Write the start of a call that the client executes, or a search that is done."""
+    tool = frame["tool"]
+    is_search = tool["tool_type"] == "web_search" and "query" in tool and tool["status"] == "completed"
+    if is_search and stream.options.extensions:
+        write_search(stream, frame["item_id"], tool)
+    stream.on_tool_status(frame)
+
+
+def write_search(stream: AnthropicMessages, item_id: str, tool: Mapping[str, Any]) -> None:
+    """Write a search of the provider, and the addresses that it found."""
+    call_id = SEARCH_ID + tool["tool_call_id"]
+    call = {"type": "server_tool_use", "id": call_id, "name": "web_search", "input": {}}
+    hidden = {"title": "", "encrypted_content": "", "page_age": None}
+    found = [{"type": "web_search_result", "url": url, **hidden} for url in tool.get("sources", ())]
+    result = {"type": "web_search_tool_result", "tool_use_id": call_id, "content": found}
+    stream.write(Block(item_id, 0, call), "tool_use", codec.dumps({"query": tool["query"]}).decode())
+    stream.write(Block(item_id, 1, result), "tool_use", "")
+    stream.close_item(item_id)
+
+
+HANDLED: Final[Mapping[str, Callable[[AnthropicMessages, Frame], None]]] = {
+    **COMMON,
+    Kind.OUTPUT_ITEM_DONE: on_item_done,
+    PrivateKind.ITEM_MEMBERS: on_members,
+    Kind.MESSAGE_DELTA: partial(on_text, _RESPONSE_TEXT),
+    Kind.MESSAGE_CITATION: on_citation,
+    Kind.REFUSAL_DELTA: partial(on_text, _REFUSAL_TEXT),
+    Kind.REASONING_SUMMARY_DELTA: partial(on_reasoning, "summary_index"),
+    PrivateKind.REASONING_DELTA: partial(on_reasoning, "content_index"),
+    PrivateKind.REASONING_ENCRYPTED: on_encrypted,
+    Kind.TOOL_STATUS: on_tool_status,
+}
+
+DROPPED: Final[Mapping[str, str]] = {
+    **ANSWER_DROPPED,
+    PrivateKind.CALL_SEALED: "a call has no member for it",
+    PrivateKind.ITEM_DETAILS: "the API has no phases of messages",
+    PrivateKind.FILE_PATH: "the API has no such citation",
+    Kind.TOOL_CODE_DELTA: "tools that the provider executes are not written; the text is complete without them",
+    Kind.TOOL_CODE_DONE: "tools that the provider executes are not written; the text is complete without them",
+    **dict.fromkeys((Kind.CHUNK_DELTA, Kind.CHUNK_DONE), "the API streams no images"),
+}
+"""Frame kind -> why no event is written."""
+
+
+# the message
 
 FINISHES: Final[Mapping[str, str]] = {"completed": "end_turn", "refused": "refusal", "cancelled": "pause_turn"}
 """Status of `final` -> stop reason. The API has none for a cancelled response; clients end the turn at this one, and
@@ -126,18 +168,52 @@ INCOMPLETE_FINISHES: Final[Mapping[str, str]] = {
 }
 """Reason of an incomplete response -> stop reason; for any other it is `max_tokens`."""
 
+_CACHE: Final[Mapping[str, int]] = {"cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
 
-class MessageStream(AnswerStream):
-    """One message. The events of the current frame are collected in `events`, before they are encoded."""
+
+def usage_of(usage: Mapping[str, int], estimate: int) -> dict[str, Any]:
+    """Return the usage with the members of the API, whose input tokens are without the cached ones."""
+    cached = usage.get("cached_input_tokens", 0)
+    read = max(usage["input_tokens"] - cached, 0) if "input_tokens" in usage else estimate
+    counts: dict[str, Any] = {"input_tokens": read, **_CACHE, "cache_read_input_tokens": cached}
+    counts["output_tokens"] = usage.get("output_tokens", 0)
+    if "reasoning_output_tokens" in usage:
+        counts["output_tokens_details"] = {"thinking_tokens": usage["reasoning_output_tokens"]}
+    return counts
+
+
+class AnthropicMessages(AnswerStream):
+    """The writer of one stream: one message, even for a run of several responses."""
+
+    writers = HANDLED
 
     def __init__(self, options: DialectOptions) -> None:
         super().__init__(options)
-        self.blocks = ContentBlocks()
+        self._count = 0
+        """Number of blocks that have started."""
         self.members: dict[str, Mapping[str, Any]] = {}
         """Item -> further members of its call, which come before its name."""
         self.texts: set[str] = set()
         """Members of `final` of which some text was written."""
         self.has_calls = False
+        self._block: Block | None = None
+        """The open block."""
+        self._items: InTurn[tuple[Block, str, object]] = InTurn()
+        """Deltas: the blocks of one item are written at a time."""
+
+    def feed(self, frame: Frame, /) -> list[WireEvent]:
+        """Return the events of a frame."""
+        super().feed(frame)
+        return [(event["type"], codec.dumps(event)) for event in self.events]
+
+    def repeat(self, frame: Frame, /) -> RepeatWriter | None:
+        """Return a writer of the further deltas of a text; None if it waits for another item."""
+        if not self.is_open(frame["item_id"], f"{_RESPONSE_TEXT}.{frame['content_index']}"):
+            return None
+        event = delta_event(self._count - 1, "text", "")
+        delta = pattern_of(event["delta"], {"text": TEXT_PLACE})
+        pattern = pattern_of(event, {"delta": delta})
+        return RepeatWriter(event["type"], lambda deltas: [pattern % text for text in deltas.encoded])
 
     def fail(self, error: Mapping[str, Any]) -> None:
         """Write the error that ends the stream."""
@@ -164,9 +240,35 @@ class MessageStream(AnswerStream):
         }
         self.events.append({"type": "message_start", "message": message})
 
+    def is_open(self, item_id: str, part: int | str) -> bool:
+        """Return whether deltas of a block are written at once, without a start."""
+        return self._block is not None and self._block[:2] == (item_id, part)
+
     def write(self, block: Block, kind: str, value: object) -> None:
-        """Write a delta of a block."""
-        self.events += self.blocks.feed(block, kind, value)
+        """Write a delta of a block, as soon as it is the turn of its item. An empty one only starts the block."""
+        self._write_pieces(self._items.feed(block.item_id, (block, kind, value)))
+
+    def close_item(self, item_id: str) -> None:
+        """End an item, and its block if it is the current one; write what waited for it."""
+        self._write_pieces(self._items.close(item_id))
+        if self._items.current is None:
+            self._stop_block()
+
+    def _write_pieces(self, pieces: list[tuple[Block, str, object]]) -> None:
+        for block, kind, value in pieces:
+            if not self.is_open(block.item_id, block.part):
+                self._stop_block()
+                start = {"type": "content_block_start", "index": self._count, "content_block": dict(block.start)}
+                self.events.append(start)
+                self._block = block
+                self._count += 1
+            if value:
+                self.events.append(delta_event(self._count - 1, kind, value))
+
+    def _stop_block(self) -> None:
+        if self._block is not None:
+            self._block = None
+            self.events.append({"type": "content_block_stop", "index": self._count - 1})
 
     def announce(self, call: ClientCall) -> None:
         """Start the block of a call."""
@@ -195,10 +297,10 @@ class MessageStream(AnswerStream):
         for member in (_RESPONSE_TEXT, _REFUSAL_TEXT):
             if member in missing:
                 self.write(Block(f"final.{member}", 0, TEXT), "text", missing[member])
-                self.events += self.blocks.close(f"final.{member}")
+                self.close_item(f"final.{member}")
         for item_id, call in self.calls.items() if self.is_run else ():
             self.end_call(call)
-            self.events += self.blocks.close(item_id)
+            self.close_item(item_id)
         stop = FINISHES.get(final["status"]) or INCOMPLETE_FINISHES.get(reason, "max_tokens")
         if final["status"] == "completed" and self.has_calls:
             stop = "tool_use"
@@ -207,148 +309,9 @@ class MessageStream(AnswerStream):
             explanation = final.get(_REFUSAL_TEXT)
             delta["stop_details"] = {"type": "refusal", "category": None, "explanation": explanation}
         usage = usage_of(final.get("usage", {}), self.options.input_tokens)
-        self.events += self.blocks.finish()
+        for item_id in self._items.all():
+            self.close_item(item_id)
         self.events += [{"type": "message_delta", "delta": delta, "usage": usage}, {"type": "message_stop"}]
-
-
-_CACHE: Final[Mapping[str, int]] = {"cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
-
-
-def usage_of(usage: Mapping[str, int], estimate: int) -> dict[str, Any]:
-    """Return the usage with the members of the API, whose input tokens are without the cached ones."""
-    cached = usage.get("cached_input_tokens", 0)
-    read = max(usage["input_tokens"] - cached, 0) if "input_tokens" in usage else estimate
-    counts: dict[str, Any] = {"input_tokens": read, **_CACHE, "cache_read_input_tokens": cached}
-    counts["output_tokens"] = usage.get("output_tokens", 0)
-    if "reasoning_output_tokens" in usage:
-        counts["output_tokens_details"] = {"thinking_tokens": usage["reasoning_output_tokens"]}
-    return counts
-
-
-Writer: TypeAlias = Callable[[MessageStream, Frame], None]
-
-
-def on_item_done(stream: MessageStream, frame: Frame) -> None:
-    """Stop the block of an item, and write what waited for it.
-
-    The block of an incomplete call stays open until the message ends: clients execute a call when its block stops, also
-    if an error follows.
-    """
-    item_id = frame["item_id"]
-    call = stream.calls.get(item_id)
-    if call is not None and frame["status"] == "incomplete":
-        return
-    if call is not None and not stream.is_run:
-        stream.end_call(call)
-    stream.events += stream.blocks.close(item_id)
-    stream.reasoning.pop(item_id, None)
-
-
-def on_members(stream: MessageStream, frame: Frame) -> None:
-    """Keep the toolset of a call, by which clients find their function."""
-    if "toolset_name" in frame["details"]:
-        stream.members[frame["item_id"]] = {"toolset_name": frame["details"]["toolset_name"]}
-
-
-def on_text(member: str, stream: MessageStream, frame: Frame) -> None:
-    """Write a delta of a text or a refusal, which is a text too."""
-    if frame["delta"]:
-        stream.texts.add(member)
-        stream.write(Block(frame["item_id"], f"{member}.{frame['content_index']}", TEXT), "text", frame["delta"])
-
-
-def on_citation(stream: MessageStream, frame: Frame) -> None:
-    """Write the citation of a web page while the block of its text is open."""
-    citation, part = frame["citation"], f"{_RESPONSE_TEXT}.{frame['content_index']}"
-    if citation["type"] != "url_citation" or not stream.blocks.is_open(frame["item_id"], part):
-        return
-    names = {"url": citation.get("url", ""), "title": citation.get("title")}
-    hidden = {"cited_text": "", "encrypted_index": ""}
-    value = {"type": "web_search_result_location", **names, **hidden}
-    stream.write(Block(frame["item_id"], part, TEXT), "citations", value)
-
-
-def on_reasoning(index: str, stream: MessageStream, frame: Frame) -> None:
-    """Write a delta of reasoning. All parts of an item are one block, because it has one signature."""
-    last = stream.reasoning_part(frame, index) if frame["delta"] else None
-    if last is not None:
-        separator = "" if frame[index] == last else PARAGRAPH
-        stream.write(Block(frame["item_id"], 0, THINKING), "thinking", separator + frame["delta"])
-
-
-def on_encrypted(stream: MessageStream, frame: Frame) -> None:
-    """Write encrypted reasoning as the signature, which is the last delta of a block."""
-    stream.write(Block(frame["item_id"], 0, THINKING), "signature", SIGNATURE + frame["encrypted_content"])
-
-
-def on_tool_status(stream: MessageStream, frame: Frame) -> None:
-    """Write the start of a call that the client executes, or a search that is done."""
-    tool = frame["tool"]
-    is_search = tool["tool_type"] == "web_search" and "query" in tool and tool["status"] == "completed"
-    if is_search and stream.options.extensions:
-        write_search(stream, frame["item_id"], tool)
-    stream.on_tool_status(frame)
-
-
-def write_search(stream: MessageStream, item_id: str, tool: Mapping[str, Any]) -> None:
-    """Write a search of the provider, and the addresses that it found."""
-    call_id = SEARCH_ID + tool["tool_call_id"]
-    call = {"type": "server_tool_use", "id": call_id, "name": "web_search", "input": {}}
-    hidden = {"title": "", "encrypted_content": "", "page_age": None}
-    found = [{"type": "web_search_result", "url": url, **hidden} for url in tool.get("sources", ())]
-    result = {"type": "web_search_tool_result", "tool_use_id": call_id, "content": found}
-    stream.write(Block(item_id, 0, call), "tool_use", codec.dumps({"query": tool["query"]}).decode())
-    stream.write(Block(item_id, 1, result), "tool_use", "")
-    stream.events += stream.blocks.close(item_id)
-
-
-_RESPONSE_TEXT: Final = "response_text"
-_REFUSAL_TEXT: Final = "refusal_text"
-
-
-HANDLED: Final[Mapping[str, Writer]] = {
-    **COMMON,
-    Kind.OUTPUT_ITEM_DONE: on_item_done,
-    PrivateKind.ITEM_MEMBERS: on_members,
-    Kind.MESSAGE_DELTA: partial(on_text, _RESPONSE_TEXT),
-    Kind.MESSAGE_CITATION: on_citation,
-    Kind.REFUSAL_DELTA: partial(on_text, _REFUSAL_TEXT),
-    Kind.REASONING_SUMMARY_DELTA: partial(on_reasoning, "summary_index"),
-    PrivateKind.REASONING_DELTA: partial(on_reasoning, "content_index"),
-    PrivateKind.REASONING_ENCRYPTED: on_encrypted,
-    Kind.TOOL_STATUS: on_tool_status,
-}
-
-DROPPED: Final[Mapping[str, str]] = {
-    **ANSWER_DROPPED,
-    PrivateKind.CALL_SEALED: "a call has no member for it",
-    PrivateKind.ITEM_DETAILS: "the API has no phases of messages",
-    PrivateKind.FILE_PATH: "the API has no such citation",
-    Kind.TOOL_CODE_DELTA: "tools that the provider executes are not written; the text is complete without them",
-    Kind.TOOL_CODE_DONE: "tools that the provider executes are not written; the text is complete without them",
-    **dict.fromkeys((Kind.CHUNK_DELTA, Kind.CHUNK_DONE), "the API streams no images"),
-}
-"""Frame kind -> why no event is written."""
-
-
-class AnthropicMessages(MessageStream):
-    """The writer of one stream: one message, even for a run of several responses."""
-
-    writers = HANDLED
-
-    def feed(self, frame: Frame, /) -> list[WireEvent]:
-        """Return the events of a frame."""
-        super().feed(frame)
-        return [(event["type"], codec.dumps(event)) for event in self.events]
-
-    def repeat(self, frame: Frame, /) -> RepeatWriter | None:
-        """Return a writer of the further deltas of a text; None if it waits for another item."""
-        if not self.blocks.is_open(frame["item_id"], f"{_RESPONSE_TEXT}.{frame['content_index']}"):
-            return None
-        event = delta_event(self.blocks.index, "text", "")
-        delta = pattern_of(event["delta"], {"text": TEXT_PLACE})
-        pattern = pattern_of(event, {"delta": delta})
-        return RepeatWriter(event["type"], lambda deltas: [pattern % text for text in deltas.encoded])
 
 
 # the JSON answer

@@ -1,26 +1,89 @@
 """Encode frames as chunks of one chat completion: one function for each frame kind, listed in `HANDLED`.
 
-Before them are the member `public_sse`, the shape of usage and failures, and the JSON answer made of the chunks.
+Before them are the joined texts and the member `public_sse`; after them the chunks: identity, calls, annotations, end.
 """
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from projector.contracts import codec
 from projector.contracts.kinds import Kind, PrivateKind
 from projector.core.canonical import Frame
 from projector.core.delta_frames import DeltaFrames
-from projector.dialects.answer_stream import ANSWER_MAX_BYTES, COMMON, LimitedAnswer
+from projector.core.truncation import fit
+from projector.dialects.answer_stream import COMMON, AnswerStream, ClientCall, InTurn, seconds
 from projector.dialects.answer_stream import DROPPED as ANSWER_DROPPED
-from projector.dialects.chat_completions.chunk_stream import ANNOTATIONS_MAX_ITEMS, ChunkStream
-from projector.dialects.descriptor import DialectOptions, JsonAnswer, RepeatWriter
-from projector.dialects.frame_writer import ENVELOPE, missing_texts
-from projector.dialects.openai_errors import status_of
+from projector.dialects.descriptor import DialectOptions, RepeatWriter
+from projector.dialects.frame_writer import ENVELOPE, PARAGRAPH, TEXT_PLACE, literal, missing_texts, pattern_of
+from projector.dialects.openai_errors import error_object
 from projector.redaction.policy import Policy
+
+
+class JoinedText:
+    """One text made of the texts of several items, in the order in which they were streamed (CONTRACT D13).
+
+    A completion has one `content`, one `refusal` and one `reasoning_content`. Each method returns the deltas to write
+    now.
+
+    Args:
+        between_parts: text between two parts of one item.
+    """
+
+    __slots__ = ("_between_parts", "_items", "_last", "_part", "_starts", "length")
+
+    def __init__(self, between_parts: str = PARAGRAPH) -> None:
+        self.length = 0
+        """Length of everything written, in code points."""
+        self._starts: dict[str, dict[int, int]] = {}
+        """Item -> index of a part -> the position of its text."""
+        self._between_parts = between_parts
+        self._items: InTurn[tuple[str, int, str]] = InTurn()
+        self._last: str | None = None
+        self._part = 0
+        """The open item and part that were written last."""
+
+    def __contains__(self, item_id: str) -> bool:
+        """Return whether an item has text, written or waiting."""
+        return item_id in self._starts or item_id in self._items.waiting
+
+    def start(self, item_id: str, index: int) -> int:
+        """Return the position of the text of a part; 0 if it has none."""
+        return self._starts.get(item_id, {}).get(index, 0)
+
+    def is_current(self, item_id: str) -> bool:
+        """Return whether deltas of an item are written at once, as they are within a part."""
+        return item_id == self._items.current
+
+    def feed(self, item_id: str, index: int, delta: str) -> list[str]:
+        """Add a delta of a part of an item."""
+        if item_id == self._items.current and index == self._part:
+            self.length += len(delta)
+            return [delta]
+        pieces = self._items.feed(item_id, (item_id, index, delta)) if delta else []
+        return [self._write(*piece) for piece in pieces]
+
+    def close(self, item_id: str) -> list[str]:
+        """End an item."""
+        self._last = None if self.is_current(item_id) else self._last
+        return [self._write(*piece) for piece in self._items.close(item_id)]
+
+    def _write(self, item_id: str, index: int, delta: str) -> str:
+        """Return a delta with what separates it from the text before it."""
+        separator = ""
+        if item_id != self._last:
+            separator = PARAGRAPH if self.length else ""
+        elif index != self._part:
+            separator = self._between_parts
+        self._last, self._part = item_id, index
+        self._starts.setdefault(item_id, {}).setdefault(index, self.length + len(separator))
+        self.length += len(separator) + len(delta)
+        return separator + delta
+
+
+# members that the API does not define
 
 POSITION: Final = ("kind", "output_index", "item_id", "content_index", "summary_index", "tool_call_id")
 """Members of a public event that accompany its notices."""
@@ -67,118 +130,93 @@ EXTENSIONS: Final[Mapping[str, Callable[[Frame], Frame | None]]] = {
 """Kind -> what a public event has beyond its chunk; None if that is nothing."""
 
 
-ERROR_PREFIX: Final = b'{"error":'
-"""Start of the data of an error, as this dialect encodes it."""
+# frames
 
-HEAD: Final = ("id", "created", "model", "service_tier")
-"""Members of a chunk that a completion has too."""
+ANNOTATIONS_MAX_ITEMS: Final = 1_000
+"""Limit of a container in a public event (CONTRACT D27)."""
 
-TEXTS: Final = ("content", "refusal", "reasoning_content")
-"""Members of a delta that are joined."""
+COMMENTARY: Final = "commentary"
+"""Phase of a message that announces what the model does next."""
+
+
+def on_item_done(stream: ChatCompletions, frame: Frame) -> None:
+    """Write what waited for the end of the item."""
+    for member, joined in stream.texts.items():
+        stream.add_texts(member, joined.close(frame["item_id"]))
+    stream.reasoning.pop(frame["item_id"], None)
+    if (call := stream.calls.get(frame["item_id"])) is not None and not stream.is_run:
+        stream.release(call)
+
+
+def on_details(stream: ChatCompletions, frame: Frame) -> None:
+    """Read the phase of a message, unless its text has begun."""
+    if frame["details"].get("phase") == COMMENTARY and frame["item_id"] not in stream.texts["content"]:
+        stream.commentary.add(frame["item_id"])
+
+
+def on_content(stream: ChatCompletions, frame: Frame) -> None:
+    """Write a delta of the answer. Commentary is no part of it, unless nothing else follows (CONTRACT D43)."""
+    if frame["item_id"] not in stream.commentary:
+        on_text("content", "content_index", stream, frame)
+
+
+def on_text(member: str, index: str, stream: ChatCompletions, frame: Frame) -> None:
+    """Write a delta of a text."""
+    stream.add_texts(member, stream.texts[member].feed(frame["item_id"], frame[index], frame["delta"]))
+
+
+def on_reasoning(index: str, stream: ChatCompletions, frame: Frame) -> None:
+    """Write a delta of reasoning."""
+    if stream.reasoning_part(frame, index) is not None:
+        on_text("reasoning_content", index, stream, frame)
+
+
+def on_citation(stream: ChatCompletions, frame: Frame) -> None:
+    """Keep the citation of a web page; the API has no other."""
+    is_shown = frame["citation"]["type"] == "url_citation" and frame["item_id"] not in stream.commentary
+    if is_shown and len(stream.citations) < ANNOTATIONS_MAX_ITEMS:
+        stream.citations.append(frame)
+
+
+def on_sealed(stream: ChatCompletions, frame: Frame) -> None:
+    """Write what the client carries with a call, in the member that clients of Gemini's endpoint send back.
+
+    It is written with the first entry of the call, or alone.
+    """
+    if (call := stream.calls.get(frame["item_id"])) is not None:
+        call.extra = {"extra_content": {"google": {"thought_signature": frame["sealed"]}}}
+        if call.place is not None:
+            stream.write_input(call, "")
+
+
+HANDLED: Final[Mapping[str, Callable[[ChatCompletions, Frame], None]]] = {
+    **COMMON,
+    Kind.OUTPUT_ITEM_DONE: on_item_done,
+    PrivateKind.ITEM_DETAILS: on_details,
+    Kind.MESSAGE_DELTA: on_content,
+    Kind.MESSAGE_CITATION: on_citation,
+    Kind.REFUSAL_DELTA: partial(on_text, "refusal", "content_index"),
+    Kind.REASONING_SUMMARY_DELTA: partial(on_reasoning, "summary_index"),
+    PrivateKind.REASONING_DELTA: partial(on_reasoning, "content_index"),
+    Kind.TOOL_STATUS: AnswerStream.on_tool_status,
+    PrivateKind.CALL_SEALED: on_sealed,
+}
+
+DROPPED: Final[Mapping[str, str]] = {
+    **ANSWER_DROPPED,
+    PrivateKind.FILE_PATH: "the API has annotations for web pages only",
+    PrivateKind.REASONING_ENCRYPTED: "the API has no encrypted reasoning",
+    PrivateKind.ITEM_MEMBERS: "the API has no such items",
+    **dict.fromkeys((Kind.TOOL_CODE_DELTA, Kind.TOOL_CODE_DONE), "the API has no hosted tools; an extension"),
+    **dict.fromkeys((Kind.CHUNK_DELTA, Kind.CHUNK_DONE), "the API streams no images; an extension"),
+}
+"""Frame kind -> why no chunk of the API is written."""
+
+
+# chunks
 
 TRUNCATED: Final = "length"
 """Finish reason of an answer that is not complete."""
-
-
-def usage_of(usage: Mapping[str, int]) -> dict[str, Any]:
-    """Return the usage with the members of Chat Completions. The three counts are required, so an unknown one is 0."""
-    read, written = usage.get("input_tokens", 0), usage.get("output_tokens", 0)
-    total = usage.get("total_tokens", read + written)
-    counts: dict[str, Any] = {"prompt_tokens": read, "completion_tokens": written, "total_tokens": total}
-    if "cached_input_tokens" in usage:
-        counts["prompt_tokens_details"] = {"cached_tokens": usage["cached_input_tokens"]}
-    if "reasoning_output_tokens" in usage:
-        counts["completion_tokens_details"] = {"reasoning_tokens": usage["reasoning_output_tokens"]}
-    return counts
-
-
-class CompletionAssembly(LimitedAnswer):
-    """Builder of the JSON answer, from the chunks of a stream."""
-
-    def __init__(self, max_bytes: int = ANSWER_MAX_BYTES) -> None:
-        super().__init__(max_bytes)
-        self._error = b""
-        self._head: dict[str, Any] = {}
-        self._finish: str | None = None
-        self._usage: Mapping[str, Any] | None = None
-        self._texts: dict[str, io.StringIO] = {}
-        self._calls: list[dict[str, Any]] = []
-        """Calls, each with the text of its input as a buffer."""
-        self._annotations: list[Any] = []
-        self._extensions: list[Any] = []
-
-    def feed(self, event: bytes, /) -> None:
-        """Add the data of an event."""
-        if event.startswith(ERROR_PREFIX):
-            self._error = event
-            self._fits(len(event), is_needed=True)
-            return
-        chunk = codec.loads(event)
-        self._head = self._head or {name: chunk[name] for name in HEAD if name in chunk}
-        self._usage = chunk.get("usage") or self._usage
-        if "public_sse" in chunk and self._fits(len(codec.dumps(chunk["public_sse"]))):
-            self._extensions.append(chunk["public_sse"])
-        for choice in chunk["choices"]:
-            self._finish = choice["finish_reason"] or self._finish
-            self._add(choice["delta"])
-
-    def close(self) -> JsonAnswer:
-        """Return the `chat.completion` or `{"error": ...}`, or raise `ValueError` if the stream did not end."""
-        if self._error:
-            error = codec.loads(self._error)["error"]
-            return JsonAnswer(status_of(error["code"], error["type"]), {"error": error})
-        if self._finish is None:
-            raise ValueError("expected a complete Chat Completions stream, but no chunk has a finish reason")
-        finish = TRUNCATED if self._is_truncated else self._finish
-        body: dict[str, Any] = {**self._head, "object": "chat.completion"}
-        body["choices"] = [{"index": 0, "message": self._message(), "logprobs": None, "finish_reason": finish}]
-        if self._usage is not None:
-            body["usage"] = self._usage
-        if self._extensions:
-            body["public_sse"] = self._extensions
-        return JsonAnswer(200, body)
-
-    def _message(self) -> dict[str, Any]:
-        texts = {name: text for name, joined in self._texts.items() if (text := joined.getvalue())}
-        message: dict[str, Any] = {"role": "assistant", "content": None, "refusal": None, **texts}
-        if self._annotations:
-            message["annotations"] = self._annotations
-        if self._calls:
-            message["tool_calls"] = [_whole_call(call) for call in self._calls]
-        return message
-
-    def _add(self, delta: Mapping[str, Any]) -> None:
-        for name in TEXTS:
-            if (text := delta.get(name)) and self._fits(len(codec.dumps(text))):
-                self._texts.setdefault(name, io.StringIO()).write(text)
-        for entry in delta.get("tool_calls", ()):
-            self._add_call(entry)
-        if "annotations" in delta and self._fits(len(codec.dumps(delta["annotations"]))):
-            self._annotations += delta["annotations"]
-
-    def _add_call(self, entry: Mapping[str, Any]) -> None:
-        kind = "custom" if "custom" in entry else "function"  # a custom call is written in both forms
-        body, member = entry[kind], _INPUTS[kind]
-        if "id" in entry and self._fits(len(codec.dumps([entry["id"], body["name"]]))):
-            self._calls.append({"id": entry["id"], "type": kind, kind: {"name": body["name"], member: io.StringIO()}})
-        if "extra_content" in entry and self._fits(len(codec.dumps(entry["extra_content"]))):
-            self._calls[entry["index"]]["extra_content"] = entry["extra_content"]
-        fragment = body[member]
-        if fragment and self._fits(len(codec.dumps(fragment))):
-            self._calls[entry["index"]][kind][member].write(fragment)
-
-
-_INPUTS: Final = {"custom": "input", "function": "arguments"}
-"""Kind of a call -> its member with the input."""
-
-
-def _whole_call(call: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a call with the text of its input."""
-    kind, member = call["type"], _INPUTS[call["type"]]
-    return {**call, kind: {**call[kind], member: call[kind][member].getvalue()}}
-
-
-Writer: TypeAlias = Callable[[ChunkStream, Frame], None]
 
 FINISHES: Final[Mapping[str, str]] = {
     "completed": "stop",
@@ -198,80 +236,48 @@ FINAL_TEXTS: Final[Mapping[str, str]] = {
 }
 """Member of a delta -> member of `final` with its text: it may have come too late for its frames, or be commentary."""
 
-COMMENTARY: Final = "commentary"
-"""Phase of a message that announces what the model does next."""
+
+def usage_of(usage: Mapping[str, int]) -> dict[str, Any]:
+    """Return the usage with the members of Chat Completions. The three counts are required, so an unknown one is 0."""
+    read, written = usage.get("input_tokens", 0), usage.get("output_tokens", 0)
+    total = usage.get("total_tokens", read + written)
+    counts: dict[str, Any] = {"prompt_tokens": read, "completion_tokens": written, "total_tokens": total}
+    if "cached_input_tokens" in usage:
+        counts["prompt_tokens_details"] = {"cached_tokens": usage["cached_input_tokens"]}
+    if "reasoning_output_tokens" in usage:
+        counts["completion_tokens_details"] = {"reasoning_tokens": usage["reasoning_output_tokens"]}
+    return counts
 
 
-def on_item_done(stream: ChunkStream, frame: Frame) -> None:
-    """Write what waited for the end of the item."""
-    for member, joined in stream.texts.items():
-        stream.add_texts(member, joined.close(frame["item_id"]))
-    stream.reasoning.pop(frame["item_id"], None)
-    if (call := stream.calls.get(frame["item_id"])) is not None and not stream.is_run:
-        stream.release(call)
+_CHOICE: Final = b'{"index":0,"delta":%b,"logprobs":null,"finish_reason":%b}]'
 
 
-def on_details(stream: ChunkStream, frame: Frame) -> None:
-    """Read the phase of a message, unless its text has begun."""
-    if frame["details"].get("phase") == COMMENTARY and frame["item_id"] not in stream.texts["content"]:
-        stream.commentary.add(frame["item_id"])
+class ChatCompletions(AnswerStream):
+    """The writer of one stream: one completion, even for a run of several responses.
 
-
-def on_content(stream: ChunkStream, frame: Frame) -> None:
-    """Write a delta of the answer. Commentary is no part of it, unless nothing else follows (CONTRACT D43)."""
-    if frame["item_id"] not in stream.commentary:
-        on_text("content", "content_index", stream, frame)
-
-
-def on_text(member: str, index: str, stream: ChunkStream, frame: Frame) -> None:
-    """Write a delta of a text."""
-    stream.add_texts(member, stream.texts[member].feed(frame["item_id"], frame[index], frame["delta"]))
-
-
-def on_reasoning(index: str, stream: ChunkStream, frame: Frame) -> None:
-    """Write a delta of reasoning."""
-    if stream.reasoning_part(frame, index) is not None:
-        on_text("reasoning_content", index, stream, frame)
-
-
-def on_citation(stream: ChunkStream, frame: Frame) -> None:
-    """Keep the citation of a web page; the API has no other."""
-    is_shown = frame["citation"]["type"] == "url_citation" and frame["item_id"] not in stream.commentary
-    if is_shown and len(stream.citations) < ANNOTATIONS_MAX_ITEMS:
-        stream.citations.append(frame)
-
-
-HANDLED: Final[Mapping[str, Writer]] = {
-    **COMMON,
-    Kind.OUTPUT_ITEM_DONE: on_item_done,
-    PrivateKind.ITEM_DETAILS: on_details,
-    Kind.MESSAGE_DELTA: on_content,
-    Kind.MESSAGE_CITATION: on_citation,
-    Kind.REFUSAL_DELTA: partial(on_text, "refusal", "content_index"),
-    Kind.REASONING_SUMMARY_DELTA: partial(on_reasoning, "summary_index"),
-    PrivateKind.REASONING_DELTA: partial(on_reasoning, "content_index"),
-    Kind.TOOL_STATUS: ChunkStream.on_tool_status,
-    PrivateKind.CALL_SEALED: ChunkStream.on_sealed,
-}
-
-DROPPED: Final[Mapping[str, str]] = {
-    **ANSWER_DROPPED,
-    PrivateKind.FILE_PATH: "the API has annotations for web pages only",
-    PrivateKind.REASONING_ENCRYPTED: "the API has no encrypted reasoning",
-    PrivateKind.ITEM_MEMBERS: "the API has no such items",
-    **dict.fromkeys((Kind.TOOL_CODE_DELTA, Kind.TOOL_CODE_DONE), "the API has no hosted tools; an extension"),
-    **dict.fromkeys((Kind.CHUNK_DELTA, Kind.CHUNK_DONE), "the API streams no images; an extension"),
-}
-"""Frame kind -> why no chunk of the API is written."""
-
-
-class ChatCompletions(ChunkStream):
-    """The writer of one stream: one completion, even for a run of several responses."""
+    A call of a custom tool is written twice in each entry: as `custom`, as the API has it, and as a function whose
+    arguments are the input, because the models and helpers of the SDKs reject a streamed call that is no function.
+    """
 
     writers = HANDLED
+    service_tiers = frozenset({"auto", "default", "flex", "scale", "priority", "fast"})
 
     def __init__(self, policy: Policy, options: DialectOptions) -> None:
-        super().__init__(options, policy.limits.frame_max_bytes)
+        super().__init__(options)
+        self.texts: Mapping[str, JoinedText] = {
+            "content": JoinedText(between_parts=""),
+            "refusal": JoinedText(),
+            "reasoning_content": JoinedText(),
+        }
+        """Member of a delta -> its text."""
+        self.commentary: set[str] = set()
+        """Messages that are not part of the answer."""
+        self.citations: list[Frame] = []
+        """Citations of web pages. They are written together, because clients replace the list or require an index."""
+        self._frame_max_bytes = policy.limits.frame_max_bytes
+        self._count = 0
+        """Number of calls that were written."""
+        self._head = self._tail = b""
 
     def begin_work(self, frame: Frame) -> None:
         """Write the first chunk, once, and what only some clients accept before the chunks of the frame."""
@@ -279,14 +285,47 @@ class ChatCompletions(ChunkStream):
         if self.options.extensions:
             self._add_extension(frame)
 
+    def begin(self, frame: Frame) -> None:
+        """Write the first chunk. It fixes ID, model, time and service tier."""
+        head = {
+            "id": frame.get("response_id") or frame["stream_id"],
+            "object": "chat.completion.chunk",
+            "created": self.created_at or seconds(frame),
+            "model": self.model,
+            **self.service_tier,
+        }
+        self._head = codec.dumps(head)[:-1] + b',"choices":['
+        self._tail = b',"usage":null}' if self.options.include_usage else b"}"
+        self._add({"role": "assistant", "content": ""})
+
+    def announce(self, call: ClientCall) -> None:
+        """Write the first entry of a call: ID, type and name, without any input."""
+        call.place = self._count
+        self._count += 1
+        self._add_call(call, "", {"id": call.call_id, "type": "function"}, {"name": call.name})
+
+    def write_input(self, call: ClientCall, fragment: str) -> None:
+        """Write an entry with a fragment of the input."""
+        self._add_call(call, fragment, {}, {})
+
+    def add_texts(self, member: str, deltas: list[str]) -> None:
+        """Write a chunk for each delta of a text."""
+        for delta in deltas:
+            self._add({member: delta})
+
+    def fail(self, error: Mapping[str, Any]) -> None:
+        """Write the error that ends the stream."""
+        members = error_object(error["code"], error["message"], error.get("param"), error.get("type"))
+        self.events.append((None, codec.dumps({"error": members})))
+
     def finish(self, final: Frame, reason: str) -> None:
-        """Write what was held back, then the end."""
+        """Write what was held back, then the finish reason, then the usage if it was requested and is known."""
         written = [name for member, name in FINAL_TEXTS.items() if self.texts[member].length]
         missing = missing_texts(final, self.late, written)
         for member, name in FINAL_TEXTS.items():
             self.add_texts(member, self.texts[member].feed(f"final.{name}", 0, missing.get(name, "")))
         if self.citations:
-            self.add({"annotations": [self.annotation(frame) for frame in self.citations]})
+            self._add({"annotations": [self._annotation(frame) for frame in self.citations]})
         for call in self.calls.values():
             self.release(call)
         finish = FINISHES[final["status"]]
@@ -294,14 +333,17 @@ class ChatCompletions(ChunkStream):
             finish = INCOMPLETE_FINISHES.get(reason, finish)
         elif final["status"] == "completed" and self.calls:
             finish = "tool_calls"
-        self.end(finish, usage_of(final["usage"]) if "usage" in final else None)
+        self._add({}, finish)
+        if "usage" in final and self.options.include_usage:
+            self.events.append((None, self._head + b'],"usage":' + codec.dumps(usage_of(final["usage"])) + b"}"))
 
     def repeat(self, frame: Frame, /) -> RepeatWriter | None:
         """Return a writer of the further deltas of a text; None if it is commentary, or waits for another item."""
         joined = self.texts["content"]
         if not joined.is_current(frame["item_id"]):
             return None
-        pattern = self.pattern("content")
+        choice = _CHOICE % (pattern_of({"content": ""}, {"content": TEXT_PLACE}), b"null")
+        pattern = literal(self._head) + choice + literal(self._tail)
 
         def write(deltas: DeltaFrames) -> list[bytes]:
             joined.length += sum(map(len, deltas.texts))
@@ -309,8 +351,36 @@ class ChatCompletions(ChunkStream):
 
         return RepeatWriter(None, write)
 
+    def _annotation(self, frame: Frame) -> dict[str, Any]:
+        """Return a citation, with positions in the joined text."""
+        citation, content = frame["citation"], self.texts["content"]
+        start = content.start(frame["item_id"], frame["content_index"])
+        indexes = ("start_index", "end_index")
+        positions = {name: min(start + citation.get(name, 0), content.length) for name in indexes}
+        names = {name: citation.get(name, "") for name in ("url", "title")}
+        return {"type": "url_citation", "url_citation": positions | names}
+
+    def _add_call(self, call: ClientCall, fragment: str, first: Mapping[str, str], name: Mapping[str, str]) -> None:
+        extra, call.extra = call.extra, {}
+        entry = {"index": call.place, **first, "function": {**name, "arguments": fragment}, **extra}
+        if call.is_custom:
+            entry["custom"] = {**name, "input": fragment}
+        self._add({"tool_calls": [entry]})
+
     def _add_extension(self, frame: Frame) -> None:
+        """Write a chunk with an empty delta and members of a public event, within its limit, if there are any."""
         is_commentary = frame["kind"] == Kind.MESSAGE_DELTA and frame["item_id"] in self.commentary
         extension = _whole if is_commentary else EXTENSIONS.get(frame["kind"])  # commentary has no chunk
         if extension is not None and (members := extension(frame)) is not None:
-            self.add_extension(members)
+            data = codec.dumps(members)
+            if len(data) > self._frame_max_bytes:
+                data = codec.dumps(fit(members, self._frame_max_bytes))
+            self._emit({}, None, b',"public_sse":' + data + self._tail)
+
+    def _add(self, delta: Mapping[str, Any], finish: str | None = None) -> None:
+        """Write a chunk with a delta."""
+        self._emit(delta, finish, self._tail)
+
+    def _emit(self, delta: Mapping[str, Any], finish: str | None, tail: bytes) -> None:
+        end = codec.dumps(finish) if finish else b"null"
+        self.events.append((None, self._head + _CHOICE % (codec.dumps(delta), end) + tail))

@@ -79,12 +79,16 @@ class Field(NamedTuple):
     convert: Callable[[Any], Any] = lambda value: value
     """Returns the value on the wire, or None if the protocol allows no such value: then the member is not set."""
 
+    @classmethod
+    def same(cls, *names: str) -> dict[str, Field]:
+        """Return the fields of members that an item has under their public names."""
+        return {name: cls(name) for name in names}
+
 
 CALL: Final[Mapping[str, Field]] = {
     "tool_call_id": Field("call_id"),
-    "name": Field("name"),
     "arguments_text": Field("arguments"),
-    **{name: Field(name) for name in ("namespace", "caller", "async")},
+    **Field.same("name", "namespace", "caller", "async"),
 }
 """Members of a call that the client runs."""
 

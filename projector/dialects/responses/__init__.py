@@ -19,7 +19,7 @@ DIALECT: Final = Dialect(
     carries=frozenset({"reasoning"}),
     assembler=Assembler(
         start=lambda: resolve("projector.dialects.response_writer.response_stream:ResponseAssembly")(
-            resolve("projector.dialects.responses.writer:status_of_error")
+            resolve("projector.dialects.openai_errors:status_of_error")
         ),
         body="Response",
         error="ErrorPayload",

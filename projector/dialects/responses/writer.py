@@ -12,7 +12,8 @@ from typing import Any, ClassVar, Final
 
 from projector.contracts.kinds import Kind, PrivateKind
 from projector.core.canonical import Frame
-from projector.core.handlers.item_members import MEMBERS
+from projector.core.handlers.items import MEMBERS
+from projector.core.handlers.tool_calls import STATUSES
 from projector.dialects.frame_writer import json_text
 from projector.dialects.openai_errors import error_object, status_of, type_of
 from projector.dialects.response_writer import frame_writers
@@ -88,9 +89,8 @@ def mcp_error_of(error: object) -> dict[str, Any]:
 
 
 MCP: Final[Mapping[str, Field]] = {
-    "name": Field("name"),
+    **Field.same("name", "server_label"),
     "tool_name": Field("name"),
-    "server_label": Field("server_label"),
     "arguments_text": Field("arguments"),
 }
 """Members of an MCP call and of its approval request."""
@@ -102,16 +102,14 @@ NO_OPERATION: Final[Mapping[str, object]] = {"type": "delete_file", "path": ""}
 
 def as_sent(item_type: str, *, has_status: bool = True, **required: object) -> ItemShape:
     """Return the shape of an item whose members are written as the provider sent them, without what is withheld."""
-    return ItemShape(
-        required, {name: Field(name) for name in MEMBERS[item_type]}, has_status=has_status, adds_fields=True
-    )
+    return ItemShape(required, Field.same(*MEMBERS[item_type]), has_status=has_status, adds_fields=True)
 
 
 HOSTED_STATUSES: Final[Mapping[str, str]] = {}
 """Hosted tools have the status `failed` of their own."""
 
 ITEMS: Final[Mapping[str, ItemShape]] = {
-    "message": ItemShape({"content": ()}, {"phase": Field("phase")}, adds_fields=True),
+    "message": ItemShape({"content": ()}, Field.same("phase"), adds_fields=True),
     "reasoning": ItemShape({"summary": ()}),
     "function_call": FUNCTION_CALL._replace(text=CallText("response.function_call_arguments", repeats_as_delta=True)),
     "custom_tool_call": ItemShape(
@@ -124,9 +122,9 @@ ITEMS: Final[Mapping[str, ItemShape]] = {
         {"server_label": "", "name": "unknown", "arguments": "", "output": None, "error": None},
         {
             **MCP,
+            **Field.same("approval_request_id"),
             "output": Field("output", json_text),
             "error": Field("error", mcp_error_of),
-            "approval_request_id": Field("approval_request_id"),
         },
         CallText("response.mcp_call_arguments", repeats_as_delta=True),
         statuses=HOSTED_STATUSES,
@@ -143,23 +141,17 @@ ITEMS: Final[Mapping[str, ItemShape]] = {
     ),
     "code_interpreter_call": ItemShape(
         {"code": "", "container_id": "", "outputs": None},
-        {
-            "container_id": Field("container_id"),
-            "code": Field("code"),
-            "output": Field("outputs", interpreter_outputs_of),
-        },
+        {**Field.same("container_id", "code"), "output": Field("outputs", interpreter_outputs_of)},
         CallText("response.code_interpreter_call_code", "code", repeats_as_delta=True),
         statuses=HOSTED_STATUSES,
     ),
     "image_generation_call": ItemShape(
         {"result": None},
         {
-            "result": Field("result"),
+            **Field.same("result", "size", "revised_prompt"),
             "format": Field("output_format", one_of("png", "webp", "jpeg", "gif", "svg")),
-            "size": Field("size"),
             "quality": Field("quality", one_of("low", "medium", "high", "xhigh", "max", "auto")),
             "background": Field("background", one_of("transparent", "opaque", "auto")),
-            "revised_prompt": Field("revised_prompt"),
         },
         statuses={"incomplete": "failed"},
         at_end={"result": ""},  # the AI SDK requires a text
@@ -242,11 +234,6 @@ INCOMPLETE_REASONS: Final[Mapping[str | None, str]] = {
 """Reason of an incomplete response -> that of the API. A response with any other reason has none."""
 
 
-def status_of_error(error: Mapping[str, Any]) -> int:
-    """Return the HTTP status of the nested object of an `error` event."""
-    return status_of(error["code"], error["type"])
-
-
 REQUEST_MEMBERS: Final[Mapping[str, object]] = {
     "background": False,
     "instructions": None,
@@ -270,14 +257,11 @@ REQUEST_MEMBERS: Final[Mapping[str, object]] = {
 }
 """Members that repeat the request: some SDKs require them."""
 
-STATUS_EVENTS: Final[Mapping[str, frozenset[str]]] = {
-    "web_search_call": frozenset({"in_progress", "searching", "completed"}),
-    "file_search_call": frozenset({"in_progress", "searching", "completed"}),
-    "code_interpreter_call": frozenset({"in_progress", "interpreting", "completed"}),
-    "image_generation_call": frozenset({"in_progress", "generating", "completed"}),
-    "mcp_call": frozenset({"in_progress", "completed", "failed"}),
-}
-"""Item type -> the statuses that the API has an event for. `partial_image` is written with the image."""
+STATUS_EVENTS: Final = {row: name for name, row in STATUSES.items()}
+"""Item type and status -> the event that the API has for it. `partial_image` is written with the image."""
+
+WITH_STATUS_EVENTS: Final = frozenset(item_type for item_type, _ in STATUS_EVENTS)
+"""Item types that have such events."""
 
 FINAL_IMAGE: Final = "image_b64"
 """Field of the chunks of the final image; the other field is a partial image."""
@@ -290,10 +274,11 @@ def on_tool_status(stream: ResponseStream, frame: Frame) -> None:
     if item.index is None:
         stream.announce(item)
     status = tool["status"]
-    if status != item.status and not item.is_done and status in STATUS_EVENTS.get(item.type, ()):
-        stream.emit(f"response.{item.type}.{status}", item.position)
+    name = STATUS_EVENTS.get((item.type, status))
+    if name is not None and status != item.status and not item.is_done:
+        stream.emit(name, item.position)
         stream.emit_notices(frame)
-    elif item.type not in STATUS_EVENTS or item.is_done:
+    elif item.type not in WITH_STATUS_EVENTS or item.is_done:
         stream.emit_extension(frame, item)
     item.status = status
 

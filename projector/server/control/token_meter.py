@@ -46,7 +46,7 @@ class TokenMeter:
         self._chars: Counter[tuple[str, str | None]] = Counter()
         """Agent and ID of a response -> characters of its output, until its tokens are reported."""
         self._read: dict[tuple[str, str | None], int] = {}
-        """Agent and ID of a response -> tokens of its input, if they were reported at its start and it has not ended."""
+        """Agent and ID of a response -> tokens of its input, reported at its start, until it ends."""
 
     def estimate(self) -> int:
         """Return the tokens to reserve for the first response; to be called once."""

@@ -29,7 +29,7 @@ RULES: Final = StreamRules(
             if shape.text is not None
             for suffix in ("delta", "done")
         },
-        **{f"response.{name}.{status}": name for name, statuses in STATUS_EVENTS.items() for status in statuses},
+        **{name: item_type for (item_type, _), name in STATUS_EVENTS.items()},
         PARTIAL_IMAGE: "image_generation_call",
     },
 )
