@@ -17,7 +17,7 @@ from projector.core.canonical import Frame, WireEvent
 from projector.core.context import parse_time
 from projector.core.faults import FAULTS
 from projector.dialects.descriptor import DialectOptions
-from projector.dialects.frame_writer import UNKNOWN
+from projector.dialects.frame_writer import UNKNOWN, failure
 
 CUSTOM: Final = "custom_tool_call"
 
@@ -330,8 +330,7 @@ class LimitedAnswer:
 
 def failure_of(reason: str | None, reported: Frame) -> dict[str, Any]:
     """Return the error of a response that the provider ended as failed, with the members that the provider reported."""
-    fault = FAULTS["provider_error"]
-    error = {"code": reason or fault.code, "message": fault.message, "source": "provider"}
+    error = {**failure(reason), "message": FAULTS["provider_error"].message}
     return error | {name: reported[name] for name in ("code", "message", "type", "param") if name in reported}
 
 

@@ -14,6 +14,8 @@ from projector.contracts.kinds import Kind
 from projector.contracts.limits import NOTICES_MAX_ITEMS
 from projector.core.canonical import Frame, WireEvent
 from projector.core.delta_frames import TEXT_MAX_CHARS
+from projector.core.faults import FAULTS
+from projector.core.reported_errors import is_retryable
 from projector.core.truncation import fit
 from projector.dialects.descriptor import RepeatWriter
 
@@ -39,6 +41,13 @@ _TEXTS: Final = ("response_text", "refusal_text", "reasoning_summary_text")
 """The texts of `final`."""
 
 _Writer = TypeVar("_Writer")
+
+
+def failure(reason: str | None) -> dict[str, object]:
+    """Return what the end of a response that failed says of it; `reason` is the code of the provider."""
+    fault = FAULTS["provider_error"]
+    may_retry = fault.is_retryable if reason is None else is_retryable(reason)
+    return {"code": reason or fault.code, "source": fault.source, "is_retryable": may_retry}
 
 
 class FrameWriter(ABC, Generic[_Writer]):

@@ -15,8 +15,6 @@ from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 from projector.contracts.kinds import CLIENT_CALLS, TERMINAL_KINDS, TOOL_TYPES, PrivateKind
 from projector.contracts.limits import DELTA_MAX_CHARS
 from projector.core.canonical import Frame
-from projector.core.faults import FAULTS
-from projector.core.reported_errors import is_retryable
 from projector.dialects.descriptor import DialectOptions
 from projector.dialects.frame_writer import (
     LARGE,
@@ -69,13 +67,6 @@ def unless_completed(status: str) -> str | None:
 def left_out(path: str) -> list[object]:
     """Return the notices of a member that a writer leaves out because of a limit."""
     return [notice("truncated")._replace(path=path)._asdict()]
-
-
-def failure(reason: str | None) -> dict[str, object]:
-    """Return what the end of a response that failed says of it; `reason` is the code of the provider."""
-    fault = FAULTS["provider_error"]
-    may_retry = fault.is_retryable if reason is None else is_retryable(reason)
-    return {"code": reason or fault.code, "source": fault.source, "is_retryable": may_retry}
 
 
 _MEMBER: Final = re.compile(r"(?:tool\.)?(\w+)")

@@ -17,7 +17,7 @@ from projector.dialects import page_run as page
 from projector.dialects.ag_ui import ag_ui_run, tool_writer
 from projector.dialects.ag_ui.ag_ui_run import PROTOCOL_VERSION, SAFE_INTEGER_MAX, AgUiRun, metadata
 from projector.dialects.descriptor import DialectOptions, RepeatWriter
-from projector.dialects.frame_writer import NUMBER_PLACE, TEXT_PLACE, pattern_of
+from projector.dialects.frame_writer import NUMBER_PLACE, TEXT_PLACE, failure, pattern_of
 
 TOKENS: Final[Mapping[str, str]] = {
     "input_tokens": "inputTokens",
@@ -48,7 +48,7 @@ def on_final(run: AgUiRun, frame: Frame) -> list[page.Event]:
     final, status = frame["final"], frame["final"]["status"]
     end = ENDS[status](run, final)
     lists = {"attachments": final.get("attachments"), "notices": frame.get("notices")}
-    may_retry = page.failure(run.reason)["is_retryable"] if status == "failed" else None
+    may_retry = failure(run.reason)["is_retryable"] if status == "failed" else None
     if about := metadata(status=page.unless_completed(status), reason=run.reason, is_retryable=may_retry, **lists):
         end["metadata"] = about
     if usage := _usage(run, final.get("usage", {})):

@@ -24,7 +24,7 @@ from projector.dialects.ai_sdk.ui_message import (
     with_metadata,
 )
 from projector.dialects.descriptor import DialectOptions, RepeatWriter
-from projector.dialects.frame_writer import TEXT_PLACE, pattern_of
+from projector.dialects.frame_writer import TEXT_PLACE, failure, pattern_of
 
 FINISHES: Final[Mapping[str, str]] = {"completed": "stop", "incomplete": "other", "refused": "content-filter"}
 """Status of `final` -> finish reason."""
@@ -154,7 +154,7 @@ def _finished(ui: UiMessage, about: dict[str, Any]) -> list[Chunk]:
 
 
 def _failed(ui: UiMessage, about: dict[str, Any]) -> list[Chunk]:
-    about |= {"error": page.failure(ui.reason)}
+    about |= {"error": failure(ui.reason)}
     return [_metadata(about), {"type": "error", "errorText": FAILED}]
 
 
