@@ -322,6 +322,7 @@ def test_a_value_among_many_numbers(numbers: str) -> None:
         "DE89 3704 0044 0532 0130 00": IBAN,
         "203.0.113.77": IP,
         "212-555-0123": PHONE,
+        "+012-34-5678": f"+{SSN}",  # what begins at `+` is no telephone number
     }
     for value, mark in values.items():
         assert clean(f"{many}{value} {many}x") == f"{many}{mark} {many}x"
