@@ -371,8 +371,6 @@ class ArgumentStream:
 
     def _delta(self, clean: str) -> Cleaned[CleanText]:
         """Return clean text as a delta, up to the limit."""
-        if not clean and not self._writer.marked and not self._filter.failed:
-            return _NOTHING
         self._clean.add(CleanText(clean))
         if len(clean) <= self._remaining and not self._writer.marked and not self._filter.failed:
             self._remaining -= len(clean)

@@ -18,6 +18,7 @@ from projector.contracts.stream_rules import check_stream
 from projector.server import Projection, PublicSSEResponse
 from projector.server.config.upstream_settings import Timeouts
 from projector.server.telemetry.stream_stats import Terminal
+from tests.asgi import in_process
 from tests.asgi.agents_model import (
     WRITERS,
     Call,
@@ -63,35 +64,17 @@ def breaks() -> str:
     raise KeyError("the-words-of-an-exception")
 
 
-class Client:
-    """The server's side of one ASGI request."""
+class Client(in_process.Client):
+    """A client that knows when it was sent a text."""
 
     def __init__(self) -> None:
-        self.sent: list[dict[str, Any]] = []
-        self.left = asyncio.Event()
+        super().__init__()
         self.heard = asyncio.Event()
 
-    async def receive(self) -> dict[str, Any]:
-        await self.left.wait()
-        return {"type": "http.disconnect"}
-
     async def send(self, message: dict[str, Any]) -> None:
-        self.sent.append(message)
+        await super().send(message)
         if b"message.delta" in message.get("body", b""):
             self.heard.set()
-
-    async def call(self, app: Any) -> Client:
-        scope = {"type": "http", "http_version": "1.1", "headers": [], "path": "/run", "query_string": b""}
-        await app(scope, self.receive, self.send)
-        return self
-
-    @property
-    def status(self) -> int:
-        return self.sent[0]["status"]
-
-    @property
-    def body(self) -> bytes:
-        return b"".join(message.get("body", b"") for message in self.sent)
 
     @property
     def frames(self) -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ from projector.server import ProjectingMiddleware, Projection, PublicSSEResponse
 from projector.server.app import create_app
 from projector.server.config.settings import Settings
 from projector.server.telemetry.stream_stats import Terminal
+from tests.asgi import in_process
 from tests.waiting import wait_until
 
 TEXT = b'data: {"type":"response.output_text.delta","item_id":"m","output_index":0,"delta":"Rain today"}\n\n'
@@ -102,32 +103,17 @@ async def passes(request: Any, call_next: Any) -> Any:
     return await call_next(request)
 
 
-class Client:
-    """The server's side of one request."""
+class Client(in_process.Client):
+    """A client that posts JSON."""
 
     def __init__(self, body: object) -> None:
-        self._asked = [{"type": "http.request", "body": json.dumps(body).encode(), "more_body": False}]
-        self.sent: list[dict[str, Any]] = []
-        self.left = asyncio.Event()
-
-    async def receive(self) -> dict[str, Any]:
-        if self._asked:
-            return self._asked.pop()
-        await self.left.wait()
-        return {"type": "http.disconnect"}
-
-    async def send(self, message: dict[str, Any]) -> None:
-        self.sent.append(message)
+        super().__init__(json.dumps(body).encode())
 
     async def post(self, app: Any, path: str) -> None:
-        scope = {"type": "http", "http_version": "1.1", "method": "POST", "path": path, "root_path": ""}
         headers = [(b"content-type", b"application/json"), (b"host", b"test")]
-        more = {"scheme": "http", "query_string": b"", "headers": headers, "client": ("127.0.0.1", 1), "state": {}}
-        await app({**scope, **more, "asgi": {"version": "3.0", "spec_version": "2.3"}}, self.receive, self.send)
-
-    @property
-    def body(self) -> bytes:
-        return b"".join(message.get("body", b"") for message in self.sent)
+        self.scope |= {"method": "POST", "path": path, "root_path": "", "scheme": "http", "headers": headers}
+        self.scope |= {"client": ("127.0.0.1", 1), "state": {}, "asgi": {"version": "3.0", "spec_version": "2.3"}}
+        await self.call(app)
 
 
 @pytest.fixture(params=[False, True], ids=["alone", "under-base-http"])

@@ -34,37 +34,12 @@ from projector.server import (
 from projector.server.streaming.memory import LARGE_EVENT_BYTES
 from projector.server.telemetry import reports
 from projector.server.telemetry.stream_stats import StreamStats, Terminal
+from tests.asgi.in_process import Client
 from tests.waiting import wait_until
 
 TEXT = {"type": "response.output_text.delta", "item_id": "m", "output_index": 0, "content_index": 0, "delta": "a"}
 DONE = {"type": "response.completed", "response": {"id": "r", "status": "completed", "output": []}}
 SDK = ResponseTextDeltaEvent.model_validate({**TEXT, "sequence_number": 1, "logprobs": []})
-
-
-class Client:
-    def __init__(self) -> None:
-        self.scope = {"type": "http", "http_version": "1.1", "headers": [], "path": "/chat", "query_string": b""}
-        self.sent: list[dict[str, Any]] = []
-        self.left = asyncio.Event()
-
-    async def receive(self) -> dict[str, Any]:
-        await self.left.wait()
-        return {"type": "http.disconnect"}
-
-    async def send(self, message: dict[str, Any]) -> None:
-        self.sent.append(message)
-
-    async def call(self, app: Any) -> Client:
-        await app(self.scope, self.receive, self.send)
-        return self
-
-    @property
-    def body(self) -> bytes:
-        return b"".join(message.get("body", b"") for message in self.sent)
-
-    @property
-    def headers(self) -> dict[bytes, bytes]:
-        return dict(self.sent[0]["headers"])
 
 
 async def gives(*items: object) -> AsyncGenerator[object, None]:

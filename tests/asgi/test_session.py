@@ -22,6 +22,7 @@ from projector.server.streaming.session import ProviderSource, StreamSession
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.protocol import ProviderRequest, UpstreamError
 from projector.server.upstream.targets import UpstreamBinding, attempts_of
+from tests.asgi import in_process
 from tests.waiting import wait_until
 
 SCOPE = {"type": "http", "http_version": "1.1", "state": {"request_id": "req_1"}}
@@ -56,30 +57,21 @@ class Upstream:
         """Do nothing: there are no connections."""
 
 
-class Client:
-    """`receive` and `send` of an ASGI request; the test supplies the scope."""
+class Client(in_process.Client):
+    """A client that takes nothing while `blocks` is not set."""
 
     def __init__(self) -> None:
-        self.sent: list[dict[str, Any]] = []
-        self.left = asyncio.Event()
+        super().__init__()
         self.blocks = asyncio.Event()
         self.blocks.set()
         self.blocked = asyncio.Event()
         """Set when something was sent that the client does not take."""
 
-    async def receive(self) -> dict[str, Any]:
-        await self.left.wait()
-        return {"type": "http.disconnect"}
-
     async def send(self, message: dict[str, Any]) -> None:
         if not self.blocks.is_set():
             self.blocked.set()
         await self.blocks.wait()
-        self.sent.append(message)
-
-    @property
-    def body(self) -> bytes:
-        return b"".join(message.get("body", b"") for message in self.sent)
+        await super().send(message)
 
     @property
     def terminals(self) -> int:

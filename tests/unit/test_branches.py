@@ -11,6 +11,7 @@ import pytest
 from projector import FAULTS, Pipeline, Policy, StreamContext, UsageError, build_pipeline
 from projector.contracts.stream_rules import check_stream
 from projector.core.context import BranchContext
+from projector.core.delta_frames import frames_of
 from projector.core.intake import PipelineBranch
 from projector.redaction.redactor import Redactor
 from tests.openwop_reader import check_log
@@ -197,7 +198,8 @@ def test_a_run_that_is_closed_too_early_is_truncated() -> None:
 
 
 def test_a_fault_of_ours_closes_each_item_in_its_context(monkeypatch: pytest.MonkeyPatch) -> None:
-    run = pipeline()
+    written: list[Event] = []
+    run = pipeline(on_output=lambda output, _: written.extend(frames_of(output)))
     left, right = branch(run, 0), branch(run, 1)
     said = left.feed(created("a") + delta("y")) + right.feed(created("b") + delta("x"))
 
@@ -211,6 +213,9 @@ def test_a_fault_of_ours_closes_each_item_in_its_context(monkeypatch: pytest.Mon
     closed = [(it["workflow"]["branch_index"], it["response_id"]) for it in told if it["kind"] == "output_item.done"]
     assert closed == [(0, "resp_a"), (1, "resp_b")]
     assert told[-1]["kind"] == "error"
+    end = [(it["kind"], it.get("branch", it.get("output_index"))) for it in written[-5:]]
+    items = [("branch", 1), ("output_item.done", 0), ("branch", 2), ("output_item.done", 1)]
+    assert end == [*items, ("error", None)], "a branch is entered where it changes"
 
 
 def test_calls_are_found_in_their_branch_and_named_once() -> None:

@@ -153,6 +153,22 @@ def test_a_call_that_ended_is_not_announced_again(
     assert stream.dropped == ({} if is_new else {"response.output_item.added": 1})
 
 
+@pytest.mark.parametrize(
+    ("again", "is_new"),
+    [
+        pytest.param({}, False, id="the-same-call"),
+        pytest.param({"id": "other"}, False, id="ids-of-items-alone-may-rotate"),
+        pytest.param({"call_id": "call_2"}, False, id="another-id-of-the-call-alone"),
+        pytest.param({"id": None, "call_id": "call_2"}, False, id="no-id"),
+        pytest.param({"id": "other", "call_id": "call_2"}, True, id="another-call"),
+    ],
+)
+def test_a_call_at_the_place_of_an_open_one(play: Callable[..., list[Event]], again: Event, *, is_new: bool) -> None:
+    call = {"type": "function_call", "id": "fc", "call_id": "call_1", "name": "f", "arguments": ""}
+    said = play(added(call), added({**call, **again}))
+    assert [frame["kind"] for frame in said].count("output_item.added") == 1 + is_new
+
+
 def test_a_shell_call_that_ended_is_not_announced_again(open_stream: Callable[..., Any]) -> None:
     call = {"type": "shell_call", "id": "sh", "call_id": "call_1", "action": {"commands": ["ls"]}}
     stream = open_stream()

@@ -283,6 +283,8 @@ def test_a_number_in_digits_of_another_script(script: str) -> None:
 @pytest.mark.parametrize("number", IBANS.split())
 def test_an_account_of_each_country(number: str) -> None:
     assert clean(f"to {number}, to {number[:-1]}.") == f"to {IBAN}, to {number[:-1]}."
+    cut_off = {clean(f"to {number[:count]}") for count in range(12, len(number))}
+    assert cut_off <= {f"to {IBAN}", "to <redacted>"}  # which begins like the credential of a vendor
 
 
 CARDS: Final = (
@@ -322,6 +324,7 @@ def test_a_value_among_many_numbers(numbers: str) -> None:
         "DE89 3704 0044 0532 0130 00": IBAN,
         "203.0.113.77": IP,
         "212-555-0123": PHONE,
+        "+012-34-5678": f"+{SSN}",  # what begins at `+` is no telephone number
     }
     for value, mark in values.items():
         assert clean(f"{many}{value} {many}x") == f"{many}{mark} {many}x"

@@ -69,6 +69,8 @@ ROWS: Final[dict[str, tuple[str, str]]] = {
         f"tel {MARK} {MARK}\n",
     ),
     "an international number before one with hyphens": ("+44 20 7946 0958 415-555-2671", f"{MARK} {MARK}"),
+    "nine digits behind 00, before another one": ("00376 312 345 415-555-2671", f"{MARK} {MARK}"),
+    "before a number in parentheses": ("+44 20 7946 0958 (12 apples)", f"{MARK} (12 apples)"),
     "numbers of five groups": ("06 12 34 56 78 06 12 34 56 79", f"{MARK} {MARK}"),
     "two numbers with one slash": ("030 901820/030 901821", f"{MARK}/{MARK}"),
     "other last digits": ("415-555-2671/72/73 or", f"{MARK} or"),

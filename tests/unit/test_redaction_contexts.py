@@ -171,6 +171,9 @@ WHOLE = (
     "tokens:\n§  - quiet\n  - kX9mQ2vT7wLzR4§\nport: 1",
     'token=§/kX9mQ2v/T7wLzR4x§ /* a */ "b"',
     'x "password": §{"type": "string", "default": "kX9mQ2vT7w",}§, "b": 1',
+    f"password{' ' * 60}§kX9mQ2vT7wLzR4",
+    "see §akab-a1b2c3d4e5g6h7k8-a1b2c3d4e5g6h7k8§- or",
+    "password = /* no end: §akab-a1b2c3d4e5g6h7k8-a1b2c3d4e5g6h7k8§- or",
 )
 """Texts with a value between `§`."""
 

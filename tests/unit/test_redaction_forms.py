@@ -164,6 +164,13 @@ def test_a_credential_of_exact_length_begins_behind_an_escape(escape: str, secre
         assert secret[12:] not in said
 
 
+@pytest.mark.parametrize("begins", ["a1", "abc1"])
+def test_a_run_is_held_from_its_second_change_on(begins: str) -> None:
+    """No other change between letters and digits follows before the mark, `.`."""
+    digits = (begins + "bcdefa" * 6)[:32]
+    assert said_of_code(f"see {digits}.{MIXED[:16]} ok") == {f"see {begins}<redacted> ok"}
+
+
 REGISTERED: Final = "ba\"ck'tick\\slash-90"
 ARRAYS: Final = {
     "an empty string between": ["sk_live_a1B2c3D4", "", "e5F6a1B2c3D4"],

@@ -40,6 +40,20 @@ def test_identifier(redactor: Redactor, text: str, said: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("stream_" + "4711" * 8, "stream_" + "4711" * 8),  # random: the value is in it by chance
+        ("stream_" + "4711" * 7, "redacted_1"),
+        ("stream_" + "4711" * 9, "redacted_1"),
+        ("stream-4711", "redacted_1"),
+        ("", ""),
+    ],
+)
+def test_the_id_of_a_stream(text: str, said: str) -> None:
+    assert KNOWING.stream_identifier(text) == said
+
+
+@pytest.mark.parametrize(
     ("text", "max_chars", "said", "noticed"),
     [
         ("weather in Rome", 256, "weather in Rome", []),

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from projector.contracts.limits import EVENT_VALUES_MAX
 from projector.core.faults import FAULTS, Fault
 from projector.core.input_formats import AutoDecoder, NdjsonDecoder
 from projector.core.sse import (
@@ -135,6 +136,24 @@ def test_the_end_of_input(sent: bytes, expected: list[SseMessage | Fault]) -> No
     whole = run(SseDecoder(), sent)
     assert [said for said in whole if said != SseMessage(b"")] == [said for said in expected if said != SseMessage(b"")]
     assert whole[-1:] == expected[-1:]
+
+
+LARGE = b'{"a":"' + b"x" * EVENT_VALUES_MAX + b'"'
+LARGE_ENDS = {
+    "whole": (LARGE + b"}", True),
+    "a list, whole": (b"[" + LARGE + b"}]", True),
+    "whole, with blanks": (LARGE + b"} \t", True),
+    "cut": (LARGE, False),
+    "cut behind an object": (LARGE + b',"b":{}', False),
+    "more values than an event has": (b'{"a":[' + b"1," * EVENT_VALUES_MAX + b"1]}", False),
+}
+
+
+@pytest.mark.parametrize(("data", "is_whole"), LARGE_ENDS.values(), ids=LARGE_ENDS.keys())
+def test_a_large_event_at_the_end_of_input(data: bytes, *, is_whole: bool) -> None:
+    expected = messages(data) if is_whole else [TRUNCATED]
+    assert run(SseDecoder(), b"data: " + data) == expected
+    assert run(NdjsonDecoder(), data) == expected
 
 
 def test_names_without_end_are_read_all_the_same() -> None:

@@ -114,21 +114,8 @@ async def usage(api: str) -> dict[str, Any]:
     return {"run_streamed": counts(result), "run": counts(await ran(api, "text"))}
 
 
-async def errors(api: str) -> dict[str, Any]:
-    return {
-        "run_streamed": await probing.failures(partial(streamed, api)),
-        "run": await probing.failures(partial(ran, api)),
-    }
-
-
-async def broken(api: str) -> dict[str, Any]:
-    return {
-        model: {
-            "run_streamed": await probing.failure(partial(streamed, api, model)),
-            "run": await probing.failure(partial(ran, api, model)),
-        }
-        for model in probing.BROKEN[api]
-    }
+WAYS = {"run_streamed": streamed, "run": ran}
+"""How to ask: with a stream and without."""
 
 
 async def retried(api: str) -> str:
@@ -147,8 +134,8 @@ def probes(api: str) -> dict[tuple[str, str], probing.Probe]:
         (api, "refusal"): partial(refusal, api),
         (api, "reasoning"): partial(reasoning, api),
         (api, "usage"): partial(usage, api),
-        (api, "errors"): partial(errors, api),
-        (api, "stream_error"): partial(broken, api),
+        (api, "errors"): partial(probing.errors, api, WAYS),
+        (api, "stream_error"): partial(probing.broken, api, WAYS),
     }
 
 

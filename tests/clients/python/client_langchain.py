@@ -115,21 +115,8 @@ def secrets(api: str) -> dict[str, Any]:
     return {"stream": [call["args"] for call in message.tool_calls]}
 
 
-async def errors(api: str) -> dict[str, Any]:
-    return {
-        "stream": await probing.failures(partial(streamed, api)),
-        "invoke": await probing.failures(partial(invoked, api)),
-    }
-
-
-async def broken(api: str) -> dict[str, Any]:
-    return {
-        model: {
-            "stream": await probing.failure(partial(streamed, api, model)),
-            "invoke": await probing.failure(partial(invoked, api, model)),
-        }
-        for model in probing.BROKEN[api]
-    }
+WAYS = {"stream": streamed, "invoke": invoked}
+"""How to ask: with a stream and without."""
 
 
 def probes(api: str) -> dict[tuple[str, str], probing.Probe]:
@@ -145,8 +132,8 @@ def probes(api: str) -> dict[tuple[str, str], probing.Probe]:
         (api, "reasoning"): partial(reasoning, api),
         (api, "usage"): partial(usage, api),
         (api, "secrets"): partial(secrets, api),
-        (api, "errors"): partial(errors, api),
-        (api, "stream_error"): partial(broken, api),
+        (api, "errors"): partial(probing.errors, api, WAYS),
+        (api, "stream_error"): partial(probing.broken, api, WAYS),
     }
 
 

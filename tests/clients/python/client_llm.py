@@ -107,21 +107,8 @@ def usage(api: str) -> dict[str, Any]:
     return {"prompt": counts(stream=True), "without stream": counts(stream=False)}
 
 
-async def errors(api: str) -> dict[str, Any]:
-    return {
-        "prompt": await probing.failures(partial(streamed, api)),
-        "without stream": await probing.failures(partial(whole, api)),
-    }
-
-
-async def broken(api: str) -> dict[str, Any]:
-    return {
-        name: {
-            "prompt": await probing.failure(partial(streamed, api, name)),
-            "without stream": await probing.failure(partial(whole, api, name)),
-        }
-        for name in probing.BROKEN[api]
-    }
+WAYS = {"prompt": streamed, "without stream": whole}
+"""How to ask: with a stream and without."""
 
 
 def probes(api: str) -> dict[tuple[str, str], probing.Probe]:
@@ -136,8 +123,8 @@ def probes(api: str) -> dict[tuple[str, str], probing.Probe]:
         (api, "refusal"): lambda: {"prompt": streamed(api, "refusal"), "without stream": whole(api, "refusal")},
         (api, "reasoning"): partial(reasoning, api),
         (api, "usage"): partial(usage, api),
-        (api, "errors"): partial(errors, api),
-        (api, "stream_error"): partial(broken, api),
+        (api, "errors"): partial(probing.errors, api, WAYS),
+        (api, "stream_error"): partial(probing.broken, api, WAYS),
     }
 
 

@@ -109,21 +109,8 @@ async def usage(api: str) -> dict[str, Any]:
     return {"run_stream": counts((await streamed(api, "text"))[1]), "run": counts((await ran(api, "text"))[1])}
 
 
-async def errors(api: str) -> dict[str, Any]:
-    return {
-        "run_stream": await probing.failures(partial(streamed, api)),
-        "run": await probing.failures(partial(ran, api)),
-    }
-
-
-async def broken(api: str) -> dict[str, Any]:
-    return {
-        model: {
-            "run_stream": await probing.failure(partial(streamed, api, model)),
-            "run": await probing.failure(partial(ran, api, model)),
-        }
-        for model in probing.BROKEN[api]
-    }
+WAYS = {"run_stream": streamed, "run": ran}
+"""How to ask: with a stream and without."""
 
 
 async def retried(api: str) -> str:
@@ -142,8 +129,8 @@ def probes(api: str) -> dict[tuple[str, str], probing.Probe]:
         (api, "refusal"): partial(refusal, api),
         (api, "reasoning"): partial(reasoning, api),
         (api, "usage"): partial(usage, api),
-        (api, "errors"): partial(errors, api),
-        (api, "stream_error"): partial(broken, api),
+        (api, "errors"): partial(probing.errors, api, WAYS),
+        (api, "stream_error"): partial(probing.broken, api, WAYS),
     }
 
 

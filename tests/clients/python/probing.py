@@ -14,6 +14,7 @@ import sys
 import warnings
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import closing
+from functools import partial
 from http.client import HTTPConnection
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
@@ -95,6 +96,16 @@ async def failure(call: Probe) -> dict[str, Any]:
 async def failures(call: Callable[[str], Any]) -> dict[str, Any]:
     """Return what a client raises for each status of the provider."""
     return {str(status): await failure(lambda status=status: call(f"fail-{status}")) for status in STATUSES}
+
+
+async def errors(api: str, ways: Mapping[str, Callable[..., Any]]) -> dict[str, Any]:
+    """Return what each way to ask raises for each status of the provider."""
+    return {way: await failures(partial(ask, api)) for way, ask in ways.items()}
+
+
+async def broken(api: str, ways: Mapping[str, Callable[..., Any]]) -> dict[str, Any]:
+    """Return what each way to ask raises for each model that fails within the stream."""
+    return {model: {way: await failure(partial(ask, api, model)) for way, ask in ways.items()} for model in BROKEN[api]}
 
 
 async def finished(value: Any) -> Any:

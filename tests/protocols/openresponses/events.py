@@ -26,6 +26,7 @@ from tests.protocols.response_writer.common_models import (
     ItemEvent,
     Notices,
     RefusalDone,
+    ResponseProgress,
     SummaryDelta,
     SummaryDone,
     SummaryPartEvent,
@@ -36,17 +37,9 @@ from tests.protocols.response_writer.common_models import (
 )
 
 
-class ResponseEvent(Event):
+class ResponseEvent(ResponseProgress):
     """The response starts, makes progress or ends."""
 
-    type: Literal[
-        "response.created",
-        "response.queued",
-        "response.in_progress",
-        "response.completed",
-        "response.incomplete",
-        "response.failed",
-    ]
     response: Response
 
 

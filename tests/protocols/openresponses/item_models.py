@@ -9,11 +9,12 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 from projector.contracts.kinds import VENDOR
 from projector.contracts.parts import Count, Json, Maybe, Model
 from tests.protocols.response_writer.common_models import (
+    AnyFunctionCall,
     ItemStatus,
     NoItems,
+    Reasoning,
     ReasoningText,
     Refusal,
-    SummaryText,
     TextConfig,
     UrlCitation,
 )
@@ -69,29 +70,8 @@ class Message(Model):
     content: list[OutputText | Refusal]
 
 
-class Reasoning(Model):
-    """Reasoning of the model, as far as the policy allows it."""
-
-    type: Literal["reasoning"]
-    id: str
-    status: ItemStatus
-    summary: list[SummaryText]
-    content: Maybe[list[ReasoningText]] = None
-    encrypted_content: Maybe[str] = None
-
-
-class FunctionCall(Model):
+class FunctionCall(AnyFunctionCall):
     """A call of a function, run by the client or by the server."""
-
-    type: Literal["function_call"]
-    id: str
-    status: ItemStatus
-    call_id: str
-    name: str
-    arguments: str
-    namespace: Maybe[str] = None
-    caller: Maybe[Json] = None
-    async_: Annotated[Maybe[bool], Field(alias="async")] = None
 
 
 class FunctionCallOutput(Model):

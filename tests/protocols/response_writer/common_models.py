@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import Field
 
 from projector.contracts import kinds
-from projector.contracts.parts import AnyTool, Attachment, Count, Maybe, Model, Notice
+from projector.contracts.parts import AnyTool, Attachment, Count, Json, Maybe, Model, Notice
 
 ItemStatus: TypeAlias = Literal["in_progress", "completed", "incomplete"]
 NoItems: TypeAlias = Annotated[list[Any], Field(max_length=0)]
@@ -44,6 +44,31 @@ class SummaryText(Model):
     text: str
 
 
+class Reasoning(Model):
+    """Reasoning of the model, as far as the policy allows it."""
+
+    type: Literal["reasoning"]
+    id: str
+    status: ItemStatus
+    summary: list[SummaryText]
+    content: Maybe[list[ReasoningText]] = None
+    encrypted_content: Maybe[str] = None
+
+
+class AnyFunctionCall(Model):
+    """Members of a call of a function."""
+
+    type: Literal["function_call"]
+    id: str
+    status: ItemStatus
+    call_id: str
+    name: str
+    arguments: str
+    namespace: Maybe[str] = None
+    caller: Maybe[Json] = None
+    async_: Annotated[Maybe[bool], Field(alias="async")] = None
+
+
 class TextFormat(Model):
     """Fixed value: the request is not repeated."""
 
@@ -60,6 +85,19 @@ class Event(Model):
     """Members of every event."""
 
     sequence_number: Count
+
+
+class ResponseProgress(Event):
+    """Members of the events of a response."""
+
+    type: Literal[
+        "response.created",
+        "response.queued",
+        "response.in_progress",
+        "response.completed",
+        "response.incomplete",
+        "response.failed",
+    ]
 
 
 class ItemEvent(Event):

@@ -17,6 +17,7 @@ from tests.protocols.response_writer.common_models import (
     ItemEvent,
     Notices,
     RefusalDone,
+    ResponseProgress,
     SummaryDelta,
     SummaryDone,
     SummaryPartEvent,
@@ -28,17 +29,9 @@ from tests.protocols.response_writer.common_models import (
 from tests.protocols.responses.item_models import Annotation, ContentPart, ErrorPayload, Item, Response
 
 
-class ResponseEvent(Event):
+class ResponseEvent(ResponseProgress):
     """The response starts, makes progress or ends."""
 
-    type: Literal[
-        "response.created",
-        "response.queued",
-        "response.in_progress",
-        "response.completed",
-        "response.incomplete",
-        "response.failed",
-    ]
     response: Response
 
 

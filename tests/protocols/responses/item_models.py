@@ -8,11 +8,12 @@ from pydantic import Field
 
 from projector.contracts.parts import Count, Json, Maybe, Model
 from tests.protocols.response_writer.common_models import (
+    AnyFunctionCall,
     ItemStatus,
     NoItems,
+    Reasoning,
     ReasoningText,
     Refusal,
-    SummaryText,
     TextFormat,
     UrlCitation,
 )
@@ -77,29 +78,8 @@ class Message(Model):
     phase: Maybe[Literal["commentary", "final_answer"]] = None
 
 
-class Reasoning(Model):
-    """Reasoning of the model, as far as the policy allows it."""
-
-    type: Literal["reasoning"]
-    id: str
-    status: ItemStatus
-    summary: list[SummaryText]
-    content: Maybe[list[ReasoningText]] = None
-    encrypted_content: Maybe[str] = None
-
-
-class FunctionCall(Model):
+class FunctionCall(AnyFunctionCall):
     """A call of a function, run by the client."""
-
-    type: Literal["function_call"]
-    id: str
-    status: ItemStatus
-    call_id: str
-    name: str
-    arguments: str
-    namespace: Maybe[str] = None
-    caller: Maybe[Json] = None
-    async_: Annotated[Maybe[bool], Field(alias="async")] = None
 
 
 class CustomToolCall(Model):
