@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, ValidationError, model_validator
-from starlette.datastructures import Headers, QueryParams
+from starlette.datastructures import QueryParams
 from starlette.types import Receive, Scope
 
 from projector._validation import sentences
@@ -27,6 +27,7 @@ from projector.dialects.descriptor import AI_SDK_LEVELS
 from projector.server.config.settings import Settings
 from projector.server.http.problems import ClientLeftError, problem
 from projector.server.streaming.memory import LARGE_EVENT_BYTES, Account
+from projector.server.telemetry.request_facts import headers_of
 
 Text: TypeAlias = Annotated[str, Field(min_length=1, max_length=REQUEST_TEXT_MAX_CHARS)]
 AnyText: TypeAlias = Annotated[str, Field(max_length=REQUEST_TEXT_MAX_CHARS)]
@@ -224,7 +225,7 @@ _VALUE_BYTES: Final = 100
 """Approximate memory of a value: an empty object takes 64 bytes, a short string 60, its slot in a list 8."""
 _COPIES: Final = 2
 """Copies of a body besides its values: it is joined when it is complete, and encoded again for the provider."""
-_PLAIN: Final = "identity"
+_PLAIN: Final = b"identity"
 """Encoding of a body that is not compressed."""
 _WIDE_BYTES: Final = 4
 """Bytes of a character in memory, if any character of its text is not in Latin-1."""
@@ -295,9 +296,11 @@ class ChatRequest(RequestModel):
 
     def params(self, entries: Sequence[Entry]) -> set[str]:
         """Return which of `AgentSettings.allowed_params` the request uses, besides its parameters."""
-        used = {name for name in ("previous_response_id", "metadata") if getattr(self, name) is not None}
-        if entries:
-            used |= part_params(entries)
+        used = part_params(entries) if entries else set()
+        if self.previous_response_id is not None:
+            used.add("previous_response_id")
+        if self.metadata is not None:
+            used.add("metadata")
         return used | {"history"} if any(map(is_history, entries)) else used
 
 
@@ -332,14 +335,14 @@ async def read_json(scope: Scope, receive: Receive, settings: Settings, account:
 
 
 async def _read(scope: Scope, receive: Receive, max_bytes: int, account: Account) -> bytes:
-    headers = Headers(scope=scope)
-    media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media_type != "application/json":
+    headers = headers_of(scope)
+    media_type = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+    if media_type != b"application/json":
         raise problem("unsupported_media_type")
-    if headers.get("content-encoding", _PLAIN).strip().lower() != _PLAIN:
+    if headers.get(b"content-encoding", _PLAIN).strip().lower() != _PLAIN:
         raise problem("unsupported_media_type", "The request body must not be compressed (`Content-Encoding`).")
-    announced = headers.get("content-length", "0")
-    if announced.isascii() and announced.isdigit() and int(announced) > max_bytes:
+    announced = headers.get(b"content-length", b"0")
+    if announced.isdigit() and int(announced) > max_bytes:
         raise problem("body_too_large", f"The request body must have at most {max_bytes} bytes.")
     body = bytearray()
     more = True
