@@ -107,6 +107,8 @@ class Authenticator:
         The rights are those of its own table, else of the first group that has one, else the default.
         """
         caller = await self.caller(scope)
+        if not self._grants:
+            return caller, self._default
         groups = facts_of(scope).groups
         if caller in self._grants or not groups:
             return caller, self._grants.get(caller, self._default)

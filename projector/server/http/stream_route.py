@@ -154,9 +154,13 @@ class SessionRoute:
         self, session: StreamSession, scope: Scope, admission: Admission, receive: Receive, send: Send
     ) -> None:
         with self._site.streams.running(session):
-            async with admission.stream(session.stats):
-                begin_stream(scope, session.stats)  # the observer reports its end
+            stats = session.stats
+            stats.meter = await admission.take_stream(stats.meter)
+            try:
+                begin_stream(scope, stats)  # the observer reports its end
                 await self._site.observer.run(session, scope, receive, send)
+            finally:
+                await admission.close(stats.code)
 
     async def _write_log(self, session: StreamSession, received: Received) -> None:
         """Begin the log of a stream, and name the stream if the route has names."""
@@ -208,8 +212,8 @@ def provider_session(site: Site, received: Received, call: ProviderCall) -> Stre
     caller, account = received.caller, received.account
     binding, ownership = call.binding, site.ownership
     dialect, is_json = _response_mode(binding, received.dialect, is_stream=call.is_stream)
-    ordered, body_of = binding.targets.in_order(), _once(call.body_of)
-    body = body_of(ordered[0])
+    ordered = binding.targets.in_order()
+    body = call.body_of(ordered[0])
     check_ownership(ownership, body, call.conversation_id, caller)
     state = KeptState(received.kept, call.entries)
     targets = state.allowed(home_targets(body, state.first(ordered), binding.targets.targets, ownership))
@@ -242,7 +246,7 @@ def provider_session(site: Site, received: Received, call: ProviderCall) -> Stre
             pipeline.keep_opaque(OpaqueCollector(keep if is_kept else None, seal, carries).add)
         return pipeline
 
-    attempts = Attempts(targets, body_of, stats, state.is_lost)
+    attempts = Attempts(targets, call.body_of, stats, state.is_lost, bodies={ordered[0]: body})
     return StreamSession(
         stats,
         ProviderSource(
@@ -265,19 +269,6 @@ def provider_session(site: Site, received: Received, call: ProviderCall) -> Stre
             ),
         ),
     )
-
-
-def _once(body_of: BodyOf) -> BodyOf:
-    """Return a function that makes each body once; `functools.cache` takes longer than to make one."""
-    bodies: dict[Target, Mapping[str, object]] = {}
-
-    def body(target: Target) -> Mapping[str, object]:
-        found = bodies.get(target)
-        if found is None:
-            found = bodies[target] = body_of(target)
-        return found
-
-    return body
 
 
 _NO_JSON_HERE: Final = "Use `POST /v1/responses`, or add a dialect to `dialects` that has one, as `responses`."
