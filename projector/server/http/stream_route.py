@@ -9,7 +9,7 @@ import math
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -34,7 +34,7 @@ from projector.server.http.site import Site
 from projector.server.http.stored_streams import Claim, key_of, location, log_response, run_headers
 from projector.server.opaque_state import StateSealer
 from projector.server.ownership import Ownership
-from projector.server.streaming.log_session import Keeping, StoredStream
+from projector.server.streaming.log_session import DEFAULT_OPTIONS, Keeping, StoredStream
 from projector.server.streaming.memory import Account
 from projector.server.streaming.response_writer import JsonResponseWriter, ResponseWriter
 from projector.server.streaming.session import ProviderSource, StreamSession
@@ -43,8 +43,6 @@ from projector.server.telemetry.reports import begin_stream
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.targets import Attempts, BodyOf, Target
 from projector.store.protocol import StoreUnavailableError
-
-_DEFAULTS: Final = DialectOptions()
 
 
 class Received(NamedTuple):
@@ -67,7 +65,7 @@ class Received(NamedTuple):
     def options(self, options: DialectOptions | None = None) -> DialectOptions:
         """Return options with `?extensions=` and `?level=` of the request; raise `Problem` if one is invalid."""
         given = dialect_options(self.scope) if self.scope["query_string"] else {}
-        return replace(options or _DEFAULTS, **given) if given else options or _DEFAULTS
+        return replace(options or DEFAULT_OPTIONS, **given) if given else options or DEFAULT_OPTIONS
 
 
 def with_carried_state(received: Received, carried: Iterable[Carried], sealer: StateSealer) -> Received:
@@ -187,8 +185,7 @@ class SessionRoute:
         return is_available
 
 
-@dataclass(frozen=True, slots=True)
-class ProviderCall:
+class ProviderCall(NamedTuple):
     """A request to the provider of an agent or of a passthrough route."""
 
     binding: AgentBinding
@@ -197,7 +194,7 @@ class ProviderCall:
     agent: str | None = None
     """Name of the agent, if the request contains one."""
     conversation_id: str | None = None
-    metadata: Mapping[str, str] = field(default_factory=dict)
+    metadata: Mapping[str, str] = {}
     is_stream: bool | None = True
     """Whether a stream is requested; None if the request does not specify it."""
     options: DialectOptions | None = None

@@ -116,6 +116,7 @@ class Trace(NamedTuple):
     span: object | None = None
 
 
+_NO_TRACE: Final = Trace()
 _counts: Final[Callable[[], dict[Any, int]]] = partial(defaultdict, int)
 """Returns an empty counter; that of the standard library has a constructor in Python, and a stream has several."""
 
@@ -146,7 +147,7 @@ class StreamStats:
     model: str = ""
     conversation_id: str | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
-    trace: Trace = field(default_factory=Trace)
+    trace: Trace = _NO_TRACE
     caller_headers: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Provider -> headers of the caller that go on to it."""
     started_at: float = field(default_factory=time.monotonic)
@@ -208,7 +209,11 @@ class StreamStats:
     def on_frame(self, frame: Frame, /) -> None:
         """Count a frame, and keep what is reported of it."""
         self.frames += 1
-        self._note_response(frame)
+        response_id = frame.get("response_id")
+        if response_id != self.response_id and response_id is not None:
+            self.response_id = response_id
+            if self.on_response_id is not None:
+                self.on_response_id(response_id)
         if self.meter is not None:
             self.meter.on_frame(frame)
         for notice in frame.get("notices", ()):
@@ -230,13 +235,6 @@ class StreamStats:
         """Keep what the current upstream reported, up to a limit."""
         kept = errors[: ERRORS_MAX - len(self.provider_errors)]
         self.provider_errors += zip(repeat(self.upstream), kept)
-
-    def _note_response(self, frame: Frame) -> None:
-        response_id = frame.get("response_id")
-        if response_id != self.response_id and response_id is not None:
-            self.response_id = response_id
-            if self.on_response_id is not None:
-                self.on_response_id(response_id)
 
     def _note(self, kind: str, frame: Frame) -> None:
         if kind in _TERMINALS:
