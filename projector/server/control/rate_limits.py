@@ -60,8 +60,6 @@ def owner_of(caller: str) -> str:
 
 def limits_of(table: RateLimits, agent: str | None = None) -> list[Limit]:
     """Return the limits of a table."""
-    if not table.model_fields_set:
-        return []
     rows = ((unit, period) for unit in _UNITS for period in _PERIODS_S)
     return [
         Limit(unit, _PERIODS_S[period], most, agent)
@@ -82,9 +80,9 @@ class RateLimiter:
         """Use the limits of another limiter from now on; the budgets stay."""
         self.agents = other.agents
 
-    async def enter(self, scope: Scope, caller: str, table: RateLimits) -> Admission:
+    async def enter(self, scope: Scope, caller: str, limits: Sequence[Limit]) -> Admission:
         """Charge one request to a caller; raise `Problem` without one, or without a token."""
-        admission = Admission(self, scope, owner_of(caller), limits_of(table))
+        admission = Admission(self, scope, owner_of(caller), limits)
         if admission.limits:
             await admission.take([(limit, 1.0 if limit.unit == "requests" else 0.0) for limit in admission.limits])
         return admission

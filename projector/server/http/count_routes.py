@@ -136,19 +136,17 @@ class _Beside(ABC):
         try:
             if admission is not None:
                 stats.meter = await admission.take_stream(TokenMeter([], body))
-            try:
-                data = await _read_answer(reader, receive, max_bytes, received.account)
-                answer = await _process(received.account, len(data), _object, data)
-                if stats.meter is not None:
-                    stats.meter.on_usage(read.mapping_or_empty(answer, "usage"))
-            finally:
-                if admission is not None:
-                    await admission.close()
+            data = await _read_answer(reader, receive, max_bytes, received.account)
+            answer = await _process(received.account, len(data), _object, data)
+            if stats.meter is not None:
+                stats.meter.on_usage(read.mapping_or_empty(answer, "usage"))
             return await _process(received.account, len(data), _read, read_answer, answer, redactor), stats
         except UpstreamError as error:
             stats.code = error.fault.code
             raise problem_of_failure(error, *report_failure(redactor, error, stats)) from None
         finally:
+            if admission is not None:
+                await admission.close()
             self._site.observer.report_request(stats)
 
     def _askable(self, targets: Sequence[Target]) -> list[Target]:

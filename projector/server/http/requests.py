@@ -326,7 +326,12 @@ async def read_json(scope: Scope, receive: Receive, settings: Settings, account:
     try:
         async with asyncio.timeout(settings.timeouts.request_read_s):
             text = await _read(scope, receive, settings.limits.max_body_bytes, account)
-            value = await _parse_in_turn(text, account)
+            if len(text) <= LARGE_EVENT_BYTES:
+                await account.receive(_parsed_bytes(text))
+                value = _parsed(text)
+            else:  # off the event loop
+                await account.receive(await account.memory.process(_parsed_bytes, text))
+                value = await account.memory.process(_parsed, text)
     except TimeoutError:
         raise problem("overloaded" if account.memory.is_spent else "request_timeout") from None
     if not isinstance(value, dict):
@@ -359,23 +364,15 @@ async def _read(scope: Scope, receive: Receive, max_bytes: int, account: Account
     return bytes(body)
 
 
-async def _parse_in_turn(text: bytes, account: Account) -> Any:
-    """Parse a body when there is memory for its values; a large one off the event loop."""
-    if len(text) <= LARGE_EVENT_BYTES:
-        await account.receive(_parsed_bytes(text))
-        return _parsed(text)
-    await account.receive(await account.memory.process(_parsed_bytes, text))
-    return await account.memory.process(_parsed, text)
-
-
 def _parsed_bytes(text: bytes) -> int:
     """Return the memory of a parsed body, without parsing it; raise `Problem` if it has too many values."""
     values = count_values(text, VALUES_MAX)
     if values > VALUES_MAX:
         raise problem("body_too_large", f"The request body must have at most {VALUES_MAX} JSON values.")
-    if has_long_text(text, EVENT_TEXT_MAX_BYTES):
+    is_ascii = text.isascii()
+    if not is_ascii and has_long_text(text, EVENT_TEXT_MAX_BYTES):
         raise problem("body_too_large", f"A text that is not ASCII must have at most {EVENT_TEXT_MAX_BYTES} bytes.")
-    is_wide = b"\\u" in text or not text.isascii()
+    is_wide = b"\\u" in text or not is_ascii
     return values * _VALUE_BYTES + len(text) * (_WIDE_BYTES if is_wide else 1)
 
 

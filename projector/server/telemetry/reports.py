@@ -190,7 +190,9 @@ class Observer:
         if self._metrics is not None:
             self._metrics.count(stats)
         _log_provider_errors(stats)
-        _log_host_events(stats)
+        for name in HOST_HANDLERS if stats.dropped else ():  # events that named no known call, or came too late
+            if times := stats.dropped.get(name):
+                log.warning("host_event_dropped", stream_id=stats.stream_id, type=name, count=times)
         line = line_of(stats)
         # a failure of the server or of a provider is a warning
         level = logging.WARNING if line["outcome"] == "error" else level_of(stats.status, stats.code)
@@ -236,13 +238,6 @@ def _threads() -> CapacityLimiter:
         limiter = CapacityLimiter(_THREADS_MAX)
         _THREADS.set(limiter)
         return limiter
-
-
-def _log_host_events(stats: StreamStats) -> None:
-    """Log events of the host that were dropped: they named no known call, or came at the wrong moment."""
-    for name in HOST_HANDLERS:
-        if times := stats.dropped.get(name):
-            log.warning("host_event_dropped", stream_id=stats.stream_id, type=name, count=times)
 
 
 def _log_provider_errors(stats: StreamStats) -> None:

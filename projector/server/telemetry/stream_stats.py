@@ -116,7 +116,6 @@ class Trace(NamedTuple):
     span: object | None = None
 
 
-_NO_TRACE: Final = Trace()
 _counts: Final[Callable[[], dict[Any, int]]] = partial(defaultdict, int)
 """Returns an empty counter; that of the standard library has a constructor in Python, and a stream has several."""
 
@@ -147,7 +146,7 @@ class StreamStats:
     model: str = ""
     conversation_id: str | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
-    trace: Trace = _NO_TRACE
+    trace: Trace = field(default_factory=Trace)
     caller_headers: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Provider -> headers of the caller that go on to it."""
     started_at: float = field(default_factory=time.monotonic)
@@ -362,5 +361,6 @@ def ending_of(stats: StreamStats, dropped: Mapping[str, int]) -> bytes:
     line = {name: value for name, value in line_of(stats).items() if value is not None and name not in _IN_HEAD}
     known: dict[str, int] = {}
     for name, times in dropped.items():
-        known[event_label(name)] = known.get(event_label(name), 0) + times
+        label = event_label(name)
+        known[label] = known.get(label, 0) + times
     return codec.dumps_to_keep({**line, "withheld": stats.notices, "dropped": known})

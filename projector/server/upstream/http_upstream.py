@@ -15,7 +15,7 @@ import re
 import ssl
 import zlib
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager, closing
 from typing import Any, Final
 
 import aiohttp
@@ -272,14 +272,10 @@ class _Response:
             del self._sending  # it has the body of the request
         except (aiohttp.ClientError, aiohttp.EofStream, OSError) as error:
             raise _failed(error) from error
-        if response.status == _OK:
-            self._chunks = _read(response, self._provider)
-            return self._chunks
-        try:
-            refusal = await _refused(response, self._provider)
-        finally:
-            response.close()
-        raise refusal
+        if response.status != _OK:
+            raise await _refused(response, self._provider)
+        self._chunks = _read(response, self._provider)
+        return self._chunks
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Read a response that has ended to the end of its connection, and close it."""
@@ -402,9 +398,9 @@ def _failed(error: Exception) -> UpstreamError:
 
 
 async def _refused(response: aiohttp.ClientResponse, provider: Provider) -> UpstreamError:
-    """Return the error for a failed response; of its body a limited part is read, for a limited time."""
+    """Close a failed response, and return its error; of its body a limited part is read, for a limited time."""
     body = bytearray()
-    with anyio.move_on_after(ERROR_BODY_S):
+    with closing(response), anyio.move_on_after(ERROR_BODY_S):
         try:
             while len(body) <= ERROR_BODY_MAX_BYTES and (chunk := await response.content.readany()):
                 body += chunk
