@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from collections.abc import Set as AbstractSet
 from typing import Any, Final, TypeAlias, TypeGuard, TypeVar
 
 from projector.contracts import codec
@@ -160,6 +159,10 @@ def input_text(holder: Mapping[str, object], key: str) -> str | None:
 class Drops(Counter[str]):
     """Counts of input that is not read, by name; the number of names is bounded."""
 
+    def __init__(self, counts: Iterable[tuple[str, int]] = ()) -> None:
+        """Start with some counts. The constructor of `Counter` takes longer than all that most streams do with one."""
+        dict.__init__(self, counts)
+
     def note(self, name: str, times: int = 1) -> None:
         """Count input that is not read."""
         name = name[:DROP_NAME_MAX_CHARS]
@@ -183,7 +186,7 @@ class Drops(Counter[str]):
         for name in names:
             self.note(f"{kind}.{name}")
 
-    def note_unknown_in(self, event: Mapping[str, object], known: Mapping[str, AbstractSet[str]]) -> None:
+    def note_unknown_in(self, event: Mapping[str, object], known: Mapping[str, frozenset[str]]) -> None:
         """Count what `unknown_members` finds in an event."""
         for member in unknown_members(event, known):
             self.note(member)
@@ -198,12 +201,12 @@ class Drops(Counter[str]):
         return found
 
 
-def unknown_members(event: Mapping[str, object], known: Mapping[str, AbstractSet[str]]) -> list[str]:
+def unknown_members(event: Mapping[str, object], known: Mapping[str, frozenset[str]]) -> list[str]:
     """Return the unknown members of an event, and of the objects directly in it that are named in `known`."""
     found: list[str] = []
     for kind, members in known.items():
         value = event if kind == "event" else event.get(kind)
-        if isinstance(value, dict) and not members >= value.keys():
+        if value is not None and isinstance(value, dict) and not members.issuperset(value):
             found += [f"{kind}.{name}" for name in value if name not in members]
     return found
 

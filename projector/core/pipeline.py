@@ -28,6 +28,7 @@ from projector.core.sse import encode_events, encode_numbered_events, encode_row
 from projector.core.transcript import KeepOpaque
 from projector.dialects import DIALECTS
 from projector.dialects.descriptor import DialectOptions, RepeatWriter
+from projector.dialects.public_sse_v1.writer import PublicSseV1
 from projector.providers import PROVIDERS, profile_of
 from projector.providers.descriptor import Provider
 from projector.redaction.policy import Policy
@@ -37,6 +38,8 @@ WIDE_BYTES: Final = 4
 """Bytes of a character in memory, if any character of its text is not in Latin-1."""
 ITEM_BYTES: Final = 4_000
 """Memory of an item without its texts."""
+_CHUNK_DELTA: Final = Kind.CHUNK_DELTA  # Python takes ten times as long to look up a member of an enumeration
+_ITEM_ADDED: Final = Kind.OUTPUT_ITEM_ADDED
 
 OutputFormat: TypeAlias = Literal["ndjson", "sse"]
 OnFrame: TypeAlias = Callable[[Frame], None]
@@ -89,7 +92,8 @@ class Pipeline:
         """What writes the next deltas of the text of `_repeated`."""
         self._repeated: Frame | None = None
         """The frame of a delta of the text that was written last; None if there was another frame since."""
-        self._sends_frames = dialect == PUBLIC
+        self._public = self._dialect if isinstance(self._dialect, PublicSseV1) else None
+        """The writer of frames as they are."""
         self._end_mark = DIALECTS[dialect].end_mark
         self._on_frame = on_frame
         self._on_deltas = on_deltas
@@ -263,12 +267,11 @@ class Pipeline:
         for one in output:
             if type(one) is DeltaFrames:
                 events = self._write_run(one)
-                sent += [data for _, data in events] if self._sends_frames else [None] * len(one.texts)
+                sent += [data for _, data in events] if self._public else [None] * len(one.texts)
             else:
                 events = self._write(one)
-                keeps = self.on_output is not None and self._sends_frames and events
-                # the JSON of deltas only: other frames may have been truncated for it
-                sent.append(codec.to_keep(events[0][1]) if keeps and "delta" in one else None)
+                is_whole = events and self._public is not None and not self._public.has_cut
+                sent.append(codec.to_keep(events[0][1]) if is_whole and self.on_output is not None else None)
             wire += events
         if output and self.on_output is not None:
             self.on_output(output, sent)
@@ -283,7 +286,7 @@ class Pipeline:
         for text in run.texts:
             self.kept_bytes += len(text) if text.isascii() else WIDE_BYTES * len(text)
         if self.on_output is not None:
-            self.on_output([run], [*rows] if self._sends_frames else [None] * len(rows))
+            self.on_output([run], [*rows] if self._public else [None] * len(rows))
         if self._output_format == "ndjson" or self.has_event_ids:
             return self._joined([(name, data) for data in rows])
         return encode_rows(name, rows)
@@ -309,7 +312,7 @@ class Pipeline:
         if self._repeated is not deltas.frame or self._repeat is None:
             first, deltas = deltas.divided()
             events = self._write(first)
-            is_known = self._sends_frames or "content_index" in first  # of arguments, other dialects write each frame
+            is_known = self._public or "content_index" in first  # of arguments, other dialects write each frame
             self._repeat = self._dialect.repeat(first) if is_known else None
             if self._repeat is None:
                 return events + [event for frame in deltas.frames() for event in self._write(frame)]
@@ -337,10 +340,10 @@ def _text_bytes(text: str) -> int:
 
 def _kept(frame: Frame, events: Iterable[WireEvent]) -> int:
     """Return how much of a frame without a delta is kept, by its encoded size."""
-    size = sum([len(data) for _, data in events])
-    if frame["kind"] == Kind.CHUNK_DELTA:
+    size, kind = sum([len(data) for _, data in events]), frame["kind"]
+    if kind == _CHUNK_DELTA:
         return 0 if size else len(frame["data"])  # it is kept if the dialect joins the chunks
-    return ITEM_BYTES + size if frame["kind"] == Kind.OUTPUT_ITEM_ADDED else size
+    return ITEM_BYTES + size if kind == _ITEM_ADDED else size
 
 
 def build_pipeline(

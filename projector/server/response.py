@@ -262,8 +262,7 @@ class ProjectingMiddleware:
         else:
             await response.end()
         finally:
-            with anyio.CancelScope(shield=True):  # the stream is reported even if the client is gone
-                await response.report()
+            await response.report()
 
 
 class _Stream(NamedTuple):

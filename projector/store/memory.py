@@ -205,7 +205,7 @@ class MemoryStore(Store):
     def open_now(self, head: StreamHead) -> bool:
         """Do what `open` does."""
         self._sweep()
-        if self._get(head.stream_id) is not None:
+        if head.stream_id in self._open or head.stream_id in self._sealed:
             return False
         self._room.make(head.owner)
         now_s = self._clock()

@@ -11,7 +11,7 @@ import pytest
 
 from projector import UsageError
 from projector.server.config.upstream_settings import Timeouts
-from projector.server.streaming.clock import TICK_S, Deadlines, Timer, watched
+from projector.server.streaming.clock import TICK_S, Deadlines, Timer, Watch
 
 TIMEOUTS = Timeouts(first_byte_s=10, idle_s=5, total_s=100)
 
@@ -53,7 +53,7 @@ def test_each_attempt_has_its_own_first_byte() -> None:
 async def test_a_timer_that_is_added_wakes_the_ticker() -> None:
     due = anyio.Event()
     asleep, added = Timer(lambda: inf, due.set), Timer(lambda: 0.0, due.set)
-    with watched(asleep), watched(added), anyio.fail_after(60):
+    with Watch(asleep), Watch(added), anyio.fail_after(60):
         await due.wait()
 
 
@@ -69,14 +69,14 @@ async def test_the_timers_of_all_streams_are_one_of_the_event_loop(monkeypatch: 
     due_at = time.monotonic() + 3_600
     with ExitStack() as streams:
         for _ in range(1_000):
-            streams.enter_context(watched(Timer(lambda: due_at, list)))
+            streams.enter_context(Watch(Timer(lambda: due_at, list)))
         assert [handle.cancelled() for handle in handles] == [False]
     assert [handle.cancelled() for handle in handles] == [True]
 
 
 async def test_a_timer_that_moves_is_checked_again_when_it_may_be_due() -> None:
     due_at, called = inf, anyio.Event()
-    with watched(Timer(lambda: due_at, called.set, 2 * TICK_S)), anyio.fail_after(60):
+    with Watch(Timer(lambda: due_at, called.set, 2 * TICK_S)), anyio.fail_after(60):
         await asyncio.sleep(TICK_S)
         due_at = time.monotonic()
         await called.wait()
@@ -91,8 +91,8 @@ async def test_a_timer_of_a_stream_that_another_one_has_ended_is_not_called() ->
         other.close()
         ended.set()
 
-    with watched(Timer(lambda: 0.0, end)):
-        other.enter_context(watched(Timer(lambda: 0.0, lambda: called.append("second"))))
+    with Watch(Timer(lambda: 0.0, end)):
+        other.enter_context(Watch(Timer(lambda: 0.0, lambda: called.append("second"))))
         with anyio.fail_after(60):
             await ended.wait()
         await asyncio.sleep(3 * TICK_S)
@@ -100,5 +100,5 @@ async def test_a_timer_of_a_stream_that_another_one_has_ended_is_not_called() ->
 
 
 def test_timers_need_asyncio() -> None:
-    with pytest.raises(UsageError, match="expected an event loop of asyncio"), watched():
+    with pytest.raises(UsageError, match="expected an event loop of asyncio"), Watch():
         raise AssertionError("there is none, as in a task of trio")

@@ -17,7 +17,7 @@ from projector import FAULTS, BranchContext, Pipeline, Policy, StreamContext, Us
 from projector.contracts import codec, limits
 from projector.contracts.stream_rules import check_stream
 from projector.core.canonical import Frame
-from projector.core.delta_frames import DeltaFrames
+from projector.core.delta_frames import DeltaFrames, frames_of
 from projector.core.faults import Fault
 from projector.core.frames import PRIVATE
 from projector.core.pipeline import ITEM_BYTES
@@ -631,3 +631,26 @@ def test_stored_frames_without_a_terminal_get_one(count: int) -> None:
     assert check_stream(said.splitlines()) == []
     assert said.startswith(b"".join(lines))
     assert json.loads(said.splitlines()[-1])["error"]["code"] == "stream_interrupted"
+
+
+def test_a_log_gets_what_is_sent_unless_it_was_truncated() -> None:
+    output: list[Any] = []
+    kept: list[bytes | None] = []
+
+    def on_output(frames: Any, sent: list[bytes | None]) -> None:
+        output.extend(frames_of(frames))
+        kept.extend(sent)
+
+    policy = Policy.load({"limits": {"frame_max_bytes": 4_096}})
+    pipeline = opened(policy=policy, on_output=on_output)
+    delta = {"type": "response.output_text.delta", "output_index": 0, "item_id": "m", "delta": "x y " * 500}
+    events: list[dict[str, Any]] = [
+        {"type": "response.created", "response": {"id": "r"}},
+        *[{**delta, "sequence_number": at} for at in range(1, 6)],
+        {"type": "response.completed", "response": {"id": "r", "status": "completed"}},
+    ]
+    sent = b"".join(pipeline.feed(b"data: %b\n\n" % codec.dumps(event)) for event in events).splitlines()
+    whole = {frame["event_id"]: codec.dumps(frame) for frame in output if frame["kind"] not in PRIVATE}
+    assert [data for data in kept if data is not None] == [data for data in whole.values() if data in sent]
+    assert [data for data in whole.values() if data not in sent] == [whole[max(whole)]], "`final` was truncated"
+    assert kept[-1] is None

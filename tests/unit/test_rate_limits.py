@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from projector.server.config.caller_settings import RateLimits
-from projector.server.control.rate_limits import RateLimiter, duration_text, owner_of
+from projector.server.control.rate_limits import RateLimiter, duration_text, limits_of, owner_of
 from projector.server.control.token_meter import TokenMeter
 from projector.server.telemetry.request_facts import facts_of
 from projector.store.budgets import MemoryBudgets
@@ -59,14 +59,14 @@ def test_the_owner_of_limits(caller: str, owner: str) -> None:
 
 async def test_a_running_stream_is_settled_with_more_only() -> None:
     limiter = RateLimiter(MemoryBudgets(lambda: 0.0), {})
-    table = RateLimits(tokens_per_day=100_000)
+    limits = limits_of(RateLimits(tokens_per_day=100_000))
 
     async def used() -> int:
         scope: dict[str, Any] = {}
-        await limiter.enter(scope, "key:a", table)
+        await limiter.enter(scope, "key:a", limits)
         return 100_000 - int(dict(facts_of(scope).headers)[b"x-ratelimit-remaining-tokens"])
 
-    admission = await limiter.enter({}, "key:a", table)
+    admission = await limiter.enter({}, "key:a", limits)
     meter = TokenMeter(["a"], {"max_output_tokens": 1_000})
     await admission.take_stream(meter)
     reserved = await used()

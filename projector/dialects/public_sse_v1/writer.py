@@ -42,6 +42,8 @@ class PublicSseV1:
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes - FRAMING_BYTES
+        self.has_cut = False
+        """Whether a frame was truncated to be an event."""
 
     def feed(self, frame: Frame, /) -> list[WireEvent]:
         """Return the event of a public frame; nothing for a private one."""
@@ -50,9 +52,13 @@ class PublicSseV1:
         if writer is None:
             return []
         if kind == _FINAL and codec.is_long(frame["final"]) and codec.size(frame) > self._max_bytes:
-            frame = fit(frame, self._max_bytes)
+            return [(None, writer(self._fit(frame)))]
         data = writer(frame)
-        return [(None, data if len(data) <= self._max_bytes else writer(fit(frame, self._max_bytes)))]
+        return [(None, data if len(data) <= self._max_bytes else writer(self._fit(frame)))]
+
+    def _fit(self, frame: Frame) -> Frame:
+        self.has_cut = True
+        return fit(frame, self._max_bytes)
 
     def repeat(self, frame: Frame, /) -> RepeatWriter | None:
         """Return a writer of the further deltas of a text; None if they cannot be written so."""

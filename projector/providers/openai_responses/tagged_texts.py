@@ -105,14 +105,14 @@ class TaggedTexts:
         delta = event.get("delta")
         if type(delta) is not str:
             return [event]
-        text = self._texts.get(_place(event))
+        text = self._texts.get(place := _place(event))
         released: list[CanonicalEvent] = []
         if text is None:
             if len(self._texts) >= TEXTS_MAX:
                 self._dropped["(too many texts)"] += 1
                 return []
-            released = self._release(_place(event)[0])
-            text = self._begin(event)
+            released = self._release(place[0])
+            text = self._begin(event, place)
         splitter = text.splitter
         if not text.received and not self.stops and splitter.skips(delta):
             splitter.is_plain = True
@@ -197,22 +197,21 @@ class TaggedTexts:
 
     def _finish(self, event: Mapping[str, object], whole: str) -> list[CanonicalEvent]:
         """Return the rest of a text that is complete now; all of its reasoning, if there were no deltas."""
-        text = self._texts.get(_place(event)) or self._texts.get(_by_id(event))
+        text = self._texts.get(place := _place(event)) or self._texts.get(_by_id(event))
         if text is not None:
             return self._end(text)
-        text = self._begin(event)
+        text = self._begin(event, place)
         operations = [*text.splitter.push(whole), *text.splitter.close()]
         text.splitter.is_plain = text.is_over = True
         return self._said(text, [one for one in operations if one.kind != "text"], {})
 
-    def _begin(self, event: Mapping[str, object]) -> _Text:
+    def _begin(self, event: Mapping[str, object], place: Place) -> _Text:
         """Add a text, at its output index and under the ID of its item: a snapshot may have either."""
-        place = tuple(event.get(name) for name in PLACE)
-        text = _Text(ThinkSplitter(self._mode, self._tags), self._new_id(), place)
+        text = _Text(ThinkSplitter(self._mode, self._tags), self._new_id(), tuple(map(event.get, PLACE)))
         if len(self._texts) >= TEXTS_MAX:
             return text  # of a finished item, which is read once
         self._open.append(text)
-        self._texts[_place(event)] = text
+        self._texts[place] = text
         by_id = _by_id(event)
         if by_id[0] is not None:
             self._texts.setdefault(by_id, text)
@@ -224,9 +223,11 @@ class TaggedTexts:
         return [said for text in held for said in self._said(text, text.splitter.release(), text.delta)]
 
     def _end(self, text: _Text) -> list[CanonicalEvent]:
-        said = self._said(text, text.splitter.close(), text.delta)
+        if text.is_over:
+            return []
+        operations = text.splitter.close()
         text.splitter.is_plain = text.is_over = True
-        return said
+        return self._said(text, operations, text.delta) if operations else []
 
     def _said(self, text: _Text, operations: list[Operation], event: Mapping[str, object]) -> list[CanonicalEvent]:
         said: list[CanonicalEvent] = []

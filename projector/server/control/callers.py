@@ -9,21 +9,21 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
-from projector.server.config.caller_settings import ALL, EVERY_CALLER, Auth, CallerSettings, RateLimits
+from projector.server.config.caller_settings import ALL, EVERY_CALLER, Auth, CallerSettings
+from projector.server.control.rate_limits import limits_of
 from projector.server.http.problems import problem
 from projector.server.telemetry.request_facts import client_api, client_of, facts_of
+from projector.store.budgets import Limit
 
 if TYPE_CHECKING:
     from projector.server.http.token_verifier import TokenVerifier
-
-UNLIMITED: Final = RateLimits()
 
 _Names: TypeAlias = frozenset[str] | None
 
@@ -36,7 +36,7 @@ class Grant:
     workflows: _Names = None
     models: _Names = None
     routes: _Names = None
-    rate_limits: RateLimits = UNLIMITED
+    rate_limits: Sequence[Limit] = ()
 
     def check_route(self, name: str) -> None:
         """Raise `Problem` if the caller may not use a route."""
@@ -63,7 +63,11 @@ class Grant:
 def grant_of(table: CallerSettings) -> Grant:
     """Return the rights of a table that is complete."""
     return Grant(
-        _names(table.agents), _names(table.workflows), _names(table.models), _names(table.routes), table.rate_limits
+        _names(table.agents),
+        _names(table.workflows),
+        _names(table.models),
+        _names(table.routes),
+        limits_of(table.rate_limits),
     )
 
 
@@ -107,10 +111,9 @@ class Authenticator:
         The rights are those of its own table, else of the first group that has one, else the default.
         """
         caller = await self.caller(scope)
-        groups = facts_of(scope).groups
-        if caller in self._grants or not groups:
+        if caller in self._grants or not self._grants:
             return caller, self._grants.get(caller, self._default)
-        named = {f"group:{name}" for name in groups}
+        named = {f"group:{name}" for name in facts_of(scope).groups}
         return caller, next((grant for name, grant in self._grants.items() if name in named), self._default)
 
     async def caller(self, scope: Scope) -> str:

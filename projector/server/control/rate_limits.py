@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from ipaddress import IPv6Address, IPv6Network, ip_address
 from typing import Final
@@ -23,7 +22,6 @@ from projector.server.control.token_meter import TokenMeter
 from projector.server.http.problems import Problem, problem
 from projector.server.streaming.stream_logs import StreamLogs
 from projector.server.telemetry.request_facts import facts_of
-from projector.server.telemetry.stream_stats import StreamStats
 from projector.store.budgets import Budgets, Level, Limit, MemoryBudgets, Receipt, Unit
 from projector.store.protocol import StoreUnavailableError
 
@@ -62,8 +60,6 @@ def owner_of(caller: str) -> str:
 
 def limits_of(table: RateLimits, agent: str | None = None) -> list[Limit]:
     """Return the limits of a table."""
-    if not table.model_fields_set:
-        return []
     rows = ((unit, period) for unit in _UNITS for period in _PERIODS_S)
     return [
         Limit(unit, _PERIODS_S[period], most, agent)
@@ -84,9 +80,9 @@ class RateLimiter:
         """Use the limits of another limiter from now on; the budgets stay."""
         self.agents = other.agents
 
-    async def enter(self, scope: Scope, caller: str, table: RateLimits) -> Admission:
+    async def enter(self, scope: Scope, caller: str, limits: Sequence[Limit]) -> Admission:
         """Charge one request to a caller; raise `Problem` without one, or without a token."""
-        admission = Admission(self, scope, owner_of(caller), limits_of(table))
+        admission = Admission(self, scope, owner_of(caller), limits)
         if admission.limits:
             await admission.take([(limit, 1.0 if limit.unit == "requests" else 0.0) for limit in admission.limits])
         return admission
@@ -118,14 +114,14 @@ class Admission:
             raise _refusal(max(levels, key=lambda level: level.wait_s))
         self._receipts += [receipt for receipt in receipts if receipt.amount > 0]
 
-    async def take_stream(self, meter: TokenMeter) -> None:
-        """Charge one request for each agent, and reserve tokens, which the meter counts.
+    async def take_stream(self, meter: TokenMeter | None) -> TokenMeter | None:
+        """Charge one request for each agent, and reserve tokens; return the meter if it is to count them.
 
         Raises:
             Problem: one of the limits is reached. The request of the caller is returned.
         """
-        if not (self.limits or self._limiter.agents):
-            return
+        if meter is None or not (self.limits or self._limiter.agents):
+            return None
         of_agents = [limit for name in meter.agents for limit in self._limiter.agents.get(name, ())]
         tokens = [limit for limit in (*self.limits, *of_agents) if limit.unit == "tokens"]
         reserved = float(meter.estimate()) if tokens else 0.0
@@ -138,6 +134,7 @@ class Admission:
         if tokens:
             self.meter = meter
             self._settling = asyncio.create_task(self._settle_often())
+        return self.meter
 
     async def close(self, code: str | None = None) -> None:
         """Settle the stream at its end; `code` is its error. Idempotent."""
@@ -161,17 +158,6 @@ class Admission:
         while True:
             await asyncio.sleep(_SETTLED_S)
             await self.settle(is_running=True)
-
-    @asynccontextmanager
-    async def stream(self, stats: StreamStats) -> AsyncGenerator[None, None]:
-        """Charge what a stream needs, and settle it at its end; raise `Problem` if a limit is reached."""
-        assert stats.meter is not None  # noqa: S101 - streams of a server have one
-        await self.take_stream(stats.meter)
-        stats.meter = self.meter
-        try:
-            yield
-        finally:
-            await self.close(stats.code)
 
     async def _settle(self, amounts: Sequence[float]) -> None:
         used = list(zip(self._receipts, amounts, strict=True))

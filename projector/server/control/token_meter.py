@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -43,7 +43,7 @@ class TokenMeter:
         self._requests = 0
         self._reported: list[tuple[str, int]] = []
         """Agent and tokens of each response that reported them."""
-        self._chars: Counter[tuple[str, str | None]] = Counter()
+        self._chars: dict[tuple[str, str | None], int] = defaultdict(int)
         """Agent and ID of a response -> characters of its output, until its tokens are reported."""
         self._read: dict[tuple[str, str | None], int] = {}
         """Agent and ID of a response -> tokens of its input, reported at its start, until it ends."""

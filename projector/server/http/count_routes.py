@@ -9,7 +9,6 @@ from __future__ import annotations
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, TypeVar, TypeVarTuple, Unpack
@@ -126,8 +125,6 @@ class _Beside(ABC):
         stats.request_id = request_id(received.scope)
         given = Headers(scope=received.scope)
         stats.caller_headers = {self._passthrough.api: {one: given[one] for one in self._row.headers if one in given}}
-        if admission is not None:
-            stats.meter = TokenMeter([], body)
         redactor = binding.redactor.for_request(received.body, secrets.token_bytes(16))
         reader = UpstreamReader(
             Attempts(targets, body_of, stats, ask=self._kind),
@@ -137,16 +134,19 @@ class _Beside(ABC):
             lambda error: report_failure(redactor, error, stats),
         )
         try:
-            async with nullcontext() if admission is None else admission.stream(stats):
-                data = await _read_answer(reader, receive, max_bytes, received.account)
-                answer = await _process(received.account, len(data), _object, data)
-                if stats.meter is not None:
-                    stats.meter.on_usage(read.mapping_or_empty(answer, "usage"))
+            if admission is not None:
+                stats.meter = await admission.take_stream(TokenMeter([], body))
+            data = await _read_answer(reader, receive, max_bytes, received.account)
+            answer = await _process(received.account, len(data), _object, data)
+            if stats.meter is not None:
+                stats.meter.on_usage(read.mapping_or_empty(answer, "usage"))
             return await _process(received.account, len(data), _read, read_answer, answer, redactor), stats
         except UpstreamError as error:
             stats.code = error.fault.code
             raise problem_of_failure(error, *report_failure(redactor, error, stats)) from None
         finally:
+            if admission is not None:
+                await admission.close()
             self._site.observer.report_request(stats)
 
     def _askable(self, targets: Sequence[Target]) -> list[Target]:

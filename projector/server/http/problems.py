@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Final, NamedTuple, TypeAlias
 
-from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -26,7 +25,7 @@ from projector.core.faults import Fault
 from projector.dialects import DIALECTS
 from projector.dialects.descriptor import Dialect
 from projector.dialects.openai_errors import status_of, type_of
-from projector.server.telemetry.request_facts import client_route, facts_of, is_openai
+from projector.server.telemetry.request_facts import client_route, facts_of, headers_of, is_openai
 from projector.server.upstream.protocol import ProviderFailure, UpstreamError
 from projector.store.protocol import StoreUnavailableError
 
@@ -138,11 +137,14 @@ class ErrorResponse(Response):
             await super().__call__(scope, receive, send)
 
 
-def request_id(scope: Scope) -> str:
-    """Return the ID of a request, stored in `scope["state"]`: that of the caller if it is safe, otherwise a new one."""
+def request_id(scope: Scope, headers: Mapping[bytes, bytes] | None = None) -> str:
+    """Return the ID of a request, stored in `scope["state"]`: that of the caller if it is safe, otherwise a new one.
+
+    `headers` are those of the request, if they are known.
+    """
     state = scope.setdefault("state", {})
     if "request_id" not in state:
-        given = Headers(scope=scope).get("x-request-id", "")
+        given = (headers or headers_of(scope)).get(b"x-request-id", b"").decode("latin-1")
         state["request_id"] = given if _SAFE_REQUEST_ID.fullmatch(given) else f"req_{os.urandom(16).hex()}"
     return str(state["request_id"])
 

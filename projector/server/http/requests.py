@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, ValidationError, model_validator
-from starlette.datastructures import Headers, QueryParams
+from starlette.datastructures import QueryParams
 from starlette.types import Receive, Scope
 
 from projector._validation import sentences
@@ -27,6 +27,7 @@ from projector.dialects.descriptor import AI_SDK_LEVELS
 from projector.server.config.settings import Settings
 from projector.server.http.problems import ClientLeftError, problem
 from projector.server.streaming.memory import LARGE_EVENT_BYTES, Account
+from projector.server.telemetry.request_facts import headers_of
 
 Text: TypeAlias = Annotated[str, Field(min_length=1, max_length=REQUEST_TEXT_MAX_CHARS)]
 AnyText: TypeAlias = Annotated[str, Field(max_length=REQUEST_TEXT_MAX_CHARS)]
@@ -224,7 +225,7 @@ _VALUE_BYTES: Final = 100
 """Approximate memory of a value: an empty object takes 64 bytes, a short string 60, its slot in a list 8."""
 _COPIES: Final = 2
 """Copies of a body besides its values: it is joined when it is complete, and encoded again for the provider."""
-_PLAIN: Final = "identity"
+_PLAIN: Final = b"identity"
 """Encoding of a body that is not compressed."""
 _WIDE_BYTES: Final = 4
 """Bytes of a character in memory, if any character of its text is not in Latin-1."""
@@ -295,9 +296,11 @@ class ChatRequest(RequestModel):
 
     def params(self, entries: Sequence[Entry]) -> set[str]:
         """Return which of `AgentSettings.allowed_params` the request uses, besides its parameters."""
-        used = {name for name in ("previous_response_id", "metadata") if getattr(self, name) is not None}
-        if entries:
-            used |= part_params(entries)
+        used = part_params(entries) if entries else set()
+        if self.previous_response_id is not None:
+            used.add("previous_response_id")
+        if self.metadata is not None:
+            used.add("metadata")
         return used | {"history"} if any(map(is_history, entries)) else used
 
 
@@ -323,7 +326,12 @@ async def read_json(scope: Scope, receive: Receive, settings: Settings, account:
     try:
         async with asyncio.timeout(settings.timeouts.request_read_s):
             text = await _read(scope, receive, settings.limits.max_body_bytes, account)
-            value = await _parse_in_turn(text, account)
+            if len(text) <= LARGE_EVENT_BYTES:
+                await account.receive(_parsed_bytes(text))
+                value = _parsed(text)
+            else:  # off the event loop
+                await account.receive(await account.memory.process(_parsed_bytes, text))
+                value = await account.memory.process(_parsed, text)
     except TimeoutError:
         raise problem("overloaded" if account.memory.is_spent else "request_timeout") from None
     if not isinstance(value, dict):
@@ -332,14 +340,14 @@ async def read_json(scope: Scope, receive: Receive, settings: Settings, account:
 
 
 async def _read(scope: Scope, receive: Receive, max_bytes: int, account: Account) -> bytes:
-    headers = Headers(scope=scope)
-    media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media_type != "application/json":
+    headers = headers_of(scope)
+    media_type = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+    if media_type != b"application/json":
         raise problem("unsupported_media_type")
-    if headers.get("content-encoding", _PLAIN).strip().lower() != _PLAIN:
+    if headers.get(b"content-encoding", _PLAIN).strip().lower() != _PLAIN:
         raise problem("unsupported_media_type", "The request body must not be compressed (`Content-Encoding`).")
-    announced = headers.get("content-length", "0")
-    if announced.isascii() and announced.isdigit() and int(announced) > max_bytes:
+    announced = headers.get(b"content-length", b"0")
+    if announced.isdigit() and int(announced) > max_bytes:
         raise problem("body_too_large", f"The request body must have at most {max_bytes} bytes.")
     body = bytearray()
     more = True
@@ -356,23 +364,15 @@ async def _read(scope: Scope, receive: Receive, max_bytes: int, account: Account
     return bytes(body)
 
 
-async def _parse_in_turn(text: bytes, account: Account) -> Any:
-    """Parse a body when there is memory for its values; a large one off the event loop."""
-    if len(text) <= LARGE_EVENT_BYTES:
-        await account.receive(_parsed_bytes(text))
-        return _parsed(text)
-    await account.receive(await account.memory.process(_parsed_bytes, text))
-    return await account.memory.process(_parsed, text)
-
-
 def _parsed_bytes(text: bytes) -> int:
     """Return the memory of a parsed body, without parsing it; raise `Problem` if it has too many values."""
     values = count_values(text, VALUES_MAX)
     if values > VALUES_MAX:
         raise problem("body_too_large", f"The request body must have at most {VALUES_MAX} JSON values.")
-    if has_long_text(text, EVENT_TEXT_MAX_BYTES):
+    is_ascii = text.isascii()
+    if not is_ascii and has_long_text(text, EVENT_TEXT_MAX_BYTES):
         raise problem("body_too_large", f"A text that is not ASCII must have at most {EVENT_TEXT_MAX_BYTES} bytes.")
-    is_wide = b"\\u" in text or not text.isascii()
+    is_wide = b"\\u" in text or not is_ascii
     return values * _VALUE_BYTES + len(text) * (_WIDE_BYTES if is_wide else 1)
 
 

@@ -35,6 +35,7 @@ from projector.server.http.site import Site
 from projector.server.streaming.log_session import PAGE_BYTES, LogSession, StoredStream
 from projector.server.streaming.memory import Account
 from projector.server.streaming.response_writer import JsonResponseWriter, ResponseWriter
+from projector.server.telemetry.request_facts import headers_of
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.store.protocol import Store, StoreUnavailableError, StreamStatus, TrimmedError, UnknownStreamError
 
@@ -274,9 +275,10 @@ _POLL_S: Final = 0.1
 
 def key_of(scope: Scope) -> str | None:
     """Return the key of a request, None without one; raise `Problem` if it is invalid."""
-    key = Headers(scope=scope).get("idempotency-key")
-    if key is None:
+    given = headers_of(scope).get(b"idempotency-key")
+    if given is None:
         return None
+    key = given.decode("latin-1")
     if not key or len(key) > KEY_MAX_CHARS or not key.isascii() or not key.isprintable():
         expected = f"`Idempotency-Key` must have 1 to {KEY_MAX_CHARS} printable ASCII characters."
         raise problem("invalid_request", expected, param="Idempotency-Key")

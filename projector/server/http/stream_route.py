@@ -9,7 +9,7 @@ import math
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -34,7 +34,7 @@ from projector.server.http.site import Site
 from projector.server.http.stored_streams import Claim, key_of, location, log_response, run_headers
 from projector.server.opaque_state import StateSealer
 from projector.server.ownership import Ownership
-from projector.server.streaming.log_session import Keeping, StoredStream
+from projector.server.streaming.log_session import DEFAULT_OPTIONS, Keeping, StoredStream
 from projector.server.streaming.memory import Account
 from projector.server.streaming.response_writer import JsonResponseWriter, ResponseWriter
 from projector.server.streaming.session import ProviderSource, StreamSession
@@ -43,8 +43,6 @@ from projector.server.telemetry.reports import begin_stream
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.targets import Attempts, BodyOf, Target
 from projector.store.protocol import StoreUnavailableError
-
-_DEFAULTS: Final = DialectOptions()
 
 
 class Received(NamedTuple):
@@ -67,7 +65,7 @@ class Received(NamedTuple):
     def options(self, options: DialectOptions | None = None) -> DialectOptions:
         """Return options with `?extensions=` and `?level=` of the request; raise `Problem` if one is invalid."""
         given = dialect_options(self.scope) if self.scope["query_string"] else {}
-        return replace(options or _DEFAULTS, **given) if given else options or _DEFAULTS
+        return replace(options or DEFAULT_OPTIONS, **given) if given else options or DEFAULT_OPTIONS
 
 
 def with_carried_state(received: Received, carried: Iterable[Carried], sealer: StateSealer) -> Received:
@@ -154,9 +152,13 @@ class SessionRoute:
         self, session: StreamSession, scope: Scope, admission: Admission, receive: Receive, send: Send
     ) -> None:
         with self._site.streams.running(session):
-            async with admission.stream(session.stats):
-                begin_stream(scope, session.stats)  # the observer reports its end
+            stats = session.stats
+            stats.meter = await admission.take_stream(stats.meter)
+            try:
+                begin_stream(scope, stats)  # the observer reports its end
                 await self._site.observer.run(session, scope, receive, send)
+            finally:
+                await admission.close(stats.code)
 
     async def _write_log(self, session: StreamSession, received: Received) -> None:
         """Begin the log of a stream, and name the stream if the route has names."""
@@ -183,8 +185,7 @@ class SessionRoute:
         return is_available
 
 
-@dataclass(frozen=True, slots=True)
-class ProviderCall:
+class ProviderCall(NamedTuple):
     """A request to the provider of an agent or of a passthrough route."""
 
     binding: AgentBinding
@@ -193,7 +194,7 @@ class ProviderCall:
     agent: str | None = None
     """Name of the agent, if the request contains one."""
     conversation_id: str | None = None
-    metadata: Mapping[str, str] = field(default_factory=dict)
+    metadata: Mapping[str, str] = {}
     is_stream: bool | None = True
     """Whether a stream is requested; None if the request does not specify it."""
     options: DialectOptions | None = None
@@ -208,8 +209,8 @@ def provider_session(site: Site, received: Received, call: ProviderCall) -> Stre
     caller, account = received.caller, received.account
     binding, ownership = call.binding, site.ownership
     dialect, is_json = _response_mode(binding, received.dialect, is_stream=call.is_stream)
-    ordered, body_of = binding.targets.in_order(), _once(call.body_of)
-    body = body_of(ordered[0])
+    ordered = binding.targets.in_order()
+    body = call.body_of(ordered[0])
     check_ownership(ownership, body, call.conversation_id, caller)
     state = KeptState(received.kept, call.entries)
     targets = state.allowed(home_targets(body, state.first(ordered), binding.targets.targets, ownership))
@@ -242,7 +243,7 @@ def provider_session(site: Site, received: Received, call: ProviderCall) -> Stre
             pipeline.keep_opaque(OpaqueCollector(keep if is_kept else None, seal, carries).add)
         return pipeline
 
-    attempts = Attempts(targets, body_of, stats, state.is_lost)
+    attempts = Attempts(targets, call.body_of, stats, state.is_lost, bodies={ordered[0]: body})
     return StreamSession(
         stats,
         ProviderSource(
@@ -265,19 +266,6 @@ def provider_session(site: Site, received: Received, call: ProviderCall) -> Stre
             ),
         ),
     )
-
-
-def _once(body_of: BodyOf) -> BodyOf:
-    """Return a function that makes each body once; `functools.cache` takes longer than to make one."""
-    bodies: dict[Target, Mapping[str, object]] = {}
-
-    def body(target: Target) -> Mapping[str, object]:
-        found = bodies.get(target)
-        if found is None:
-            found = bodies[target] = body_of(target)
-        return found
-
-    return body
 
 
 _NO_JSON_HERE: Final = "Use `POST /v1/responses`, or add a dialect to `dialects` that has one, as `responses`."

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from math import inf
@@ -125,18 +124,24 @@ def event_loop() -> asyncio.AbstractEventLoop:
         raise UsageError("expected an event loop of asyncio: streams do not run with trio") from None
 
 
-@contextmanager
-def watched(*timers: Timer) -> Iterator[None]:
-    """Have timers checked until the block is left."""
-    loop = event_loop()
-    ticker = _TICKERS.get(loop)
-    if ticker is None:
-        ticker = _TICKERS[loop] = Ticker()
-    ticker.add(timers)
-    try:
-        yield
-    finally:
-        ticker.remove(timers)
+class Watch:
+    """Has timers checked until the block is left."""
+
+    def __init__(self, *timers: Timer) -> None:
+        self._timers = timers
+
+    def __enter__(self) -> None:
+        """Begin."""
+        loop = event_loop()
+        ticker = _TICKERS.get(loop)
+        if ticker is None:
+            ticker = _TICKERS[loop] = Ticker()
+        self._ticker = ticker
+        ticker.add(self._timers)
+
+    def __exit__(self, *_: object) -> None:
+        """End."""
+        self._ticker.remove(self._timers)
 
 
 class Deadlines:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any, Final, NamedTuple
 
 import anyio
@@ -39,35 +39,35 @@ from projector.store.protocol import (
     UnknownStreamError,
 )
 
-_DEFAULTS: Final = DialectOptions()
-_OPTIONS: Final = [(one.name, getattr(_DEFAULTS, one.name)) for one in fields(_DEFAULTS)]
+DEFAULT_OPTIONS: Final = DialectOptions()
+"""The options of a stream whose request sets none."""
+_OPTIONS: Final = [(one.name, getattr(DEFAULT_OPTIONS, one.name)) for one in fields(DEFAULT_OPTIONS)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredStream:
+class StoredStream(NamedTuple):
     """A stream as its readers need it. Of the policy, dialects read two values only: redaction is over."""
 
     dialect: str
     """Dialect of the first reader."""
     dialects: Sequence[str]
     """Dialects that a reader may select."""
-    options: DialectOptions = _DEFAULTS
-    is_run: bool = False
     policy: Policy
+    options: DialectOptions = DEFAULT_OPTIONS
+    is_run: bool = False
     agent: str | None = None
     workflow: str | None = None
     conversation_id: str | None = None
 
     def head(self, stream_id: str, owner: str, producer: str) -> StreamHead:
         """Return the head of a new log."""
-        values = {name: getattr(self, name) for name in _NAMES}
+        values = self._asdict()
         values["policy"] = {
             "reasoning": self.policy.reasoning,
             "limits": {"frame_max_bytes": self.policy.limits.frame_max_bytes},
         }
         values["options"] = {
             name: sorted(value) if isinstance(value, frozenset) else value
-            for name, default in (_OPTIONS if self.options != _DEFAULTS else ())
+            for name, default in (() if self.options is DEFAULT_OPTIONS else _OPTIONS)
             if (value := getattr(self.options, name)) != default
         }
         return StreamHead(stream_id, owner, producer, int(time.time() * 1000), codec.dumps_to_keep(values))
@@ -77,11 +77,11 @@ class StoredStream:
         """Return the stream of a head, also of one that another version of this server has written."""
         values: dict[str, Any] = codec.loads(head.meta)
         values["policy"] = Policy.load(values["policy"])
-        options = {name: value for name, value in values.pop("options", {}).items() if hasattr(_DEFAULTS, name)}
+        options = {name: value for name, value in values.pop("options", {}).items() if hasattr(DEFAULT_OPTIONS, name)}
         if "taken_ids" in options:
             options["taken_ids"] = frozenset(options["taken_ids"])
         values["options"] = DialectOptions(**options)
-        return cls(**{name: value for name, value in values.items() if name in _NAMES})
+        return cls(**{name: value for name, value in values.items() if name in cls._fields})
 
     def replay(
         self,
@@ -107,9 +107,6 @@ class StoredStream:
             after=after,
             output_format=output_format,
         )
-
-
-_NAMES: Final = tuple(one.name for one in fields(StoredStream))
 
 
 class Keeping(NamedTuple):

@@ -27,7 +27,7 @@ from projector.dialects import DIALECTS
 from projector.dialects.descriptor import Dialect
 from projector.server.config.upstream_settings import Timeouts
 from projector.server.http.problems import Problem
-from projector.server.streaming.clock import SideTasks, Timer, watch_client, watched
+from projector.server.streaming.clock import SideTasks, Timer, Watch, watch_client
 from projector.server.streaming.memory import LARGE_EVENT_BYTES, Account
 from projector.server.telemetry.logs import log_crash
 from projector.server.telemetry.request_facts import facts_of
@@ -401,7 +401,7 @@ class ResponseSession:
         with (
             self._scope,
             SideTasks(self._break_off) as beside,
-            watched(
+            Watch(
                 Timer(lambda: (writer.sending_since or inf) + self._stall_s, on_stall, self._stall_s),
                 Timer(
                     lambda: writer.sent_at + self._heartbeat_s,

@@ -480,12 +480,10 @@ class StreamLogs:
             if renewal.lost is not None:
                 if not one.is_complete:  # otherwise it may have been sealed a moment ago
                     self.lose(one, renewal.lost)
-            elif renewal.cancel_requested or self._is_unread(one, renewal.unread_ms, now):
+                continue
+            unread_s = 0.0 if one.left_at is None else min(now - one.left_at, renewal.unread_ms / 1000)
+            if renewal.cancel_requested or unread_s > self.unread_s:
                 one.on_cancel()
-
-    def _is_unread(self, one: StreamLog, unread_ms: int, now: float) -> bool:
-        """Return whether nobody has read a stream for too long."""
-        return one.left_at is not None and min(now - one.left_at, unread_ms / 1000) > self.unread_s
 
     def cancel(self, stream_id: str) -> None:
         """Cancel a stream, if its log is written here."""

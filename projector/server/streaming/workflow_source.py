@@ -29,7 +29,7 @@ from projector.server.catalog import Catalog, MakeUpstream, WorkflowBinding, pro
 from projector.server.config.settings import Settings
 from projector.server.http.request_bodies import agent_body
 from projector.server.http.requests import ChatRequest
-from projector.server.streaming.clock import Timer, watched
+from projector.server.streaming.clock import Timer, Watch
 from projector.server.streaming.memory import Account, Memory
 from projector.server.streaming.response_writer import Write
 from projector.server.streaming.session import StreamSession, byte_stream, report_failure
@@ -83,7 +83,7 @@ class WorkflowSource:
     async def run(self, write: Write) -> None:
         """Run the steps; raise `UpstreamError` at the time limit, or if a required step fails before any output."""
         self._write = write
-        with watched(Timer(lambda: self._ends_at, self._on_timeout, inf)):
+        with Watch(Timer(lambda: self._ends_at, self._on_timeout, inf)):
             while not self._is_over and (steps := self._plan.next()):
                 await self._run_stage(steps)
         if self._failure is not None:

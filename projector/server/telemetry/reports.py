@@ -12,7 +12,7 @@ import logging
 import os
 import re
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPMethod, HTTPStatus
 from typing import Final, TypeAlias
 
@@ -28,7 +28,7 @@ from projector.server.http.problems import Problem, request_id
 from projector.server.streaming.session import StreamSession
 from projector.server.telemetry.logs import log
 from projector.server.telemetry.metrics import Metrics
-from projector.server.telemetry.request_facts import CALLER_MAX_CHARS, RequestFacts, facts_of, route_of
+from projector.server.telemetry.request_facts import CALLER_MAX_CHARS, RequestFacts, facts_of, headers_of, route_of
 from projector.server.telemetry.stream_stats import StreamStats, Terminal, Trace, line_of, terminal_of
 
 try:
@@ -47,9 +47,10 @@ _NOT_SAMPLED: Final = "00"
 
 def begin_stream(scope: Scope, stats: StreamStats) -> StreamStats:
     """Set the request ID, the route and the trace of a stream, and return its stats."""
+    headers = headers_of(scope)
     stats.route = route_of(scope)
-    stats.request_id = request_id(scope)
-    stats.trace = _trace(scope, stats)
+    stats.request_id = request_id(scope, headers)
+    stats.trace = _trace(scope, headers, stats)
     return stats
 
 
@@ -60,19 +61,18 @@ def end_stream(stats: StreamStats) -> None:
         telemetry.end(stats)
 
 
-def _trace(scope: Scope, stats: StreamStats) -> Trace:
+def _trace(scope: Scope, headers: Mapping[bytes, bytes], stats: StreamStats) -> Trace:
     """Return a new trace context, a child of the caller's if it sent one."""
-    headers = Headers(scope=scope)
-    if HAS_SPANS and (span := telemetry.begin(headers, stats)) is not None:
+    if HAS_SPANS and (span := telemetry.begin(Headers(scope=scope), stats)) is not None:
         carrier = telemetry.headers(span)
         return Trace(carrier["traceparent"].split("-")[1], carrier, span)
-    given = _TRACEPARENT.fullmatch(headers.get("traceparent", ""))
+    given = _TRACEPARENT.fullmatch(headers.get(b"traceparent", b"").decode("latin-1"))
     if given is None:
         drawn = os.urandom(24).hex()  # 16 bytes of the trace, 8 of the span
         return Trace(drawn[:32], {"traceparent": f"00-{drawn[:32]}-{drawn[32:]}-{_NOT_SAMPLED}"})
     trace_id, flags = given.group(1, 2)
     carried = {"traceparent": f"00-{trace_id}-{os.urandom(8).hex()}-{flags}"}
-    state = headers.get("tracestate", "")
+    state = headers.get(b"tracestate", b"").decode("latin-1")
     if 0 < len(state) <= _TRACESTATE_MAX_CHARS and state.isascii():
         carried["tracestate"] = state
     return Trace(trace_id, carried)
@@ -182,8 +182,7 @@ class Observer:
             raise
         finally:
             stats.status = facts.status or stats.status
-            with anyio.CancelScope(shield=self._on_terminal is not None):  # also if the client disconnected
-                await self.report(stats)
+            await self.report(stats)
 
     async def report(self, stats: StreamStats) -> None:
         """Report an ended stream: log line, metrics, trace, and the hook."""
@@ -191,13 +190,16 @@ class Observer:
         if self._metrics is not None:
             self._metrics.count(stats)
         _log_provider_errors(stats)
-        _log_host_events(stats)
+        for name in HOST_HANDLERS if stats.dropped else ():  # events that named no known call, or came too late
+            if times := stats.dropped.get(name):
+                log.warning("host_event_dropped", stream_id=stats.stream_id, type=name, count=times)
         line = line_of(stats)
         # a failure of the server or of a provider is a warning
         level = logging.WARNING if line["outcome"] == "error" else level_of(stats.status, stats.code)
         log.log(level, "stream_end", **line)
         if self._on_terminal is not None:
-            await _call(self._on_terminal, stats)
+            with anyio.CancelScope(shield=True):  # also if the client disconnected
+                await _call(self._on_terminal, stats)
         stats.release_texts()
 
     def report_request(self, stats: StreamStats) -> None:
@@ -236,13 +238,6 @@ def _threads() -> CapacityLimiter:
         limiter = CapacityLimiter(_THREADS_MAX)
         _THREADS.set(limiter)
         return limiter
-
-
-def _log_host_events(stats: StreamStats) -> None:
-    """Log events of the host that were dropped: they named no known call, or came at the wrong moment."""
-    for name in HOST_HANDLERS:
-        if times := stats.dropped.get(name):
-            log.warning("host_event_dropped", stream_id=stats.stream_id, type=name, count=times)
 
 
 def _log_provider_errors(stats: StreamStats) -> None:

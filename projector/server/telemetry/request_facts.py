@@ -72,6 +72,11 @@ def _own_routes() -> Sequence[tuple[PassthroughRoute, ClientApi]]:
     return [(route, route.client) for route in routes if route.client is not None]
 
 
+def headers_of(scope: Scope) -> dict[bytes, bytes]:
+    """Return the headers of a request, of those with one name the first. A search of `Headers` is a loop in Python."""
+    return dict(reversed([*scope["headers"]]))
+
+
 _KEY: Final = "request_facts"
 CALLER_MAX_CHARS: Final = 256
 

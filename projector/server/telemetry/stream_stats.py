@@ -208,7 +208,11 @@ class StreamStats:
     def on_frame(self, frame: Frame, /) -> None:
         """Count a frame, and keep what is reported of it."""
         self.frames += 1
-        self._note_response(frame)
+        response_id = frame.get("response_id")
+        if response_id != self.response_id and response_id is not None:
+            self.response_id = response_id
+            if self.on_response_id is not None:
+                self.on_response_id(response_id)
         if self.meter is not None:
             self.meter.on_frame(frame)
         for notice in frame.get("notices", ()):
@@ -230,13 +234,6 @@ class StreamStats:
         """Keep what the current upstream reported, up to a limit."""
         kept = errors[: ERRORS_MAX - len(self.provider_errors)]
         self.provider_errors += zip(repeat(self.upstream), kept)
-
-    def _note_response(self, frame: Frame) -> None:
-        response_id = frame.get("response_id")
-        if response_id != self.response_id and response_id is not None:
-            self.response_id = response_id
-            if self.on_response_id is not None:
-                self.on_response_id(response_id)
 
     def _note(self, kind: str, frame: Frame) -> None:
         if kind in _TERMINALS:
@@ -364,5 +361,6 @@ def ending_of(stats: StreamStats, dropped: Mapping[str, int]) -> bytes:
     line = {name: value for name, value in line_of(stats).items() if value is not None and name not in _IN_HEAD}
     known: dict[str, int] = {}
     for name, times in dropped.items():
-        known[event_label(name)] = known.get(event_label(name), 0) + times
+        label = event_label(name)
+        known[label] = known.get(label, 0) + times
     return codec.dumps_to_keep({**line, "withheld": stats.notices, "dropped": known})

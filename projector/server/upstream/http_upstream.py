@@ -14,8 +14,8 @@ import io
 import re
 import ssl
 import zlib
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager, closing
 from typing import Any, Final
 
 import aiohttp
@@ -151,7 +151,7 @@ class HTTPUpstream:
         else:
             outgoing, headers = _aside(provider, request, profile), {"Accept": "application/json", **request.headers}
         path, body, query = outgoing
-        response = self._response(provider, "POST", path, query, headers, [codec.dumps_exact(body)])
+        response = self._response(provider, "POST", path, query, headers, codec.dumps_exact(body))
         if provider.cursor is None or request.ask != "response" or (cursor := provider.cursor(profile)) is None:
             return response
         return self._followed(provider, response, cursor, request)
@@ -213,40 +213,25 @@ class HTTPUpstream:
         except codec.CodecError:
             raise UpstreamError(FAULTS["upstream_malformed"]) from None
 
-    @asynccontextmanager
-    async def _response(
+    def _response(
         self,
         provider: Provider,
         method: str,
         path: str,
         query: Mapping[str, str],
         headers: Mapping[str, str],
-        content: list[bytes] | None = None,
-    ) -> AsyncGenerator[AsyncIterator[bytes], None]:
-        """Send a request and return the bytes of the response; raise `UpstreamError` for another status than 200.
-
-        The body is removed from `content`, so that it is not kept while the response is read.
-        """
-        try:
-            response = await self._open_session().request(
-                method,
-                self._base_url + path,
-                params={**query, **self._query},
-                data=_payload(content.pop()) if content else None,
-                headers=headers,
-                allow_redirects=False,
-            )
-        except (aiohttp.ClientError, aiohttp.EofStream, OSError) as error:
-            raise _failed(error) from error
-        try:
-            if response.status != _OK:
-                raise await _refused(response, provider)
-            async with aclosing(_read(response, provider)) as chunks:
-                yield chunks
-                if not response.content.at_eof():
-                    await _read_out(chunks)
-        finally:
-            response.close()
+        content: bytes | None = None,
+    ) -> _Response:
+        """Return the response to a request, which is sent when the response is entered."""
+        sending = self._open_session().request(
+            method,
+            self._base_url + path,
+            params={**query, **self._query},
+            data=None if content is None else _payload(content),
+            headers=headers,
+            allow_redirects=False,
+        )
+        return _Response(provider, sending)
 
     async def aclose(self) -> None:
         """Close the pooled connections."""
@@ -271,6 +256,35 @@ class HTTPUpstream:
                 proxy=self._proxy,
             )
         return self._session
+
+
+class _Response:
+    """The response to a request that is sent when the block is entered."""
+
+    def __init__(self, provider: Provider, sending: Awaitable[aiohttp.ClientResponse]) -> None:
+        self._provider = provider
+        self._sending = sending
+
+    async def __aenter__(self) -> AsyncIterator[bytes]:
+        """Return the bytes of the response; raise `UpstreamError` for another status than 200."""
+        try:
+            self._response = response = await self._sending
+            del self._sending  # it has the body of the request
+        except (aiohttp.ClientError, aiohttp.EofStream, OSError) as error:
+            raise _failed(error) from error
+        if response.status != _OK:
+            raise await _refused(response, self._provider)
+        self._chunks = _read(response, self._provider)
+        return self._chunks
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Read a response that has ended to the end of its connection, and close it."""
+        try:
+            if kind is None and not self._response.content.at_eof():
+                await _read_out(self._chunks)
+            await self._chunks.aclose()
+        finally:
+            self._response.close()
 
 
 def _aside(provider: Provider, request: ProviderRequest, profile: Any) -> Outgoing:
@@ -384,9 +398,9 @@ def _failed(error: Exception) -> UpstreamError:
 
 
 async def _refused(response: aiohttp.ClientResponse, provider: Provider) -> UpstreamError:
-    """Return the error for a failed response; of its body a limited part is read, for a limited time."""
+    """Close a failed response, and return its error; of its body a limited part is read, for a limited time."""
     body = bytearray()
-    with anyio.move_on_after(ERROR_BODY_S):
+    with closing(response), anyio.move_on_after(ERROR_BODY_S):
         try:
             while len(body) <= ERROR_BODY_MAX_BYTES and (chunk := await response.content.readany()):
                 body += chunk

@@ -15,12 +15,12 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from projector.core.faults import FAULTS, Fault
-from projector.server.streaming.clock import Deadlines, Timer, watched
+from projector.server.streaming.clock import Deadlines, Timer, Watch
 from projector.server.streaming.memory import Account
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.circuit import Permit, Signal
 from projector.server.upstream.protocol import UpstreamError
-from projector.server.upstream.targets import Attempts, Target
+from projector.server.upstream.targets import Attempts, Step, Target
 
 OnOpen: TypeAlias = Callable[[], Awaitable[None]]
 OnChunk: TypeAlias = Callable[[bytes], Awaitable[bool]]
@@ -79,8 +79,21 @@ class UpstreamReader:
         for target in self._attempts.targets:
             timeouts = target.provider.timeouts
             shortest_s = min(shortest_s, timeouts.first_byte_s, timeouts.idle_s)
-        with watched(Timer(lambda: self._deadlines.next()[0], self._on_timeout, shortest_s)):
-            await self._run(on_open, on_chunk)
+        with Watch(Timer(lambda: self._deadlines.next()[0], self._on_timeout, shortest_s)):
+            target, pause_s = self._attempts.first()
+            while not pause_s or await self._pause(pause_s):
+                permit = self._attempts.begin(target)
+                if permit is None:  # another request opened the circuit during the pause
+                    target, pause_s = self._attempts.first()
+                    continue
+                try:
+                    await self._attempt(permit, on_open, on_chunk)
+                except UpstreamError as error:
+                    target, pause_s = self._next(error, permit)
+                else:
+                    return
+                finally:
+                    permit.report(None)
 
     def stop(self) -> None:
         """Stop reading."""
@@ -112,30 +125,17 @@ class UpstreamReader:
         if self._is_waiting and self._scope is not None:
             self._scope.cancel()
 
-    async def _run(self, on_open: OnOpen, on_chunk: OnChunk) -> None:
-        """Make attempts until one succeeds, none may follow, or the reader is stopped."""
-        target, pause_s = self._attempts.first()
-        while not pause_s or await self._pause(pause_s):
-            permit = self._attempts.begin(target)
-            if permit is None:  # another request opened the circuit during the pause
-                target, pause_s = self._attempts.first()
-                continue
-            try:
-                await self._attempt(permit, on_open, on_chunk)
-            except UpstreamError as error:
-                self._counted(error)
-                is_final = self._has_bytes or self._is_stopped
-                chance = random.random()  # noqa: S311 - it spreads load
-                following = None if is_final else self._attempts.after(error, permit, chance)
-                if following is None:
-                    self._attempts.end(error)
-                    raise
-                self._report(error)
-                target, pause_s = following
-            else:
-                return
-            finally:
-                permit.report(None)
+    def _next(self, error: UpstreamError, permit: Permit) -> Step:
+        """Return the attempt after a failure; raise it if none may follow."""
+        self._counted(error)
+        is_final = self._has_bytes or self._is_stopped
+        chance = random.random()  # noqa: S311 - it spreads load
+        following = None if is_final else self._attempts.after(error, permit, chance)
+        if following is None:
+            self._attempts.end(error)
+            raise error
+        self._report(error)
+        return following
 
     async def _pause(self, seconds: float) -> bool:
         """Wait before the next attempt; return False if the reader was stopped meanwhile."""

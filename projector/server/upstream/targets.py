@@ -8,7 +8,7 @@ by the budget of the upstream.
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -193,18 +193,21 @@ class Attempts:
         stats: StreamStats,
         is_lost: Callable[[Target], bool] | None = None,
         ask: Ask = "response",
+        bodies: dict[Target, Mapping[str, object]] | None = None,
     ) -> None:
         self.target = targets[0]
         """The target of the current attempt; before the first one, the preferred target."""
         self.targets = sorted(targets, key=lambda one: one.circuit.is_cooled) if len(targets) > 1 else targets
         """In the order in which they are tried; those whose provider asked to wait are the last."""
         self._body_of = body_of
+        self._bodies = bodies or {}
+        """Those that were made."""
         self._is_lost = is_lost
         self._ask = ask
         self._stats = stats
         self._retries = self.target.provider.retries
         self._errors: dict[Target, UpstreamError] = {}
-        self._tried: Counter[Target] = Counter()
+        self._tried: dict[Target, int] = defaultdict(int)
         self._repeated = 0
         self._is_refused = False
 
@@ -231,8 +234,10 @@ class Attempts:
 
     def request(self) -> ProviderRequest:
         """Return the request to the current target."""
-        stats, body = self._stats, self._body_of(self.target)
-        if stats.meter is not None and self._tried.total() == 1:
+        stats, body = self._stats, self._bodies.get(self.target)
+        if body is None:
+            body = self._bodies[self.target] = self._body_of(self.target)
+        if stats.meter is not None and sum(self._tried.values()) == 1:
             stats.meter.on_request(body)
         api = self.target.provider.api
         headers = {**stats.trace.headers, **stats.caller_headers.get(api, {})}
@@ -240,7 +245,7 @@ class Attempts:
 
     def release(self) -> None:
         """Drop the request: a byte of the response was used, so it is not sent again."""
-        del self._body_of
+        del self._body_of, self._bodies
         self._is_lost = None
 
     def after(self, error: UpstreamError, permit: Permit, chance: float) -> Step | None:
