@@ -417,7 +417,7 @@ def _column(cursor: Cursor, place: Place) -> Take | None:
         return None
     first = cursor.at
     behind = place.link.count(found[0])
-    while True:
+    for _ in range(_BLOCK_MAX_LINES):
         line = cursor.run(_LINE)
         cells = line.split(found[0])
         is_row = len(cells) > max(behind, 1)
@@ -425,7 +425,8 @@ def _column(cursor: Cursor, place: Place) -> Take | None:
         if shapes.is_varied(word) or shapes.is_random(word):
             return Take(first, Lines())
         if not (is_row or _RULE.fullmatch(line)) or cursor.run(LINE_END) not in ("\n", "\r\n"):
-            return None
+            break
+    return None
 
 
 _SEPARATOR: Final = re.compile(r"[,;|\t]")
