@@ -419,9 +419,9 @@ def _column(cursor: Cursor, place: Place) -> Take | None:
     behind = place.link.count(found[0])
     for _ in range(_BLOCK_MAX_LINES):
         line = cursor.run(_LINE)
-        cells = line.split(found[0])
+        cells = line.removesuffix("),").split(found[0])
         is_row = len(cells) > max(behind, 1)
-        word = cells[-1 - behind].strip(" \"'`*") if is_row else ""
+        word = cells[-1 - behind].strip(" \"'`*();") if is_row else ""
         if shapes.is_varied(word) or shapes.is_random(word):
             return Take(first, Lines())
         if not (is_row or _RULE.fullmatch(line)) or cursor.run(LINE_END) not in ("\n", "\r\n"):

@@ -102,6 +102,8 @@ WITHHELD = {
     "a table in Markdown": f"| name | **Password** | x |\n|---|:---:|---|\n| me | - | x |\n| me | `{SECRET}` | x |",
     "a table of psql": f" name | password \n------+----\n me   | {SECRET}\n you  | {SECRET}\n(2 rows)",
     "a table of MySQL": f"+---+---+\n| a | api_key |\n+---+---+\n| 1 | {SECRET} |\n| 2 | {SECRET} |\n+---+---+\n2 rows",
+    "lines of a statement of SQL": f"INSERT INTO u (\"token\", id) VALUES\n('{SECRET}', 1),\n('{SECRET}', 2);",
+    "a table with quotes": f'"name","password","url"\n"me","{SECRET}","x"\n"you","{SECRET}","x"\n',
     "an empty cell": f"name,client secret,url\na,,u\nb,{SECRET},u\n",
     **{f"a private key of {kind}": PEM.format(kind) for kind in ("ED25519", "X25519", "ANY", "RSA ", "ec")},
 }
