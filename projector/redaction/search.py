@@ -70,11 +70,6 @@ class Formats:
         """
         return Formats(self.keys, [_in_prose(row) for row in self.rows if WORD not in row.anchor])
 
-    @cached_property
-    def of_words(self) -> Formats:
-        """The search for values of sensitive words alone."""
-        return Formats(self.keys, [row for row in self.rows if WORD in row.anchor])
-
     def compile(self) -> None:
         """Compile what is otherwise compiled on first use; it takes about half a second for all formats."""
         self.live.compile()
@@ -193,8 +188,8 @@ class Search:
     """Names of classes that are shown and only reported."""
     context: int = BEFORE_CHARS
     """Number of characters before a position on which the answer depends."""
-    words_of_code: Formats | None = None
-    """The search for values of sensitive words in fenced code; None if that is not searched."""
+    formats_of_code: Formats | None = None
+    """The search of tools, for values of sensitive words in fenced code; None if that is not searched."""
     _formats: Formats | None
 
     def __init__(self, policy: Policy, secrets: Iterable[str] = ()) -> None:
@@ -215,7 +210,7 @@ class Search:
         """
         formats = self._formats if CREDENTIALS in actions else None
         search = self._other(formats and formats.of_prose, self.values)
-        search.words_of_code = formats and formats.of_words
+        search.formats_of_code = formats
         search.rows = tuple(row for row in rows if row.name in actions)
         search.reported = frozenset(name for name, action in actions.items() if action == "report")
         search.context = max(CONTEXT_CHARS, *map(looks_back, (*search.rows, FENCE))) + 1
@@ -255,7 +250,7 @@ class Search:
     @cached_property
     def classes(self) -> TextSearch | None:
         """The search for the classes, and for fences where their code is read; None if there is neither."""
-        rows = self.rows if self.words_of_code is None else (*self.rows, FENCE)
+        rows = self.rows if self.formats_of_code is None else (*self.rows, FENCE)
         return search_of(rows) if rows else None
 
     def compile(self) -> None:
@@ -263,15 +258,15 @@ class Search:
         if self._formats is not None:
             self._formats.compile()
         _ = self.classes
-        if self.words_of_code is not None:
+        if self.formats_of_code is not None:
             search_of((ASSIGNED,))
-            self.words_of_code.last.compile()
 
     def is_assigned(self, text: str, at: int) -> bool:
         """Return whether a character of code is in the value of a sensitive word, as the search of tools finds it."""
         start = 0
         while (
-            self.words_of_code is not None and (found := self.words_of_code.find(text, start, at_end=True)) is not None
+            self.formats_of_code is not None
+            and (found := self.formats_of_code.find(text, start, at_end=True)) is not None
         ):
             start = found.end if found.rest is None else found.end + found.rest.feed(text[found.end :])[0]
             if at < start:

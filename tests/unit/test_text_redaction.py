@@ -87,6 +87,15 @@ ROWS: Final[dict[str, tuple[str, str]]] = {
             ("machine db login me password ", ""),
         )
     },
+    **{
+        f"a key behind {before}{prefix}": (f"{before}{prefix}{MIXED[:36]}{end} x", f"{before}<redacted>{end} x")
+        for before, prefix, end in (
+            ("**", "ghp_**", ""),
+            ("'", "ghp_' + '", "'"),
+            ('"', 'ghp_"."', '"'),
+            ("`", "ghp_` + `", "`"),
+        )
+    },
     "joined strings in code": (
         f'```\ntoken = "{RANDOM}" + "{RANDOM}"\n```',
         '```\ntoken = "<redacted>" + "<redacted>"\n```',
