@@ -3,7 +3,7 @@ r"""The value after a sensitive word, wherever text is not JSON from its first c
 The search finds a sensitive word; `after_key` reads what follows with a `Cursor` and decides whether it is a secret,
 and where it ends (`value_ends`). Nothing is shown before the decision. The contexts, which text may stand between a key
 and its value and which values count there, are entries of `redaction/formats/contexts.toml`, in order of precedence.
-The first context that matches decides.
+The first context that matches decides; if it finds no value and its kind is in `_UNDECIDED`, the next one does.
 
     key      separator   value
     password =           "hunter2"           quotes: everything but placeholders, templates and prose
@@ -26,7 +26,20 @@ from projector.contracts import codec
 from projector.redaction import descriptions, patterns
 from projector.redaction import value_shapes as shapes
 from projector.redaction.rules import Context, KeyRules, Verdict, plain_letters, shipped
-from projector.redaction.value_ends import Balanced, Block, Cursor, End, Fenced, Header, More, Quoted, Rest, Word, line
+from projector.redaction.value_ends import (
+    Balanced,
+    Block,
+    Cursor,
+    End,
+    Fenced,
+    Header,
+    Lines,
+    More,
+    Quoted,
+    Rest,
+    Word,
+    line,
+)
 from projector.redaction.value_shapes import BARE, BLANKS, PARAMETER, QUOTED, QUOTES, SLASHES, SPACES, Place
 
 BEFORE_CHARS: Final = 96
@@ -56,10 +69,10 @@ def quoted(cursor: Cursor, place: Place, *, is_any: bool) -> Take | None:
     if not quote or quote not in QUOTES:
         return None
     cursor.at += 1
-    extent: End = Quoted(quote, len(slashes), many_lines=quote == "`", doubles=quote == "'")
-    if not slashes and cursor.sequence(_triples(quote)):
+    extent: End = Quoted(quote, len(slashes), joins=True)
+    if is_fenced := not slashes and cursor.sequence(_TRIPLES[quote]):
         extent = Fenced(quote * 3)
-    content = _content(cursor, extent.fork())
+    content = _content(cursor, extent if is_fenced else Quoted(quote, len(slashes)))
     is_closed = cursor.peek() == quote or (slashes and cursor.peek() == "\\")
     is_cut_off = not is_closed and cursor.at == len(cursor.text)
     is_any = is_any and bool(is_closed or is_cut_off or len(content) >= _LONG_CHARS)
@@ -77,9 +90,7 @@ def _closes(place: Place, slashes: str, quote: str) -> bool:
     return not before.endswith("\\") and not place.link.lstrip("\\").startswith(quote)
 
 
-@cache
-def _triples(quote: str) -> tuple[tuple[re.Pattern[str], int, int], ...]:
-    return ((re.compile(f"{quote}{{0,2}}+"), 2, 2),)
+_TRIPLES: Final = {quote: ((re.compile(f"{quote}{{0,2}}+"), 2, 2),) for quote in QUOTES}
 
 
 def _content(cursor: Cursor, extent: End) -> str:
@@ -190,9 +201,6 @@ _WRAPPERS: Final = re.compile(
     r"to_string|Buffer|(?:ConvertTo-)?SecureString|Sensitive|Redacted|Literal|literal|unquote|text|quote)\()+",
 )
 """Calls around a literal that keep it."""
-_OPERATORS: Final = frozenset({"or", "||", "??", "?:"})
-_OPERATOR: Final = re.compile(r"[a-z|?:]{0,3}+")
-_TYPE: Final = re.compile(r"[A-Za-z_][\w.\[\]|?]*")
 _TAG: Final = re.compile(r"[&!][\w!./-]*+")
 
 
@@ -258,8 +266,6 @@ def _of_char(cursor: Cursor, place: Place, char: str) -> Take | None:
         cursor.run(_TAG)
         cursor.run(BLANKS)
         char = cursor.peek()
-    if char == "\\" and (after := _continued(cursor)):
-        char = after
     if char in QUOTED:
         return quoted(cursor, place, is_any=True)
     if char and char in "{[(":
@@ -268,8 +274,6 @@ def _of_char(cursor: Cursor, place: Place, char: str) -> Take | None:
         return _block(cursor)
     if char == "<":
         return None
-    if char == "/":
-        return _after_comment(cursor, place)
     return _bare(cursor, place)
 
 
@@ -281,36 +285,9 @@ def _symbolic(cursor: Cursor, place: Place) -> Take | None:
     start = cursor.at
     is_secret = shapes.is_symbolic(cursor.run(_TO_QUOTE))
     cursor.at = start
-    return Take(start, _bare_extent(place)) if is_secret else None
-
-
-def _continued(cursor: Cursor) -> str:
-    """Move to the next line behind a backslash and return its first character; stay if no line ends there."""
-    start = cursor.at
-    cursor.run(SLASHES)
-    if cursor.peek() not in ("\n", "\r"):
-        cursor.at = start
-        return ""
-    cursor.run(SPACES)
-    return cursor.peek()
-
-
-def _after_comment(cursor: Cursor, place: Place) -> Take | None:
-    start = cursor.at
-    if not cursor.sequence(_COMMENT):
-        return _bare(cursor, place)
-    end = cursor.text.find("*/", cursor.at)
-    if end < 0:
-        if not cursor.is_whole:
-            raise More
-        cursor.at = start
-        return _bare(cursor, place)
-    cursor.at = end + 2
-    cursor.run(BLANKS)
-    return quoted(cursor, place, is_any=True) if cursor.peek() in tuple(QUOTES) else _bare(cursor, place)
-
-
-_COMMENT: Final = ((re.compile(r"/?+"), 1, 1), (re.compile(r"\*?+"), 1, 1))
+    return (
+        Take(start, line() if place.begins_line and place.is_variable else Word(place.closers)) if is_secret else None
+    )
 
 
 _BLOCK_HEAD: Final = re.compile(r"[|>+0-9-]{0,4}+")
@@ -323,15 +300,8 @@ def _block(cursor: Cursor) -> Take | None:
     if cursor.peek() not in ("\n", "\r"):
         return None
     cursor.run(LINE_END)
-    if not cursor.run(BLANKS):
-        return None
-    start = cursor.at - _indent(cursor)
-    return Take(start, Block())
-
-
-def _indent(cursor: Cursor) -> int:
-    line = max(cursor.text.rfind("\n", 0, cursor.at), cursor.text.rfind("\r", 0, cursor.at))
-    return cursor.at - line - 1
+    start = cursor.at
+    return Take(start, Block()) if cursor.run(BLANKS) else None
 
 
 _HEREDOC: Final = re.compile(r"[<~\-'\"A-Za-z0-9_]*+")
@@ -354,8 +324,8 @@ _SECTION: Final = tuple((re.compile(f"{re.escape(char)}?+"), 1, 1) for char in "
 def _bare(cursor: Cursor, place: Place) -> Take | None:
     """Decide about a value without quotes."""
     start = cursor.at
-    is_line = place.begins_line
-    word = cursor.run(_BARE_LINE if is_line and place.is_variable else PARAMETER if place.is_parameter else BARE)
+    is_line = place.begins_line and place.is_variable
+    word = cursor.run(_BARE_LINE if is_line else PARAMETER if place.is_parameter else BARE)
     if SCHEME.fullmatch(word + " ") is not None and cursor.run(BLANKS):
         start = cursor.at
         word = cursor.run(BARE)
@@ -368,33 +338,9 @@ def _bare(cursor: Cursor, place: Place) -> Take | None:
     after = cursor.peek()
     before = cursor.text[start - 1 : start]
     if shapes.is_bare_secret(word, place, before, after):
-        return Take(start, _bare_extent(place))
+        return Take(start, line() if is_line else Word(place.closers))
     cursor.at = start
-    if (take := _symbolic(cursor, place)) is not None:
-        return take
-    cursor.at = start + len(word)
-    return _default(cursor, place, word)
-
-
-def _default(cursor: Cursor, place: Place, word: str) -> Take | None:
-    """Decide about a literal behind an annotation or a name: `token: str = ".."`, `env.TOKEN or ".."`."""
-    if _TYPE.match(word) is None:
-        return None
-    cursor.run(BLANKS)
-    if cursor.peek() == "=" and ":" in place.link:
-        cursor.at += 1
-        if cursor.peek() == "=":
-            return None
-    elif cursor.run(_OPERATOR) not in _OPERATORS:
-        return None
-    cursor.run(BLANKS)
-    return quoted(cursor, place, is_any=True) if cursor.peek() in tuple(QUOTES) else None
-
-
-def _bare_extent(place: Place) -> End:
-    if place.begins_line and place.is_variable:
-        return line()
-    return Word(place.closers)
+    return _symbolic(cursor, place)
 
 
 # further contexts
@@ -462,6 +408,29 @@ def _second(cursor: Cursor, place: Place, start: int) -> Take | None:
     cursor.at = min(cursor.at + 1, len(cursor.text))
     cursor.run(SPACES)
     return take if cursor.peek() in ("]", "") else None
+
+
+def _column(cursor: Cursor, place: Place) -> Take | None:
+    """Withhold the lines below a heading if a word in its column looks random: their other columns are not searched."""
+    found = _SEPARATOR.search(place.link) or _SEPARATOR.search(place.line)
+    if found is None or any(map(shapes.is_random, _SEPARATOR.split(place.link))):
+        return None
+    first = cursor.at
+    behind = place.link.count(found[0])
+    for _ in range(_BLOCK_MAX_LINES):
+        line = cursor.run(_LINE)
+        cells = line.removesuffix("),").split(found[0])
+        is_row = len(cells) > max(behind, 1)
+        word = cells[-1 - behind].strip(" \"'`*();") if is_row else ""
+        if shapes.is_varied(word) or shapes.is_random(word):
+            return Take(first, Lines())
+        if not (is_row or _RULE.fullmatch(line)) or cursor.run(LINE_END) not in ("\n", "\r\n"):
+            break
+    return None
+
+
+_SEPARATOR: Final = re.compile(r"[,;|\t]")
+_RULE: Final = re.compile(r"[ +-]+")
 
 
 def is_field(key: str, value: str) -> bool:
@@ -577,6 +546,7 @@ VALUES: Final[Mapping[str, Callable[[Cursor, Place], Take | None]]] = {
     "assigned": _assigned,
     "any": any_value,
     "neighbour": _neighbour,
+    "column": _column,
     "string": _string,
     "markup": _markup,
     "header": _header,
@@ -638,6 +608,8 @@ _KEY_MAX_CHARS: Final = 64
 _ESCAPED: Final = ("n", "r", "t")
 _FIRST_WORD: Final = re.compile(r"(?<![A-Za-z])[A-Za-z]{1,16} \Z")
 """The first of two words of a key: `private key`."""
+_UNDECIDED: Final = frozenset({"assigned", "column"})
+"""Kinds of values after which the next context decides if there is none."""
 _PROPERTIES: Final = frozenset({"value", "default", "key", "text", "raw", "current"})
 """Last parts of dotted keys that stand for the part before them."""
 
@@ -668,9 +640,12 @@ def after_key(cursor: Cursor, before: str, keys: KeyRules) -> Take | None:
         way = _ways()[number - 1]
         if way.key.search(name) is None or (way.before is not None and way.before.search(head) is None):
             continue
+        cursor.at = start
         if cursor.sequence(way.pieces):
             place = Place(head, name, keys, verdict, cursor.text[start : cursor.at])
-            return VALUES[way.context.value](cursor, place)
+            take = VALUES[way.context.value](cursor, place)
+            if take is not None or way.context.value not in _UNDECIDED:
+                return take
     return None
 
 

@@ -12,7 +12,6 @@ from typing import ClassVar, Final, TypeAlias
 
 from projector.contracts.kinds import REDACTED
 from projector.redaction.policy import CREDENTIALS
-from projector.redaction.rules import Verdict
 from projector.redaction.search import Find, Search
 from projector.redaction.spellings import PLAIN, SPELLED, SPELLED_IN_SECRETS, Decoder, Queue, Step
 from projector.redaction.text_search import ASSIGNED, FENCE, Candidate, TextSearch, search_of
@@ -34,6 +33,7 @@ class Scanner(State):
 
     spelled: ClassVar[re.Pattern[str]] = SPELLED_IN_SECRETS
     """The spellings that are decoded where the text is read once more."""
+    _in_code = False
 
     def __init__(self, find: Find, context: int, before: str, kind: type[str] = str) -> None:
         self._find = find
@@ -160,7 +160,10 @@ class Scanner(State):
                 self._fence()
             else:
                 self._mark = self.named = self._kind(found.mark)
+                before = self.before + text[: found.end]
                 self._withhold(found.end - found.shown, steps)
+                if self._in_code:
+                    self._keep(before)  # what follows may be of the same list, or a string that is joined
             text = text[found.end :]
             self.value = found.rest
 
@@ -212,10 +215,8 @@ class Scanner(State):
         self.before = before if len(before) <= BEFORE_CHARS else before[-BEFORE_CHARS:]
 
 
-_ASSIGNMENT: Final = re.compile(
-    r"([\w.-]{1,64})[\"'\])]{0,2}[ \t]{0,8}(?:=>|:=|[=:])[ \t]{0,8}(?:[A-Za-z]{1,2}(?=[\"']))?[\"'`]?\Z"
-)
 _CODE_BEFORE_CHARS: Final = 96
+"""Characters before a word in code that decide whether it is the value of a sensitive word."""
 
 
 def mark_of(name: str) -> str:
@@ -236,9 +237,7 @@ class ClassScanner(Scanner):
     def __init__(self, search: Search, classes: TextSearch, before: str) -> None:
         super().__init__(_nothing, search.context, before)
         self._classes = classes
-        self._keys = search.keys
-        self._reported = search.reported
-        self._in_code = False
+        self._search = search
 
     @property
     def state(self) -> str | None:
@@ -261,7 +260,7 @@ class ClassScanner(Scanner):
         at, end, row = found
         if row is None:
             return Found(at, at, len(text) + 1, None)
-        self._kind = Reported if row.name in self._reported else str
+        self._kind = Reported if row.name in self._search.reported else str
         return Found(at, at, end, _FENCED if row is FENCE else mark_of(row.name))
 
     def _fence(self) -> None:
@@ -277,12 +276,12 @@ class ClassScanner(Scanner):
         return None
 
     def _is_secret(self, text: str, found: Candidate) -> bool:
-        """Return whether a word in code is the value of a sensitive word and looks random."""
+        """Return whether a word in code looks random, and is in the value of a sensitive word."""
         word = text[found.start : found.end]
         if not (is_random(word) or is_hex_key(word)):
             return False
-        key = _ASSIGNMENT.search(text, max(0, found.start - _CODE_BEFORE_CHARS), found.start)
-        return key is not None and self._keys.verdict(key[1].strip("-.")) is Verdict.SENSITIVE
+        begin = max(0, found.start - _CODE_BEFORE_CHARS)
+        return self._search.is_assigned(text[begin : found.end + 1], found.start - begin)
 
 
 def scanners_of(search: Search, before: str) -> list[Scanner]:

@@ -186,10 +186,10 @@ class Search:
     """Classes of personal data that are searched for."""
     reported: frozenset[str] = frozenset()
     """Names of classes that are shown and only reported."""
-    reads_code = False
-    """Whether fenced code is searched for values of sensitive words."""
     context: int = BEFORE_CHARS
     """Number of characters before a position on which the answer depends."""
+    formats_of_code: Formats | None = None
+    """The search of tools, for values of sensitive words in fenced code; None if that is not searched."""
     _formats: Formats | None
 
     def __init__(self, policy: Policy, secrets: Iterable[str] = ()) -> None:
@@ -208,10 +208,10 @@ class Search:
             actions: class -> action; `credentials` among them.
             rows: the rules of all classes.
         """
-        reads_code = CREDENTIALS in actions
-        formats = self._formats.of_prose if reads_code and self._formats is not None else None
-        search = self._other(formats, self.values)
-        search.rows, search.reads_code = tuple(row for row in rows if row.name in actions), reads_code
+        formats = self._formats if CREDENTIALS in actions else None
+        search = self._other(formats and formats.of_prose, self.values)
+        search.formats_of_code = formats
+        search.rows = tuple(row for row in rows if row.name in actions)
         search.reported = frozenset(name for name, action in actions.items() if action == "report")
         search.context = max(CONTEXT_CHARS, *map(looks_back, (*search.rows, FENCE))) + 1
         return search
@@ -250,7 +250,7 @@ class Search:
     @cached_property
     def classes(self) -> TextSearch | None:
         """The search for the classes, and for fences where their code is read; None if there is neither."""
-        rows = (*self.rows, FENCE) if self.reads_code else self.rows
+        rows = self.rows if self.formats_of_code is None else (*self.rows, FENCE)
         return search_of(rows) if rows else None
 
     def compile(self) -> None:
@@ -258,8 +258,20 @@ class Search:
         if self._formats is not None:
             self._formats.compile()
         _ = self.classes
-        if self.reads_code:
+        if self.formats_of_code is not None:
             search_of((ASSIGNED,))
+
+    def is_assigned(self, text: str, at: int) -> bool:
+        """Return whether a character of code is in the value of a sensitive word, as the search of tools finds it."""
+        start = 0
+        while (
+            self.formats_of_code is not None
+            and (found := self.formats_of_code.find(text, start, at_end=True)) is not None
+        ):
+            start = found.end if found.rest is None else found.end + found.rest.feed(text[found.end :])[0]
+            if at < start:
+                return found.shown <= at
+        return False
 
     def format_of(self, text: str, at: int, start: int, end: int) -> Format | None:
         """Return the format of the credential between two positions of a complete text, searched from `at` on."""

@@ -2,8 +2,9 @@ r"""Where a withheld value ends, and how a decision about a value asks for more 
 
 Each end reads its value piece by piece; what it has read is dropped:
 
-    Quoted       to the closing quote that is escaped as the opening one was, or the end of the line
+    Quoted       to the closing quote that is escaped as the opening one was, or the end of the line; joined strings
     Fenced       to a text that closes the value: triple quotes, `]]>`, `</`, the last line of a heredoc
+    Lines        to a blank line
     Balanced     to the bracket that closes the first one; brackets in strings and comments do not count
     Word         to a blank, or punctuation with a blank after it
     line         to the end of the line
@@ -132,33 +133,29 @@ class End(State):
 _SLASHES: Final = re.compile(r"\\*+")
 
 
+_JOINT: Final = re.compile(
+    r"\\*+[\"'`](?:\s{0,32}+(?:\Z|(?:[+.~&|]{1,2}+|\\(?=\s|\Z))\s{0,32}+))?+(?:\\*+\Z|(?P<slashes>\\*+)(?P<quote>[\"'`]))"
+)
+"""The end of a string, an operator that joins strings, and the beginning of another one.
+
+Without an operator they are joined in a shell, and two quotes are one character of the string in YAML and SQL.
+"""
+
+
 class Quoted(End):
     """A string in quotes; `escapes` is the number of backslashes before its opening quote.
 
-    With `doubles`, two quotes in it are one character of it (YAML, SQL), or join two strings (Python, shell).
+    With `joins` the strings that operators join to it belong to it: `"abc" + "def"`.
     """
 
     is_certain = True
 
-    def __init__(self, quote: str, escapes: int = 0, *, many_lines: bool = False, doubles: bool = False) -> None:
-        self._quote = quote
-        self._escapes = escapes
-        self._many_lines = many_lines
-        self._doubles = doubles and not escapes
-        self._has_begun = False
-        self._run = re.compile(rf"[^{quote}\\{'' if many_lines else chr(10) + chr(13)}]*+")
+    def __init__(self, quote: str, escapes: int = 0, *, joins: bool = False) -> None:
+        self._joins = joins
+        self._begin(quote, escapes)
 
     def feed(self, text: str, /) -> tuple[int, bool]:
         """Return how many characters belong to the value for certain, and whether the value ends after them."""
-        count, is_end = self._feed(text)
-        self._has_begun = self._has_begun or count > 0
-        return count, is_end
-
-    def finish(self, rest: str, /) -> int:
-        """Return 0 for a closing quote that another one might have doubled."""
-        return 0 if self._doubles and rest == self._quote else len(rest)
-
-    def _feed(self, text: str) -> tuple[int, bool]:
         at = 0
         while True:
             at = end_of(self._run, text, at)
@@ -167,17 +164,26 @@ class Quoted(End):
                 return at, False  # the character after backslashes decides about them
             char = text[at + slashes]
             if char == self._quote and self._closes(slashes):
-                if self._doubles and (self._has_begun or at + slashes):
-                    after = text[at + slashes + 1 : at + slashes + 2]
-                    if not after:
-                        return at, False
-                    if after == self._quote:
-                        at += slashes + 2
-                        continue
-                return at + slashes - min(slashes, self._escapes), True
-            if char in "\n\r" and not self._many_lines and (not slashes or self._escapes):
+                end = at + slashes - min(slashes, self._escapes)
+                joint = _JOINT.match(text, end) if self._joins else None
+                if joint is None or joint["quote"] is None:
+                    return end, joint is None
+                self._begin(joint["quote"], len(joint["slashes"]))
+                at = joint.end()
+                continue
+            if char in "\n\r" and self._quote != "`" and (not slashes or self._escapes):
                 return at + slashes, True
             at += slashes + 1
+
+    def finish(self, rest: str, /) -> int:
+        """Return 0 for a closing quote behind which an operator might have stood."""
+        return 0 if self._joins and _JOINT.match(rest) is not None else len(rest)
+
+    def _begin(self, quote: str, escapes: int) -> None:
+        """Begin a string; one in back quotes may have several lines."""
+        self._quote = quote
+        self._escapes = escapes
+        self._run = re.compile(rf"[^{quote}\\{'' if quote == '`' else chr(10) + chr(13)}]*+")
 
     def _closes(self, slashes: int) -> bool:
         """Return whether a quote after backslashes is not escaped, at the level of the opening quote."""
@@ -185,17 +191,27 @@ class Quoted(End):
 
 
 class Fenced(End):
-    """A value that a fixed text closes."""
+    """A value that a fixed text closes, which is no part of it."""
 
     is_certain = True
 
     def __init__(self, closer: str) -> None:
-        self._closer = closer
+        self._closes = re.compile(f"(?={re.escape(closer)})")
+        self._open_chars = len(closer) - 1
 
     def feed(self, text: str, /) -> tuple[int, bool]:
         """Return how many characters belong to the value for certain, and whether the value ends after them."""
-        at = text.find(self._closer)
-        return (at, True) if at >= 0 else (max(0, len(text) - len(self._closer) + 1), False)
+        found = self._closes.search(text)
+        return (max(0, len(text) - self._open_chars), False) if found is None else (found.end(), True)
+
+
+class Lines(Fenced):
+    """The lines up to a blank one."""
+
+    is_certain = False
+
+    def __init__(self) -> None:
+        self._closes, self._open_chars = re.compile(r"(?=\r?\n\r?\n)"), len("\r\n\r")
 
 
 _PLAIN: Final = re.compile(r"[^\[\](){}\"'`/#]*+")
@@ -335,17 +351,11 @@ _END_LINE_CHARS: Final = 96
 """Maximum length of the last line of a PEM block."""
 
 
-class PrivateKey(End):
-    """A PEM block, to its last line."""
+class PrivateKey(Fenced):
+    """A PEM block, to its last line, which is part of it."""
 
-    is_certain = True
-
-    def feed(self, text: str, /) -> tuple[int, bool]:
-        """Return how many characters belong to the value for certain, and whether the value ends after them."""
-        found = _END_OF_KEY.search(text)
-        if found is not None:
-            return found.end(), True
-        return max(0, len(text) - _END_LINE_CHARS), False
+    def __init__(self) -> None:
+        self._closes, self._open_chars = _END_OF_KEY, _END_LINE_CHARS
 
 
 class Rest(End):
@@ -380,7 +390,7 @@ def line() -> Tail:
     return Tail(_LINE, is_token=False)
 
 
-_BEGIN_OF_KEY: Final = re.compile(
+BEGIN_OF_KEY: Final = re.compile(
     r"-{4,5} {0,2}BEGIN ([A-Z0-9 ]{0,48}(?:PRIVATE|STATIC) +KEY)|PuTTY-User-Key-File-", re.IGNORECASE
 )
 
@@ -426,7 +436,7 @@ class Value(End):
             return
         recent = self._recent + text
         self._recent = recent[-_END_LINE_CHARS:]
-        begins = [*_BEGIN_OF_KEY.finditer(recent)]
+        begins = [*BEGIN_OF_KEY.finditer(recent)]
         if begins:
             self._key = PrivateKey() if begins[-1][1] else Tail(_ANYTHING)
         if _END_OF_KEY.search(recent, begins[-1].end() if begins else 0) is not None:

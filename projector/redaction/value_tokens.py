@@ -10,7 +10,7 @@ from typing import Final
 from projector.redaction import value_shapes
 from projector.redaction.assignments import Decide, Take, after_key, any_value
 from projector.redaction.rules import KeyRules
-from projector.redaction.value_ends import Cursor, PrivateKey, Tail
+from projector.redaction.value_ends import BEGIN_OF_KEY, Cursor, PrivateKey, Tail
 from projector.redaction.value_shapes import Place, is_key_name
 
 _TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/=-]*+")
@@ -77,13 +77,12 @@ _BETWEEN: Final = re.compile(r"[, \t]*+")
 
 
 _PEM_HEAD: Final = re.compile(r"[- A-Za-z0-9]{0,96}+")
-_PRIVATE: Final = re.compile(r"-{4,5} ?BEGIN [A-Z0-9 ]*PRIVATE +KEY", re.IGNORECASE)
 
 
 def pem(cursor: Cursor, _before: str, _keys: KeyRules) -> Take | None:
     """Withhold a private key in PEM."""
-    head = cursor.run(_PEM_HEAD)
-    return Take(0, PrivateKey()) if _PRIVATE.match(head) is not None else None
+    head = BEGIN_OF_KEY.match(cursor.run(_PEM_HEAD))
+    return Take(0, PrivateKey()) if head is not None and head[1] else None
 
 
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/=]{0,88}+")

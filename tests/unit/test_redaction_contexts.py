@@ -84,6 +84,27 @@ WITHHELD = {
     "a string in brackets": f'client_secret = (\n    "w231584279R{SECRET}"\n)',
     "a key in letters that look alike": f'\u0430_\u0440i_k\u0435\u0443 = "{SECRET}"',
     "a key with invisible characters": f"p\u200ba\u200bssword={SECRET}",
+    "a labelled field": f'{{"id": "x", "label": "password", "value": "{SECRET}"}}',
+    "joined strings": f'token = "a1{SECRET}" + "{SECRET}" + "{SECRET}"',
+    "joined strings of a known prefix": f'token = "ghp_" + "{SECRET}"',
+    "joined strings on lines": f"const token = 'a1{SECRET}' +\n    '{SECRET}';",
+    "joined strings behind operators": f'String token = "a1{SECRET}"\n    + "{SECRET}";',
+    "joined strings of PHP": f"$token = 'a1{SECRET}' . '{SECRET}';",
+    "joined strings of Lua": f"token = 'a1{SECRET}' .. \"{SECRET}\"",
+    "joined strings of Basic": f'token = "a1{SECRET}" & "{SECRET}"',
+    "joined strings of SQL": f"password := 'a1{SECRET}' || '{SECRET}';",
+    "joined strings of a shell": f"TOKEN='a1{SECRET}'\"{SECRET}\"",
+    "joined strings of make": f'TOKEN = "a1{SECRET}" \\\n  "{SECRET}"',
+    "joined strings in a string": rf"x \"a\" token = \"a1{SECRET}\" + \"{SECRET}\"",
+    "two quotes in a string": f"password = 'a1 ''{SECRET}'",
+    "a table in CSV": f"name,password\nme,{SECRET}\nyou,{SECRET}\n",
+    "a table with tabs": f"name\tpassword\tage\r\nme\t{SECRET}\t1\r\nyou\t{SECRET}\t2\r\n",
+    "a table in Markdown": f"| name | **Password** | x |\n|---|:---:|---|\n| me | - | x |\n| me | `{SECRET}` | x |",
+    "a table of psql": f" name | password \n------+----\n me   | {SECRET}\n you  | {SECRET}\n(2 rows)",
+    "a table of MySQL": f"+---+---+\n| a | api_key |\n+---+---+\n| 1 | {SECRET} |\n| 2 | {SECRET} |\n+---+---+\n2 rows",
+    "lines of a statement of SQL": f"INSERT INTO u (\"token\", id) VALUES\n('{SECRET}', 1),\n('{SECRET}', 2);",
+    "a table with quotes": f'"name","password","url"\n"me","{SECRET}","x"\n"you","{SECRET}","x"\n',
+    "an empty cell": f"name,client secret,url\na,,u\nb,{SECRET},u\n",
     **{f"a private key of {kind}": PEM.format(kind) for kind in ("ED25519", "X25519", "ANY", "RSA ", "ec")},
 }
 
@@ -94,6 +115,21 @@ def test_a_value_is_withheld_at_every_cut(text: str) -> None:
     assert SECRET[:6] not in cleaned.value
     assert [notice.type for notice in cleaned.notices] == ["redacted"]
     assert streamed(text) == cleaned.value
+
+
+BEHIND: Final = {
+    f'token = "{SECRET}" + x + "y"': 'token = "<redacted>" + x + "y"',
+    f"password = '{SECRET}'": "password = '<redacted>'",
+    f'"password": "{SECRET}"\n"user": "me"': '"password": "<redacted>"\n"user": "me"',
+    f'curl --token "{SECRET}" "x"': 'curl --token "<redacted>" "x"',
+    f"name,password\nme,{SECRET}\nyou,x\n\nEnd, of": "name,password\n<redacted>\n\nEnd, of",
+    f"|password|\n|---|\n|{SECRET}|\n\nEnd": "|password|\n<redacted>\n\nEnd",
+}
+
+
+@pytest.mark.parametrize("text", BEHIND)
+def test_what_follows_a_value_is_shown(text: str) -> None:
+    assert (REDACTOR.text(text).value, streamed(text)) == (BEHIND[text], BEHIND[text])
 
 
 WHOLE = (
@@ -261,6 +297,12 @@ SHOWN = (
     "https://example.org/back?code=quiet1heronmills",
     '"token": a1b',
     "Authorization: v2",
+    'password = "" + "quiet1heronmills"',
+    'x = {"password": ""}\n"user": "quiet1heronmills"',
+    f"| token | id |\n|---|---|\n| next | {SECRET} |\n",
+    f"id,token\n{SECRET},next\n",
+    f"name,password\n\nid,{SECRET}\n",
+    f"name,password\nnone\nid,{SECRET}\n",
 )
 
 

@@ -35,6 +35,7 @@ def messages(redactor: Redactor, *deltas: str) -> list[str]:
 
 
 HEX: Final = "6544c2fd54d33ecea0ebf17672d3f811"
+RANDOM: Final = "xK8s9Qz2LmN4pR7t"
 UUID: Final = "550e8400-e29b-41d4-a716-446655440000"
 ROWS: Final[dict[str, tuple[str, str]]] = {
     "a key": (f"use {GITHUB}.", "use <redacted>."),
@@ -67,6 +68,43 @@ ROWS: Final[dict[str, tuple[str, str]]] = {
     "a short hexadecimal number": ("```\napi_key = 0x6544c2fd\n```", "```\napi_key = 0x6544c2fd\n```"),
     "a plain password in code": ('```\npassword = "hunter2"\n```', '```\npassword = "hunter2"\n```'),
     "a random word in code": ("```\nname = xK8s9Qz2LmN4pR7t\n```", "```\nname = xK8s9Qz2LmN4pR7t\n```"),
+    **{
+        f"code: {before}": (f"```\n{before}{RANDOM}{after}\n```", f"```\n{before}<redacted>{after}\n```")
+        for before, after in (
+            ("ENV DB_PASSWORD ", ""),
+            ("<password>", "</password>"),
+            ("- name: DB_PASSWORD\n  value: ", "\n- name: X"),
+            ("password:\n  value: ", ""),
+            ("tokens:\n  - ", ""),
+            ('variable "db_password" {\n  default = "', '"\n}'),
+            ("ALTER ROLE me PASSWORD '", "'"),
+            ("gpg --passphrase ", " -d a"),
+            ('{"key": "password", "value": "', '"}'),
+            ('<property name="password" value="', '"/>'),
+            ("**Password:** `", "`"),
+            ('password = """\n', '"""'),
+            ("name,password\nme,", ""),
+            ("machine db login me password ", ""),
+        )
+    },
+    **{
+        f"a key behind {before}{prefix}": (f"{before}{prefix}{MIXED[:36]}{end} x", f"{before}<redacted>{end} x")
+        for before, prefix, end in (
+            ("**", "ghp_**", ""),
+            ("'", "ghp_' + '", "'"),
+            ('"', 'ghp_"."', '"'),
+            ("`", "ghp_` + `", "`"),
+        )
+    },
+    "joined strings in code": (
+        f'```\ntoken = "{RANDOM}" + "{RANDOM}"\n```',
+        '```\ntoken = "<redacted>" + "<redacted>"\n```',
+    ),
+    "a list in code": (
+        f"```\ntokens:\n  - {RANDOM}\n  - {RANDOM}\nid: {RANDOM}\n```",
+        f"```\ntokens:\n  - <redacted>\n  - <redacted>\nid: {RANDOM}\n```",
+    ),
+    "calls in code": ("```\ntoken = getToken2Ab(x1)\n```", "```\ntoken = getToken2Ab(x1)\n```"),
     "behind code": ("```\nx\n```\npassword = xK8s9Qz2LmN4pR7t", "```\nx\n```\npassword = xK8s9Qz2LmN4pR7t"),
     "an address is no credential": ("jane@example.com", "jane@example.com"),
     "code of another language": (
