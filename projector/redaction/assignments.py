@@ -573,7 +573,7 @@ class _Way(NamedTuple):
     context: Context
     before: re.Pattern[str] | None
     key: re.Pattern[str]
-    begins: str
+    begins: re.Pattern[str]
     """Matches where `pieces` do, or where the text ends before that is certain."""
     pieces: tuple[tuple[re.Pattern[str], int, int], ...]
 
@@ -590,13 +590,14 @@ def _ways_of(context: Context) -> Iterator[_Way]:
     for link in patterns.alternatives(context.link):
         spelled = "".join(_MACROS.get(item, item) for item in link.split(" "))
         pieces = patterns.pieces(spelled, ignore_case=True)
-        yield _Way(context, before, key, patterns.sequence(pieces, may_end=True), tuple(map(_compiled, pieces)))
+        begins = re.compile(patterns.sequence(pieces, may_end=True))
+        yield _Way(context, before, key, begins, tuple(map(_compiled, pieces)))
 
 
 @cache
-def _begins(first: int) -> re.Pattern[str]:
-    """Return the expression that finds the next way from one on: its group counts from there. Most texts have none."""
-    return re.compile("|".join(f"{way.begins}()" for way in _ways()[first:]) or "(?!)")
+def _any_begins() -> re.Pattern[str]:
+    """Return the expression that matches where any way may begin. Behind most keys, none does."""
+    return re.compile("|".join(way.begins.pattern for way in _ways()) or "(?!)")
 
 
 def _compiled(piece: patterns.Piece) -> tuple[re.Pattern[str], int, int]:
@@ -634,11 +635,11 @@ def after_key(cursor: Cursor, before: str, keys: KeyRules) -> Take | None:
     dashes = len(begin) - len(begin.lstrip("-"))
     head, name = before[: len(before) - len(begin) + dashes], plain_letters(key)
     start = cursor.at
-    number = 0
-    while (begun := _begins(number).match(cursor.text, start)) is not None:
-        number += begun.lastindex or 1
-        way = _ways()[number - 1]
-        if way.key.search(name) is None or (way.before is not None and way.before.search(head) is None):
+    if _any_begins().match(cursor.text, start) is None:
+        return None
+    for way in _ways():
+        is_here = way.begins.match(cursor.text, start) is not None and way.key.search(name) is not None
+        if not is_here or (way.before is not None and way.before.search(head) is None):
             continue
         cursor.at = start
         if cursor.sequence(way.pieces):
