@@ -32,9 +32,9 @@ def busy_metrics() -> Metrics:
     stats.first_byte_s, stats.duration_s = 0.5, 2.0
     stats.dropped = {"keepalive": 1}
     stats.notices["truncated"] += 1
-    stats.upstream_failures["openai", "upstream_unreachable", "refused"] += 1
-    stats.failovers["openai", "upstream_unreachable"] += 1
-    stats.refused_retries["openai"] += 1
+    circuits.counts["projector_upstream_failures", "openai", "upstream_unreachable", "refused"] += 1
+    circuits.counts["projector_upstream_failovers", "openai", "upstream_unreachable"] += 1
+    circuits.counts["projector_upstream_retries_refused", "openai"] += 1
     metrics.count(stats)
     stats.is_refused, stats.code = True, "upstream_unreachable"
     metrics.count(stats)

@@ -176,12 +176,8 @@ class StreamStats:
     """Errors that providers reported, redacted, each with the name of the upstream."""
     failure_reason: str | None = None
     """Why a request to an upstream failed, as a word of the server."""
-    upstream_failures: dict[tuple[str, str, str | None], int] = field(default_factory=_counts)
-    """Failed requests to upstreams, also those that were repeated: upstream, code, reason."""
-    failovers: dict[tuple[str, str], int] = field(default_factory=_counts)
-    """Requests that were sent to another target: upstream that failed, code."""
-    refused_retries: dict[str, int] = field(default_factory=_counts)
-    """Retries that the budget of their upstream did not allow, by upstream."""
+    upstream_codes: set[str] = field(default_factory=set)
+    """Codes of failed requests to upstreams, which were counted when they failed."""
     meter: TokenMeter | None = None
     """Counts the tokens of a stream with rate limits."""
     on_response: Callable[[str, str], None] | None = None

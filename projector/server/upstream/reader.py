@@ -123,7 +123,7 @@ class UpstreamReader:
             try:
                 await self._attempt(permit, on_open, on_chunk)
             except UpstreamError as error:
-                self._counted(error)
+                self._attempts.counted(error)
                 is_final = self._has_bytes or self._is_stopped
                 chance = random.random()  # noqa: S311 - it spreads load
                 following = None if is_final else self._attempts.after(error, permit, chance)
@@ -145,12 +145,8 @@ class UpstreamReader:
             if not self._is_interrupted:
                 await anyio.sleep(seconds)
         if self._fault is not None:
-            raise self._counted(UpstreamError(self._fault))
+            raise self._attempts.counted(UpstreamError(self._fault))
         return not self._is_stopped
-
-    def _counted(self, error: UpstreamError) -> UpstreamError:
-        self._stats.upstream_failures[self._attempts.target.provider.name, error.fault.code, error.reason] += 1
-        return error
 
     async def _attempt(self, permit: Permit, on_open: OnOpen, on_chunk: OnChunk) -> None:
         """Read the response of one target; raise `UpstreamError` if it fails, return if the reader is stopped."""
