@@ -79,7 +79,11 @@ METRICS: Final = (
     Row(Counter, "projector_tokens", "Tokens that providers reported.", ("upstream", "agent", "type")),
     Row(Histogram, "projector_stream_duration_seconds", "Duration of a stream.", _OF_STREAM, _DURATION_S),
     Row(
-        Histogram, "projector_first_byte_seconds", "Time to the first byte of the upstream.", _OF_STREAM, _FIRST_BYTE_S
+        Histogram,
+        "projector_first_byte_seconds",
+        "Time from the last attempt to the first byte of the upstream.",
+        _OF_STREAM,
+        _FIRST_BYTE_S,
     ),
     Row(
         Histogram,

@@ -151,7 +151,9 @@ class StreamStats:
     """Provider -> headers of the caller that go on to it."""
     started_at: float = field(default_factory=time.monotonic)
     first_byte_s: float | None = None
-    """Seconds from the request to the provider's first byte; None without one."""
+    """Seconds from the attempt that was answered to the provider's first byte; None without one."""
+    waited_s: float = 0.0
+    """Seconds from the request to this attempt: what this server and earlier attempts took."""
     first_token_s: float | None = None
     """Seconds from the request to the first part of the answer, of what may be shown; None without one."""
     duration_s: float = 0.0

@@ -54,6 +54,7 @@ class UpstreamReader:
         self._on_target = on_target
         self._on_repeat = on_repeat
         self._deadlines = Deadlines(attempts.target.provider.timeouts, time.monotonic())
+        self._attempted_at = 0.0
         self._scope: anyio.CancelScope | None = None
         self._fault: Fault | None = None
         self._has_bytes = False
@@ -152,7 +153,8 @@ class UpstreamReader:
         """Read the response of one target; raise `UpstreamError` if it fails, return if the reader is stopped."""
         target = self._attempts.target
         self._fault, self._is_interrupted = None, self._is_stopped
-        self._deadlines.on_attempt(time.monotonic(), target.provider.timeouts)
+        self._attempted_at = time.monotonic()
+        self._deadlines.on_attempt(self._attempted_at, target.provider.timeouts)
         self._use(target)
         self.is_upstream_open = True
         try:
@@ -193,8 +195,10 @@ class UpstreamReader:
         self._has_bytes = True
         permit.report(Signal.SUCCESS)
         self._attempts.release()
-        if self._stats.first_byte_s is None:
-            self._stats.first_byte_s = time.monotonic() - self._stats.started_at
+        stats = self._stats
+        if stats.first_byte_s is None:
+            stats.first_byte_s = time.monotonic() - self._attempted_at
+            stats.waited_s = self._attempted_at - stats.started_at
 
     async def _wait_again(self) -> None:
         """Allow the reader to be stopped again, and wait for memory."""
