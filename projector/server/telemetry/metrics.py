@@ -60,6 +60,7 @@ METRICS: Final = (
     Row(Counter, "projector_requests", "Responses to requests.", ("route", "status")),
     Row(Counter, "projector_refusals", "Error responses to requests.", ("route", "code")),
     Row(Counter, "projector_streams", "Ended streams.", ("outcome", "dialect")),
+    Row(Counter, "projector_clients_gone", "Streams that ended without their client, by why it was gone.", ("reason",)),
     Row(Counter, "projector_stream_errors", "Streams that failed.", ("upstream", "agent", "code")),
     Row(Counter, "projector_events_dropped", "Provider events that were not forwarded.", ("type",)),
     Row(Counter, "projector_notices", "Notices of withheld or truncated values.", ("type",)),
@@ -130,6 +131,8 @@ class Metrics:
         self._of("projector_streams", outcome, stats.dialect).inc()
         if stats.heartbeats:
             self._made["projector_heartbeats"].inc(stats.heartbeats)
+        if stats.client_gone is not None:
+            self._of("projector_clients_gone", stats.client_gone).inc()
         labels = stats.upstream, stats.agent or "", outcome
         self._of("projector_stream_duration_seconds", *labels).observe(stats.duration_s)
         self._of("projector_overhead_seconds", *labels).observe(stats.overhead_s)

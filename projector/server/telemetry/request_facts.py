@@ -94,6 +94,8 @@ class RequestFacts:
     """Sends what follows the head of the response, without the middleware that only the head concerns."""
     is_reported: bool = False
     """Whether `stream_end` reports the request, so that it needs no line of its own."""
+    is_stalled: bool = False
+    """Whether the connection was closed because its client did not read."""
     is_projected: bool = False
     """Whether the response is a stream of this project, which `ProjectingMiddleware` must not project again."""
 

@@ -161,6 +161,11 @@ class StreamStats:
     heartbeats: int = 0
     overhead_s: float = 0.0
     is_client_gone: bool = False
+    """Whether the stream ended because its client left."""
+    client_gone: str | None = None
+    """`closed` or `stalled` (it did not read); None if it got the whole response. The stream may have gone on."""
+    client_gone_s: float | None = None
+    """Seconds from the request until the client was gone."""
     is_refused: bool = False
     """Whether the request got an error response."""
     code: str | None = None
@@ -340,6 +345,8 @@ def line_of(stats: StreamStats) -> dict[str, object]:
         "duration_s": round(stats.duration_s, 3),
         "first_byte_s": None if stats.first_byte_s is None else round(stats.first_byte_s, 3),
         "first_token_s": None if stats.first_token_s is None else round(stats.first_token_s, 3),
+        "client_gone": stats.client_gone,
+        "client_gone_s": None if stats.client_gone_s is None else round(stats.client_gone_s, 3),
         "overhead_s": round(stats.overhead_s, 6),
         "events": stats.terminal.get("event_id"),
         "heartbeats": stats.heartbeats,
