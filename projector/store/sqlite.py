@@ -88,6 +88,7 @@ class SqliteStore(Store):
         self._live: dict[str, _Produced] = {}
         self.budgets: Budgets = SharedBudgets(self, self._clock)
         self._cancel: Callable[[str], None] = lambda _: None
+        self._on_interrupted: Callable[[str], None] = lambda _: None
         self._thread = ThreadPoolExecutor(1, "store")
         self._lock: IO[bytes] | None = None
         self._tables: Tables | None = None
@@ -121,6 +122,8 @@ class SqliteStore(Store):
         """See `Store`."""
         is_first = await self._write(lambda tables: tables.seal(stream_id, first, frames, reason, ending))
         self._end(stream_id)
+        if is_first and reason:
+            self._on_interrupted(stream_id)
         return is_first
 
     async def read(self, stream_id: str, after: int, max_bytes: int) -> Page:
@@ -200,6 +203,10 @@ class SqliteStore(Store):
     def on_cancel(self, callback: Callable[[str], None]) -> None:
         """See `Store`."""
         self._cancel = callback
+
+    def on_interrupted(self, callback: Callable[[str], None]) -> None:
+        """See `Store`."""
+        self._on_interrupted = callback
 
     async def claim(self, kind: str, values: Mapping[str, bytes], ttl_s: float) -> Mapping[str, bytes]:
         """See `Store`."""

@@ -90,9 +90,14 @@ def create(connection: sqlite3.Connection) -> None:
         sqlite3.DatabaseError: the file has other tables.
     """
     (version,) = connection.execute("PRAGMA user_version").fetchone()
+    check_version(version)
     if version == 0:
         connection.executescript(f"BEGIN IMMEDIATE;{SCHEMA}COMMIT;")
-    elif version != SCHEMA_VERSION:
+
+
+def check_version(version: int) -> None:
+    """Raise `sqlite3.DatabaseError` for the version of other tables; 0 is a file without any."""
+    if version not in {0, SCHEMA_VERSION}:
         raise sqlite3.DatabaseError(
             f"the file has version {version}, expected {SCHEMA_VERSION}: move it away to start with an empty store"
         )

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from structlog.testing import capture_logs
 
 from projector.cli import main
 from projector.contracts.stream_rules import check_stream
@@ -129,9 +130,17 @@ async def test_a_stream_that_runs_and_one_that_its_server_did_not_end(store: dic
     assert (row["outcome"], row["has_recording"]) == ("in_progress", False)
     assert (await one.get(f"/streams/{row['stream_id']}/case", "ann")).status == 404
     reading = asyncio.create_task(one.get(f"/streams/{row['stream_id']}/events", is_admin=True))
-    await one.app.state.logs.store.seal(row["stream_id"], reason="stream_interrupted")
-    (row,) = await one.recent("ann")
+    with capture_logs() as logs:
+        await one.app.state.logs.store.seal(row["stream_id"], reason="stream_interrupted")
+        (row,) = await one.recent("ann")
+        if store["kind"] != "memory":  # which has no streams of other processes
+            await wait_until(lambda: "stream_interrupted" in {line["event"] for line in logs})
     assert row["outcome"] == "interrupted"
+    known = {name: row[name] for name in ("request_id", "route", "upstream", "model")}
+    assert (known["request_id"][:4], known["upstream"], known["model"]) == ("req_", "one", "m")
+    told = {"event": "stream_interrupted", "log_level": "warning", "stream_id": row["stream_id"], **known}
+    expected = [] if store["kind"] == "memory" else [told]
+    assert [line for line in logs if line["event"] == "stream_interrupted"] == expected
     assert "withheld" not in row
     events = (await reading).text
     assert '"code":"stream_interrupted"' in events

@@ -177,8 +177,9 @@ class GuardedProtocol(HttpToolsProtocol):
         if self.is_admitted:
             self.admission.silent.pop(self, None)
             self.admission.release(self._address)
-        if self.cycle is not None and isinstance(exc, TimeoutError):  # as `limit_stalls` has the system do
-            facts_of(self.cycle.scope).is_stalled = True
+        cycle: RequestResponseCycle | None = self.cycle
+        if cycle is not None and isinstance(exc, TimeoutError):  # as `limit_stalls` has the system do
+            facts_of(dict(cycle.scope)).is_stalled = True  # in the state of the request
         super().connection_lost(exc)
         if self.cycle is not None:
             self.cycle.transport = self.transport  # `_LastTransport` would keep this object and the request in a cycle

@@ -301,6 +301,7 @@ def _row(status: StreamStatus) -> dict[str, Any]:
         "created_ms": head.created_ms,
         "ended_ms": None if seal is None else seal.at_ms,
         "outcome": RUNNING if seal is None else INTERRUPTED,
+        **codec.loads(head.meta).get("request", {}),
         **(codec.loads(seal.ending) if seal is not None and seal.ending else {}),
     }
     return {name: value for name, value in row.items() if value is not None}

@@ -189,8 +189,8 @@ class Metrics:
         lost = lost_lines()
         self._made["projector_log_lines_lost"].inc(lost - self._counted_lines)
         self._counted_lines = lost
-        lost_logs = {("projector_store_logs_lost", reason): times for reason, times in self._logs.lost.items()}
-        now = {**self._circuits.counts, **lost_logs}
+        lost_logs: Counts = {("projector_store_logs_lost", reason): times for reason, times in self._logs.lost.items()}
+        now: Counts = {**self._circuits.counts, **lost_logs}
         for key, times in now.items():
             self._of(*key).inc(times - self._counted.get(key, 0))
         self._counted = now
