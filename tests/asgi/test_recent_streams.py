@@ -311,3 +311,18 @@ async def test_how_a_stream_ended_that_was_stopped(serve: Any, upstream: Any) ->
             await asyncio.sleep(0.01)
         ends.append((row["outcome"], row["withheld"], row["dropped"], "first_token_s" in row))
     assert ends == [("client_left", {}, {}, False), ("cancelled", {}, {}, False)]
+
+
+async def test_the_log_says_which_store_cannot_be_read(tmp_path: Path) -> None:
+    store = {"kind": "sqlite", "path": str(tmp_path / "store.db")}
+    one = site(DemoUpstream(pace_s=0), store={**store, "encryption_keys": (KEY,)})
+    await one.ask(key="ann")
+    (row,) = await one.recent("ann")
+    await one.app.state.aclose()
+    other = site(DemoUpstream(pace_s=0), store={**store, "encryption_keys": (f"{'b' * 43}=",)})
+    with capture_logs() as logs:
+        answer = await other.get(f"/api/v1/streams/{row['stream_id']}", "ann")
+    assert (answer.status, answer.json()["code"]) == (503, "store_unavailable")
+    [line] = [line for line in logs if line["event"] == "request"]
+    assert line["reason"] == "the store has data of a key that is not configured"
+    await other.app.state.aclose()

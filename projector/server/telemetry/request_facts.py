@@ -86,6 +86,8 @@ class RequestFacts:
     """HTTP status, None until the response has started."""
     code: str | None = None
     """Code of the error response, if there is one."""
+    reason: str | None = None
+    """Why the store could not be used."""
     groups: tuple[str, ...] = ()
     """Groups of the caller."""
     headers: list[tuple[bytes, bytes]] = field(default_factory=list)
