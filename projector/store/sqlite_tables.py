@@ -127,6 +127,8 @@ class Tables:
 
     def __init__(self, connection: sqlite3.Connection, limits: StoreLimits, clock: Callable[[], float]) -> None:
         self.connection = connection
+        self.has_dropped = False
+        """Whether streams were dropped that the log of SQLite may still have."""
         self._limits = limits
         self._clock = clock
         self._room = Room(limits, STREAM_BYTES, self._drop_sealed)
@@ -315,6 +317,7 @@ class Tables:
         self.connection.execute("DELETE FROM entries WHERE stream = ?", (number,))
         self.connection.execute("DELETE FROM streams WHERE number = ?", (number,))
         self._room.add(owner, -1, -size)
+        self.has_dropped = True
 
     def _is_repeated(self, row: Row, batch: Batch) -> bool:
         last = batch.first + len(batch.frames) - 1

@@ -175,6 +175,8 @@ class Settings(Table):
     state_encryption_keys: EncryptionKeys = ()
     """Keys that seal [what providers want back](providers.md#what-providers-want-back) (AES-256-GCM), the same for all
     servers. The first one seals, all open."""
+    state_encryption_keys_file: Path | None = None
+    """File with the keys, each in a line."""
     limits: Limits = Limits()
     store: StoreSettings = StoreSettings()
     callers: dict[CallerName, CallerSettings] = {}
