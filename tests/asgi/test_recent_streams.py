@@ -326,3 +326,18 @@ async def test_the_log_says_which_store_cannot_be_read(tmp_path: Path) -> None:
     [line] = [line for line in logs if line["event"] == "request"]
     assert line["reason"] == "the store has data of a key that is not configured"
     await other.app.state.aclose()
+
+
+async def test_an_operator_deletes_any_stream(store: dict[str, Any]) -> None:
+    one = site(DemoUpstream(pace_s=0), store=store)
+    for key in ("ann", "bob"):
+        await one.ask(key=key)
+    (row,) = await one.recent("ann")
+    path = f"/streams/{row['stream_id']}"
+    headers = {"host": "localhost", "authorization": "Bearer bob"}
+    refused = await in_process.ask(one.app, path, None, method="DELETE", headers=headers)
+    assert refused.status == 404
+    deleted = await in_process.ask(one.app.state.admin, path, None, method="DELETE", headers={"host": "localhost"})
+    assert deleted.status == 204
+    assert [other["caller"] for other in await one.recent(is_admin=True)] == ["key:bob"]
+    await one.app.state.aclose()
