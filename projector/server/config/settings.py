@@ -106,7 +106,7 @@ class Limits(Table):
     max_streams: int = Field(default=1000, gt=0)
     """Concurrent streams; each needs two file descriptors and about 100 KB, 400 KB if its client reads slowly."""
     max_streams_per_caller: int | None = Field(default=None, gt=0)
-    """Concurrent streams of one caller."""
+    """Concurrent streams of one caller in each process; one number for all callers."""
     max_connections: int | None = Field(default=None, gt=0)
     """Open connections of clients; by default twice `max_streams` and 100. At the limit, the oldest without a request
     is closed; without one, the new one gets 503, or with TLS is closed."""
