@@ -30,11 +30,11 @@ def busy_metrics() -> Metrics:
     usage = {"input_tokens": 3, "output_tokens": 5}
     stats.on_frame({"kind": "final", "event_id": 1, "final": {"status": "completed", "usage": usage}})
     stats.first_byte_s, stats.duration_s = 0.5, 2.0
-    stats.dropped = {"keepalive": 1}
+    stats.dropped, stats.client_gone = {"keepalive": 1}, "stalled"
     stats.notices["truncated"] += 1
-    stats.upstream_failures["openai", "upstream_unreachable", "refused"] += 1
-    stats.failovers["openai", "upstream_unreachable"] += 1
-    stats.refused_retries["openai"] += 1
+    circuits.counts["projector_upstream_failures", "openai", "upstream_unreachable", "refused"] += 1
+    circuits.counts["projector_upstream_failovers", "openai", "upstream_unreachable"] += 1
+    circuits.counts["projector_upstream_retries_refused", "openai"] += 1
     metrics.count(stats)
     stats.is_refused, stats.code = True, "upstream_unreachable"
     metrics.count(stats)

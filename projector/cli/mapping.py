@@ -12,6 +12,7 @@ from projector._errors import UsageError
 from projector._validation import nearest
 from projector.cli.servers import load_settings, server_module
 from projector.cli.terminal import opened, print_error
+from projector.core.faults import FAULTS
 from projector.core.handlers import DROPPED, EMITS, HANDLERS, HOST_HANDLERS
 from projector.core.handlers.items import FINISHERS, ITEMS_ONLY
 from projector.core.intake import STEERING
@@ -51,12 +52,20 @@ def explain_name(arguments: argparse.Namespace) -> int:
     known = [*(entry.name.removesuffix(ITEM) for entry in _entries()), RULES]
     similar = nearest(name, known)
     hint = "" if similar is None else f"; the nearest known name is `{similar}`"
-    print_error(f"unknown name `{name[:80]}`{hint}. Unknown events are {UNKNOWN}. `projector explain` lists all names.")
+    print_error(
+        f"unknown name `{name[:80]}`{hint}. Unknown events are {UNKNOWN}. `projector explain` lists all names,"
+        " and docs/operations.md the codes of errors."
+    )
     return 1
 
 
 def explain(name: str, policy: Policy | None = None) -> list[str]:
-    """Return the lines about an event type, an item type, a chunk field, or the rules of a policy; empty if unknown."""
+    """Return the lines about an event type, an item type, a chunk field, a code of an error, or the rules of a policy.
+
+    There are none if the name is unknown.
+    """
+    if name in FAULTS:
+        return [f"{name}: {FAULTS[name].message} See `Errors` in docs/operations.md."]
     if name == RULES:
         return [f"{rule.group}: {rule.name}: {rule.about}" for rule in rules(policy or Policy())]
     entries = [*_entries()]

@@ -253,8 +253,9 @@ class Catalog:
 
     def _target(self, provider: UpstreamBinding, model: str | None, weight: int | None = None) -> Target:
         self.keys.add((provider.name, model or ""))
-        circuit = self._circuits.circuit(provider.name, model or "")
-        return Target(provider, model, circuit, self._circuits.budget(provider.name), weight or 1)
+        circuits = self._circuits
+        circuit, budget = circuits.circuit(provider.name, model or ""), circuits.budget(provider.name)
+        return Target(provider, model, circuit, budget, weight or 1, circuits.counts)
 
     def _agent(self, name: str, agent: AgentSettings) -> AgentBinding:
         providers = {one.upstream: self._upstreams[one.upstream] for one in agent.all_targets}

@@ -99,6 +99,7 @@ class EncryptedStore:
         self.budgets = inner.budgets
         self.wait, self.delete, self.renew = inner.wait, inner.delete, inner.renew
         self.request_cancel, self.on_cancel = inner.request_cancel, inner.on_cancel
+        self.on_interrupted = inner.on_interrupted
         self.places, self.place_of, self.ping, self.aclose = inner.places, inner.place_of, inner.ping, inner.aclose
 
     async def open(self, head: StreamHead) -> bool:

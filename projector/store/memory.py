@@ -330,6 +330,9 @@ class MemoryStore(Store):
         """See `Store`."""
         self._cancel = callback
 
+    def on_interrupted(self, callback: Callable[[str], None]) -> None:
+        """Do nothing: there are no streams of other processes."""
+
     async def claim(self, kind: str, values: Mapping[str, bytes], ttl_s: float) -> Mapping[str, bytes]:
         """See `Store`."""
         stored = {key: self._find(kind, key) for key in values}

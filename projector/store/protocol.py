@@ -245,6 +245,9 @@ class Store(Protocol):
         A message that was lost is repeated by the result of `renew`.
         """
 
+    def on_interrupted(self, callback: Callable[[str], None]) -> None:
+        """Set what is called, on the event loop, with the ID of each stream that is sealed here without its end."""
+
     # values
 
     async def claim(self, kind: str, values: Mapping[str, bytes], ttl_s: float) -> Mapping[str, bytes]:

@@ -93,6 +93,7 @@ class RedisStore:
         self._readers: dict[str, Readers] = {}
         self.budgets: Budgets = SharedBudgets(self, clock)
         self._on_cancel: Callable[[str], None] = lambda _: None
+        self._on_interrupted: Callable[[str], None] = lambda _: None
         self._entry_bytes = 2_000.0
 
     async def open(self, head: StreamHead) -> bool:
@@ -188,6 +189,8 @@ class RedisStore:
             [*(("PEXPIRE", name, kept_ms) for name in names), ("DEL", self._lease(stream_id))]
         )
         await self._index.record([*self._index.sealed(stream_id, owner), *sized])
+        if reason:
+            self._on_interrupted(stream_id)
         return True
 
     async def read(self, stream_id: str, after: int, max_bytes: int) -> Page:
@@ -308,6 +311,10 @@ class RedisStore:
     def on_cancel(self, callback: Callable[[str], None]) -> None:
         """See `Store`."""
         self._on_cancel = callback
+
+    def on_interrupted(self, callback: Callable[[str], None]) -> None:
+        """See `Store`."""
+        self._on_interrupted = callback
 
     # values; memory is bounded by their time to live, and by `maxmemory`
 

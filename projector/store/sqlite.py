@@ -41,6 +41,8 @@ _FILE_FACTOR: Final = 3
 _FILE_SPARE: Final = 16 * 2**20
 """The file may have three times the size of all logs and 16 MB: for indexes, values, and pages that are partly used."""
 _BUSY_S: Final = 2.0
+_TRUNCATE_S: Final = 10.0
+"""Seconds after which the files have nothing of streams that were dropped, if streams go on: it waits for the disk."""
 
 _REASONS: Final = {
     "SQLITE_FULL": "the disk is full, or the file has its maximum size",
@@ -88,10 +90,12 @@ class SqliteStore(Store):
         self._live: dict[str, _Produced] = {}
         self.budgets: Budgets = SharedBudgets(self, self._clock)
         self._cancel: Callable[[str], None] = lambda _: None
+        self._on_interrupted: Callable[[str], None] = lambda _: None
         self._thread = ThreadPoolExecutor(1, "store")
         self._lock: IO[bytes] | None = None
         self._tables: Tables | None = None
         self._is_closed = False
+        self._truncated_s = 0.0
         self._failure = ""
         """Why the file could not be opened, or the last transaction failed; empty once one has changed something."""
 
@@ -121,6 +125,8 @@ class SqliteStore(Store):
         """See `Store`."""
         is_first = await self._write(lambda tables: tables.seal(stream_id, first, frames, reason, ending))
         self._end(stream_id)
+        if is_first and reason:
+            self._on_interrupted(stream_id)
         return is_first
 
     async def read(self, stream_id: str, after: int, max_bytes: int) -> Page:
@@ -168,9 +174,10 @@ class SqliteStore(Store):
         return [status for one in ids if (status := await self.find(one)) is not None]
 
     async def delete(self, stream_id: str) -> None:
-        """See `Store`."""
+        """See `Store`. Then no file has what was deleted."""
         await self._write(lambda tables: tables.delete(stream_id))
         self._end(stream_id)
+        await self._run(self._truncate)
 
     async def renew(self, stream_ids: Collection[str]) -> Mapping[str, Renewal]:
         """See `Store`."""
@@ -200,6 +207,10 @@ class SqliteStore(Store):
     def on_cancel(self, callback: Callable[[str], None]) -> None:
         """See `Store`."""
         self._cancel = callback
+
+    def on_interrupted(self, callback: Callable[[str], None]) -> None:
+        """See `Store`."""
+        self._on_interrupted = callback
 
     async def claim(self, kind: str, values: Mapping[str, bytes], ttl_s: float) -> Mapping[str, bytes]:
         """See `Store`."""
@@ -287,7 +298,16 @@ class SqliteStore(Store):
             raise
         if connection.total_changes != before:
             self._failure = ""
+        if tables.has_dropped and self._clock() >= self._truncated_s + _TRUNCATE_S:
+            self._truncate()
         return result
+
+    def _truncate(self) -> None:
+        """Empty the log of SQLite, which has pages as they were before."""
+        tables = self._opened()
+        with contextlib.suppress(sqlite3.Error):  # such as a full disk: it is tried again
+            tables.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            tables.has_dropped, self._truncated_s = False, self._clock()
 
     def _opened(self) -> Tables:
         """Return the open file: it is created, locked and checked."""
@@ -305,6 +325,7 @@ class SqliteStore(Store):
         connection = sqlite3.connect(self._path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
         try:
             connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA secure_delete = ON")  # unused pages have zeros
             connection.execute("PRAGMA synchronous = NORMAL")  # a crash of the process loses nothing
             create(connection)
             (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()

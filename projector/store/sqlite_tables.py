@@ -90,9 +90,14 @@ def create(connection: sqlite3.Connection) -> None:
         sqlite3.DatabaseError: the file has other tables.
     """
     (version,) = connection.execute("PRAGMA user_version").fetchone()
+    check_version(version)
     if version == 0:
         connection.executescript(f"BEGIN IMMEDIATE;{SCHEMA}COMMIT;")
-    elif version != SCHEMA_VERSION:
+
+
+def check_version(version: int) -> None:
+    """Raise `sqlite3.DatabaseError` for the version of other tables; 0 is a file without any."""
+    if version not in {0, SCHEMA_VERSION}:
         raise sqlite3.DatabaseError(
             f"the file has version {version}, expected {SCHEMA_VERSION}: move it away to start with an empty store"
         )
@@ -122,6 +127,8 @@ class Tables:
 
     def __init__(self, connection: sqlite3.Connection, limits: StoreLimits, clock: Callable[[], float]) -> None:
         self.connection = connection
+        self.has_dropped = False
+        """Whether streams were dropped that the log of SQLite may still have."""
         self._limits = limits
         self._clock = clock
         self._room = Room(limits, STREAM_BYTES, self._drop_sealed)
@@ -310,6 +317,7 @@ class Tables:
         self.connection.execute("DELETE FROM entries WHERE stream = ?", (number,))
         self.connection.execute("DELETE FROM streams WHERE number = ?", (number,))
         self._room.add(owner, -1, -size)
+        self.has_dropped = True
 
     def _is_repeated(self, row: Row, batch: Batch) -> bool:
         last = batch.first + len(batch.frames) - 1

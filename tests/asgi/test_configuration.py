@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import tomllib
 from pathlib import Path
 from typing import Any, Final
@@ -366,6 +367,15 @@ def test_passthrough_routes_are_on_without_a_file_and_off_with_one(written: Any)
     passthrough = load({}, config=written("port = 1")).passthrough
     assert passthrough is not None
     assert (passthrough.responses, passthrough.chat_completions) == (None, None)
+
+
+def test_a_file_has_a_key_in_each_line(written: Any, tmp_path: Path) -> None:
+    new, old = (base64.b64encode(byte * 32).decode() for byte in (b"n", b"o"))
+    (tmp_path / "keys").write_text(f"{new}\n{old}\n")
+    loaded = read({}, config=written('state_encryption_keys_file = "keys"\n[store]\nencryption_keys_file = "keys"'))
+    for keys in (loaded.settings.state_encryption_keys, loaded.settings.store.encryption_keys):
+        assert [key.get_secret_value() for key in keys] == [new, old]
+    assert new not in to_toml(loaded)
 
 
 def test_printed_settings_contain_no_secret(written: Any) -> None:

@@ -8,6 +8,7 @@ import socket
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from projector.contracts import codec
 from projector.core.sse import encode_sse
@@ -172,3 +173,33 @@ async def test_a_client_that_stops_reading_is_disconnected(serve: Any, upstream:
     answer.stop_reading()
     peer = await provider.peers.get()
     await asyncio.wait_for(peer.gone.wait(), 60)
+
+
+@pytest.mark.parametrize(("leaves", "reason"), [("leave", "closed"), ("stop_reading", "stalled")])
+@pytest.mark.parametrize(("on_disconnect", "outcome"), [("cancel", "client_left"), ("continue", "completed")])
+async def test_when_and_why_a_client_was_gone(
+    serve: Any, upstream: Any, leaves: str, reason: str, on_disconnect: str, outcome: str
+) -> None:
+    async def script(peer: Any) -> None:
+        await peer.start()
+        while not peer.gone.is_set() and not is_over.is_set():
+            await peer.event(DELTA | {"delta": "a" * 8_000})
+            await asyncio.sleep(0.001)
+        await peer.event({"type": "response.completed", "response": {"id": "r", "status": "completed"}})
+        await peer.end()
+
+    is_over = asyncio.Event()
+    await upstream(script)
+    agents = {"default": {"upstream": "default", "model": "m", "on_disconnect": on_disconnect}}
+    site = serve(timeouts={"client_stall_timeout_s": 0.5}, agents=agents)
+    with capture_logs() as logs:
+        answer = await site.ask()
+        getattr(answer, leaves)()
+        await wait_until(lambda: all(one.stats.client_gone for one in site.streams._running.values()))
+        await asyncio.sleep(0.05)
+        is_over.set()
+        assert await site.is_quiet()
+    [line] = [line for line in logs if line["event"] == "stream_end"]
+    assert (line["outcome"], line["client_gone"]) == (outcome, reason)
+    assert 0 < line["client_gone_s"] < line["duration_s"]
+    assert f'projector_clients_gone_total{{reason="{reason}"}}'.encode() in await (await site.get("/metrics")).rest()

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from structlog.testing import capture_logs
 
 from projector.cli import main
 from projector.contracts.stream_rules import check_stream
@@ -129,9 +130,17 @@ async def test_a_stream_that_runs_and_one_that_its_server_did_not_end(store: dic
     assert (row["outcome"], row["has_recording"]) == ("in_progress", False)
     assert (await one.get(f"/streams/{row['stream_id']}/case", "ann")).status == 404
     reading = asyncio.create_task(one.get(f"/streams/{row['stream_id']}/events", is_admin=True))
-    await one.app.state.logs.store.seal(row["stream_id"], reason="stream_interrupted")
-    (row,) = await one.recent("ann")
+    with capture_logs() as logs:
+        await one.app.state.logs.store.seal(row["stream_id"], reason="stream_interrupted")
+        (row,) = await one.recent("ann")
+        if store["kind"] != "memory":  # which has no streams of other processes
+            await wait_until(lambda: "stream_interrupted" in {line["event"] for line in logs})
     assert row["outcome"] == "interrupted"
+    known = {name: row[name] for name in ("request_id", "route", "upstream", "model")}
+    assert (known["request_id"][:4], known["upstream"], known["model"]) == ("req_", "one", "m")
+    told = {"event": "stream_interrupted", "log_level": "warning", "stream_id": row["stream_id"], **known}
+    expected = [] if store["kind"] == "memory" else [told]
+    assert [line for line in logs if line["event"] == "stream_interrupted"] == expected
     assert "withheld" not in row
     events = (await reading).text
     assert '"code":"stream_interrupted"' in events
@@ -302,3 +311,33 @@ async def test_how_a_stream_ended_that_was_stopped(serve: Any, upstream: Any) ->
             await asyncio.sleep(0.01)
         ends.append((row["outcome"], row["withheld"], row["dropped"], "first_token_s" in row))
     assert ends == [("client_left", {}, {}, False), ("cancelled", {}, {}, False)]
+
+
+async def test_the_log_says_which_store_cannot_be_read(tmp_path: Path) -> None:
+    store = {"kind": "sqlite", "path": str(tmp_path / "store.db")}
+    one = site(DemoUpstream(pace_s=0), store={**store, "encryption_keys": (KEY,)})
+    await one.ask(key="ann")
+    (row,) = await one.recent("ann")
+    await one.app.state.aclose()
+    other = site(DemoUpstream(pace_s=0), store={**store, "encryption_keys": (f"{'b' * 43}=",)})
+    with capture_logs() as logs:
+        answer = await other.get(f"/api/v1/streams/{row['stream_id']}", "ann")
+    assert (answer.status, answer.json()["code"]) == (503, "store_unavailable")
+    [line] = [line for line in logs if line["event"] == "request"]
+    assert line["reason"] == "the store has data of a key that is not configured"
+    await other.app.state.aclose()
+
+
+async def test_an_operator_deletes_any_stream(store: dict[str, Any]) -> None:
+    one = site(DemoUpstream(pace_s=0), store=store)
+    for key in ("ann", "bob"):
+        await one.ask(key=key)
+    (row,) = await one.recent("ann")
+    path = f"/streams/{row['stream_id']}"
+    headers = {"host": "localhost", "authorization": "Bearer bob"}
+    refused = await in_process.ask(one.app, path, None, method="DELETE", headers=headers)
+    assert refused.status == 404
+    deleted = await in_process.ask(one.app.state.admin, path, None, method="DELETE", headers={"host": "localhost"})
+    assert deleted.status == 204
+    assert [other["caller"] for other in await one.recent(is_admin=True)] == ["key:bob"]
+    await one.app.state.aclose()

@@ -23,7 +23,7 @@ def test_defaults() -> None:
         ({"PROJECTOR_MODEL": ""}, "model", Settings().model),
         ({"PROJECTOR_HEARTBEAT_S": "0.5"}, "heartbeat_s", 0.5),
         ({"PROJECTOR_TIMEOUTS__IDLE_S": "3"}, "timeouts.idle_s", 3),
-        ({"PROJECTOR_LIMITS__MAX_BODY_BYTES": "10"}, "limits.max_body_bytes", 10),
+        ({"PROJECTOR_LIMITS__MAX_BODY_BYTES": "100"}, "limits.max_body_bytes", 100),
         ({"OPENAI_BASE_URL": "http://localhost:1/v1"}, "base_url", "http://localhost:1/v1"),
         ({"OPENAI_BASE_URL": "http://a", "PROJECTOR_BASE_URL": "http://b"}, "base_url", "http://b"),
         ({"PROJECTOR_TESTS_REQUIRE": "node"}, "host", "127.0.0.1"),
@@ -46,7 +46,7 @@ def test_a_variable_sets_its_field(environ: dict[str, str], field: str, value: o
         ({"PROJECTOR_HEARTBEAT_S": "0"}, "`PROJECTOR_HEARTBEAT_S` must be greater than 0"),
         *(({f"PROJECTOR_TIMEOUTS__{name}_S": "inf"}, f"__{name}_S` must be at most 86400") for name in TIMEOUTS),
         ({"PROJECTOR_TIMEOUTS__CLIENT_STALL_TIMEOUT_S": "3000000"}, "__CLIENT_STALL_TIMEOUT_S` must be at most 86400"),
-        ({"PROJECTOR_LIMITS__MAX_BODY_BYTES": "-1"}, "`PROJECTOR_LIMITS__MAX_BODY_BYTES` must be greater than 0"),
+        ({"PROJECTOR_LIMITS__MAX_BODY_BYTES": "-1"}, "`PROJECTOR_LIMITS__MAX_BODY_BYTES` must be at least 100"),
         ({"OPENAI_BASE_URL": "ftp://x"}, "`OPENAI_BASE_URL`: expected http:// or https://"),
     ],
 )

@@ -188,6 +188,32 @@ async def test_a_circuit_opens_and_closes(circuit: Callable[..., Farm], monkeypa
     assert found == [("upstream_failover", "one", "upstream_unavailable", "two")] * 3
 
 
+async def goes_on(wire: Wire) -> None:
+    """Begin to answer, and do not end."""
+    await wire.send(SSE_HEAD)
+    await wire.events({"type": "response.created", "response": {"id": "resp_1", "status": "in_progress"}})
+    await wire.closed.wait()
+
+
+async def test_failovers_are_counted_while_their_streams_run(circuit: Callable[..., Farm]) -> None:
+    """Also those of a target that is not asked, because its provider wants no request for a while."""
+    farm, agent = circuit(60, heartbeat_s=41), "two-9"
+    farm.providers["one"].plays.append(status(429, "retry-after: 60"))
+    farm.providers["two"].plays.extend([goes_on] * 3)
+    with capture_logs() as logs:
+        running = [await farm.ask(agent) for _ in range(3)]
+        text = (await (await farm.site.get("/metrics")).rest()).decode()
+    for answer in running:
+        answer.leave()
+    assert await farm.site.is_quiet()
+    failovers = 'projector_upstream_failovers_total{code="%s",upstream="one"} %s'
+    assert failovers % ("upstream_http_429", "1.0") in text
+    assert failovers % ("upstream_unavailable", "2.0") in text
+    assert 'projector_upstream_failures_total{code="upstream_http_429",reason="none",upstream="one"} 1.0' in text
+    reasons = [line.get("reason") for line in logs if line["event"] == "upstream_failover"]
+    assert reasons == [None, "retry_after", "retry_after"]
+
+
 async def test_all_circuits_are_open(circuit: Callable[..., Farm]) -> None:
     farm, agent = circuit(60), "two-2"
     for one in farm.providers.values():

@@ -21,6 +21,7 @@ from tests.asgi.certificates import Authority
 from tests.asgi.conftest import SSE_HEAD
 from tests.asgi.target_farm import (
     CHAT,
+    HASTE_S,
     MAX_RETRIES,
     NAMES,
     ROWS,
@@ -151,6 +152,18 @@ async def test_failover_after_a_heartbeat(serve: Any, providers: dict[str, Provi
     assert answer.status == 200
     assert data.startswith(b": heartbeat")
     assert b'"response_text":"two"' in data
+
+
+async def test_the_time_of_an_earlier_attempt_is_not_that_of_the_target_that_answered(
+    serve: Any, providers: dict[str, Provider]
+) -> None:
+    farm = Farm(serve(**settings_of(["one"], heartbeat_s=42)), providers)
+    farm.providers["one"].plays.append(silent)
+    with capture_logs() as logs:
+        assert await outcome_of(await farm.ask(fresh("two"))) == ("two", "")
+        assert await farm.site.is_quiet()
+    [line] = [line for line in logs if line["event"] == "stream_end"]
+    assert line["duration_s"] - line["first_byte_s"] - line["overhead_s"] > HASTE_S - 0.01  # of the first attempt
 
 
 async def test_a_disconnect_during_an_attempt_ends_them(farm: Farm) -> None:

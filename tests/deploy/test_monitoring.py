@@ -99,7 +99,7 @@ def test_every_value_is_known(name: str) -> None:
     for code in values.get("code", ()):
         assert code in {*PROBLEMS, *FAULTS} or code.startswith("upstream_http_")
         assert code_label(code) == code
-    assert values.get("reason", set()) <= REASONS | connection.REASONS
+    assert values.get("reason", set()) <= REASONS | connection.REASONS | {"stalled"}
 
 
 @pytest.mark.parametrize("name", EXPRESSIONS)

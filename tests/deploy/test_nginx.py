@@ -134,6 +134,15 @@ async def test_a_body_that_is_too_large_is_refused_by_the_projector(front: Front
         assert (await browser.answer.problem())["code"] == "body_too_large"
 
 
+async def test_a_body_that_nginx_refuses_is_a_problem_like_others(front: Front, serve: Any) -> None:
+    site = serve()
+    async with front(site.port) as port, asking(port, body=b" " * (9 * 2**20 + 1)) as browser:
+        assert browser.answer.status == 413
+        problem = await browser.answer.problem()
+    assert (problem["code"], problem["status"], problem["is_retryable"]) == ("body_too_large", 413, False)
+    assert re.fullmatch(r"req_[0-9a-f]{32}", problem["request_id"])
+
+
 async def test_the_demo_plays_through_it(front: Front, serve: Any) -> None:
     """The arrangement of deploy/compose.yaml."""
     async with front(serve(demo=True).port) as port, asking(port) as browser:

@@ -15,7 +15,7 @@ from random import Random
 
 import pytest
 
-from projector.store.protocol import INTERRUPTED, StoreLimits, StoreUnavailableError
+from projector.store.protocol import INTERRUPTED, Batch, StoreLimits, StoreUnavailableError
 from projector.store.sqlite import SqliteStore
 from tests.store.rigs import SMALL, Clock, batch, frames, head, read_all
 
@@ -91,6 +91,23 @@ async def test_only_the_user_can_read_the_files(path: Path) -> None:
         file.name: file.stat().st_mode & 0o777 for file in path.parent.iterdir() if not file.name.endswith(".lock")
     }
     assert modes == dict.fromkeys(("store.sqlite", "store.sqlite-wal", "store.sqlite-shm"), 0o600)
+    await store.aclose()
+
+
+@pytest.mark.parametrize("how", ["deleted", "expired"])
+async def test_no_file_has_what_was_removed(path: Path, how: str) -> None:
+    clock = Clock()
+    store = SqliteStore(path, SMALL, clock)
+    assert await store.open(head())
+    await store.append([Batch("s", 1, [b'"a-canary"' * 900])])
+    await store.seal("s", reason="x", ending=b'"a-canary"')
+    assert b"a-canary" in b"".join(one.read_bytes() for one in path.parent.iterdir())
+    if how == "deleted":
+        await store.delete("s")
+    else:
+        clock.now_s += SMALL.retention_s + 1
+        assert await store.open(head("t"))
+    assert b"a-canary" not in b"".join(one.read_bytes() for one in path.parent.iterdir())
     await store.aclose()
 
 

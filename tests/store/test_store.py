@@ -108,6 +108,22 @@ async def test_a_seal_after_a_gap_leaves_out_its_frames(rig: Rig) -> None:
     assert (page.frames, page.seal and page.seal.reason) == (frames(1, 3), INTERRUPTED)
 
 
+async def test_who_writes_a_missing_end_is_told_so(rig: Rig, request: pytest.FixtureRequest) -> None:
+    """A store in memory has no streams of other processes."""
+    told: list[str] = []
+    for store in {rig.one, rig.other}:
+        store.on_interrupted(told.append)
+    for stream_id in ("s", "t"):
+        assert await rig.one.open(head(stream_id))
+        await rig.one.append([batch(1, 2, stream_id)])
+    await rig.one.seal("t", first=3, frames=frames(3, 3))
+    assert told == []
+    for _ in range(2):
+        await rig.other.seal("s", reason=INTERRUPTED)
+    in_memory = request.node.callspec.params["rig"] in {"memory", "encrypted"}
+    assert told == ([] if in_memory else ["s"])
+
+
 async def test_one_of_many_callers_seals(rig: Rig) -> None:
     assert await rig.one.open(head())
     await rig.one.append([batch(1, 2)])

@@ -436,6 +436,10 @@ def test_a_folder_chooses_its_dialects(run: Run, folder: Path) -> None:
         ("response.output_text.delta", "response.output_text.delta: message.delta\n"),
         ("keepalive", f"keepalive: dropped\n  {DROPPED['keepalive']}\n"),
         ("shell_call", "shell_call (item): output_item.added and output_item.done only\n"),
+        (
+            "upstream_reset",
+            "upstream_reset: The connection to the provider broke. See `Errors` in docs/operations.md.\n",
+        ),
     ],
 )
 def test_explain(run: Run, name: str, expected: str) -> None:

@@ -119,6 +119,8 @@ def test_steps_are_counted_for_their_agents() -> None:
         ("a limit", {"max_output_tokens": 40}, 47),
         ("another name", {"max_completion_tokens": 40}, 48),
         ("the old name", {"max_tokens": 40}, 45),
+        ("of Gemini", {"generationConfig": {"maxOutputTokens": 40}}, 52),
+        ("of its other API", {"generation_config": {"max_output_tokens": 40}}, 53),
         ("characters of several bytes", {"a": "\u20ac" * 400}, OUTPUT_DEFAULT + 303),
         ("half characters", {"a": "\ud800" * 400}, OUTPUT_DEFAULT + 303),
         ("many values", {"a": [[{"b": 1}]] * 1_000_000}, OUTPUT_DEFAULT + INPUT_MAX),

@@ -5,7 +5,7 @@ A variable is `PROJECTOR_` and the path of its setting in capitals, with `__` be
 `OPENAI_API_KEY` and `OPENAI_BASE_URL` are read as well. In the file, the string `${NAME}` is replaced with the variable
 NAME; as a part of a string it is replaced within `headers` and `query` of an upstream, and elsewhere an error, except
 in texts for models. `X_file` names a file relative to the folder of the configuration. If there is a setting `X`, the
-file contains it.
+file contains it; of a list, a value in each line.
 """
 
 from __future__ import annotations
@@ -292,7 +292,8 @@ def _read_files(
             with problems.collected((*path, field), None if at in sources else config):
                 if field in node:
                     raise SettingsError(f"{name}: cannot be combined with `{field}`")
-                node[field] = _read_text(folder / value, f"{name}: {folder / value}").strip()
+                text = _read_text(folder / value, f"{name}: {folder / value}").strip()
+                node[field] = text.split() if is_json(kind_of((*path, field))) else text
 
 
 def _invalid_settings(

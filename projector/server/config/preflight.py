@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections.abc import Callable, Iterator
 from functools import partial
 from ipaddress import ip_address
@@ -28,6 +29,9 @@ from projector.server.listening import check_addresses
 
 _SQLITE: Final = b"SQLite format 3\0"
 """How a database of SQLite begins."""
+_SQLITE_HEAD_BYTES: Final = 100
+_USER_VERSION: Final = slice(60, 64)
+"""Where the head has the version of its tables; 0 in a new file."""
 _KEYED_HOSTS: Final = ("api.openai.com", ".openai.azure.com")
 """Ends of the names of hosts that refuse every request without a key."""
 
@@ -44,6 +48,8 @@ def check_system(settings: Settings) -> None:
 
 def _checks(settings: Settings) -> Iterator[Callable[[], object]]:
     yield partial(_check_memory, settings)
+    for path, upstream in _upstreams(settings):
+        yield partial(_check_timeouts, path, upstream, settings)
     yield partial(check_addresses, settings)
     if settings.store.path is not None:
         yield partial(_check_database, "store.path", settings.store.path)
@@ -137,6 +143,14 @@ def _check_memory(settings: Settings) -> None:
         )
 
 
+def _check_timeouts(path: str, upstream: UpstreamSettings, settings: Settings) -> None:
+    """Raise `SettingsError` if a time-out for the first byte was set that can never be reached."""
+    timeouts = settings.timeouts_of(upstream)
+    is_set = "first_byte_s" in upstream.timeouts.model_fields_set | settings.timeouts.model_fields_set
+    if is_set and timeouts.first_byte_s > timeouts.total_s:
+        raise SettingsError(f"`{path}timeouts.first_byte_s` must be at most `timeouts.total_s` ({timeouts.total_s:g})")
+
+
 def _check_folder(name: str, folder: Path) -> None:
     """Raise `SettingsError` if a folder cannot be written to, or not be created."""
     nearest = next(path for path in (folder, *folder.absolute().parents) if os.path.lexists(path))
@@ -158,8 +172,14 @@ def _check_database(name: str, file: Path) -> None:
         raise SettingsError(f"`{name}`: {file} is not a file")
     try:
         with file.open("rb") as opened:
-            head = opened.read(len(_SQLITE))
+            head = opened.read(_SQLITE_HEAD_BYTES)
     except OSError as error:
         raise SettingsError(f"`{name}`: {file}: {file_problem(error)}") from None
-    if head not in {b"", _SQLITE}:
+    if head and not head.startswith(_SQLITE):
         raise SettingsError(f"`{name}`: {file} is not a database: move it away to start with an empty store")
+    from projector.store.sqlite_tables import check_version  # noqa: PLC0415 - needed with this store only
+
+    try:
+        check_version(int.from_bytes(head[_USER_VERSION]))
+    except sqlite3.DatabaseError as error:
+        raise SettingsError(f"`{name}`: {file}: {error}") from None

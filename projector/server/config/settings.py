@@ -95,7 +95,7 @@ _OTHER_CONNECTIONS: Final = 100
 class Limits(Table):
     """Limits on resources: of one request, of one caller, and of the server."""
 
-    max_body_bytes: int = Field(default=8 * 1024 * 1024, gt=0)  # enough for a photo in base64
+    max_body_bytes: int = Field(default=8 * 1024 * 1024, ge=100)  # enough for a photo in base64
     """Size of a request body."""
     max_memory_bytes: int = Field(default=512 * 1024 * 1024, gt=0)
     """Memory of all streams: 256 KiB for each, bodies, incomplete events, texts and items, unsent output. When it is
@@ -106,7 +106,7 @@ class Limits(Table):
     max_streams: int = Field(default=1000, gt=0)
     """Concurrent streams; each needs two file descriptors and about 100 KB, 400 KB if its client reads slowly."""
     max_streams_per_caller: int | None = Field(default=None, gt=0)
-    """Concurrent streams of one caller."""
+    """Concurrent streams of one caller in each process; one number for all callers."""
     max_connections: int | None = Field(default=None, gt=0)
     """Open connections of clients; by default twice `max_streams` and 100. At the limit, the oldest without a request
     is closed; without one, the new one gets 503, or with TLS is closed."""
@@ -149,9 +149,9 @@ class Settings(Table):
     """Base URL of the provider."""
     model: Model = "gpt-5.4-mini"
     """Model of the shorthand agent, and of passthrough requests without one."""
-    heartbeat_s: float = Field(default=15, gt=0)  # nginx disconnects after 60
+    heartbeat_s: float = Field(default=15, gt=0, le=600)  # nginx disconnects after 60
     """Seconds without output before a comment is sent."""
-    drain_timeout_s: float = Field(default=20, ge=0)  # with the shutdown below the 30 of common orchestrators
+    drain_timeout_s: float = Field(default=20, ge=0, le=7200)  # with the shutdown below the 30 of common orchestrators
     """Seconds that running streams get after SIGTERM."""
     timeouts: Timeouts = Timeouts()
     retries: Retries = Retries()
@@ -175,6 +175,8 @@ class Settings(Table):
     state_encryption_keys: EncryptionKeys = ()
     """Keys that seal [what providers want back](providers.md#what-providers-want-back) (AES-256-GCM), the same for all
     servers. The first one seals, all open."""
+    state_encryption_keys_file: Path | None = None
+    """File with the keys, each in a line."""
     limits: Limits = Limits()
     store: StoreSettings = StoreSettings()
     callers: dict[CallerName, CallerSettings] = {}

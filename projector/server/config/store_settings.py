@@ -57,6 +57,8 @@ class StoreSettings(Table):
     """Prefix of all keys in Redis, without braces. Servers with the same prefix share their streams."""
     encryption_keys: EncryptionKeys = ()
     """Keys that encrypt what is stored (AES-256-GCM). The first one encrypts, all decrypt."""
+    encryption_keys_file: Path | None = None
+    """File with the keys, each in a line."""
     required: bool = False
     """Refuse new streams while the store is unavailable."""
     retention_s: float = Field(default=300, gt=0, le=604_800)

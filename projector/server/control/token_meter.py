@@ -27,7 +27,9 @@ _BASE64: Final = re.compile(r"(?:data:[^,]{0,200},)?[A-Za-z0-9+/_-]{2000}")
 """Start of an image or document, which may be a data URL. Other texts of this length have blanks or punctuation."""
 _FILE_BYTES: Final = 1_600 * _BYTES_PER_TOKEN
 """In place of the bytes of a file: models read a large image as about 1,600 tokens."""
-_OUTPUT_LIMITS: Final = ("max_output_tokens", "max_completion_tokens", "max_tokens")
+_OUTPUT_LIMITS: Final = ("max_output_tokens", "max_completion_tokens", "max_tokens", "maxOutputTokens")
+_LIMITS_OF_GEMINI: Final = ("generationConfig", "generation_config")
+"""Tables that have the limit in requests of Gemini's APIs."""
 _NOT_PROCESSED: Final = ("upstream_http_", "upstream_unavailable", "upstream_unreachable", "upstream_timeout_connect")
 """Codes of requests that a provider did not process."""
 
@@ -51,7 +53,9 @@ class TokenMeter:
     def estimate(self) -> int:
         """Return the tokens to reserve for the first response; to be called once."""
         body, self._body = self._body, {}  # the stream may last longer than it is needed
-        limits = (value for name in _OUTPUT_LIMITS if type(value := body.get(name)) is int and value > 0)
+        tables = [body, *(table for name in _LIMITS_OF_GEMINI if isinstance(table := body.get(name), Mapping))]
+        names = ((table, name) for table in tables for name in _OUTPUT_LIMITS)
+        limits = (value for table, name in names if type(value := table.get(name)) is int and value > 0)
         return input_tokens(body) + min(next(limits, OUTPUT_DEFAULT), OUTPUT_MAX)
 
     def on_request(self, body: Mapping[str, object]) -> None:

@@ -29,6 +29,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from projector.server.config.settings import Limits
 from projector.server.http.problems import DEFAULT_RETRY_AFTER_S
 from projector.server.telemetry.logs import JoinedLines
+from projector.server.telemetry.request_facts import facts_of
 
 HEAD_MAX_BYTES: Final = 65_536
 """Size of the request line and all headers; browsers and proxies allow 8 to 32 KiB."""
@@ -176,6 +177,9 @@ class GuardedProtocol(HttpToolsProtocol):
         if self.is_admitted:
             self.admission.silent.pop(self, None)
             self.admission.release(self._address)
+        cycle: RequestResponseCycle | None = self.cycle
+        if cycle is not None and isinstance(exc, TimeoutError):  # as `limit_stalls` has the system do
+            facts_of(dict(cycle.scope)).is_stalled = True  # in the state of the request
         super().connection_lost(exc)
         if self.cycle is not None:
             self.cycle.transport = self.transport  # `_LastTransport` would keep this object and the request in a cycle

@@ -36,7 +36,7 @@ from projector.server.catalog import AgentBinding, Catalog
 from projector.server.config.config_base import DEFAULT_DIALECT
 from projector.server.http.problems import problem
 from projector.server.http.site import Site
-from projector.server.http.stored_streams import find, log_response, position, replayed
+from projector.server.http.stored_streams import delete, find, log_response, position, replayed
 from projector.server.streaming.log_session import StoredStream
 from projector.server.streaming.registry import Streams
 from projector.server.upstream.demo import DemoUpstream
@@ -174,7 +174,16 @@ class RecentStreams:
             Route("/streams/{stream_id}/events", self._events, include_in_schema=False),
             Route("/streams/{stream_id}/provider", self._provider, include_in_schema=False),
             Route("/streams/{stream_id}/case", self._case, include_in_schema=False),
-            *([_file_route()] if self._is_for_operators else []),
+            *(self._of_operators() if self._is_for_operators else []),
+        ]
+
+    def _of_operators(self) -> list[Route]:
+        async def delete_any(request: Request) -> Response:
+            return await delete(request, None)
+
+        return [
+            Route("/streams/{stream_id}", delete_any, methods=["DELETE"], include_in_schema=False),
+            _file_route(),
         ]
 
     async def _owner(self, scope: Scope) -> str | None:
@@ -301,6 +310,7 @@ def _row(status: StreamStatus) -> dict[str, Any]:
         "created_ms": head.created_ms,
         "ended_ms": None if seal is None else seal.at_ms,
         "outcome": RUNNING if seal is None else INTERRUPTED,
+        **codec.loads(head.meta).get("request", {}),
         **(codec.loads(seal.ending) if seal is not None and seal.ending else {}),
     }
     return {name: value for name, value in row.items() if value is not None}

@@ -241,6 +241,8 @@ async def respond(request: Request, error: Exception) -> Response:
         return _NoResponse()
     found, scope = problem_of(error), request.scope
     facts_of(scope).code = found.code
+    if isinstance(error, StoreUnavailableError):
+        facts_of(scope).reason = str(error)
     form: ErrorForm | None = scope.get(ERROR_FORM)
     if form is not None:
         return form(found, scope)

@@ -251,12 +251,15 @@ async def cancel_stored(site: Site, stream_id: str, caller: str) -> None:
 
 
 async def _delete(request: Request) -> Response:
-    """Cancel a stream if it runs, and delete its log."""
+    return await delete(request, await request.app.state.site.authenticator.caller(request.scope))
+
+
+async def delete(request: Request, owner: str | None) -> Response:
+    """Cancel a stream of an owner, or of any, if it runs, and delete its log."""
     site: Site = request.app.state.site
-    caller = await site.authenticator.caller(request.scope)
     stream_id = request.path_params["stream_id"]
-    await find(site, stream_id, caller)
-    if not site.streams.cancel(stream_id, caller):
+    status = await find(site, stream_id, owner)
+    if not site.streams.cancel(stream_id, status.head.owner):
         await site.logs.store.request_cancel(stream_id)
     await site.logs.store.delete(stream_id)
     return no_content(request.scope)

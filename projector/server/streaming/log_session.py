@@ -58,9 +58,12 @@ class StoredStream(NamedTuple):
     workflow: str | None = None
     conversation_id: str | None = None
 
-    def head(self, stream_id: str, owner: str, producer: str) -> StreamHead:
-        """Return the head of a new log."""
+    def head(self, stats: StreamStats, producer: str) -> StreamHead:
+        """Return the head of a new log. Its `request` is what is known of a stream that its producer does not end."""
         values = self._asdict()
+        values["request"] = {
+            name: value for name in ("request_id", "route", "upstream", "model") if (value := getattr(stats, name))
+        }
         values["policy"] = {
             "reasoning": self.policy.reasoning,
             "limits": {"frame_max_bytes": self.policy.limits.frame_max_bytes},
@@ -70,7 +73,8 @@ class StoredStream(NamedTuple):
             for name, default in (() if self.options is DEFAULT_OPTIONS else _OPTIONS)
             if (value := getattr(self.options, name)) != default
         }
-        return StreamHead(stream_id, owner, producer, int(time.time() * 1000), codec.dumps_to_keep(values))
+        created_ms = int(time.time() * 1000)
+        return StreamHead(stats.stream_id, stats.caller, producer, created_ms, codec.dumps_to_keep(values))
 
     @classmethod
     def of(cls, head: StreamHead) -> StoredStream:

@@ -388,21 +388,29 @@ class ResponseSession:
             self._headers.append((b"request-id", request_id))
         if scope["http_version"] == "1.1":
             self._headers.append((b"connection", b"keep-alive"))
+
+        def gone() -> None:
+            self._note_gone("stalled" if facts.is_stalled else "closed")
+            on_gone()
+
+        def stalled() -> None:
+            self._note_gone("stalled")
+            (on_gone if line is None else line.abort)()
+
         writer = self.writer_type(
             line or send,
             dialect,
             self._headers,
             self._account,
             self._state,
-            on_gone,
+            gone,
             facts.send_body if line is None else None,
         )
-        on_stall = on_gone if line is None else line.abort
         with (
             self._scope,
             SideTasks(self._break_off) as beside,
             Watch(
-                Timer(lambda: (writer.sending_since or inf) + self._stall_s, on_stall, self._stall_s),
+                Timer(lambda: (writer.sending_since or inf) + self._stall_s, stalled, self._stall_s),
                 Timer(
                     lambda: writer.sent_at + self._heartbeat_s,
                     lambda: beside.start(self._beat, writer),  # a task, because sending may take a while
@@ -410,8 +418,14 @@ class ResponseSession:
                 ),
             ),
         ):
-            beside.start(watch_client, receive, on_gone)
+            beside.start(watch_client, receive, gone)
             await produce(writer)
+
+    def _note_gone(self, reason: str) -> None:
+        """Note why the client does not get the whole response, unless that is known."""
+        stats = self.stats
+        if stats.client_gone is None and self._state.accepts(Signal.LEAVE):
+            stats.client_gone, stats.client_gone_s = reason, time.monotonic() - stats.started_at
 
     async def _beat(self, writer: ResponseWriter) -> None:
         """Send a comment, unless other output is being sent."""

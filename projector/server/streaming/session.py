@@ -196,9 +196,7 @@ class StreamSession(ResponseSession):
             return
 
         def begin_log(pipeline: Pipeline) -> StreamLog:
-            begun = logs.begin(
-                stored.head(self.stats.stream_id, self.stats.caller, producer), self.cancel, self._on_loss
-            )
+            begun = logs.begin(stored.head(self.stats, producer), self.cancel, self._on_loss)
             begun.describe = lambda: ending_of(self.stats, pipeline.dropped)
             if name_of is not None:
                 self.stats.on_response_id = lambda response_id: begun.add_name(*name_of(response_id))

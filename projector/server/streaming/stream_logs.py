@@ -213,8 +213,9 @@ class StreamLogs:
         self.waiting_bytes = 0
         self.is_available = True
         """Whether the store worked when it was used last."""
-        self.lost: dict[Loss, int] = {} if whole is None else whole.lost
-        """Streams that lost their log, by reason."""
+        self.lost: dict[Loss | Literal["interrupted"], int] = {} if whole is None else whole.lost
+        """Streams that lost their log, by reason, and of other processes that did not end theirs."""
+        self._noting: set[asyncio.Task[None]] = set()
         self._open: dict[str, StreamLog] = {}
         self._changed: dict[str, StreamLog] = {}
         self._leftovers: dict[str, None] = {}
@@ -222,6 +223,7 @@ class StreamLogs:
         self._writing: asyncio.Task[None] | None = None
         if whole is None:
             store.on_cancel(self.cancel)
+            store.on_interrupted(self._note_interrupted)
 
     def check_store(self) -> None:
         """Have the store used once: if it is away, that is known before the first stream, and it is tried again."""
@@ -448,6 +450,20 @@ class StreamLogs:
             self._leftovers[stream_id] = None
         self._wake.set()
         one.on_loss(reason)
+
+    def _note_interrupted(self, stream_id: str) -> None:
+        self.lost["interrupted"] = self.lost.get("interrupted", 0) + 1
+        task = asyncio.create_task(self._log_interrupted(stream_id))
+        self._noting.add(task)
+        task.add_done_callback(self._noting.discard)
+
+    async def _log_interrupted(self, stream_id: str) -> None:
+        """Log that the producer of a stream did not end it, with what its head has of the request."""
+        status = None
+        with contextlib.suppress(StoreError):
+            status = await self.store.find(stream_id)
+        request = {} if status is None else codec.loads(status.head.meta).get("request", {})
+        log.warning("stream_interrupted", stream_id=stream_id, **request)
 
     async def _delete_leftovers(self) -> None:
         """Delete incomplete logs, whose readers would otherwise wait for a stream that ends elsewhere."""

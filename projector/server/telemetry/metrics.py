@@ -19,10 +19,9 @@ from projector.server.telemetry.stream_stats import (
     StreamStats,
     code_label,
     event_label,
-    reason_label,
     status_label,
 )
-from projector.server.upstream.circuit import Circuits
+from projector.server.upstream.circuit import Circuits, Counts
 
 _TOKEN_TYPES: Final = (("input_tokens", "input"), ("output_tokens", "output"))
 _TOKENS_MAX: Final = 1_000_000_000
@@ -61,6 +60,7 @@ METRICS: Final = (
     Row(Counter, "projector_requests", "Responses to requests.", ("route", "status")),
     Row(Counter, "projector_refusals", "Error responses to requests.", ("route", "code")),
     Row(Counter, "projector_streams", "Ended streams.", ("outcome", "dialect")),
+    Row(Counter, "projector_clients_gone", "Streams that ended without their client, by why it was gone.", ("reason",)),
     Row(Counter, "projector_stream_errors", "Streams that failed.", ("upstream", "agent", "code")),
     Row(Counter, "projector_events_dropped", "Provider events that were not forwarded.", ("type",)),
     Row(Counter, "projector_notices", "Notices of withheld or truncated values.", ("type",)),
@@ -80,7 +80,11 @@ METRICS: Final = (
     Row(Counter, "projector_tokens", "Tokens that providers reported.", ("upstream", "agent", "type")),
     Row(Histogram, "projector_stream_duration_seconds", "Duration of a stream.", _OF_STREAM, _DURATION_S),
     Row(
-        Histogram, "projector_first_byte_seconds", "Time to the first byte of the upstream.", _OF_STREAM, _FIRST_BYTE_S
+        Histogram,
+        "projector_first_byte_seconds",
+        "Time from the last attempt to the first byte of the upstream.",
+        _OF_STREAM,
+        _FIRST_BYTE_S,
     ),
     Row(
         Histogram,
@@ -114,7 +118,7 @@ class Metrics:
             self._made[name].set_function(value)
         self._circuits, self._logs = circuits, logs
         self._counted_lines = 0
-        self._counted_logs: dict[str, int] = {}
+        self._counted: Counts = {}
         ProcessCollector(registry=registry)
 
     def watch_connections(self, count: Callable[[], int]) -> None:
@@ -127,6 +131,8 @@ class Metrics:
         self._of("projector_streams", outcome, stats.dialect).inc()
         if stats.heartbeats:
             self._made["projector_heartbeats"].inc(stats.heartbeats)
+        if stats.client_gone is not None:
+            self._of("projector_clients_gone", stats.client_gone).inc()
         labels = stats.upstream, stats.agent or "", outcome
         self._of("projector_stream_duration_seconds", *labels).observe(stats.duration_s)
         self._of("projector_overhead_seconds", *labels).observe(stats.overhead_s)
@@ -152,15 +158,9 @@ class Metrics:
         return found
 
     def count_failures(self, stats: StreamStats) -> None:
-        """Record what failed at upstreams."""
-        for (upstream, code), times in stats.failovers.items():
-            self._of("projector_upstream_failovers", upstream, code_label(code)).inc(times)
-        for upstream, times in stats.refused_retries.items():
-            self._of("projector_upstream_retries_refused", upstream).inc(times)
-        for (upstream, code, reason), times in stats.upstream_failures.items():
-            self._of("projector_upstream_failures", upstream, code_label(code), reason_label(code, reason)).inc(times)
+        """Record a failure after the response of an upstream began; others are counted when they happen."""
         own = stats.code
-        if own is None or stats.is_client_gone or own in {one for _, one, _ in stats.upstream_failures}:
+        if own is None or stats.is_client_gone or own in stats.upstream_codes:
             return
         code = code_label(own)
         if code.startswith("upstream_") or code == PROVIDER_CODE:
@@ -189,9 +189,11 @@ class Metrics:
         lost = lost_lines()
         self._made["projector_log_lines_lost"].inc(lost - self._counted_lines)
         self._counted_lines = lost
-        for reason, times in self._logs.lost.items():
-            self._of("projector_store_logs_lost", reason).inc(times - self._counted_logs.get(reason, 0))
-            self._counted_logs[reason] = times
+        lost_logs: Counts = {("projector_store_logs_lost", reason): times for reason, times in self._logs.lost.items()}
+        now: Counts = {**self._circuits.counts, **lost_logs}
+        for key, times in now.items():
+            self._of(*key).inc(times - self._counted.get(key, 0))
+        self._counted = now
         return generate_latest(self._registry)
 
 

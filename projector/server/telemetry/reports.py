@@ -136,6 +136,7 @@ def _log(scope: Scope, facts: RequestFacts, duration_s: float) -> None:
         "route": route,
         "status": None if facts.status is None else int(facts.status),
         "code": facts.code,
+        "reason": facts.reason,
         "duration_s": round(duration_s, 3),
     }
     log.log(level, "request", **fields)

@@ -91,6 +91,8 @@ class RequestFacts:
     """HTTP status, None until the response has started."""
     code: str | None = None
     """Code of the error response, if there is one."""
+    reason: str | None = None
+    """Why the store could not be used."""
     groups: tuple[str, ...] = ()
     """Groups of the caller."""
     headers: list[tuple[bytes, bytes]] = field(default_factory=list)
@@ -99,6 +101,8 @@ class RequestFacts:
     """Sends what follows the head of the response, without the middleware that only the head concerns."""
     is_reported: bool = False
     """Whether `stream_end` reports the request, so that it needs no line of its own."""
+    is_stalled: bool = False
+    """Whether the connection was closed because its client did not read."""
     is_projected: bool = False
     """Whether the response is a stream of this project, which `ProjectingMiddleware` must not project again."""
 

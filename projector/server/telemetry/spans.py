@@ -65,9 +65,10 @@ def end(stats: StreamStats) -> None:
         span.end()
     _DURATION.record(duration_s, labels)
     if stats.first_byte_s is not None:
-        _FIRST_CHUNK.record(stats.first_byte_s, labels)
+        first_s = stats.waited_s + stats.first_byte_s
+        _FIRST_CHUNK.record(first_s, labels)
         if stats.frames > 1:
-            _PER_CHUNK.record((duration_s - stats.first_byte_s) / (stats.frames - 1), labels)
+            _PER_CHUNK.record((duration_s - first_s) / (stats.frames - 1), labels)
     usage = stats.usage
     for name, kind in _TOKEN_TYPES:
         if name in usage:
@@ -93,7 +94,7 @@ def _outcome(stats: StreamStats) -> Iterator[tuple[str, AttributeValue]]:
     if "final" in stats.terminal:
         yield "gen_ai.response.finish_reasons", [stats.terminal["final"]["status"]]
     if stats.first_byte_s is not None:
-        yield "gen_ai.response.time_to_first_chunk", stats.first_byte_s
+        yield "gen_ai.response.time_to_first_chunk", stats.waited_s + stats.first_byte_s
     for name, _ in _TOKEN_TYPES:
         if name in stats.usage:
             yield f"gen_ai.usage.{name}", stats.usage[name]

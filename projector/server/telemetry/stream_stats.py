@@ -151,7 +151,9 @@ class StreamStats:
     """Provider -> headers of the caller that go on to it."""
     started_at: float = field(default_factory=time.monotonic)
     first_byte_s: float | None = None
-    """Seconds from the request to the provider's first byte; None without one."""
+    """Seconds from the attempt that was answered to the provider's first byte; None without one."""
+    waited_s: float = 0.0
+    """Seconds from the request to this attempt: what this server and earlier attempts took."""
     first_token_s: float | None = None
     """Seconds from the request to the first part of the answer, of what may be shown; None without one."""
     duration_s: float = 0.0
@@ -159,6 +161,11 @@ class StreamStats:
     heartbeats: int = 0
     overhead_s: float = 0.0
     is_client_gone: bool = False
+    """Whether the stream ended because its client left."""
+    client_gone: str | None = None
+    """`closed` or `stalled` (it did not read); None if it got the whole response. The stream may have gone on."""
+    client_gone_s: float | None = None
+    """Seconds from the request until the client was gone."""
     is_refused: bool = False
     """Whether the request got an error response."""
     code: str | None = None
@@ -176,12 +183,8 @@ class StreamStats:
     """Errors that providers reported, redacted, each with the name of the upstream."""
     failure_reason: str | None = None
     """Why a request to an upstream failed, as a word of the server."""
-    upstream_failures: dict[tuple[str, str, str | None], int] = field(default_factory=_counts)
-    """Failed requests to upstreams, also those that were repeated: upstream, code, reason."""
-    failovers: dict[tuple[str, str], int] = field(default_factory=_counts)
-    """Requests that were sent to another target: upstream that failed, code."""
-    refused_retries: dict[str, int] = field(default_factory=_counts)
-    """Retries that the budget of their upstream did not allow, by upstream."""
+    upstream_codes: set[str] = field(default_factory=set)
+    """Codes of failed requests to upstreams, which were counted when they failed."""
     meter: TokenMeter | None = None
     """Counts the tokens of a stream with rate limits."""
     on_response: Callable[[str, str], None] | None = None
@@ -339,6 +342,8 @@ def line_of(stats: StreamStats) -> dict[str, object]:
         "duration_s": round(stats.duration_s, 3),
         "first_byte_s": None if stats.first_byte_s is None else round(stats.first_byte_s, 3),
         "first_token_s": None if stats.first_token_s is None else round(stats.first_token_s, 3),
+        "client_gone": stats.client_gone,
+        "client_gone_s": None if stats.client_gone_s is None else round(stats.client_gone_s, 3),
         "overhead_s": round(stats.overhead_s, 6),
         "events": stats.terminal.get("event_id"),
         "heartbeats": stats.heartbeats,

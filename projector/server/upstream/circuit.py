@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 from enum import IntEnum
-from typing import Final
+from typing import Final, TypeAlias
 
 from projector.server.config.upstream_settings import CircuitBreaker
 from projector.server.telemetry.logs import log
@@ -25,6 +25,10 @@ BUDGET_PER_S: Final = 2.0
 """Retries per second that are always allowed, so that a server with few requests can repeat them."""
 COOLED_MAX_S: Final = 3600.0
 """Longest wait of a provider that is heeded: a longer one is a mistake, or the end of a quota."""
+
+
+Counts: TypeAlias = dict[tuple[str, ...], int]
+"""What failed at upstreams, counted when it happens: name of a metric and its labels -> times."""
 
 
 class State(IntEnum):
@@ -187,6 +191,7 @@ class Circuits:
     def __init__(self, settings: CircuitBreaker | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._settings = settings or CircuitBreaker()
+        self.counts: Counts = defaultdict(int)
         self._circuits: dict[tuple[str, str], Circuit] = {}
         self._budgets: dict[str, RetryBudget] = {}
 

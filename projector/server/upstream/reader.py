@@ -54,6 +54,7 @@ class UpstreamReader:
         self._on_target = on_target
         self._on_repeat = on_repeat
         self._deadlines = Deadlines(attempts.target.provider.timeouts, time.monotonic())
+        self._attempted_at = 0.0
         self._scope: anyio.CancelScope | None = None
         self._fault: Fault | None = None
         self._has_bytes = False
@@ -127,7 +128,7 @@ class UpstreamReader:
 
     def _next(self, error: UpstreamError, permit: Permit) -> Step:
         """Return the attempt after a failure; raise it if none may follow."""
-        self._counted(error)
+        self._attempts.counted(error)
         is_final = self._has_bytes or self._is_stopped
         chance = random.random()  # noqa: S311 - it spreads load
         following = None if is_final else self._attempts.after(error, permit, chance)
@@ -145,18 +146,15 @@ class UpstreamReader:
             if not self._is_interrupted:
                 await anyio.sleep(seconds)
         if self._fault is not None:
-            raise self._counted(UpstreamError(self._fault))
+            raise self._attempts.counted(UpstreamError(self._fault))
         return not self._is_stopped
-
-    def _counted(self, error: UpstreamError) -> UpstreamError:
-        self._stats.upstream_failures[self._attempts.target.provider.name, error.fault.code, error.reason] += 1
-        return error
 
     async def _attempt(self, permit: Permit, on_open: OnOpen, on_chunk: OnChunk) -> None:
         """Read the response of one target; raise `UpstreamError` if it fails, return if the reader is stopped."""
         target = self._attempts.target
         self._fault, self._is_interrupted = None, self._is_stopped
-        self._deadlines.on_attempt(time.monotonic(), target.provider.timeouts)
+        self._attempted_at = time.monotonic()
+        self._deadlines.on_attempt(self._attempted_at, target.provider.timeouts)
         self._use(target)
         self.is_upstream_open = True
         try:
@@ -197,8 +195,10 @@ class UpstreamReader:
         self._has_bytes = True
         permit.report(Signal.SUCCESS)
         self._attempts.release()
-        if self._stats.first_byte_s is None:
-            self._stats.first_byte_s = time.monotonic() - self._stats.started_at
+        stats = self._stats
+        if stats.first_byte_s is None:
+            stats.first_byte_s = time.monotonic() - self._attempted_at
+            stats.waited_s = self._attempted_at - stats.started_at
 
     async def _wait_again(self) -> None:
         """Allow the reader to be stopped again, and wait for memory."""

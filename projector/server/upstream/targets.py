@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -21,8 +21,8 @@ from projector.core.intake import MakeStage
 from projector.providers import PROVIDERS, profile_of
 from projector.server.config.upstream_settings import Balance, CircuitBreaker, Retries, Timeouts
 from projector.server.telemetry.logs import log
-from projector.server.telemetry.stream_stats import StreamStats
-from projector.server.upstream.circuit import Circuit, Circuits, Permit, RetryBudget, Signal, whole_seconds
+from projector.server.telemetry.stream_stats import StreamStats, code_label, reason_label
+from projector.server.upstream.circuit import Circuit, Circuits, Counts, Permit, RetryBudget, Signal, whole_seconds
 from projector.server.upstream.protocol import Ask, ProviderRequest, Upstream, UpstreamError
 
 
@@ -52,6 +52,8 @@ class Target:
     circuit: Circuit
     budget: RetryBudget
     weight: int = 1
+    counts: Counts = field(default_factory=partial(defaultdict, int))
+    """Of all targets of a server."""
 
     @cached_property
     def profile(self) -> Any:
@@ -112,6 +114,8 @@ class TargetList:
 
 CIRCUIT_OPEN: Final = "circuit_open"
 """Reason of a request that was not sent."""
+RETRY_AFTER: Final = "retry_after"
+"""Reason of a request that was not sent to a target, because its provider asked to wait."""
 STATE_LOST: Final = "state_lost"
 """Reason of a request that the provider refused because it wants back what it sent with earlier calls."""
 LOST: Final = (
@@ -215,12 +219,23 @@ class Attempts:
         """Return the first attempt; raise `UpstreamError` if no target may get requests."""
         for target in self.targets:
             if not target.circuit.wait_s():
-                if target is not self.target and self.target.circuit.wait_s():
-                    self._report_failover(UpstreamError(FAULTS["upstream_unavailable"], reason=CIRCUIT_OPEN), target)
+                if target is not self.target:
+                    reason = CIRCUIT_OPEN if self.target.circuit.wait_s() else RETRY_AFTER
+                    self._report_failover(UpstreamError(FAULTS["upstream_unavailable"], reason=reason), target)
                 return target, 0
         wait_s = min(target.circuit.wait_s() for target in self.targets)
-        self._stats.upstream_failures[self.target.provider.name, "upstream_unavailable", CIRCUIT_OPEN] += 1
-        raise UpstreamError(FAULTS["upstream_unavailable"], whole_seconds(wait_s), reason=CIRCUIT_OPEN)
+        error = UpstreamError(FAULTS["upstream_unavailable"], whole_seconds(wait_s), reason=CIRCUIT_OPEN)
+        raise self.counted(error)
+
+    def counted(self, error: UpstreamError) -> UpstreamError:
+        """Count a failure of the current target, and return it."""
+        code = error.fault.code
+        self._count("projector_upstream_failures", code_label(code), reason_label(code, error.reason))
+        self._stats.upstream_codes.add(code)
+        return error
+
+    def _count(self, metric: str, *labels: str) -> None:
+        self.target.counts[metric, self.target.provider.name, *labels] += 1
 
     def begin(self, target: Target) -> Permit | None:
         """Begin an attempt; return None if the target may not get requests any more."""
@@ -298,7 +313,7 @@ class Attempts:
             return None
         target = min(pauses, key=lambda one: self._tried[one])
         if not target.budget.take():
-            self._stats.refused_retries[target.provider.name] += 1
+            target.counts["projector_upstream_retries_refused", target.provider.name] += 1
             self._is_refused = True
             return None
         self._repeated += 1
@@ -306,7 +321,7 @@ class Attempts:
 
     def _report_failover(self, error: UpstreamError, other: Target) -> None:
         stats, failed = self._stats, self.target.provider.name
-        stats.failovers[failed, error.fault.code] += 1
+        self._count("projector_upstream_failovers", code_label(error.fault.code))
         log.warning(
             "upstream_failover",
             stream_id=stats.stream_id,
