@@ -35,9 +35,9 @@ def busy_metrics() -> Metrics:
     circuits.counts["projector_upstream_failures", "openai", "upstream_unreachable", "refused"] += 1
     circuits.counts["projector_upstream_failovers", "openai", "upstream_unreachable"] += 1
     circuits.counts["projector_upstream_retries_refused", "openai"] += 1
-    metrics.count(stats)
+    metrics.count(stats, stats.outcome)
     stats.is_refused, stats.code = True, "upstream_unreachable"
-    metrics.count(stats)
+    metrics.count(stats, stats.outcome)
     metrics.count_request("/readyz", RequestFacts(status=503, code="server_shutdown"))
     metrics.count_closed_connection("limit")
     return metrics

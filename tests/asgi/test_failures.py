@@ -364,7 +364,7 @@ async def test_a_text_delta_crosses_four_functions_of_the_server() -> None:
         yield completed()
 
     def follow(frame: FrameType | None, event: str, _: object) -> None:
-        if event != "call" or frame is None or frame.f_code.co_qualname != "ask.<locals>.send":
+        if event != "call" or frame is None or frame.f_code.co_qualname != "Client.send":
             return
         way: list[str] = []
         while (frame := frame.f_back) is not None and frame.f_code.co_qualname != "UpstreamReader._read":

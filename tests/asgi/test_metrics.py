@@ -93,7 +93,7 @@ def test_tokens_that_cannot_be_are_not_counted(count: int) -> None:
     stats = StreamStats(dialect="public_sse_v1")
     stats.on_frame({"kind": "final", "event_id": 1, "final": {"status": "completed", "usage": {"input_tokens": count}}})
     metrics = idle_metrics()
-    metrics.count(stats)
+    metrics.count(stats, stats.outcome)
     assert f"\n{TOKENS}{{" not in metrics.text().decode()
 
 

@@ -125,9 +125,9 @@ class Metrics:
         """Show the number of open connections; an application does not know those of its server."""
         self._made["projector_connections_open"].set_function(count)
 
-    def count(self, stats: StreamStats) -> None:
-        """Record an ended stream."""
-        outcome, code = stats.outcome, stats.code
+    def count(self, stats: StreamStats, outcome: str) -> None:
+        """Record an ended stream, which has this outcome."""
+        code = stats.code
         self._of("projector_streams", outcome, stats.dialect).inc()
         if stats.heartbeats:
             self._made["projector_heartbeats"].inc(stats.heartbeats)
@@ -144,7 +144,8 @@ class Metrics:
                 self._of("projector_tokens", stats.upstream, stats.agent or "", kind).inc(count)
         if code is not None and not stats.is_client_gone:
             self._of("projector_stream_errors", stats.upstream, stats.agent or "", code_label(code)).inc()
-        self.count_failures(stats)
+            if code not in stats.upstream_codes:  # those are counted when they happen
+                self.count_failure(stats.upstream, code)
         for name, times in stats.dropped.items():
             self._of("projector_events_dropped", event_label(name)).inc(times)
         for name, times in stats.notices.items():
@@ -157,14 +158,11 @@ class Metrics:
             found = self._labelled[name, labels] = self._made[name].labels(*labels)
         return found
 
-    def count_failures(self, stats: StreamStats) -> None:
-        """Record a failure after the response of an upstream began; others are counted when they happen."""
-        own = stats.code
-        if own is None or stats.is_client_gone or own in stats.upstream_codes:
-            return
-        code = code_label(own)
+    def count_failure(self, upstream: str, code: str) -> None:
+        """Record a failure after the response of an upstream began, if its code is one of an upstream."""
+        code = code_label(code)
         if code.startswith("upstream_") or code == PROVIDER_CODE:
-            self._of("projector_upstream_failures", stats.upstream, code, IN_STREAM).inc()
+            self._of("projector_upstream_failures", upstream, code, IN_STREAM).inc()
 
     def count_request(self, route: str | None, facts: RequestFacts) -> None:
         """Record a request whose response has ended."""

@@ -188,15 +188,16 @@ class Observer:
     async def report(self, stats: StreamStats) -> None:
         """Report an ended stream: log line, metrics, trace, and the hook."""
         end_stream(stats)
+        outcome = stats.outcome
         if self._metrics is not None:
-            self._metrics.count(stats)
+            self._metrics.count(stats, outcome)
         _log_provider_errors(stats)
         for name in HOST_HANDLERS if stats.dropped else ():  # events that named no known call, or came too late
             if times := stats.dropped.get(name):
                 log.warning("host_event_dropped", stream_id=stats.stream_id, type=name, count=times)
-        line = line_of(stats)
+        line = line_of(stats, outcome)
         # a failure of the server or of a provider is a warning
-        level = logging.WARNING if line["outcome"] == "error" else level_of(stats.status, stats.code)
+        level = logging.WARNING if outcome == "error" else level_of(stats.status, stats.code)
         log.log(level, "stream_end", **line)
         if self._on_terminal is not None:
             with anyio.CancelScope(shield=True):  # also if the client disconnected
@@ -205,8 +206,9 @@ class Observer:
 
     def report_request(self, stats: StreamStats) -> None:
         """Report what failed at the upstreams of a request without a stream; its line is that of every request."""
-        if self._metrics is not None:
-            self._metrics.count_failures(stats)
+        code, is_gone = stats.code, stats.is_client_gone
+        if self._metrics is not None and code is not None and not is_gone and code not in stats.upstream_codes:
+            self._metrics.count_failure(stats.upstream, code)
         _log_provider_errors(stats)
 
 

@@ -320,7 +320,7 @@ def terminal_of(stats: StreamStats) -> Terminal:
     return Terminal(**same, **own)
 
 
-def line_of(stats: StreamStats) -> dict[str, object]:
+def line_of(stats: StreamStats, outcome: str) -> dict[str, object]:
     """Return the fields of the log line: IDs, names and numbers, no payload."""
     return {
         "stream_id": stats.stream_id,
@@ -336,7 +336,7 @@ def line_of(stats: StreamStats) -> dict[str, object]:
         "model": stats.model or None,
         "dialect": stats.dialect,
         "response_id": stats.terminal.get("response_id"),
-        "outcome": stats.outcome,
+        "outcome": outcome,
         "code": stats.code,
         "reason": stats.reason,
         "duration_s": round(stats.duration_s, 3),
@@ -363,7 +363,11 @@ def ending_of(stats: StreamStats, dropped: Mapping[str, int]) -> bytes:
     events that were not forwarded.
     """
     stats.duration_s = time.monotonic() - stats.started_at
-    line = {name: value for name, value in line_of(stats).items() if value is not None and name not in _IN_HEAD}
+    line = {
+        name: value
+        for name, value in line_of(stats, stats.outcome).items()
+        if value is not None and name not in _IN_HEAD
+    }
     known: dict[str, int] = {}
     for name, times in dropped.items():
         label = event_label(name)

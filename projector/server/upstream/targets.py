@@ -229,13 +229,11 @@ class Attempts:
 
     def counted(self, error: UpstreamError) -> UpstreamError:
         """Count a failure of the current target, and return it."""
-        code = error.fault.code
-        self._count("projector_upstream_failures", code_label(code), reason_label(code, error.reason))
+        code, target = error.fault.code, self.target
+        labels = target.provider.name, code_label(code), reason_label(code, error.reason)
+        target.counts["projector_upstream_failures", *labels] += 1
         self._stats.upstream_codes.add(code)
         return error
-
-    def _count(self, metric: str, *labels: str) -> None:
-        self.target.counts[metric, self.target.provider.name, *labels] += 1
 
     def begin(self, target: Target) -> Permit | None:
         """Begin an attempt; return None if the target may not get requests any more."""
@@ -321,7 +319,7 @@ class Attempts:
 
     def _report_failover(self, error: UpstreamError, other: Target) -> None:
         stats, failed = self._stats, self.target.provider.name
-        self._count("projector_upstream_failovers", code_label(error.fault.code))
+        self.target.counts["projector_upstream_failovers", failed, code_label(error.fault.code)] += 1
         log.warning(
             "upstream_failover",
             stream_id=stats.stream_id,
