@@ -8,6 +8,7 @@ from random import Random
 from typing import Any, Final
 
 import pytest
+from yarl import URL
 
 from projector.contracts.limits import EVENT_MAX_BYTES
 from projector.conversation.entries import (
@@ -297,6 +298,18 @@ def test_how_it_is_sent(profile: dict[str, Any], model: str, path: str, headers:
     assert ("model" in sent.body) is (profile == INTERACTIONS)
     assert ROW.headers("k", read) == headers
     assert "k" not in ROW.headers(None, read).values()
+
+
+@pytest.mark.parametrize(
+    "model", ["../../other/models/m", "models/../m", "..", "/./x", "a/..", "%2e%2e/m", "..\\..\\m"]
+)
+def test_no_model_leads_to_another_path(model: str) -> None:
+    base = "http://gateway.example/tenant/v1beta"
+    for profile in ({}, {"platform": "vertex"}):
+        sent = ROW.request({"model": model, "contents": []}, profile_of("gemini", profile))
+        url = URL(base + sent.path)  # as the HTTP client reads it
+        assert url.raw_path == "/tenant/v1beta" + sent.path
+        assert ".." not in url.parts
 
 
 def test_models_are_listed() -> None:

@@ -39,6 +39,10 @@ FOLDERS: Final[Mapping[str, str]] = {"google": "/models", "vertex": "/publishers
 """Platform -> path of its models."""
 
 
+_DOTS: Final = frozenset({".", ".."})
+"""Parts of a path that stand for another one."""
+
+
 def headers(key: str | None, profile: GeminiProfile) -> dict[str, str]:
     """Return the headers of every request."""
     found = {"Api-Revision": profile.revision} if profile.api == "interactions" else {}
@@ -51,7 +55,9 @@ def outgoing(body: Mapping[str, object], profile: GeminiProfile) -> Outgoing:
     if profile.api == "interactions":
         return Outgoing("/interactions", {**body, "stream": True})
     rest = {name: value for name, value in body.items() if name not in {"model", "stream"}}
-    model = quote(str(body.get("model", "")).removeprefix("models/"), safe="/@")
+    named = str(body.get("model", "")).removeprefix("models/")
+    is_path = _DOTS.isdisjoint(named.split("/"))  # else a caller would choose another path of the host
+    model = quote(named, safe="/@" if is_path else "@")
     folder = "" if "/" in model else FOLDERS[profile.platform]
     return Outgoing(f"{folder}/{model.lstrip('/')}:streamGenerateContent", rest, STREAM)
 
