@@ -121,6 +121,16 @@ async def test_a_passthrough_caller_cannot_use_ids_of_others(
     assert provider.peers.empty()
 
 
+async def test_a_refused_request_takes_no_conversation(serve: Any, upstream: Any, text_events: Any) -> None:
+    await upstream(plays(text_events))
+    site = serve(auth=AUTH)
+    asked = {"message": "hi", "conversation_id": "conv_of_tomorrow"}
+    statuses = [
+        (await site.ask(CHAT + query, asked, **who)).status for query, who in (("?extensions=x", BOB), ("", ANN))
+    ]
+    assert statuses == [422, 200]
+
+
 async def test_a_passthrough_request_requires_a_model(serve: Any, upstream: Any, upstream_port: int) -> None:
     provider = await upstream(plays([]))
     one = {"one": {"base_url": f"http://localhost:{upstream_port}/v1", "api_key": "sk-one"}}

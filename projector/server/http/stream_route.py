@@ -209,6 +209,7 @@ def provider_session(site: Site, received: Received, call: ProviderCall) -> Stre
     caller, account = received.caller, received.account
     binding, ownership = call.binding, site.ownership
     dialect, is_json = _response_mode(binding, received.dialect, is_stream=call.is_stream)
+    options = received.options(call.options)
     ordered = binding.targets.in_order()
     body = call.body_of(ordered[0])
     check_ownership(ownership, body, call.conversation_id, caller)
@@ -216,7 +217,6 @@ def provider_session(site: Site, received: Received, call: ProviderCall) -> Stre
     targets = state.allowed(home_targets(body, state.first(ordered), binding.targets.targets, ownership))
     stats = binding.stats(dialect, caller, body, call.conversation_id, call.metadata, site.logs.new_id())
     _record_ownership(ownership, stats, body, caller)
-    options = received.options(call.options)
     context = StreamContext(stats.stream_id, call.conversation_id, call.agent)
     stats.meter = TokenMeter([binding.name] if binding.name is not None else [], body)
     # the caller did not send what is kept of calls, so nothing of that may pass
