@@ -51,7 +51,7 @@ APPROVED: Final = [{"type": "mcp_approval_response", "approval_request_id": "mcp
     ids=["message", "approval"],
 )
 async def test_an_unknown_previous_response_is_named(serve: Any, sent: Any, detail: str) -> None:
-    body = {"previous_response_id": "resp_1"}
+    body = {"previous_response_id": "resp_of_nobody"}
     own = {"message": sent} if isinstance(sent, str) else {"input": sent}
     assert (await (await serve().ask(body=body | own)).problem())["detail"] == detail
     error = await (await serve().ask("/v1/responses", {"model": "m", "input": sent, **body})).openai_error()
