@@ -3,7 +3,7 @@
 An approval belongs to the response that requests it. Ownership is kept in the memory of this process, newest first.
 With a store that outlasts the process or is shared by several, it is also kept there: it is written in the background,
 and what a request refers to is loaded before it is checked. Without one, every ID is answered with 404 after a restart
-or at another server.
+or at another server. A text that is not valid Unicode is the ID of nothing: no store could keep it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Generic, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Literal, NamedTuple, TypeAlias, TypeGuard, TypeVar
 
 from projector.contracts import codec
 from projector.contracts.limits import ID_MAX_CHARS
@@ -214,6 +214,8 @@ class Ownership(BackgroundWrites[tuple[Kind, str], _Owner]):
         self._keep("conversation", conversation_id, _Owner(caller))
 
     def _keep(self, kind: Kind, key: str, owner: _Owner, *, is_loaded: bool = False) -> None:
+        if not _is_unicode(key):
+            return
         kept = self._kept[kind]
         known = kept.pop(key, owner)
         kept[key] = owner if known.caller == owner.caller else known  # LRU: move to the end
@@ -233,6 +235,15 @@ def _read(value: bytes) -> _Owner:
     return _Owner(*codec.loads(value))
 
 
+def is_id(value: object) -> TypeGuard[str]:
+    """Return whether a value of a request may be an ID: a text of valid Unicode that is not too long."""
+    return isinstance(value, str) and len(value) <= ID_MAX_CHARS and _is_unicode(value)
+
+
+def _is_unicode(text: str) -> bool:
+    return codec.scrub(text) == text
+
+
 def ids_of(body: Mapping[str, Any]) -> list[str]:
     """Return the values of all members that are named like IDs, also without the prefix of an interrupt."""
     found: dict[str, None] = {}
@@ -243,8 +254,6 @@ def ids_of(body: Mapping[str, Any]) -> list[str]:
             waiting += value.items()
         elif isinstance(value, list):
             waiting += [(name, one) for one in value]
-        elif (
-            isinstance(value, str) and 0 < len(value) <= ID_MAX_CHARS and name.lower().endswith(("id", "conversation"))
-        ):
+        elif name.lower().endswith(("id", "conversation")) and value and is_id(value):
             found[value] = found[value.removeprefix(INTERRUPT_PREFIX)] = None
     return [*found]

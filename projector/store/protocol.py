@@ -4,7 +4,8 @@ A **log** has the clean frames of one stream, numbered from 1. One process, the 
 reads it. A **seal** closes a log: after it nothing can be appended, by anyone. Exactly one caller sets it: the producer
 with its last frames, or a reader that finds that the producer's lease has lapsed.
 
-`unavailable` in the docstrings means `StoreUnavailableError`, which every method may raise.
+`unavailable` in the docstrings means `StoreUnavailableError`, which every method may raise. IDs, owners and keys are
+valid Unicode: for another text, a method may raise `UnicodeEncodeError`, and fails for this caller only.
 """
 
 from __future__ import annotations

@@ -100,9 +100,15 @@ class Connection:
         return accepted(await self.run_all([command]))[0]
 
     async def run_all(self, commands: Sequence[Command]) -> list[Any]:
-        """Send commands together; return their answers. Errors of single commands are among them."""
+        """Send commands together; return their answers. Errors of single commands are among them.
+
+        Raises:
+            UnicodeEncodeError: an argument is not valid Unicode; nothing is sent.
+            StoreUnavailableError: Redis is away, or the commands could not be sent.
+        """
         if not commands:
             return []
+        commands = self._encoded(commands)  # an error in a round trip would be one of all callers
         self._check()
         future: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
         self._asked.append((commands, future))
@@ -111,6 +117,7 @@ class Connection:
 
     async def run_transaction(self, commands: Sequence[Command]) -> list[Any]:
         """Send commands as one step; return their answers. Errors of single commands are among them."""
+        commands = self._encoded(commands)
         async with self._transactions, self._checked():
             return _without_failure(await self._execute(commands, is_transaction=True))
 
@@ -134,6 +141,11 @@ class Connection:
         for client in (self._waiting, self._client):
             await client.aclose(close_connection_pool=True)
 
+    def _encoded(self, commands: Sequence[Command]) -> list[Command]:
+        """Return commands with arguments in bytes; redis-py knows a command by the text of its name."""
+        encode = self._client.get_encoder().encode
+        return [(name, *map(encode, arguments)) for name, *arguments in commands]
+
     def _start_sender(self) -> None:
         if self._asked and len(self._senders) < _SENDERS:
             sender = asyncio.create_task(self._send())
@@ -156,10 +168,10 @@ class Connection:
             try:
                 async with self._checked():
                     answers = await self._execute([one for commands, _ in sent for one in commands])
-            except StoreUnavailableError as error:
+            except Exception as error:  # noqa: BLE001 - its callers get it, and the next commands are sent
                 for _, future in sent:
                     if not future.done():
-                        future.set_exception(type(error)(*error.args))
+                        future.set_exception(_failure(error))
             else:
                 for commands, future in sent:
                     part, answers = answers[: len(commands)], answers[len(commands) :]
@@ -221,6 +233,13 @@ async def _awake(ask: Callable[[], Awaitable[_Answer]], timeout_s: float) -> _An
         if time.monotonic() - began_s < timeout_s + _STOPPED_S:
             raise
     return await ask()
+
+
+def _failure(error: Exception) -> StoreUnavailableError:
+    """Return what one caller gets of the error of a round trip, which all of its callers get."""
+    if isinstance(error, StoreUnavailableError):
+        return type(error)(*error.args)
+    return StoreUnavailableError(f"commands could not be sent: {type(error).__name__}")
 
 
 def accepted(answers: list[Any]) -> list[Any]:

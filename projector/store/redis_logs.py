@@ -361,6 +361,7 @@ class Readers:
 
     async def wait(self, stream_id: str, after: int, timeout_s: float) -> None:
         """Wait for an entry after a number."""
+        self._log(stream_id)  # raises for an ID that is not valid Unicode, as the read for all who wait would
         event = asyncio.Event()
         waiting = self._waiting.setdefault(stream_id, _Waiting())
         waiting.events[event] = after

@@ -277,6 +277,9 @@ class SqliteStore(Store):
     def _checked(self, work: Callable[[], T]) -> T:
         try:
             return work()
+        except UnicodeEncodeError:  # in an ID, an owner or a key: nothing is wrong with the file
+            self._roll_back()
+            raise
         except (sqlite3.Error, OSError, ValueError) as error:
             self._roll_back()
             raise unavailable(self._path, error) from error

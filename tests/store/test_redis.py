@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import uvloop
 from redis.asyncio import Redis
+from redis.exceptions import DataError
 
 from bench.redis_server import RedisServer, free_port
 from projector.store import redis_connection
@@ -393,3 +394,42 @@ def test_a_free_port_is_given_to_no_other_program() -> None:
     for _ in range(2):
         with socket.create_server(("127.0.0.1", port)):
             pass
+
+
+class FailsOnce(Connection):
+    """A connection with a mistake that is noticed when commands are sent."""
+
+    has_failed = False
+
+    async def _execute(self, commands: Sequence[Any], *, is_transaction: bool = False) -> list[Any]:
+        if not self.has_failed:
+            self.has_failed = True
+            raise KeyError(b"secret")
+        return await super()._execute(commands, is_transaction=is_transaction)
+
+
+async def test_an_unexpected_failure_of_a_round_trip_is_an_error_of_its_commands(redis_server: RedisServer) -> None:
+    """They end as after an outage, and are not cancelled; the next ones are sent."""
+    connection = FailsOnce(redis_server.url)
+    for error in await asyncio.gather(*(connection.run("PING") for _ in range(3)), return_exceptions=True):
+        assert isinstance(error, StoreUnavailableError)
+        assert str(error) == "commands could not be sent: KeyError"
+    assert await connection.run("PING")
+    assert connection.failures == 0
+    await connection.aclose()
+
+
+@pytest.mark.parametrize(("value", "error"), [("\udfff", UnicodeEncodeError), (None, DataError), (True, DataError)])
+async def test_a_command_that_cannot_be_encoded_is_not_sent(
+    redis_server: RedisServer, value: object, error: type[Exception]
+) -> None:
+    connection = Connection(redis_server.url)
+    asked = [connection.run("ECHO", "1"), connection.run("ECHO", value), connection.run("ECHO", 2)]
+    first, refused, last = await asyncio.gather(*asked, return_exceptions=True)
+    assert isinstance(refused, error)
+    assert (first, last) == (b"1", b"2")
+    with pytest.raises(error):
+        await connection.run_transaction([("ECHO", "1"), ("ECHO", value)])
+    assert await connection.run_transaction([("ECHO", "1")]) == [b"1"]
+    assert connection.failures == 0
+    await connection.aclose()

@@ -454,3 +454,46 @@ async def _kept_frames(store: Store, stream_id: str) -> list[bytes]:
     status = await store.find(stream_id)
     assert status is not None
     return await read_all(store, stream_id, after=status.first - 1)
+
+
+BAD = "\ud800"  # no Unicode: it has no UTF-8
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("get", lambda store: store.get("response", ["resp_1", BAD])),
+        ("claim", lambda store: store.claim("response", {BAD: b"1"}, 60)),
+        ("put", lambda store: store.put("response", {BAD: b"1"}, 60)),
+        ("update", lambda store: store.update("response", [BAD], lambda _: [b"1"], 60)),
+        ("find", lambda store: store.find(BAD)),
+        ("read", lambda store: store.read(BAD, 0, 1_000)),
+        ("wait", lambda store: store.wait(BAD, 0, 0.01)),
+        ("open", lambda store: store.open(head(BAD))),
+        ("open for an owner", lambda store: store.open(head("t", owner=BAD))),
+        ("append", lambda store: store.append([batch(1, 1, BAD)])),
+        ("seal", lambda store: store.seal(BAD)),
+        ("recent", lambda store: store.recent(9, BAD)),
+        ("budgets", lambda store: store.budgets.take(BAD, [(Limit("requests", 60.0, 9), 1)])),
+    ],
+)
+async def test_a_text_that_is_not_unicode_is_refused_alone(
+    rig: Rig, name: str, call: Callable[[Store], Awaitable[object]]
+) -> None:
+    """What others ask for at the same time succeeds, and the store has not failed."""
+    assert await rig.one.open(head())
+    await rig.one.put("response", {"resp_1": b"ann"}, 60)
+    [*before, refused, found, appended] = await asyncio.gather(
+        rig.one.get("response", ["resp_1"]),
+        rig.one.find("s"),
+        call(rig.one),
+        rig.one.get("response", ["resp_1", "resp_2"]),
+        rig.one.append([batch(1, 2)]),
+        return_exceptions=True,
+    )
+    assert not isinstance(refused, BaseException) or isinstance(refused, UnicodeEncodeError | UnknownStreamError), name
+    assert (before[0], found, appended) == ([b"ann"], [b"ann", None], {})
+    await rig.one.ping()
+    assert await rig.one.open(head("u"))
+    assert await rig.one.seal("s", first=3, frames=frames(3, 4))
+    assert await read_all(rig.other) == frames(1, 4)

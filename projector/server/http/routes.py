@@ -12,7 +12,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from projector.contracts.limits import ID_MAX_CHARS
 from projector.conversation.client_history import InputRefusedError
 from projector.conversation.model_request import UnsupportedRequestError
 from projector.conversation.opaque import carried_in
@@ -60,6 +59,7 @@ from projector.server.http.stream_route import (
     provider_session,
     with_carried_state,
 )
+from projector.server.ownership import is_id
 from projector.server.streaming.log_session import Keeping, StoredStream
 from projector.server.streaming.session import StreamSession
 from projector.server.streaming.workflow_source import workflow_source
@@ -346,7 +346,7 @@ def _conversation_id(body: Mapping[str, Any]) -> str | None:
     """Return the `conversation` of a Responses API request, which is an ID or an object with one."""
     conversation_id = conversation_of(body)
     # a provider might still accept another value as an ID
-    if isinstance(conversation_id, str) and len(conversation_id) <= ID_MAX_CHARS:
+    if is_id(conversation_id):
         return conversation_id
     if body.get("conversation") is None:
         return None

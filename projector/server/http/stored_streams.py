@@ -32,6 +32,7 @@ from projector.server.config.config_base import DEFAULT_DIALECT
 from projector.server.http.problems import json_answer, no_content, problem, request_id
 from projector.server.http.requests import dialect_options
 from projector.server.http.site import Site
+from projector.server.ownership import is_id
 from projector.server.streaming.log_session import PAGE_BYTES, LogSession, StoredStream
 from projector.server.streaming.memory import Account
 from projector.server.streaming.response_writer import JsonResponseWriter, ResponseWriter
@@ -130,7 +131,7 @@ def log_response(
 
 async def find(site: Site, stream_id: str, caller: str | None) -> StreamStatus:
     """Return the state of a caller's stream, of any stream for None; raise `Problem` if there is none of this ID."""
-    status = await site.logs.store.find(stream_id)
+    status = await site.logs.store.find(stream_id) if is_id(stream_id) else None
     if status is None or caller not in {None, status.head.owner}:
         raise problem("unknown_stream")
     return status

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import ssl
 import time
 from collections.abc import Mapping
@@ -25,6 +26,8 @@ _MIN_FETCH_INTERVAL_S: Final = 10.0
 """Tokens with an unknown key must not cause a fetch each time."""
 _CLOCK_SKEW_S: Final = 30.0
 _CALLER_MAX_CHARS: Final = 256
+_NOT_IN_NAMES: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+"""Control characters, and surrogates, which JSON may contain: no store and no log can keep them."""
 _GROUPS_MAX: Final = 1_000
 """Large directories name some hundreds of groups in a token."""
 
@@ -60,7 +63,7 @@ class TokenVerifier:
         except jwt.PyJWTError:
             raise problem("unauthenticated") from None
         name = claims[settings.caller_claim]
-        if not isinstance(name, str) or not 0 < len(name) <= _CALLER_MAX_CHARS:
+        if not isinstance(name, str) or not 0 < len(name) <= _CALLER_MAX_CHARS or _NOT_IN_NAMES.search(name):
             raise problem("unauthenticated")
         return name, _groups(claims.get(settings.groups_claim or ""))
 

@@ -399,6 +399,9 @@ class StreamLogs:
             except StoreFullError:
                 self.lose(one, "full")
                 return
+            except UnicodeEncodeError:  # in the name of a caller that a host gave
+                self.lose(one, "unknown")
+                return
             if one.state is not LogState.STARTED:
                 return
             if is_new or await self._is_ours(one):
