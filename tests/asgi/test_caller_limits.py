@@ -7,19 +7,25 @@ from collections.abc import AsyncGenerator
 from typing import Any, Final
 
 import pytest
+from starlette.routing import Route
 from structlog.testing import capture_logs
 
+from projector.openwop.host import OPEN_PATHS
 from projector.server.app import rebuild
 from projector.server.config.settings import Settings
 from projector.server.control.token_meter import OUTPUT_DEFAULT, TokenMeter
 from projector.server.telemetry import reports as telemetry_reports
 from projector.store.budgets import MemoryBudgets
 from tests.asgi.callers import REFUSED, Clock, Server, Upstream, completed, event, keys, text
+from tests.asgi.in_process import Client
+from tests.waiting import wait_until
 
 CHAT: Final = "/api/v1/chat/stream"
 RESPONSES: Final = "/v1/responses"
 PASSTHROUGH: Final = (RESPONSES, "/v1/chat/completions")
 ASKED: Final = {"model": "m", "input": "hi"}
+
+JSON: Final = {"accept": "application/json"}
 
 STEPS: Final = {"stages": [{"name": "one", "steps": [{"name": "s", "agent": "a"}, {"name": "t", "agent": "b"}]}]}
 BASE: Final[dict[str, Any]] = {
@@ -351,6 +357,55 @@ async def test_a_meter_keeps_no_request() -> None:
     meter = TokenMeter(["a"], {"input": "x" * 4_000})
     meter.estimate()
     assert "x" * 4_000 not in [value for one in vars(meter).values() if isinstance(one, dict) for value in one.values()]
+
+
+# streams
+
+
+UNKNOWN: Final[dict[str, Any]] = {
+    "headers": [(b"content-type", b"application/json")],
+    "client": ("1.1.1.1", 1),
+    "root_path": "",
+    "scheme": "http",
+}
+"""A request without a key."""
+
+
+async def test_no_route_reads_the_body_of_a_request_without_a_key() -> None:
+    """A body that never ends would hold a stream."""
+    site, _ = server(BASE | {"demo_page": True})
+    paths = {route.path for route in site.app.routes if isinstance(route, Route)}
+    assert paths > {CHAT, *PASSTHROUGH, *OPEN_PATHS}
+    for path in sorted(paths):
+        for method in ("GET", "POST"):
+            asking = Client()
+            asking.scope |= {"method": method, "path": path} | UNKNOWN
+            async with asyncio.timeout(5):
+                await asking.call(site.app)
+            assert asking.status != 503, (method, path)
+
+
+async def test_an_answer_with_a_token_holds_a_stream_of_the_caller_of_the_run() -> None:
+    """One at a time: a token is no key."""
+    settings = limited() | {"limits": {"max_streams": 2}}
+    site, _ = server(settings, Upstream(asks_first))
+    started = (await site.run("/v1/runs", {"workflowId": "a", "inputs": {"message": "hi"}})).json()
+    log = (await site.ask(f"/v1/runs/{started['runId']}/events", method="GET", headers=JSON)).json()["events"]
+    (token,) = [one["payload"]["token"] for one in log if one["type"] == "node.suspended"]
+    slow = [Client() for _ in range(3)]
+    for asking in slow:
+        asking.scope |= {"method": "POST", "path": f"/v1/interrupts/{token}"} | UNKNOWN
+    tasks = [asyncio.create_task(asking.call(site.app)) for asking in slow]
+    await wait_until(lambda: site.app.state.streams.held_bytes > 0)
+    await asyncio.sleep(0.05)
+    assert (await site.ask(CHAT, {"message": "hi", "agent": "b"}, key="bob")).status == 200
+    for asking in slow:
+        asking.left.set()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    answer = await site.ask(f"/v1/interrupts/{token}", {"resumeValue": {"action": "accept"}}, key="")
+    assert answer.status == 200
+    await wait_until(lambda: not site.app.state.streams.active)
+    await site.app.state.aclose()
 
 
 # settings
