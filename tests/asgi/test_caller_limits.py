@@ -327,6 +327,37 @@ async def test_a_client_that_leaves_before_the_answer_pays_for_its_request(serve
     assert 1_000 <= 90_000 - int(third.headers["x-ratelimit-remaining-tokens"]) <= 1_100
 
 
+async def reports_the_first(request: Any) -> AsyncGenerator[bytes, None]:
+    """Report the tokens of a response that begins a conversation, and none of those that continue it."""
+    previous = request.body.get("previous_response_id")
+    yield completed("r1", total_tokens=50_000) if previous is None else completed(f"{previous}1")
+
+
+async def test_a_response_that_is_not_reported_pays_for_what_it_continues() -> None:
+    """The provider reads the conversation again, whatever the client sends or how soon it leaves."""
+    many = 10_000_000
+    site, _ = server(limited(tokens_per_day=many), Upstream(reports_the_first))
+
+    async def used(path: str, body: Any) -> int:
+        before, answer, after = [await site.run(*one) for one in ((CHAT, {}), (path, body), (CHAT, {}))]
+        assert is_accepted(answer)
+        return sum(int(one.headers["x-ratelimit-remaining-tokens"]) * by for one, by in ((before, 1), (after, -1)))
+
+    run = {"workflowId": "a", "inputs": {"message": "hi", "previous_response_id": "r11"}}
+    assert await used(RESPONSES, ASKED) == 50_000
+    assert 50_000 < await used(RESPONSES, ASKED | {"previous_response_id": "r1"}) < 50_100
+    assert 50_000 < await used("/v1/runs", run) < 50_200
+    assert 50_000 < await used(RESPONSES, ASKED | {"previous_response_id": "r111"}) < 50_300
+
+
+async def test_a_large_request_that_is_not_reported_pays_for_all_of_it() -> None:
+    many = 10_000_000
+    site, _ = server(limited(tokens_per_day=many), Upstream(reports_nothing))
+    await site.run(RESPONSES, {"model": "m", "input": "Some words. " * 250_000})
+    answer = await site.ask(RESPONSES, {"model": "m"})
+    assert 749_000 <= many - int(answer.headers["x-ratelimit-remaining-tokens"]) <= 751_000
+
+
 async def asks_first(request: Any) -> AsyncGenerator[bytes, None]:
     """Ask for an approval in the first response."""
     if "previous_response_id" not in request.body:
