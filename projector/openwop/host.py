@@ -7,6 +7,7 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
@@ -38,6 +39,7 @@ from projector.openwop.settings import DIALECT, OpenWopSettings
 from projector.openwop.workflows import VERBOSITIES, AgentWorkflow, MockNodesWorkflow, RunnableWorkflow
 from projector.redaction.policy import Policy
 from projector.server.catalog import Catalog
+from projector.server.control.rate_limits import owner_of
 from projector.server.http import requests
 from projector.server.http.model_routes import NotServed
 from projector.server.http.problems import ERROR_FORM, problem, request_id
@@ -54,7 +56,7 @@ OPEN_PATHS: Final = frozenset({"/.well-known/openwop", "/v1/openapi.json", "/v1/
 MAX_HEARTBEAT_S: Final = 30.0
 """Maximum interval between comments, required by the protocol."""
 KEYS_MAX: Final = 10_000
-"""Idempotency keys that are kept with their responses; the oldest are dropped first."""
+"""Idempotency keys that are kept with their responses; the oldest of the caller with the most are dropped first."""
 JSON_HEADERS: Final = ((b"content-type", b"application/json"), (b"cache-control", b"no-store"))
 
 
@@ -67,6 +69,14 @@ class HostRequest(Request):
 
 Handler: TypeAlias = Callable[[HostRequest], Awaitable[ASGIApp]]
 BodyHandler: TypeAlias = Callable[[HostRequest, dict[str, Any]], Awaitable[Response]]
+Enter: TypeAlias = Callable[[HostRequest], AbstractAsyncContextManager[str]]
+"""Yields the caller who has the stream of a request while its body is read; raises `Problem` if there is none."""
+
+
+@asynccontextmanager
+async def _as_caller(request: HostRequest) -> AsyncGenerator[str, None]:
+    """Yield the authenticated caller of a request."""
+    yield request.caller
 
 
 class Endpoint:
@@ -125,12 +135,13 @@ class IdempotencyKeys:
         self._site = site
         self._kept: dict[tuple[str, str], _Kept] = {}
 
-    def around(self, handler: BodyHandler) -> Handler:
+    def around(self, handler: BodyHandler, enter: Enter = _as_caller) -> Handler:
         """Return a handler that reads the body, and handles a request once."""
 
         async def handle(request: HostRequest) -> ASGIApp:
-            with self._site.streams.admitted(request.caller) as account:
-                body = await requests.read_json(request.scope, request.receive, self._site.settings, account)
+            async with enter(request) as caller:
+                with self._site.streams.admitted(caller) as account:
+                    body = await requests.read_json(request.scope, request.receive, self._site.settings, account)
             name = request.headers.get("idempotency-key")
             if name is None:
                 return await handler(request, body)
@@ -142,7 +153,8 @@ class IdempotencyKeys:
             while True:
                 kept = self._kept.setdefault(key, _Kept(digest))
                 if len(self._kept) > KEYS_MAX:
-                    del self._kept[next(iter(self._kept))]
+                    most = Counter(owner for owner, _ in self._kept).most_common(1)[0][0]
+                    del self._kept[next(one for one in self._kept if one[0] == most)]
                 if kept.digest != digest:
                     raise HostError("idempotency_key_mismatch")
                 async with kept.lock:
@@ -186,7 +198,7 @@ class Host:
         paths: dict[str, dict[str, Handler]] = {
             "/.well-known/openwop": {"GET": self._discovery},
             "/v1/openapi.json": {"GET": self._openapi},
-            "/v1/interrupts/{token}": {"GET": self._inspect_token, "POST": once(self._resolve_token)},
+            "/v1/interrupts/{token}": {"GET": self._inspect_token, "POST": once(self._resolve_token, self._with_token)},
             "/v1/workflows/{workflow_id}": {"GET": self._workflow},
             "/v1/runs": {"POST": once(self._create)},
             "/v1/runs/{run_id}": {"GET": self._snapshot},
@@ -251,7 +263,8 @@ class Host:
         admission = await self._site.limiter.enter(request.scope, request.caller, request.grant.rate_limits)
         try:
             begin = await workflow.prepare(asked, request.caller, request.scope, admission)
-            run = self._runs.start(asked.workflow_id, request.caller, begin)
+            streams_max = self._site.settings.limits.max_streams_per_caller
+            run = self._runs.start(asked.workflow_id, request.caller, begin, streams_max)
         except Exception:
             await admission.close()
             raise
@@ -297,20 +310,20 @@ class Host:
         headers: Collection[tuple[bytes, bytes]] = JSON_HEADERS,
     ) -> ASGIApp:
         """Return the response to a reader; readers have the limits of streams, but are counted apart from them."""
-        limits = self._site.settings.limits
+        limits, owner = self._site.settings.limits, owner_of(request.caller)
         if self._readers.total() >= limits.max_streams:
             raise problem("overloaded")
-        if self._readers[request.caller] >= (limits.max_streams_per_caller or limits.max_streams):
+        if self._readers[owner] >= (limits.max_streams_per_caller or limits.max_streams):
             raise problem("too_many_streams")
 
         async def read(scope: Scope, receive: Receive, send: Send) -> None:
             response = StreamingResponse(pieces)
             response.raw_headers = [*headers, (b"x-request-id", request_id(scope).encode())]
-            self._readers[request.caller] += 1
+            self._readers[owner] += 1
             try:
                 await response(scope, receive, send)
             finally:
-                self._readers[request.caller] -= 1
+                self._readers[owner] -= 1
                 self._readers += Counter()  # drops callers without readers
 
         return read
@@ -337,6 +350,13 @@ class Host:
         run, interrupt = self._runs.of_token(request.path_params["token"])
         run.check_pending(interrupt)
         return json_response(interrupt.question, request.scope)
+
+    @asynccontextmanager
+    async def _with_token(self, request: HostRequest) -> AsyncGenerator[str, None]:
+        """Yield the caller of the run that a token belongs to, to one request at a time: a token is no key."""
+        run, _ = self._runs.of_token(request.path_params["token"])
+        async with run.token_lock:
+            yield run.caller
 
     async def _resolve_token(self, request: HostRequest, body: dict[str, Any]) -> Response:
         run, interrupt = self._runs.of_token(request.path_params["token"])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -21,6 +22,7 @@ from projector.openwop.requests import HostError
 from projector.openwop.run_log import Interrupt, RunLog
 from projector.openwop.settings import OpenWopSettings
 from projector.redaction.redactor import Redactor
+from projector.server.control.rate_limits import owner_of
 from projector.server.http.problems import problem
 from projector.server.telemetry.logs import log_crash
 
@@ -142,6 +144,8 @@ class HostRun:
     approval_timeout_s: float
     is_stopped: bool = False
     expiry: asyncio.TimerHandle | None = None
+    token_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Is held while an answer with a token is read."""
     _answers: Answers = field(default_factory=dict)
     _fault: Fault | None = None
     _work: Work | None = None
@@ -255,9 +259,21 @@ class RunStore:
         self._runs: dict[str, HostRun] = {}  # in the order of their start
         self._held_bytes = 0
 
-    def start(self, workflow_id: str, caller: str, begin: Callable[[HostRun], Work]) -> HostRun:
-        """Start a run; raise `Problem` if there is no room for it, or for what `begin` creates."""
-        settings = self._settings
+    def start(
+        self, workflow_id: str, caller: str, begin: Callable[[HostRun], Work], streams_max: int | None = None
+    ) -> HostRun:
+        """Start a run; raise `Problem` if there is no room for it, or for what `begin` creates.
+
+        `streams_max` is the number of streams that a caller may have; as many runs again may wait for approval. One
+        caller's runs leave a quarter of `max_runs` to others.
+        """
+        settings, owner = self._settings, owner_of(caller)
+        most = settings.max_runs - settings.max_runs // 4
+        if streams_max is not None:
+            most = min(most, 2 * streams_max)
+        active = [run for run in self._runs.values() if not run.log.state.is_over and owner_of(run.caller) == owner]
+        if most <= len(active) < settings.max_runs:
+            raise problem("too_many_streams")
         if not self._make_room(settings.max_runs - 1, settings.max_log_bytes - 1):
             raise problem("overloaded")
         run_id = f"run_{secrets.token_hex(16)}"
@@ -307,12 +323,21 @@ class RunStore:
         return self._make_room(self._settings.max_runs, self._settings.max_log_bytes)
 
     def _make_room(self, max_runs: int, max_bytes: int) -> bool:
-        """Drop the oldest ended runs until no more are kept than this; return whether that is so."""
-        while len(self._runs) > max_runs or self._held_bytes > max_bytes:
-            ended = next((run_id for run_id, run in self._runs.items() if run.log.state.is_over), None)
-            if ended is None:
+        """Drop ended runs until no more are kept than this; return whether that is so.
+
+        The oldest one of the caller that has the most goes first: runs, or bytes if these are too many.
+        """
+        while (is_over_runs := len(self._runs) > max_runs) or self._held_bytes > max_bytes:
+            held: Counter[str] = Counter()
+            oldest: dict[str, str] = {}
+            for run_id, run in self._runs.items():
+                owner = owner_of(run.caller)
+                held[owner] += 1 if is_over_runs else run.log.held_bytes
+                if run.log.state.is_over:
+                    oldest.setdefault(owner, run_id)
+            if not oldest:
                 return False
-            self._drop(ended)
+            self._drop(oldest[max(oldest, key=lambda owner: held[owner])])
         return True
 
     def _on_end(self, run: HostRun) -> None:

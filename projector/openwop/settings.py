@@ -33,7 +33,7 @@ class OpenWopSettings(ExtensionSettings):
     escalation_threshold: float = Field(default=DEFAULT_THRESHOLD, ge=0, le=1)
     """Confidence below which a decision waits for approval; a run can override it."""
     max_runs: int = Field(default=1000, gt=0)
-    """Runs whose logs are kept; the oldest ended ones are dropped first."""
+    """Kept runs; the oldest ended one of the caller with the most is dropped first."""
     max_run_bytes: int = Field(default=16 * 1024 * 1024, gt=0)  # about 50,000 tokens with one event each
     """Size of one log; a run that exceeds it fails with `log_full`."""
     max_log_bytes: int = Field(default=256 * 1024 * 1024, gt=0)

@@ -93,7 +93,8 @@ class AgentWorkflow:
             ownership.enter_conversation(chat.conversation_id, caller)
         home = home_targets(body, targets, self.binding.targets.targets, ownership)
         redactor = _reduced(self.binding.redactor, request.configurable.reasoning_verbosity)
-        await admission.take_stream(TokenMeter([self.name], request.inputs))
+        context = ownership.tokens_of(chat.previous_response_id)
+        await admission.take_stream(TokenMeter([self.name], request.inputs, context))
 
         def begin(run: HostRun) -> AgentWork:
             work = AgentWork(run, self, redactor, body_of, home, chat.conversation_id, admission)
@@ -124,7 +125,7 @@ class AgentWork(Work):
         self.stats = stats = binding.stats(DIALECT, run.caller, body, conversation_id)
         stats.stream_id = run.run_id
         stats.on_response = lambda response_id, upstream: site.ownership.add(
-            "response", response_id, run.caller, upstream
+            "response", response_id, run.caller, upstream, stats.tokens
         )
         self._responses: dict[str, str] = {}
         """Id of an approval request -> id of its response."""

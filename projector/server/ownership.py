@@ -88,6 +88,8 @@ class _Owner(NamedTuple):
 
     caller: str
     upstream: str = ""
+    tokens: int = 0
+    """Tokens of a response, 0 if they are not known."""
 
 
 class Ownership(BackgroundWrites[tuple[Kind, str], _Owner]):
@@ -160,17 +162,22 @@ class Ownership(BackgroundWrites[tuple[Kind, str], _Owner]):
 
     # responses, items, approvals, conversations
 
-    def add(self, kind: Kind, key: str, caller: str, upstream: str = "") -> None:
-        """Record the caller that created something, and the upstream that stores it.
+    def add(self, kind: Kind, key: str, caller: str, upstream: str = "", tokens: int = 0) -> None:
+        """Record the caller that created something, and the upstream that stores it; of a response, its tokens.
 
         If an ID is repeated, the first caller keeps it. The place of a conversation has no caller.
         """
-        self._keep(kind, key, _Owner(caller, upstream))
+        self._keep(kind, key, _Owner(caller, upstream, tokens))
 
     def upstream_of(self, kind: Kind, key: object) -> str | None:
         """Return the upstream that stores something, None if it is not known."""
         owner = self._kept[kind].get(key) if isinstance(key, str) else None
         return owner.upstream or None if owner is not None else None
+
+    def tokens_of(self, response_id: object) -> int:
+        """Return the tokens of a response, 0 if they are not known."""
+        owner = self._kept["response"].get(response_id) if isinstance(response_id, str) else None
+        return 0 if owner is None else owner.tokens
 
     def check_response(self, response_id: str, caller: str, *, is_approval: bool = False) -> None:
         """Raise `Problem` if a response does not exist or belongs to another caller."""

@@ -7,19 +7,25 @@ from collections.abc import AsyncGenerator
 from typing import Any, Final
 
 import pytest
+from starlette.routing import Route
 from structlog.testing import capture_logs
 
+from projector.openwop.host import OPEN_PATHS
 from projector.server.app import rebuild
 from projector.server.config.settings import Settings
 from projector.server.control.token_meter import OUTPUT_DEFAULT, TokenMeter
 from projector.server.telemetry import reports as telemetry_reports
 from projector.store.budgets import MemoryBudgets
 from tests.asgi.callers import REFUSED, Clock, Server, Upstream, completed, event, keys, text
+from tests.asgi.in_process import Client
+from tests.waiting import wait_until
 
 CHAT: Final = "/api/v1/chat/stream"
 RESPONSES: Final = "/v1/responses"
 PASSTHROUGH: Final = (RESPONSES, "/v1/chat/completions")
 ASKED: Final = {"model": "m", "input": "hi"}
+
+JSON: Final = {"accept": "application/json"}
 
 STEPS: Final = {"stages": [{"name": "one", "steps": [{"name": "s", "agent": "a"}, {"name": "t", "agent": "b"}]}]}
 BASE: Final[dict[str, Any]] = {
@@ -321,6 +327,37 @@ async def test_a_client_that_leaves_before_the_answer_pays_for_its_request(serve
     assert 1_000 <= 90_000 - int(third.headers["x-ratelimit-remaining-tokens"]) <= 1_100
 
 
+async def reports_the_first(request: Any) -> AsyncGenerator[bytes, None]:
+    """Report the tokens of a response that begins a conversation, and none of those that continue it."""
+    previous = request.body.get("previous_response_id")
+    yield completed("r1", total_tokens=50_000) if previous is None else completed(f"{previous}1")
+
+
+async def test_a_response_that_is_not_reported_pays_for_what_it_continues() -> None:
+    """The provider reads the conversation again, whatever the client sends or how soon it leaves."""
+    many = 10_000_000
+    site, _ = server(limited(tokens_per_day=many), Upstream(reports_the_first))
+
+    async def used(path: str, body: Any) -> int:
+        before, answer, after = [await site.run(*one) for one in ((CHAT, {}), (path, body), (CHAT, {}))]
+        assert is_accepted(answer)
+        return sum(int(one.headers["x-ratelimit-remaining-tokens"]) * by for one, by in ((before, 1), (after, -1)))
+
+    run = {"workflowId": "a", "inputs": {"message": "hi", "previous_response_id": "r11"}}
+    assert await used(RESPONSES, ASKED) == 50_000
+    assert 50_000 < await used(RESPONSES, ASKED | {"previous_response_id": "r1"}) < 50_100
+    assert 50_000 < await used("/v1/runs", run) < 50_200
+    assert 50_000 < await used(RESPONSES, ASKED | {"previous_response_id": "r111"}) < 50_300
+
+
+async def test_a_large_request_that_is_not_reported_pays_for_all_of_it() -> None:
+    many = 10_000_000
+    site, _ = server(limited(tokens_per_day=many), Upstream(reports_nothing))
+    await site.run(RESPONSES, {"model": "m", "input": "Some words. " * 250_000})
+    answer = await site.ask(RESPONSES, {"model": "m"})
+    assert 749_000 <= many - int(answer.headers["x-ratelimit-remaining-tokens"]) <= 751_000
+
+
 async def asks_first(request: Any) -> AsyncGenerator[bytes, None]:
     """Ask for an approval in the first response."""
     if "previous_response_id" not in request.body:
@@ -351,6 +388,55 @@ async def test_a_meter_keeps_no_request() -> None:
     meter = TokenMeter(["a"], {"input": "x" * 4_000})
     meter.estimate()
     assert "x" * 4_000 not in [value for one in vars(meter).values() if isinstance(one, dict) for value in one.values()]
+
+
+# streams
+
+
+UNKNOWN: Final[dict[str, Any]] = {
+    "headers": [(b"content-type", b"application/json")],
+    "client": ("1.1.1.1", 1),
+    "root_path": "",
+    "scheme": "http",
+}
+"""A request without a key."""
+
+
+async def test_no_route_reads_the_body_of_a_request_without_a_key() -> None:
+    """A body that never ends would hold a stream."""
+    site, _ = server(BASE | {"demo_page": True})
+    paths = {route.path for route in site.app.routes if isinstance(route, Route)}
+    assert paths > {CHAT, *PASSTHROUGH, *OPEN_PATHS}
+    for path in sorted(paths):
+        for method in ("GET", "POST"):
+            asking = Client()
+            asking.scope |= {"method": method, "path": path} | UNKNOWN
+            async with asyncio.timeout(5):
+                await asking.call(site.app)
+            assert asking.status != 503, (method, path)
+
+
+async def test_an_answer_with_a_token_holds_a_stream_of_the_caller_of_the_run() -> None:
+    """One at a time: a token is no key."""
+    settings = limited() | {"limits": {"max_streams": 2}}
+    site, _ = server(settings, Upstream(asks_first))
+    started = (await site.run("/v1/runs", {"workflowId": "a", "inputs": {"message": "hi"}})).json()
+    log = (await site.ask(f"/v1/runs/{started['runId']}/events", method="GET", headers=JSON)).json()["events"]
+    (token,) = [one["payload"]["token"] for one in log if one["type"] == "node.suspended"]
+    slow = [Client() for _ in range(3)]
+    for asking in slow:
+        asking.scope |= {"method": "POST", "path": f"/v1/interrupts/{token}"} | UNKNOWN
+    tasks = [asyncio.create_task(asking.call(site.app)) for asking in slow]
+    await wait_until(lambda: site.app.state.streams.held_bytes > 0)
+    await asyncio.sleep(0.05)
+    assert (await site.ask(CHAT, {"message": "hi", "agent": "b"}, key="bob")).status == 200
+    for asking in slow:
+        asking.left.set()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    answer = await site.ask(f"/v1/interrupts/{token}", {"resumeValue": {"action": "accept"}}, key="")
+    assert answer.status == 200
+    await wait_until(lambda: not site.app.state.streams.active)
+    await site.app.state.aclose()
 
 
 # settings

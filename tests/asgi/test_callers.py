@@ -31,6 +31,7 @@ from projector.server.control.callers import Authenticator
 from projector.server.http.hosts import TrustedProxies
 from projector.server.http.problems import Problem
 from projector.server.ownership import Ownership
+from projector.store.memory import MemoryStore
 from tests.asgi.callers import Server
 from tests.asgi.certificates import Authority
 
@@ -322,3 +323,16 @@ def test_an_active_conversation_is_not_evicted() -> None:
         ownership.enter_conversation("conv_1", "ann")
     with pytest.raises(Problem):
         ownership.enter_conversation("conv_1", "bob")
+
+
+async def test_another_server_knows_the_tokens_of_a_response() -> None:
+    """Servers of before have written none."""
+    store = MemoryStore()
+    await store.put("response", {"resp_0": b'["ann","one"]'}, 60.0)
+    here, there = Ownership(store), Ownership(store)
+    here.add("response", "resp_1", "ann", "one", 500)
+    await here.aclose()
+    for name in ("resp_0", "resp_1"):
+        await there.load({"previous_response_id": name})
+        there.check_response(name, "ann")
+    assert [there.tokens_of(name) for name in ("resp_0", "resp_1", "resp_2", None)] == [0, 500, 0, 0]

@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import Route
 
+from projector.openwop import host
 from projector.openwop.host import Endpoint, HostRequest, IdempotencyKeys
 from projector.openwop.run_log import PIECE_BYTES, RunLog, document, poll, stream
 from projector.server.app import create_app
@@ -80,6 +82,30 @@ async def test_a_client_that_disconnects_while_sending_gets_no_response(site: Si
     response = await respond(Request(SCOPE), left.value)
     await response(SCOPE, leave, sink(said))
     assert said == []
+
+
+async def test_keys_of_the_caller_with_the_most_are_dropped_first(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host, "KEYS_MAX", 4)
+    answered: list[str] = []
+
+    async def answer(request: HostRequest, _body: object) -> Any:
+        answered.append(request.headers["idempotency-key"])
+        return Response(b"{}")
+
+    handle = IdempotencyKeys(site).around(answer)
+
+    async def body() -> dict[str, Any]:
+        return {"type": "http.request", "body": b"{}"}
+
+    async def ask(caller: str, name: str) -> None:
+        headers = [*SCOPE["headers"], (b"idempotency-key", name.encode())]
+        request = HostRequest({**SCOPE, "headers": headers}, body)
+        request.caller = caller
+        await handle(request)
+
+    for caller, name in (("me", "mine"), *(("another", f"n{n}") for n in range(9)), ("me", "mine"), ("another", "n0")):
+        await ask(caller, name)
+    assert answered == ["mine", *(f"n{n}" for n in range(9)), "n0"]
 
 
 def log_of(*texts: str) -> RunLog:

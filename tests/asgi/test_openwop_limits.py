@@ -133,12 +133,85 @@ async def test_all_logs_together_have_a_limit() -> None:
     await runs.aclose()
 
 
-def _has(runs: RunStore, run_id: str) -> bool:
+def _has(runs: RunStore, run_id: str, caller: str = "me") -> bool:
     try:
-        runs.get(run_id, "me")
+        runs.get(run_id, caller)
     except Problem:
         return False
     return True
+
+
+@pytest.mark.parametrize(
+    ("name", "max_runs", "streams_max", "callers", "allowed"),
+    [
+        ("as many again as may run", 1000, 5, ["me"] * 12, 10),
+        ("a quarter is left to others", 8, None, ["me"] * 8, 6),
+        ("whichever is less", 8, 5, ["me"] * 8, 6),
+        ("one after another in a few", 2, None, ["me"] * 2, 2),
+        ("addresses of one network", 8, None, [f"address:2001:db8::{n}" for n in range(8)], 6),
+    ],
+)
+async def test_unfinished_runs_of_a_caller_have_a_limit(
+    name: str, max_runs: int, streams_max: int | None, callers: list[str], allowed: int
+) -> None:
+    runs = RunStore(OpenWopSettings(max_runs=max_runs))
+    works: list[Idle] = []
+    refused: list[int] = []
+    for caller in callers:
+        works.append(Idle(1))
+        try:
+            runs.start("w", caller, lambda _: works[-1], streams_max)
+        except Problem as error:
+            refused.append(error.status)
+        await asyncio.sleep(0)
+    assert refused == [429] * (len(callers) - allowed), name
+    if refused:
+        runs.start("w", "another", lambda _: Idle(1), streams_max)
+        works[0].may_end.set()
+        await wait_until(lambda: _is_free(runs, callers[0], streams_max))
+    await runs.aclose()
+
+
+def _is_free(runs: RunStore, caller: str, streams_max: int | None) -> bool:
+    try:
+        runs.start("w", caller, lambda _: Idle(1), streams_max)
+    except Problem:
+        return False
+    return True
+
+
+async def test_the_host_limits_the_runs_of_a_caller(serve: Serve) -> None:
+    """Also with `max_streams_per_caller`, of which those that wait for a person are none."""
+    settings = {"limits": {"max_streams_per_caller": 1}, "openwop": {"conformance": True, "max_runs": 50}}
+    site = serve(auth={"api_keys": KEYS}, **settings)
+    one, two = (OpenWopPeer(site, authorization=f"Bearer {name}") for name in KEYS)
+    mine = [await one.create(LOW_CONFIDENCE) for _ in range(2)]
+    refused = await one.post("/v1/runs", {"workflowId": LOW_CONFIDENCE})
+    assert (await error(refused, 429))["error"] == "rate_limited"
+    assert refused.headers["retry-after"]
+    theirs = await two.create(LOW_CONFIDENCE)
+    for peer, run_id in ((one, mine[0]), (one, mine[1]), (two, theirs)):
+        await document(await peer.post(f"/v1/runs/{run_id}/cancel", {}))
+        await peer.until(run_id, "cancelled")
+
+
+@pytest.mark.parametrize(("limit", "n_bytes"), [({"max_runs": 6}, 1), ({"max_log_bytes": 6000}, 800)])
+async def test_ended_runs_of_the_caller_with_the_most_are_dropped_first(limit: dict[str, int], n_bytes: int) -> None:
+    runs = RunStore(OpenWopSettings(**limit))
+
+    async def end(caller: str, n_bytes: int) -> str:
+        work = Idle(n_bytes)
+        run = runs.start("w", caller, lambda _: work)
+        work.may_end.set()
+        await run.ended()
+        return run.run_id
+
+    small = [await end("me", 1) for _ in range(2)]
+    large = [await end("another", n_bytes) for _ in range(20)]
+    assert [run_id for run_id in small if not _has(runs, run_id)] == []
+    kept = [run_id for run_id in large if _has(runs, run_id, "another")]
+    assert kept == large[-len(kept) :]
+    await runs.aclose()
 
 
 async def test_a_log_expires(serve: Serve) -> None:

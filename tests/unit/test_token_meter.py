@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 
 from projector import build_pipeline
-from projector.server.control.token_meter import INPUT_MAX, OUTPUT_DEFAULT, OUTPUT_MAX, REPORTED_MAX, TokenMeter
+from projector.server.control.token_meter import (
+    INPUT_MAX,
+    OUTPUT_DEFAULT,
+    OUTPUT_MAX,
+    REPORTED_MAX,
+    TokenMeter,
+    input_tokens,
+)
 
 BODY = {"input": "x" * 383}
 """400 bytes: 100 tokens."""
@@ -138,3 +145,79 @@ def test_steps_are_counted_for_their_agents() -> None:
 def test_reserved_tokens(name: str, body: dict[str, Any], reserved: int | None) -> None:
     estimate = TokenMeter([], body).estimate()
     assert estimate == reserved if reserved is not None else 0 < estimate <= OUTPUT_MAX + 20, name
+
+
+DATA = "iVBO" * 500_000
+"""2,000,000 bytes in base64: 500,000 tokens as text."""
+WORDS = "Some words. " * 250_000
+"""3,000,000 bytes: 750,000 tokens."""
+IMAGE, ANY_FILE, AS_TEXT = 1_600, INPUT_MAX, 500_000
+
+
+def user(*content: object) -> dict[str, Any]:
+    return {"messages": [{"role": "user", "content": [*content]}]}
+
+
+def source(media_type: str, kind: str = "base64") -> dict[str, Any]:
+    return {"type": kind, "media_type": media_type, "data": DATA}
+
+
+def schema(**members: object) -> dict[str, Any]:
+    return {"tools": [{"name": "t", "input_schema": {"default": members}}], "messages": []}
+
+
+def url(media_type: str) -> str:
+    return f"data:{media_type};base64,{DATA}"
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "tokens"),
+    [
+        ("text", {"input": WORDS}, 750_000),
+        ("text of a message", user({"type": "text", "text": WORDS}), 750_000),
+        ("instructions", {"instructions": WORDS, "input": "a"}, 750_000),
+        (
+            "an image of Responses",
+            {"input": [{"content": [{"type": "input_image", "image_url": url("image/png")}]}]},
+            IMAGE,
+        ),
+        ("an image of Chat Completions", user({"type": "image_url", "image_url": {"url": url("image/png")}}), IMAGE),
+        ("an image of Messages", user({"type": "image", "source": source("image/png")}), IMAGE),
+        ("a document of Messages", user({"type": "document", "source": source("application/pdf")}), ANY_FILE),
+        ("a file", {"input": [{"content": [{"type": "input_file", "file_data": url("application/pdf")}]}]}, ANY_FILE),
+        ("a file of Chat Completions", user({"type": "file", "file": {"file_data": url("application/pdf")}}), ANY_FILE),
+        ("audio", user({"type": "input_audio", "input_audio": {"data": DATA, "format": "wav"}}), ANY_FILE),
+        ("Gemini", {"contents": [{"parts": [{"inlineData": {"mimeType": "image/png", "data": DATA}}]}]}, IMAGE),
+        ("interactions", {"input": [{"content": [{"type": "image", "mime_type": "image/png", "data": DATA}]}]}, IMAGE),
+        ("in a result", user({"type": "tool_result", "content": [{"source": source("image/png")}]}), IMAGE),
+        ("a screenshot", {"input": [{"output": {"image_url": url("image/png")}}]}, IMAGE),
+        ("a generated image", {"input": [{"type": "image_generation_call", "result": DATA}]}, IMAGE),
+        ("a small file", user({"type": "file", "file": {"file_data": "data:application/pdf;base64,iVBO"}}), 0),
+        ("a document of text", user({"type": "document", "source": source("text/plain")}), AS_TEXT),
+        ("a source of text", user({"type": "document", "source": source("application/pdf", "text")}), AS_TEXT),
+        ("a file of text", {"input": [{"content": [{"file_data": url("text/plain")}]}]}, AS_TEXT),
+        ("a file of no type", {"input": [{"content": [{"file_data": DATA, "filename": "a.pdf"}]}]}, AS_TEXT),
+        ("a result of a function", {"input": [{"type": "function_call_output", "output": DATA}]}, AS_TEXT),
+        ("a data URL as text", user({"type": "text", "text": url("image/png")}), AS_TEXT),
+        ("a data URL as an item", {"input": [url("image/png")]}, AS_TEXT),
+        ("a data URL as instructions", {"instructions": url("image/png"), "input": "a"}, AS_TEXT),
+        ("arguments", user({"type": "tool_use", "input": {"content": [{"source": source("image/png")}]}}), AS_TEXT),
+        ("a schema", schema(content=[{"source": source("image/png")}]), AS_TEXT),
+        (
+            "a result of Gemini",
+            {"contents": [{"parts": [{"functionResponse": {"response": {"data": DATA, "mimeType": "image/png"}}}]}]},
+            AS_TEXT,
+        ),
+        ("text in another member", {"input": [{"type": "function_call", "result": DATA}]}, AS_TEXT),
+        ("types that are none", user({"data": 1, "url": None, "file_data": [DATA], "image_url": {"url": {}}}), AS_TEXT),
+    ],
+)
+def test_tokens_of_what_was_sent(name: str, body: dict[str, Any], tokens: int) -> None:
+    """A request that is not reported is charged without a limit, so that text cannot be taken for a file."""
+    assert tokens <= input_tokens(body) <= tokens + 60, name
+    least = IMAGE if tokens == ANY_FILE else tokens
+    assert least <= input_tokens(body, file_max=IMAGE) <= least + 60, name
+    meter = TokenMeter(["a"], body)
+    assert meter.estimate() <= INPUT_MAX + OUTPUT_DEFAULT
+    meter.on_request(body)
+    assert meter.used()[0] == input_tokens(body)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -16,17 +17,26 @@ REPORTED_MAX: Final = 10_000_000
 INPUT_MAX: Final = 32_000
 OUTPUT_MAX: Final = 4_000
 """Most tokens that are reserved for one response. More would keep other requests of the caller waiting for nothing:
-a body may have megabytes of images, and few answers are as long as they may be."""
+large requests are rare, and few answers are as long as they may be."""
 OUTPUT_DEFAULT: Final = 1_000
 
 _VALUE_BYTES: Final = 4
 """Quotes, and the mark before or after a value."""
 _BYTES_PER_TOKEN: Final = 4
 """Of English text and of JSON; other texts have fewer."""
-_BASE64: Final = re.compile(r"(?:data:[^,]{0,200},)?[A-Za-z0-9+/_-]{2000}")
-"""Start of an image or document, which may be a data URL. Other texts of this length have blanks or punctuation."""
-_FILE_BYTES: Final = 1_600 * _BYTES_PER_TOKEN
-"""In place of the bytes of a file: models read a large image as about 1,600 tokens."""
+IMAGE_TOKENS: Final = 1_600
+"""Models read a large image as about as many."""
+_CONVERSATIONS: Final = frozenset({"input", "messages", "contents"})
+"""Members of a request that may have files."""
+_TO_FILES: Final = frozenset(
+    {"content", "file", "functionResponse", "image_url", "inlineData", "input_audio", "output", "parts", "source"}
+)
+"""Members on the way from a conversation to a file. Arguments, schemas and results of functions are none: models read
+them as text."""
+_FILE_DATA: Final = frozenset({"data", "file_data", "image_url", "result", "url"})
+_MEDIA_TYPES: Final = ("media_type", "mime_type", "mimeType")
+_COUNTED_LESS: Final = ("audio/", "video/", "application/pdf")
+_DATA_URL: Final = re.compile(r"data:([^,]{0,200});base64,")
 _OUTPUT_LIMITS: Final = ("max_output_tokens", "max_completion_tokens", "max_tokens", "maxOutputTokens")
 _LIMITS_OF_GEMINI: Final = ("generationConfig", "generation_config")
 """Tables that have the limit in requests of Gemini's APIs."""
@@ -37,10 +47,17 @@ _NOT_PROCESSED: Final = ("upstream_http_", "upstream_unavailable", "upstream_unr
 class TokenMeter:
     """Counts the tokens of one stream. `on_frame` and `on_deltas` receive its frames, private ones included."""
 
-    def __init__(self, agents: Sequence[str], body: Mapping[str, object]) -> None:
-        """Create the meter of a stream of these agents; `body` is the first request, of a provider or of the caller."""
+    def __init__(self, agents: Sequence[str], body: Mapping[str, object], context: int = 0) -> None:
+        """Create the meter of a stream.
+
+        Args:
+            agents: names of the agents of the stream.
+            body: the first request, of a provider or of the caller.
+            context: tokens of the response that it continues, which the provider reads again.
+        """
         self.agents = agents
         self._body = body
+        self._context = context
         self._input = 0
         self._requests = 0
         self._reported: list[tuple[str, int]] = []
@@ -56,12 +73,14 @@ class TokenMeter:
         tables = [body, *(table for name in _LIMITS_OF_GEMINI if isinstance(table := body.get(name), Mapping))]
         names = ((table, name) for table in tables for name in _OUTPUT_LIMITS)
         limits = (value for table, name in names if type(value := table.get(name)) is int and value > 0)
-        return input_tokens(body) + min(next(limits, OUTPUT_DEFAULT), OUTPUT_MAX)
+        return input_tokens(body, INPUT_MAX) + min(next(limits, OUTPUT_DEFAULT), OUTPUT_MAX)
 
     def on_request(self, body: Mapping[str, object]) -> None:
         """Count a request to a provider."""
         self._requests += 1
         self._input += input_tokens(body)
+        if body.get("previous_response_id") is not None:
+            self._input += self._context
 
     def on_frame(self, frame: Frame) -> None:
         """Count the output of a frame, or the tokens of a response."""
@@ -76,14 +95,10 @@ class TokenMeter:
 
     def on_usage(self, usage: Mapping[str, object], agent: str = "") -> bool:
         """Count the tokens that a provider reports with an answer; return whether it reports any."""
-        total, read, written = (
-            value if type(value := usage.get(name)) is int else 0
-            for name in ("total_tokens", "input_tokens", "output_tokens")
-        )
-        is_reported = 0 < (tokens := max(total, read + written)) <= REPORTED_MAX
-        if is_reported:
+        if tokens := reported_tokens(usage):
             self._reported.append((agent, tokens))
-        return is_reported
+            self._context = tokens
+        return tokens > 0
 
     def on_deltas(self, deltas: DeltaFrames) -> None:
         """Count the output of a run of deltas."""
@@ -105,30 +120,84 @@ class TokenMeter:
         return total, {agent: total if len(self.agents) == 1 else by_agent[agent] for agent in self.agents}
 
 
+def reported_tokens(usage: Mapping[str, object]) -> int:
+    """Return the tokens of a response that a provider reports; 0 if it reports none."""
+    total, read, written = (
+        value if type(value := usage.get(name)) is int else 0
+        for name in ("total_tokens", "input_tokens", "output_tokens")
+    )
+    tokens = max(total, read + written)
+    return tokens if 0 < tokens <= REPORTED_MAX else 0
+
+
 def _response(frame: Frame) -> tuple[str, str | None]:
     return frame.get("agent", ""), frame.get("response_id")
 
 
-def input_tokens(body: Mapping[str, object], most: int = INPUT_MAX, *, has_flat_files: bool = False) -> int:
-    """Return the tokens of a body by its size.
+def input_tokens(body: Mapping[str, object], most: int = sys.maxsize, *, file_max: int = INPUT_MAX) -> int:
+    """Return the tokens of a body by its size. An image counts the same whatever its size.
 
     Args:
         body: a request.
         most: the highest result; nothing is read beyond it.
-        has_flat_files: whether an image or a document counts the same whatever its size. A caller that is limited could
-            have its text taken for one.
+        file_max: most tokens of another file that is no text.
+    """
+    max_bytes = most * _BYTES_PER_TOKEN
+    texts: list[object] = [*body]
+    parts: list[object] = []
+    for name, value in body.items():
+        (parts if name in _CONVERSATIONS else texts).append(value)
+    n_bytes = _VALUE_BYTES + _conversation_bytes(parts, texts, max_bytes, file_max * _BYTES_PER_TOKEN)
+    while texts and n_bytes < max_bytes:
+        value = texts.pop()
+        n_bytes += _VALUE_BYTES
+        if isinstance(value, str):
+            n_bytes += len(value) if value.isascii() else len(value.encode(errors="surrogatepass"))
+        elif isinstance(value, dict):
+            texts += (*value, *value.values())
+        elif isinstance(value, list):
+            texts += value
+    return min(n_bytes // _BYTES_PER_TOKEN, most)
+
+
+def _conversation_bytes(parts: list[object], texts: list[object], max_bytes: int, file_max: int) -> int:
+    """Return the bytes that the files in parts count as, with the objects and lists around them; add the rest to texts.
+
+    Nothing is read beyond `max_bytes`; `file_max` are the most bytes of a file that is no image.
     """
     n_bytes = 0
-    values: list[object] = [body]
-    while values and n_bytes < most * _BYTES_PER_TOKEN:
-        value = values.pop()
-        n_bytes += _VALUE_BYTES
-        if has_flat_files and isinstance(value, str) and _BASE64.match(value):
-            n_bytes += _FILE_BYTES
-        elif isinstance(value, str):
-            n_bytes += len(value) if value.isascii() else len(value.encode(errors="surrogatepass"))
-        elif isinstance(value, Mapping):
-            values += (*value, *value.values())
-        elif isinstance(value, list):
-            values += value
-    return min(n_bytes // _BYTES_PER_TOKEN, most)
+    while parts and n_bytes < max_bytes:
+        part = parts.pop()
+        if isinstance(part, list):
+            n_bytes += _VALUE_BYTES
+            parts += part
+        elif isinstance(part, dict):
+            n_bytes += _VALUE_BYTES
+            texts += part
+            for name, value in part.items():
+                media_type = _media_type(part, name, value) if name in _FILE_DATA and isinstance(value, str) else ""
+                if media_type.startswith("image/"):
+                    n_bytes += _VALUE_BYTES + IMAGE_TOKENS * _BYTES_PER_TOKEN
+                elif media_type.startswith(_COUNTED_LESS):
+                    n_bytes += _VALUE_BYTES + min(len(value), file_max)
+                else:
+                    (parts if name in _TO_FILES else texts).append(value)
+        else:
+            texts.append(part)
+    return n_bytes
+
+
+def _media_type(part: Mapping[str, object], name: str, data: str) -> str:
+    """Return the media type of a file in base64, empty if a member of a part is none.
+
+    A provider that expects a file refuses any other text there.
+    """
+    if (data_url := _DATA_URL.match(data)) is not None:
+        return data_url[1].lower()
+    if name == "result":
+        return "image/" if part.get("type") == "image_generation_call" else ""
+    if name != "data" or part.get("type") == "text":
+        return ""
+    if part.keys() == {"data", "format"}:
+        return "audio/"
+    return next((found.lower() for one in _MEDIA_TYPES if isinstance(found := part.get(one), str)), "")

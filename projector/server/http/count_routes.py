@@ -31,7 +31,7 @@ from projector.redaction.redactor import Redactor
 from projector.server.catalog import AgentBinding, PassthroughBinding
 from projector.server.config.upstream_settings import CircuitBreaker
 from projector.server.control.rate_limits import Admission
-from projector.server.control.token_meter import REPORTED_MAX, TokenMeter, input_tokens
+from projector.server.control.token_meter import IMAGE_TOKENS, REPORTED_MAX, TokenMeter, input_tokens
 from projector.server.http.problems import ClientLeftError, json_answer, problem, problem_of_failure, request_id
 from projector.server.http.request_bodies import check_models, home_targets, passthrough_body, references, target_body
 from projector.server.http.requests import read_json
@@ -135,7 +135,8 @@ class _Beside(ABC):
         )
         try:
             if admission is not None:
-                stats.meter = await admission.take_stream(TokenMeter([], body))
+                context = self._site.ownership.tokens_of(body.get("previous_response_id"))
+                stats.meter = await admission.take_stream(TokenMeter([], body, context))
             data = await _read_answer(reader, receive, max_bytes, received.account)
             answer = await _process(received.account, len(data), _object, data)
             if stats.meter is not None:
@@ -182,7 +183,7 @@ class CountRoute(_Beside):
         body = self._body(received, binding, targets[0])
         counted = [one for one in self._askable(targets) if self._counting.outgoing(body, one.profile) is not None]
         if not counted:
-            return {"input_tokens": input_tokens(body, REPORTED_MAX, has_flat_files=True)}
+            return {"input_tokens": input_tokens(body, REPORTED_MAX, file_max=IMAGE_TOKENS)}
         return (await self._ask(received, receive, binding, counted, lambda answer, _: _count_of(answer)))[0]
 
 

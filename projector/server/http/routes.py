@@ -23,7 +23,7 @@ from projector.providers import PROVIDERS
 from projector.providers.descriptor import PassthroughRoute
 from projector.server.catalog import AgentBinding, Catalog, PassthroughBinding, WorkflowBinding, chosen_dialect
 from projector.server.config.caller_settings import AG_UI, AI_SDK, CHAT, WORKFLOWS
-from projector.server.control.token_meter import TokenMeter, input_tokens
+from projector.server.control.token_meter import INPUT_MAX, TokenMeter, input_tokens
 from projector.server.http.count_routes import count_routes
 from projector.server.http.internal_routes import HEALTH_ROUTES, INTERNAL_ROUTES, root_route
 from projector.server.http.model_routes import ModelRoutes
@@ -279,7 +279,7 @@ class StreamRoutes:
             raise problem("invalid_request", "`stream` must be true or false.", param="stream")
         options = DialectOptions(
             include_usage=_includes_usage(received.body),
-            input_tokens=input_tokens(received.body),
+            input_tokens=input_tokens(received.body, INPUT_MAX),
             request_id=request_id(received.scope),
         )
 

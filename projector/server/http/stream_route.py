@@ -218,7 +218,8 @@ def provider_session(site: Site, received: Received, call: ProviderCall) -> Stre
     stats = binding.stats(dialect, caller, body, call.conversation_id, call.metadata, site.logs.new_id())
     _record_ownership(ownership, stats, body, caller)
     context = StreamContext(stats.stream_id, call.conversation_id, call.agent)
-    stats.meter = TokenMeter([binding.name] if binding.name is not None else [], body)
+    continued = ownership.tokens_of(body.get("previous_response_id"))
+    stats.meter = TokenMeter([binding.name] if binding.name is not None else [], body, continued)
     # the caller did not send what is kept of calls, so nothing of that may pass
     seen = received.body if received.kept else body
     redactor = binding.redactor.for_request(seen, secrets.token_bytes(16), host_adds=binding.name is not None)
@@ -310,7 +311,7 @@ def _record_ownership(ownership: Ownership, stats: StreamStats, body: Mapping[st
     conversation_id = conversation_of(body)
 
     def on_response(response_id: str, upstream: str) -> None:
-        ownership.add("response", response_id, caller, upstream)
+        ownership.add("response", response_id, caller, upstream, stats.tokens)
         if isinstance(conversation_id, str):
             ownership.add("place", conversation_id, "", upstream)
 

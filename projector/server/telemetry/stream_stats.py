@@ -24,7 +24,7 @@ from projector.core.faults import FAULTS
 from projector.core.handlers import DROPPED, HANDLERS
 from projector.core.reported_errors import ProviderError
 from projector.core.transcript import ERRORS_MAX
-from projector.server.control.token_meter import TokenMeter
+from projector.server.control.token_meter import TokenMeter, reported_tokens
 from projector.server.http.problems import PROBLEMS
 from projector.server.telemetry.request_facts import CALLER_MAX_CHARS
 from projector.store.protocol import new_stream_id
@@ -207,6 +207,11 @@ class StreamStats:
         has_answer = self.response_id is not None or self.first_token_s is not None
         is_other = self.code in _WITHOUT_ANSWER and self.dropped and not has_answer
         return "other_api" if is_other else self.failure_reason
+
+    @property
+    def tokens(self) -> int:
+        """Tokens as the provider reported them, else as they are counted for rate limits; 0 if they are not known."""
+        return reported_tokens(self.usage) or (0 if self.meter is None else self.meter.used(self.code)[0])
 
     def on_frame(self, frame: Frame, /) -> None:
         """Count a frame, and keep what is reported of it."""
