@@ -48,10 +48,13 @@ def check_references(body: Mapping[str, Any], ownership: Ownership, caller: str,
     for one in _references(body):
         ownership.check_item(one.id, caller, param=one.param, is_whole=one.is_whole)
     items = [*objects_in(body.get("input"))]
-    asked = [item.get("id") for item in items if item.get("type") == "mcp_approval_request"]  # checked above
+    requests = (item.get("id") for item in items if item.get("type") == "mcp_approval_request")
+    asked = {one for one in requests if isinstance(one, str)}  # checked above
     for item in items:
-        if kind_of(item) == APPROVAL and (request_id := item.get("approval_request_id")) not in asked:
-            ownership.approval_response(request_id, caller, "input")
+        if kind_of(item) == APPROVAL:
+            request_id = item.get("approval_request_id")
+            if not isinstance(request_id, str) or request_id not in asked:
+                ownership.approval_response(request_id, caller, "input")
 
 
 def conversation_of(body: Mapping[str, Any]) -> object:
