@@ -186,23 +186,27 @@ class Ownership(BackgroundWrites[tuple[Kind, str], _Owner]):
             name = "previous_response_id"
             raise problem("unknown_response", LATE if is_approval else f"`{name}`: response not found.", param=name)
 
-    def check_item(self, item_id: object, caller: str) -> None:
-        """Raise `Problem` if an item does not exist or belongs to the response of another caller."""
+    def check_item(self, item_id: object, caller: str, *, param: str = "input", is_whole: bool = False) -> None:
+        """Raise `Problem` if an item or a container belongs to another caller, or does not exist.
+
+        `param` is the member of the request that has the ID. An item that is sent whole need not be known.
+        """
         owner = self._kept["item"].get(item_id) if isinstance(item_id, str) else None
-        if owner is None or owner.caller != caller:
-            raise problem("unknown_response", "A referenced item was not found.", param="input")
+        is_allowed = is_whole if owner is None else owner.caller == caller
+        if not is_allowed:
+            raise problem("unknown_response", "A referenced item was not found.", param=param)
 
     def add_approval(self, approval_id: str, response_id: str) -> None:
         """Record the response that requests an approval; the newest, if a provider repeats its ids."""
         self._kept["approval"].pop(approval_id, None)
         self._keep("approval", approval_id, _Owner(response_id))
 
-    def approval_response(self, approval_id: str, caller: str, member: str) -> str:
+    def approval_response(self, approval_id: object, caller: str, member: str) -> str:
         """Return the response that requested an approval; raise `Problem` if there is none of this caller.
 
         `member` is the member of the request that answers the approval.
         """
-        found = self._kept["approval"].get(approval_id)
+        found = self._kept["approval"].get(approval_id) if isinstance(approval_id, str) else None
         owner = None if found is None else self._kept["response"].get(found.caller)
         if found is None or owner is None or owner.caller != caller:
             raise problem("unknown_response", LATE, param=member)
@@ -261,6 +265,6 @@ def ids_of(body: Mapping[str, Any]) -> list[str]:
             waiting += value.items()
         elif isinstance(value, list):
             waiting += [(name, one) for one in value]
-        elif name.lower().endswith(("id", "conversation")) and value and is_id(value):
+        elif name.lower().endswith(("id", "conversation", "container")) and value and is_id(value):
             found[value] = found[value.removeprefix(INTERRUPT_PREFIX)] = None
     return [*found]

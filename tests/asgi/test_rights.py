@@ -30,6 +30,7 @@ SETTINGS: Final[dict[str, Any]] = {
     },
 }
 HI: Final = {"message": "hi"}
+OF_M: Final = {"model": "m", "input": "hi"}
 MESSAGES: Final = [{"role": "user", "content": "hi"}]
 
 
@@ -49,6 +50,10 @@ MESSAGES: Final = [{"role": "user", "content": "hi"}]
         ("its real name", RESPONSES, {"model": "real-n", "input": "hi"}, "model_not_found", "permission_denied"),
         ("no such model", RESPONSES, {"model": "x", "input": "hi"}, "model_not_found", "permission_denied"),
         ("a fallback", RESPONSES, {"model": "m", "models": ["n"], "input": "hi"}, "model_not_found", None),
+        ("a map of fallbacks", RESPONSES, OF_M | {"fallbacks": [{"m": ["n"]}]}, "model_not_found", None),
+        ("for long texts", RESPONSES, OF_M | {"context_window_fallbacks": [{"m": ["n"]}]}, "model_not_found", None),
+        ("for refusals", RESPONSES, OF_M | {"content_policy_fallbacks": [{"m": ["n"]}]}, "model_not_found", None),
+        ("an allowed fallback", RESPONSES, OF_M | {"fallbacks": [{"m": ["m"]}]}, 200, None),
         ("another route", "/v1/chat/completions", {"model": "m", "messages": MESSAGES}, "permission_denied", None),
         ("a run", "/v1/runs", {"workflowId": "a", "inputs": HI}, 201, 201),
         ("a run of another agent", "/v1/runs", {"workflowId": "b", "inputs": HI}, "workflow_not_found", 201),
@@ -194,8 +199,35 @@ async def test_the_table_of_a_token(name: str, claims: dict[str, Any], agents: s
         ("fallbacks", {"model": "a", "models": ["b", "c"], "fallbacks": [{"model": "d"}, "e"]}, list("abcde")),
         ("in another case", {"model": "a", "Models": ["b"]}, ["a", "b"]),
         ("of a tool", {"model": "a", "tools": [{"type": "image_generation", "model": "b"}]}, ["a", "b"]),
+        ("a map", {"model": "a", "fallbacks": [{"a": ["b", {"x": "c"}]}, {"*": ["d"]}]}, list("abcd")),
+        (
+            "maps of other names",
+            {"context_window_fallbacks": {"a": ["b"]}, "Default_Fallbacks": "c", "model": "a"},
+            list("bca"),
+        ),
+        (
+            "a request",
+            {"fallbacks": [{"model": "b", "messages": [{"role": "user"}], "user": "u"}], "model": "a"},
+            list("ba"),
+        ),
+        ("a request and a map", {"fallbacks": [{"a": ["b"], "Model": "c", "fallbacks": ["d"]}]}, ["default", *"bcd"]),
+        ("of an object", {"model": "a", "router_settings_override": {"fallbacks": [{"a": ["b"]}]}}, ["a", "b"]),
+        ("of a plugin", {"model": "a", "plugins": [{"id": "x", "analysis_models": ["b"]}]}, ["a", "b"]),
+        ("of a tool that was found", {"model": "a", "input": [{"tools": [{"model": "b"}]}]}, ["a", "b"]),
+        ("of an author", {"model": "a", "tools": [{"type": "image_generation", "svg": {"model": "b"}}]}, ["a", "b"]),
+        (
+            "no models",
+            {"model": "a", "metadata": {"model": "b"}, "input": [{"model": "c"}], "messages": [{"model": "d"}]},
+            ["a"],
+        ),
+        ("of an example", {"model": "a", "tools": [{"name": "f", "input_examples": [{"model": "b"}]}]}, ["a"]),
+        (
+            "of a schema",
+            {"model": "a", "tools": [{"name": "f", "parameters": {"properties": {"models": {"type": "b"}}}}]},
+            ["a"],
+        ),
         ("of other types", {"model": "a", "models": {"a": 1}, "tools": [1, None, {"model": 2}]}, ["a"]),
-        ("tools of another type", {"model": "a", "tools": {"model": "b"}}, ["a"]),
+        ("tools of another type", {"model": "a", "tools": {"model": "b"}}, ["a", "b"]),
     ],
 )
 def test_the_models_of_a_request(name: str, body: dict[str, Any], models: list[str]) -> None:

@@ -33,9 +33,10 @@ from projector.server.config.upstream_settings import CircuitBreaker
 from projector.server.control.rate_limits import Admission
 from projector.server.control.token_meter import IMAGE_TOKENS, REPORTED_MAX, TokenMeter, input_tokens
 from projector.server.http.problems import ClientLeftError, json_answer, problem, problem_of_failure, request_id
-from projector.server.http.request_bodies import check_models, home_targets, passthrough_body, references, target_body
+from projector.server.http.request_bodies import check_models, home_targets, passthrough_body, target_body
 from projector.server.http.requests import read_json
 from projector.server.http.site import Site
+from projector.server.http.stored_references import check_references, conversation_id_of
 from projector.server.http.stream_route import Received, check_ownership, with_carried_state
 from projector.server.streaming.clock import SideTasks, watch_client
 from projector.server.streaming.memory import LARGE_EVENT_BYTES, Account
@@ -96,6 +97,9 @@ class _Beside(ABC):
             received = with_carried_state(received, self._row.carried(body), site.sealer)
             binding = self._passthrough.binding(body.get("model"))
             check_models(body, binding, grant)
+            if site.settings.auth.is_on:
+                is_forwarded = any(one.provider.api == self._passthrough.api for one in binding.targets.targets)
+                check_references(body, site.ownership, caller, is_forwarded=is_forwarded)
             found = await self._found(received, binding, receive, admission)
         await json_answer(found, scope)(scope, receive, send)
 
@@ -206,10 +210,7 @@ class CompactRoute(_Beside):
         self, received: Received, binding: AgentBinding, receive: Receive, admission: Admission, /
     ) -> Mapping[str, Any]:
         ownership, caller = self._site.ownership, received.caller
-        check_ownership(ownership, received.body, None, caller)
-        if self._site.settings.auth.is_on:
-            for item_id in references(received.body):
-                ownership.check_item(item_id, caller)
+        check_ownership(ownership, received.body, conversation_id_of(received.body), caller)
         ordered = home_targets(received.body, binding.targets.in_order(), binding.targets.targets, ownership)
         if not (targets := self._askable(ordered)):
             raise problem("not_found", _NO_COMPACTION)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any, Final, TypeAlias
 
 from projector.conversation.client_history import ClientPart, ConversationSettings, InputRefusedError, check_calls
@@ -28,16 +29,31 @@ from projector.server.catalog import AgentBinding, unknown_model
 from projector.server.control.callers import Grant
 from projector.server.http.problems import Problem, problem
 from projector.server.http.requests import ChatRequest, Parameters, part_params
+from projector.server.http.stored_references import (
+    APPROVAL,
+    conversation_of,
+    is_only_an_id,
+    item_references,
+    kind_of,
+    objects_in,
+)
 from projector.server.ownership import Ownership
 from projector.server.upstream.targets import Target
 
 Body: TypeAlias = dict[str, Any]
 
-_CHECKED: Final = frozenset({"conversation", "input", "model", "previous_response_id", "stream", "stream_options"})
+_CHECKED: Final = frozenset(
+    {
+        *("container", "conversation", "input", "messages", "model", "previous_response_id"),
+        *("stream", "stream_options", "tools"),
+    }
+)
 """Members that this server checks or sets. Servers in Go ignore the case of names, so `Model` could replace `model`."""
 _NAME_MAX: Final = 128
-_MODEL_MEMBERS: Final = frozenset({"model", "models", "fallbacks", "fallback_models"})
-"""Members that name models. Routers in front of providers accept lists of models to try."""
+_NOT_ASKING: Final = frozenset(
+    {"client_metadata", "input", "instructions", "messages", "metadata", "moderation", "prompt", "system"}
+)
+"""Members of a body in which `model` is a word of the caller, or no model that answers."""
 
 
 def agent_body(
@@ -197,34 +213,44 @@ def named_models(body: Mapping[str, Any], default: str | None = None) -> Iterato
     """
     if "model" not in body and default is not None:
         yield default
-    tools = body.get("tools")
-    for part in (body, *(tools if isinstance(tools, list) else ())):
-        for name, value in part.items() if isinstance(part, dict) else ():
-            if name.casefold() in _MODEL_MEMBERS:
+    for part in _asking_parts(body):
+        for name, value in part.items():
+            if _names_models(name):
                 yield from _names_in(value)
 
 
+def _asking_parts(body: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield the objects that can name models: the body, its tools, and other members, as routers have them."""
+    yield body
+    found = [value for name, value in body.items() if name.casefold() not in _NOT_ASKING and not _names_models(name)]
+    found += [item.get("tools") for item in objects_in(body.get("input"))]
+    for part in chain.from_iterable(map(objects_in, found)):
+        yield part
+        yield from objects_in(part.get("svg"))  # of image generation
+
+
+def _names_models(name: str) -> bool:
+    """Return whether a member names models; routers in front of providers accept several kinds of fallbacks."""
+    return name.casefold() == "model" or name.casefold().endswith(("fallbacks", "models"))
+
+
 def _names_in(value: object) -> Iterator[str]:
-    """Yield the names in a member: a name, or a list of names or of objects with a `model`."""
-    for one in value if isinstance(value, list) else [value]:
-        named = one.get("model") if isinstance(one, dict) else one
-        if isinstance(named, str):
-            yield named
+    """Yield the names in a member: all strings at any depth, or of a request that is a fallback those of models.
 
-
-def references(body: Mapping[str, Any]) -> Iterator[object]:
-    """Yield the IDs of items of earlier responses to which a body of the Responses API refers.
-
-    The type of such an item is optional; without it, a message has a role and content.
+    A router may also take an object with a `model` for a map from models to lists of fallbacks, so these count too.
     """
-    items = body.get("input")
-    for item in items if isinstance(items, list) else ():
-        if not isinstance(item, dict):
-            continue
-        kind = item.get("type")
-        is_message = "role" in item and "content" in item
-        if (kind is None and not is_message) or (isinstance(kind, str) and kind.casefold() == "item_reference"):
-            yield item.get("id")
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for one in value:
+            yield from _names_in(one)
+    elif isinstance(value, dict):
+        is_request = any(name.casefold() == "model" for name in value)
+        for name, one in value.items():
+            if not is_request or _names_models(name):
+                yield from _names_in(one)
+            elif isinstance(one, list):
+                yield from (other for other in one if isinstance(other, str))
 
 
 def _write(binding: AgentBinding, target: Target | None, *, kept: KeptCalls, **members: Any) -> Body:
@@ -247,7 +273,6 @@ def _write(binding: AgentBinding, target: Target | None, *, kept: KeptCalls, **m
         raise problem("invalid_request", str(error)) from None
 
 
-_APPROVAL: Final = "mcp_approval_response"
 _REASONING: Final = frozenset({"reasoning", "compaction"})
 """Types of items that the provider finds by their ID, or has encrypted."""
 
@@ -319,28 +344,21 @@ class KeptState:
         return waiting_turn(entries) if entries is not None and is_short else entries
 
 
-def conversation_of(body: Mapping[str, Any]) -> object:
-    """Return the `conversation` of a request of the Responses API: an ID, or an object with one."""
-    value = body.get("conversation")
-    return value.get("id") if isinstance(value, dict) else value
-
-
 def _references(body: Mapping[str, Any], ownership: Ownership) -> Iterator[str | None]:
     """Yield the upstream of each reference of a request, None for one that is not known."""
     if body.get("previous_response_id") is not None:
         yield ownership.upstream_of("response", body["previous_response_id"])
     if body.get("conversation") is not None:
         yield ownership.upstream_of("place", conversation_of(body))
-    for item_id in references(body):
+    for item_id in item_references(body):
         yield ownership.upstream_of("item", item_id)
 
 
 def _readers(body: Mapping[str, Any], ownership: Ownership) -> Iterator[str | None]:
-    """Yield the upstream of each item that is sent whole, but that only this upstream can read."""
-    items = body.get("input")
-    for item in items if isinstance(items, list) else ():
-        kind = item.get("type") if isinstance(item, dict) else None
-        if kind == _APPROVAL:
+    """Yield the upstream of each item that only this upstream can read, or find by its ID."""
+    for item in objects_in(body.get("input")):
+        kind = kind_of(item)
+        if kind == APPROVAL:
             yield ownership.approval_upstream(item.get("approval_request_id"))
-        elif kind in _REASONING:
+        elif kind in _REASONING or is_only_an_id(item):
             yield ownership.upstream_of("item", item.get("id"))

@@ -42,14 +42,13 @@ from projector.server.http.request_bodies import (
     check_models,
     client_part,
     conversation_body,
-    conversation_of,
     passthrough_body,
     read_entries,
-    references,
     target_body,
 )
 from projector.server.http.requests import ChatRequest, WorkflowRequest, parse
 from projector.server.http.site import Site
+from projector.server.http.stored_references import check_references, conversation_id_of
 from projector.server.http.stored_streams import StreamRoute, stream_routes
 from projector.server.http.stream_route import (
     NameOf,
@@ -59,7 +58,6 @@ from projector.server.http.stream_route import (
     provider_session,
     with_carried_state,
 )
-from projector.server.ownership import is_id
 from projector.server.streaming.log_session import Keeping, StoredStream
 from projector.server.streaming.session import StreamSession
 from projector.server.streaming.workflow_source import workflow_source
@@ -268,12 +266,9 @@ class StreamRoutes:
         received = with_carried_state(received, route.carried(received.body), self._site.sealer)
         check_models(received.body, binding, received.grant)
         body = passthrough_body(received.body, binding, required=route.required)
-        conversation_id = _conversation_id(body)
-        if conversation_id is not None and self._site.settings.auth.is_on:
-            raise problem("unknown_conversation")  # it was not created here, so its owner is unknown
         if self._site.settings.auth.is_on:
-            for item_id in references(body):
-                self._site.ownership.check_item(item_id, received.caller)
+            is_forwarded = any(one.provider.api == passthrough.api for one in binding.targets.targets)
+            check_references(body, self._site.ownership, received.caller, is_forwarded=is_forwarded)
         is_stream = received.body.get("stream")
         if not isinstance(is_stream, bool | None):
             raise problem("invalid_request", "`stream` must be true or false.", param="stream")
@@ -293,7 +288,7 @@ class StreamRoutes:
         call = ProviderCall(
             binding,
             body_of,
-            conversation_id=conversation_id,
+            conversation_id=conversation_id_of(body),
             is_stream=is_stream,
             options=options,
             entries=partial(read_entries, received.body, route),
@@ -340,14 +335,3 @@ def _includes_usage(body: Mapping[str, Any]) -> bool:
         name = "stream_options.include_usage"
         raise problem("invalid_request", f"`{name}` must be true or false.", param=name)
     return given is True
-
-
-def _conversation_id(body: Mapping[str, Any]) -> str | None:
-    """Return the `conversation` of a Responses API request, which is an ID or an object with one."""
-    conversation_id = conversation_of(body)
-    # a provider might still accept another value as an ID
-    if is_id(conversation_id):
-        return conversation_id
-    if body.get("conversation") is None:
-        return None
-    raise problem("invalid_request", "`conversation` must be an ID, or an object with an `id`.", param="conversation")

@@ -28,9 +28,10 @@ from projector.server.control.rate_limits import Admission
 from projector.server.control.token_meter import TokenMeter
 from projector.server.http.named_streams import RESPONSE_STREAM, RESPONSES, StreamName
 from projector.server.http.problems import problem
-from projector.server.http.request_bodies import KeptState, conversation_of, home_targets
+from projector.server.http.request_bodies import KeptState, home_targets
 from projector.server.http.requests import dialect_options, read_json
 from projector.server.http.site import Site
+from projector.server.http.stored_references import conversation_of
 from projector.server.http.stored_streams import Claim, key_of, location, log_response, run_headers
 from projector.server.opaque_state import StateSealer
 from projector.server.ownership import Ownership

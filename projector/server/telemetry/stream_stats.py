@@ -96,6 +96,8 @@ _DELTAS: Final = frozenset({
 })  # fmt: skip
 """Kinds of frames that are part of an answer as it grows."""
 _AWAITING: Final = "awaiting_approval"
+_CHOSEN: Final = "explicit"
+"""Mode of a container that the request has named: it is nobody's, or was checked."""
 
 _WITHOUT_ANSWER: Final = frozenset({"upstream_empty", "upstream_truncated"})
 """Codes of a stream that ended, but had no event, or no end, of the configured API."""
@@ -194,7 +196,7 @@ class StreamStats:
     response_id: str | None = None
     """ID of the last response."""
     on_item: Callable[[str, str], None] | None = None
-    """Is called with the id of each output item, and the upstream."""
+    """Is called with the ID of each output item, and of each container that was made for one, and the upstream."""
     on_approval: Callable[[str, str], None] | None = None
     """Is called with the ids of an approval request and of its response."""
 
@@ -254,9 +256,11 @@ class StreamStats:
                 self.on_item(frame["item_id"], self.upstream)
         elif kind == PrivateKind.RESPONSE_META:
             self.response_model = frame.get("model", self.response_model)
-        elif kind == Kind.TOOL_STATUS and self.on_approval is not None:
+        elif kind == Kind.TOOL_STATUS:
             tool = frame["tool"]
-            if tool["status"] == _AWAITING and "response_id" in frame:
+            if self.on_item is not None and "container_id" in tool and tool.get("container_mode") != _CHOSEN:
+                self.on_item(tool["container_id"], self.upstream)
+            if self.on_approval is not None and tool["status"] == _AWAITING and "response_id" in frame:
                 self.on_approval(tool["tool_call_id"], frame["response_id"])
 
     def release_texts(self) -> None:
