@@ -27,8 +27,7 @@ from projector.core.reported_errors import ProviderError
 from projector.core.sse import encode_events, encode_numbered_events, encode_rows
 from projector.core.transcript import KeepOpaque
 from projector.dialects import DIALECTS
-from projector.dialects.descriptor import DialectOptions, RepeatWriter
-from projector.dialects.public_sse_v1.writer import PublicSseV1
+from projector.dialects.descriptor import DialectOptions, FrameSender, RepeatWriter
 from projector.providers import PROVIDERS, profile_of
 from projector.providers.descriptor import Provider
 from projector.redaction.policy import Policy
@@ -92,8 +91,8 @@ class Pipeline:
         """What writes the next deltas of the text of `_repeated`."""
         self._repeated: Frame | None = None
         """The frame of a delta of the text that was written last; None if there was another frame since."""
-        self._public = self._dialect if isinstance(self._dialect, PublicSseV1) else None
-        """The writer of frames as they are."""
+        self._public = self._dialect if isinstance(self._dialect, FrameSender) else None
+        """The writer, if it sends frames as they are."""
         self._end_mark = DIALECTS[dialect].end_mark
         self._on_frame = on_frame
         self._on_deltas = on_deltas

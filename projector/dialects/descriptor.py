@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, runtime_checkable
 
 from projector._registry import resolve
 
@@ -89,6 +89,14 @@ class DialectWriter(Protocol):
         Args:
             frame: the `message.delta` that was fed last; it has a text, and no notices.
         """
+
+
+@runtime_checkable
+class FrameSender(DialectWriter, Protocol):
+    """A writer that sends public frames as they are, so that their JSON need not be made again to keep them."""
+
+    has_cut: bool
+    """Whether a frame was truncated to be an event."""
 
 
 class JsonAnswer(NamedTuple):

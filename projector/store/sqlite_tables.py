@@ -90,17 +90,17 @@ def create(connection: sqlite3.Connection) -> None:
         sqlite3.DatabaseError: the file has other tables.
     """
     (version,) = connection.execute("PRAGMA user_version").fetchone()
-    check_version(version)
+    if (found := version_problem(version)) is not None:
+        raise sqlite3.DatabaseError(found)
     if version == 0:
         connection.executescript(f"BEGIN IMMEDIATE;{SCHEMA}COMMIT;")
 
 
-def check_version(version: int) -> None:
-    """Raise `sqlite3.DatabaseError` for the version of other tables; 0 is a file without any."""
-    if version not in {0, SCHEMA_VERSION}:
-        raise sqlite3.DatabaseError(
-            f"the file has version {version}, expected {SCHEMA_VERSION}: move it away to start with an empty store"
-        )
+def version_problem(version: int) -> str | None:
+    """Return what is wrong with the version of a file; None for ours, and for 0, a file without tables."""
+    if version in {0, SCHEMA_VERSION}:
+        return None
+    return f"the file has version {version}, expected {SCHEMA_VERSION}: move it away to start with an empty store"
 
 
 _RECENT: Final = (

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Callable, Iterator
 from functools import partial
 from ipaddress import ip_address
@@ -177,9 +176,7 @@ def _check_database(name: str, file: Path) -> None:
         raise SettingsError(f"`{name}`: {file}: {file_problem(error)}") from None
     if head and not head.startswith(_SQLITE):
         raise SettingsError(f"`{name}`: {file} is not a database: move it away to start with an empty store")
-    from projector.store.sqlite_tables import check_version  # noqa: PLC0415 - needed with this store only
+    from projector.store.sqlite_tables import version_problem  # noqa: PLC0415 - needed with this store only
 
-    try:
-        check_version(int.from_bytes(head[_USER_VERSION]))
-    except sqlite3.DatabaseError as error:
-        raise SettingsError(f"`{name}`: {file}: {error}") from None
+    if (found := version_problem(int.from_bytes(head[_USER_VERSION]))) is not None:
+        raise SettingsError(f"`{name}`: {file}: {found}")
