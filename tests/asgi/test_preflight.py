@@ -68,7 +68,7 @@ def test_a_memory_limit_below_one_request(check: Check) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("heartbeat_s = 15000\n", "`heartbeat_s` must be at most 600"),
+        ("heartbeat_s = 15000\n", "`heartbeat_s` must be at most 3600"),
         ("drain_timeout_s = 15000\n", "`drain_timeout_s` must be at most 7200"),
         ("[limits]\nmax_body_bytes = 8\n", "`limits.max_body_bytes` must be at least 100"),
         ("[timeouts]\nfirst_byte_s = 4000\n", "`timeouts.first_byte_s` must be at most `timeouts.total_s` (1800)"),

@@ -149,7 +149,7 @@ class Settings(Table):
     """Base URL of the provider."""
     model: Model = "gpt-5.4-mini"
     """Model of the shorthand agent, and of passthrough requests without one."""
-    heartbeat_s: float = Field(default=15, gt=0, le=600)  # nginx disconnects after 60
+    heartbeat_s: float = Field(default=15, gt=0, le=3_600)  # nginx disconnects after 60
     """Seconds without output before a comment is sent."""
     drain_timeout_s: float = Field(default=20, ge=0, le=7200)  # with the shutdown below the 30 of common orchestrators
     """Seconds that running streams get after SIGTERM."""
