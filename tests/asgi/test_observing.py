@@ -152,7 +152,7 @@ def test_metrics_have_the_names_that_are_documented() -> None:
     counted = idle_metrics()
     one = record(CREATED, UNKNOWN, TEXT, DONE)
     one.heartbeats = 2
-    counted.count(one)
+    counted.count(one, one.outcome)
     text = counted.text().decode()
     for line in (
         "projector_streams_active 0.0",
