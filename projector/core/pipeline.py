@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
-from typing import Final, Literal, TypeAlias, get_args
+from typing import Final, Literal, TypeAlias, cast, get_args
 
 from projector._errors import UsageError, check_argument, known_name
 from projector.contracts import codec
@@ -91,7 +91,7 @@ class Pipeline:
         """What writes the next deltas of the text of `_repeated`."""
         self._repeated: Frame | None = None
         """The frame of a delta of the text that was written last; None if there was another frame since."""
-        self._public = self._dialect if isinstance(self._dialect, FrameSender) else None
+        self._public = cast("FrameSender", self._dialect) if dialect == PUBLIC else None
         """The writer, if it sends frames as they are."""
         self._end_mark = DIALECTS[dialect].end_mark
         self._on_frame = on_frame

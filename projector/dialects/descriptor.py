@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from projector._registry import resolve
 
@@ -91,7 +91,6 @@ class DialectWriter(Protocol):
         """
 
 
-@runtime_checkable
 class FrameSender(DialectWriter, Protocol):
     """A writer that sends public frames as they are, so that their JSON need not be made again to keep them."""
 

@@ -49,7 +49,8 @@ def check_references(body: Mapping[str, Any], ownership: Ownership, caller: str,
     items = [*objects_in(body.get("input"))]
     requests = (item.get("id") for item in items if item.get("type") == "mcp_approval_request")
     asked = {one for one in requests if isinstance(one, str)}  # checked above
-    for item in items:
+    continues = body.get("previous_response_id") is not None  # the provider looks there, and it is the caller's
+    for item in () if continues else items:
         if kind_of(item) == APPROVAL:
             request_id = item.get("approval_request_id")
             if not isinstance(request_id, str) or request_id not in asked:
