@@ -124,8 +124,8 @@ class AgentWork(Work):
         binding, site, body = workflow.binding, workflow.site, body_of(targets[0])
         self.stats = stats = binding.stats(DIALECT, run.caller, body, conversation_id)
         stats.stream_id = run.run_id
-        stats.on_response = lambda response_id, upstream: site.ownership.add(
-            "response", response_id, run.caller, upstream, stats.tokens
+        stats.on_response = lambda response_id, upstream, tokens: site.ownership.add(
+            "response", response_id, run.caller, upstream, tokens
         )
         self._responses: dict[str, str] = {}
         """Id of an approval request -> id of its response."""

@@ -219,7 +219,8 @@ def provider_session(site: Site, received: Received, call: ProviderCall) -> Stre
     stats = binding.stats(dialect, caller, body, call.conversation_id, call.metadata, site.logs.new_id())
     _record_ownership(ownership, stats, body, caller)
     context = StreamContext(stats.stream_id, call.conversation_id, call.agent)
-    continued = ownership.tokens_of(body.get("previous_response_id"))
+    previous = body.get("previous_response_id")
+    continued = 0 if previous is None else ownership.tokens_of(previous)
     stats.meter = TokenMeter([binding.name] if binding.name is not None else [], body, continued)
     # the caller did not send what is kept of calls, so nothing of that may pass
     seen = received.body if received.kept else body
@@ -311,8 +312,8 @@ def _record_ownership(ownership: Ownership, stats: StreamStats, body: Mapping[st
     """Record what a response creates, with the upstream that it is from."""
     conversation_id = conversation_of(body)
 
-    def on_response(response_id: str, upstream: str) -> None:
-        ownership.add("response", response_id, caller, upstream, stats.tokens)
+    def on_response(response_id: str, upstream: str, tokens: int) -> None:
+        ownership.add("response", response_id, caller, upstream, tokens)
         if isinstance(conversation_id, str):
             ownership.add("place", conversation_id, "", upstream)
 

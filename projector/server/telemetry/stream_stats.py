@@ -189,8 +189,8 @@ class StreamStats:
     """Codes of failed requests to upstreams, which were counted when they failed."""
     meter: TokenMeter | None = None
     """Counts the tokens of a stream with rate limits."""
-    on_response: Callable[[str, str], None] | None = None
-    """Is called with the response id and the upstream before the terminal is sent: the client may continue at once."""
+    on_response: Callable[[str, str, int], None] | None = None
+    """Is called with the response's ID, upstream and tokens before the terminal is sent: a client may go on at once."""
     on_response_id: Callable[[str], object] | None = None
     """Is called with the ID of each response when it is known, perhaps in another thread."""
     response_id: str | None = None
@@ -250,7 +250,7 @@ class StreamStats:
             self.terminal, self.usage = frame, frame.get("final", {}).get("usage", {})
             self.code = frame["error"]["code"] if "error" in frame else None
             if self.on_response is not None and "response_id" in frame:
-                self.on_response(frame["response_id"], self.upstream)
+                self.on_response(frame["response_id"], self.upstream, self.tokens)
         elif kind == Kind.OUTPUT_ITEM_ADDED:
             if self.on_item is not None:
                 self.on_item(frame["item_id"], self.upstream)
