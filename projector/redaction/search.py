@@ -263,11 +263,8 @@ class Search:
 
     def is_assigned(self, text: str, at: int) -> bool:
         """Return whether a character of code is in the value of a sensitive word, as the search of tools finds it."""
-        start = 0
-        while (
-            self.formats_of_code is not None
-            and (found := self.formats_of_code.find(text, start, at_end=True)) is not None
-        ):
+        formats, start = self.formats_of_code, 0
+        while formats is not None and (found := formats.find(text, start, at_end=True)) is not None:
             start = found.end if found.rest is None else found.end + found.rest.feed(text[found.end :])[0]
             if at < start:
                 return found.shown <= at

@@ -98,7 +98,7 @@ class _Beside(ABC):
             binding = self._passthrough.binding(body.get("model"))
             check_models(body, binding, grant)
             if site.settings.auth.is_on:
-                is_forwarded = any(one.provider.api == self._passthrough.api for one in binding.targets.targets)
+                is_forwarded = binding.targets.has_api(self._passthrough.api)
                 check_references(body, site.ownership, caller, is_forwarded=is_forwarded)
             found = await self._found(received, binding, receive, admission)
         await json_answer(found, scope)(scope, receive, send)

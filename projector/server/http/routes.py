@@ -267,7 +267,7 @@ class StreamRoutes:
         check_models(received.body, binding, received.grant)
         body = passthrough_body(received.body, binding, required=route.required)
         if self._site.settings.auth.is_on:
-            is_forwarded = any(one.provider.api == passthrough.api for one in binding.targets.targets)
+            is_forwarded = binding.targets.has_api(passthrough.api)
             check_references(body, self._site.ownership, received.caller, is_forwarded=is_forwarded)
         is_stream = received.body.get("stream")
         if not isinstance(is_stream, bool | None):

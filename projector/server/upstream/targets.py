@@ -96,6 +96,10 @@ class TargetList:
         """The names of the upstreams."""
         return frozenset(target.provider.name for target in self.targets)
 
+    def has_api(self, api: str) -> bool:
+        """Return whether any target has an API."""
+        return any(target.provider.api == api for target in self.targets)
+
     def in_order(self) -> tuple[Target, ...]:
         """Return the targets in the order in which one request tries them.
 
