@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-_INSIDE: Final = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
+_INSIDE: Final = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+|)*+', re.DOTALL)
 """What a JSON string consists of between its quotes."""
 _PIECE_BYTES: Final = 2**20
 """Bytes that are counted at once, so that a text with too many values is not counted to its end."""

@@ -30,7 +30,7 @@ _OTHER_END: Final = {b"\n\n": b"\r", b"\r\n\r\n": b"\n"}
 """The end of a message -> the first character of another line end."""
 _QUOTE: Final = ord('"')
 _BACKSLASH: Final = ord("\\")
-_STRING: Final = rb'[^"\\\x00-\x1f]*+(?:\\.[^"\\\x00-\x1f]*+)*+'
+_STRING: Final = rb'[^"\\\x00-\x1f]*+(?:\\.[^"\\\x00-\x1f]*+|)*+'
 """The content of a JSON string, without going back: a part of it is never tried."""
 _NUMBER: Final = rb"(?>0|[1-9][0-9]{0,14}+)"
 """A number that is exact in JavaScript."""

@@ -182,7 +182,7 @@ def _is_described(cursor: Cursor, place: Place, text: str, *, is_end: bool) -> b
 
 _PARENT: Final = re.compile(r'"([A-Za-z$]{1,24})"\s{0,8}:\s{0,8}\{\s{0,32}"\Z')
 _CODE_IN_DATA: Final = re.compile(r"[,\[(]\s*[A-Z][A-Za-z.]*\s*[,\])]|[A-Za-z_]\w*\(")
-_STRINGS: Final = re.compile(r"\"(?:[^\"\\]|\\.)*+\"|'(?:[^'\\]|\\.)*+'", re.DOTALL)
+_STRINGS: Final = re.compile(r"\"(?:[^\"\\]++|\\.|)*+\"|'(?:[^'\\]++|\\.|)*+'", re.DOTALL)
 _ONE_STRING: Final = re.compile(rf"\(\s*+[bBuUrR]?(?:{_STRINGS.pattern})\s*+\)?", re.DOTALL)
 _BARE_WORDS: Final = re.compile(r"(?<=[\s\[{(:,=])[^\s\"'`,;:<>()\[\]{}]+(?=[\s,\]})])")
 
@@ -471,7 +471,7 @@ def _markup(cursor: Cursor, place: Place) -> Take | None:
     return None if shapes.is_key_name(content.strip(), place.keys) else Take(start, Fenced("</"))
 
 
-_CONTENT: Final = re.compile(r"(?:[^<]|<(?![/!A-Za-z]))*+")
+_CONTENT: Final = re.compile(r"(?:[^<]++|<(?![/!A-Za-z])|)*+")
 _PLACEHOLDER: Final = re.compile(r"[=:][ ]?<\Z")
 """`password=<password> host=db` has no element unless a closing tag follows."""
 

@@ -288,7 +288,7 @@ def _ascii(atom: str) -> list[str]:
 
 _RUN_CLASS: Final = "A-Za-z0-9+/_=~-"
 _RUN: Final = {
-    at_end: re.compile(rf"(?:[{_RUN_CLASS}]|[.:](?=[A-Za-z0-9]{'' if at_end else '|' + chr(92) + 'Z'}))*+")
+    at_end: re.compile(rf"(?:[{_RUN_CLASS}]++|[.:](?=[A-Za-z0-9]{'' if at_end else '|' + chr(92) + 'Z'})|)*+")
     for at_end in (False, True)
 }
 """A run, in which a dot or colon has a letter or digit after it: in a complete text, and in one that may continue."""

@@ -24,14 +24,14 @@ from projector.redaction.rules import Format
 
 _ADDRESS: Final = re.compile(
     r"""
-      (?P<url>    (?<![\w+.-]) [A-Za-z][A-Za-z0-9+.-]{1,15}+ : (?:\\{0,4}/){2} (?:[^\s"'`<>]++|<redacted>)*+ )
+      (?P<url>    (?<![\w+.-]) [A-Za-z][A-Za-z0-9+.-]{1,15}+ : (?:\\{0,4}/){2} (?:[^\s"'`<>]++|<redacted>|)*+ )
     | (?P<quoted> (?<![\w+.-]) [A-Za-z]{2,10}+ %3A%2F%2F [^\s"'`<>]*+ )
     | (?P<lookup> (?<![\w-]) lookup[ ] \w[\w.-]*+ (?=:|[ ]on[ ]) )
     | (?P<email>  (?<![\w.+%@-]) [\w.+%-]++ @ [\w.-]++ )
-    | (?P<v6>     (?<![\w:.]) \[?+ [0-9a-f]{0,4}+ : [0-9a-f:.]{1,44}+ (?:%\w{1,15}+)?+ \]?+ (?::\d{1,5}+)?+ (?!\w) )
-    | (?P<v4>     (?<![\d.]) \d{1,3}+ (?:\.\d{1,3}+){3} (?::\d{1,5}+)?+ (?!\w) )
-    | (?P<host>   (?<![\w.-]) \w[\w-]*+ (?:\.[\w-]++)++ (?::\d{1,5}+)?+ )
-    | (?P<local>  (?<![\w.-]) localhost \b (?::\d{1,5}+)?+ )
+    | (?P<v6>     (?<![\w:.]) \[?+ [0-9a-f]{0,4}+ : [0-9a-f:.]{1,44}+ (?:%\w{1,15}+|)?+ \]?+ (?::\d{1,5}+|)?+ (?!\w) )
+    | (?P<v4>     (?<![\d.]) \d{1,3}+ (?:\.\d{1,3}+){3} (?::\d{1,5}+|)?+ (?!\w) )
+    | (?P<host>   (?<![\w.-]) \w[\w-]*+ \.[\w-]++(?:\.[\w-]++|)*+ (?::\d{1,5}+|)?+ )
+    | (?P<local>  (?<![\w.-]) localhost \b (?::\d{1,5}+|)?+ )
     | (?P<port>   (?<![\w.-]) [A-Za-z][A-Za-z0-9-]*+ :\d{4,5}+ (?![\w.-]) )
     | (?P<masked> (?<![\w*-]) [\w-]*+ \*{3,}+ [\w*-]*+ )
     """,
@@ -45,7 +45,7 @@ _WITHHELD_QUERY: Final = rf"\g<1>{REDACTED}"
 _ENDING: Final = ".,;:!?)]}\\"
 """Characters that belong to the sentence if a URL ends with them."""
 _LINE_CHARS: Final = frozenset("\t\n\r")
-_WORD: Final = r"\w[\w-]*+(?:[.&][\w-]++)*+"
+_WORD: Final = r"\w[\w-]*+(?:[.&][\w-]++|)*+"
 _ID_CHARS: Final = re.compile(r"[\d_.-]")
 
 
@@ -167,10 +167,10 @@ def _names_after(words: tuple[str, ...]) -> re.Pattern[str]:
     names = "|".join(re.escape(word).replace(r"\ ", r"[ _-]?") for word in sorted(words, key=len, reverse=True))
     return re.compile(
         rf"""
-        (?<![\w-]) (?P<word>(?i:{names})) s?+ (?P<label>[ _-]?(?i:ids?|names?|named|called)(?!\w))?+
+        (?<![\w-]) (?P<word>(?i:{names})) s?+ (?:(?P<label>[ _-]?(?i:ids?|names?|named|called)(?!\w))|)?+
         (?P<mark> \\{{0,4}}+ ["'`]?+ [ \t]{{0,4}}+ [:=]?+ [ \t]{{0,4}}+ ) (?<!\w)
         (?: \\{{0,4}}+ (?P<quote>["'`]) (?P<quoted>[^"'`\\<]{{0,256}}+)
-          | (?P<bare>{_WORD}(?:[ ](?=[A-Z]){_WORD}){{0,4}}+) )
+          | (?P<bare>{_WORD}(?:[ ](?=[A-Z]){_WORD}|){{0,4}}+) )
         """,
         re.VERBOSE,
     )

@@ -231,7 +231,7 @@ STRING_RUN: Final = re.compile(
                | (?! \Z | \\ (?: \Z | u (?: \Z | [dD] (?: \Z | [c-fC-F][0-9a-fA-F]?+\Z ) ) ) )
              )
          )
-    )*+
+    |)*+
     """,
     re.VERBOSE,
 )

@@ -134,7 +134,7 @@ _SLASHES: Final = re.compile(r"\\*+")
 
 
 _JOINT: Final = re.compile(
-    r"\\*+[\"'`](?:\s{0,32}+(?:\Z|(?:[+.~&|]{1,2}+|\\(?=\s|\Z))\s{0,32}+))?+(?:\\*+\Z|(?P<slashes>\\*+)(?P<quote>[\"'`]))"
+    r"\\*+[\"'`](?:\s{0,32}+(?:\Z|(?:[+.~&|]{1,2}+|\\(?=\s|\Z))\s{0,32}+)|)?+(?:\\*+\Z|(?P<slashes>\\*+)(?P<quote>[\"'`]))"
 )
 """The end of a string, an operator that joins strings, and the beginning of another one.
 
@@ -277,7 +277,7 @@ class Word(End):
         hard = re.escape(closers.replace("<", ""))
         tag = "(?!</)" if "<" in closers else ""
         self._word = re.compile(
-            rf"(?:[^\s{soft}{hard}]|(?:{tag}[{soft}]){{1,{_SOFT_MAX_CHARS}}}+(?=[^\s{soft}{hard}]))*+"
+            rf"(?:[^\s{soft}{hard}]++|(?:{tag}[{soft}]|){{1,{_SOFT_MAX_CHARS}}}+(?=[^\s{soft}{hard}])|)*+"
         )
 
     def feed(self, text: str, /) -> tuple[int, bool]:
