@@ -372,6 +372,7 @@ def any_value(cursor: Cursor, place: Place) -> Take | None:
         or shapes.is_empty(plain)
         or shapes.is_template(plain)
         or shapes.is_short_number(plain)
+        or shapes.is_function_word(plain)
         or (place.verdict is not Verdict.SENSITIVE and plain.isdigit())
         or shapes.is_key_name(plain, place.keys)
         # the name of an argument in the help of a command: `--token FILE   Read it from ..`
@@ -472,8 +473,8 @@ def _markup(cursor: Cursor, place: Place) -> Take | None:
 
 
 _CONTENT: Final = re.compile(r"(?:[^<]++|<(?![/!A-Za-z])|)*+")
-_PLACEHOLDER: Final = re.compile(r"[=:][ ]?<\Z")
-"""`password=<password> host=db` has no element unless a closing tag follows."""
+_PLACEHOLDER: Final = re.compile(r"(?:[=:][ ]?|\(\?P?)<\Z")
+"""`password=<password> host=db` and `(?P<token>[a-z]+)` have no element unless a closing tag follows."""
 
 
 def _header(cursor: Cursor, place: Place) -> Take | None:

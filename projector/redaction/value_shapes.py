@@ -101,6 +101,11 @@ def is_prose(value: str) -> bool:
     return " " in value.strip() and _FUNCTION_WORD.search(value) is not None and not has_secret_word(value)
 
 
+def is_function_word(value: str) -> bool:
+    """Return whether a value is one word that only joins others: `the user did not pass the file`."""
+    return _FUNCTION_WORD.fullmatch(value) is not None
+
+
 def has_secret_word(value: str) -> bool:
     """Return whether one word of a text has the shape of a secret."""
     return any(has_secret_shape(word.strip("\"'`,.:;()[]{}")) for word in value.split())
