@@ -13,7 +13,6 @@ import hashlib
 import time
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager, nullcontext, suppress
-from math import inf
 from typing import Any, Final
 
 import anyio
@@ -35,7 +34,6 @@ from projector.server.http.site import Site
 from projector.server.ownership import is_id
 from projector.server.streaming.log_session import PAGE_BYTES, LogSession, StoredStream
 from projector.server.streaming.memory import Account
-from projector.server.streaming.response_writer import JsonResponseWriter, ResponseWriter
 from projector.server.telemetry.request_facts import headers_of
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.store.protocol import Store, StoreUnavailableError, StreamStatus, TrimmedError, UnknownStreamError
@@ -116,9 +114,9 @@ def log_response(
                 held,
                 after=after,
                 timeouts=site.settings.timeouts,
-                heartbeat_s=inf if is_json else site.settings.heartbeat_s,
+                heartbeat_s=site.settings.heartbeat_s,
                 headers=[(b"location", location(scope, stats.stream_id).encode()), *run_headers(stored.options)],
-                writer_type=JsonResponseWriter if is_json else ResponseWriter,
+                is_json=is_json,
             )
             if not await session.seek():
                 await no_content(scope)(scope, receive, send)

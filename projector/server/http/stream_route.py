@@ -5,7 +5,6 @@ A JSON response is the same session with another writer (docs/decisions/0010).
 
 from __future__ import annotations
 
-import math
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -37,7 +36,6 @@ from projector.server.opaque_state import StateSealer
 from projector.server.ownership import Ownership
 from projector.server.streaming.log_session import DEFAULT_OPTIONS, Keeping, StoredStream
 from projector.server.streaming.memory import Account
-from projector.server.streaming.response_writer import JsonResponseWriter, ResponseWriter
 from projector.server.streaming.session import ProviderSource, StreamSession
 from projector.server.streaming.stream_logs import NAME_KEPT_S
 from projector.server.telemetry.reports import begin_stream
@@ -142,8 +140,7 @@ class SessionRoute:
         scope, body, caller, account, *_ = received
         claim = Claim(site.logs.store, scope, caller, key, body)
         if (status := await claim.enter(stream_id)) is not None:
-            is_json = session.writer_type is JsonResponseWriter
-            await log_response(site, status, is_json=is_json, account=account)(scope, receive, send)
+            await log_response(site, status, is_json=session.is_json, account=account)(scope, receive, send)
             return
         async with claim.held(stream_id, lambda: session.has_begun):
             await self._write_log(session, received)
@@ -254,9 +251,9 @@ def provider_session(site: Site, received: Received, call: ProviderCall) -> Stre
         ),
         account,
         timeouts=site.settings.timeouts,
-        heartbeat_s=math.inf if is_json else site.settings.heartbeat_s,
+        heartbeat_s=site.settings.heartbeat_s,
         headers=run_headers(options),
-        writer_type=JsonResponseWriter if is_json else ResponseWriter,
+        is_json=is_json,
         keeping=Keeping.of(
             binding.settings,
             StoredStream(
