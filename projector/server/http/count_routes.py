@@ -14,7 +14,6 @@ from functools import partial
 from typing import Any, Final, TypeVar, TypeVarTuple, Unpack
 
 from anyio.lowlevel import checkpoint
-from starlette.datastructures import Headers
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
@@ -33,11 +32,11 @@ from projector.server.config.upstream_settings import CircuitBreaker
 from projector.server.control.rate_limits import Admission
 from projector.server.control.token_meter import IMAGE_TOKENS, REPORTED_MAX, TokenMeter, input_tokens
 from projector.server.http.problems import ClientLeftError, json_answer, problem, problem_of_failure, request_id
-from projector.server.http.request_bodies import check_models, home_targets, passthrough_body, target_body
+from projector.server.http.request_bodies import home_targets, passthrough_body, target_body
 from projector.server.http.requests import read_json
 from projector.server.http.site import Site
-from projector.server.http.stored_references import check_references, conversation_id_of
-from projector.server.http.stream_route import Received, check_ownership, with_carried_state
+from projector.server.http.stored_references import conversation_id_of
+from projector.server.http.stream_route import Received, caller_headers, check_ownership, enter_passthrough
 from projector.server.streaming.clock import SideTasks, watch_client
 from projector.server.streaming.memory import LARGE_EVENT_BYTES, Account
 from projector.server.streaming.session import report_failure
@@ -93,13 +92,9 @@ class _Beside(ABC):
             admission = await site.limiter.enter(scope, caller, grant.rate_limits)
             body = await read_json(scope, receive, site.settings, account)
             await site.ownership.load(body)
-            received = Received(scope, body, caller, account, grant)
-            received = with_carried_state(received, self._row.carried(body), site.sealer)
-            binding = self._passthrough.binding(body.get("model"))
-            check_models(body, binding, grant)
-            if site.settings.auth.is_on:
-                is_forwarded = binding.targets.has_api(self._passthrough.api)
-                check_references(body, site.ownership, caller, is_forwarded=is_forwarded)
+            received, binding = enter_passthrough(
+                site, self._passthrough, self._row, Received(scope, body, caller, account, grant)
+            )
             found = await self._found(received, binding, receive, admission)
         await json_answer(found, scope)(scope, receive, send)
 
@@ -127,8 +122,7 @@ class _Beside(ABC):
         body = body_of(targets[0])
         stats = binding.stats(self._row.dialect, received.caller, body, None)
         stats.request_id = request_id(received.scope)
-        given = Headers(scope=received.scope)
-        stats.caller_headers = {self._passthrough.api: {one: given[one] for one in self._row.headers if one in given}}
+        stats.caller_headers = {self._passthrough.api: caller_headers(received.scope, self._row)}
         redactor = binding.redactor.for_request(received.body, secrets.token_bytes(16))
         reader = UpstreamReader(
             Attempts(targets, body_of, stats, ask=self._kind),

@@ -7,7 +7,6 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -39,7 +38,6 @@ from projector.server.http.pages import RecentStreams, demo_routes
 from projector.server.http.problems import problem, request_id, unknown_agent_of
 from projector.server.http.request_bodies import (
     agent_body,
-    check_models,
     client_part,
     conversation_body,
     passthrough_body,
@@ -48,13 +46,15 @@ from projector.server.http.request_bodies import (
 )
 from projector.server.http.requests import ChatRequest, WorkflowRequest, parse
 from projector.server.http.site import Site
-from projector.server.http.stored_references import check_references, conversation_id_of
+from projector.server.http.stored_references import conversation_id_of
 from projector.server.http.stored_streams import StreamRoute, stream_routes
 from projector.server.http.stream_route import (
     NameOf,
     ProviderCall,
     Received,
     SessionRoute,
+    caller_headers,
+    enter_passthrough,
     provider_session,
     with_carried_state,
 )
@@ -262,13 +262,8 @@ class StreamRoutes:
 
         Without `"stream": true` the response is JSON, if the dialect has one.
         """
-        binding = passthrough.binding(received.body.get("model"))
-        received = with_carried_state(received, route.carried(received.body), self._site.sealer)
-        check_models(received.body, binding, received.grant)
+        received, binding = enter_passthrough(self._site, passthrough, route, received)
         body = passthrough_body(received.body, binding, required=route.required)
-        if self._site.settings.auth.is_on:
-            is_forwarded = binding.targets.has_api(passthrough.api)
-            check_references(body, self._site.ownership, received.caller, is_forwarded=is_forwarded)
         is_stream = received.body.get("stream")
         if not isinstance(is_stream, bool | None):
             raise problem("invalid_request", "`stream` must be true or false.", param="stream")
@@ -283,8 +278,7 @@ class StreamRoutes:
             shows = binding.redactor.policy.encrypted_reasoning
             return target_body(sent, route, target, passthrough.api, received.kept, encrypted_reasoning=shows)
 
-        given = Headers(scope=received.scope)
-        sent = {name: ", ".join(given.getlist(name)) for name in route.headers if name in given}
+        sent = caller_headers(received.scope, route)
         call = ProviderCall(
             binding,
             body_of,

@@ -163,7 +163,9 @@ def position_of(name: str, text: str) -> int:
 
 async def _stream(request: Request) -> Response:
     """Respond with the state of a stream, or delete it: one route, so that `Allow` has both methods."""
-    return await (_delete if request.method == "DELETE" else _status)(request)
+    if request.method == "DELETE":
+        return await delete(request, await request.app.state.site.authenticator.caller(request.scope))
+    return await _status(request)
 
 
 async def _status(request: Request) -> Response:
@@ -247,10 +249,6 @@ async def cancel_stored(site: Site, stream_id: str, caller: str) -> None:
     if not site.streams.cancel(stream_id, caller):
         await find(site, stream_id, caller)
         await site.logs.store.request_cancel(stream_id)
-
-
-async def _delete(request: Request) -> Response:
-    return await delete(request, await request.app.state.site.authenticator.caller(request.scope))
 
 
 async def delete(request: Request, owner: str | None) -> Response:

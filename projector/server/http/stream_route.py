@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from starlette.datastructures import QueryParams
+from starlette.datastructures import Headers, QueryParams
 from starlette.types import Receive, Scope, Send
 
 from projector import Pipeline, StreamContext
@@ -21,16 +21,17 @@ from projector.conversation.opaque import NOTHING_KEPT, Carried, KeptCall, KeptC
 from projector.core.intake import MakeStage
 from projector.dialects import DIALECTS
 from projector.dialects.descriptor import DialectOptions
-from projector.server.catalog import AgentBinding, chosen_dialect
+from projector.providers.descriptor import PassthroughRoute
+from projector.server.catalog import AgentBinding, PassthroughBinding, chosen_dialect
 from projector.server.control.callers import Grant
 from projector.server.control.rate_limits import Admission
 from projector.server.control.token_meter import TokenMeter
 from projector.server.http.named_streams import RESPONSE_STREAM, RESPONSES, StreamName
 from projector.server.http.problems import problem
-from projector.server.http.request_bodies import KeptState, home_targets
+from projector.server.http.request_bodies import KeptState, check_models, home_targets
 from projector.server.http.requests import dialect_options, read_json
 from projector.server.http.site import Site
-from projector.server.http.stored_references import conversation_of
+from projector.server.http.stored_references import check_references, conversation_of
 from projector.server.http.stored_streams import Claim, key_of, location, log_response, run_headers
 from projector.server.opaque_state import StateSealer
 from projector.server.ownership import Ownership
@@ -85,6 +86,29 @@ def _with_stored(call: KeptCall, stored: KeptCall) -> KeptCall:
     is_object = isinstance(stored.own, dict) and isinstance(call.own, dict)
     own = {**stored.own, **call.own} if is_object else call.own
     return call._replace(before=call.before or stored.before, own=own)
+
+
+def enter_passthrough(
+    site: Site, passthrough: PassthroughBinding, route: PassthroughRoute, received: Received
+) -> tuple[Received, AgentBinding]:
+    """Return a request to an API of a provider with what it carries sealed, and the binding of its model.
+
+    Raises:
+        Problem: there is no such model, or the request names or refers to what the caller may not use.
+    """
+    body, caller = received.body, received.caller
+    binding = passthrough.binding(body.get("model"))
+    received = with_carried_state(received, route.carried(body), site.sealer)
+    check_models(body, binding, received.grant)
+    if site.settings.auth.is_on:
+        check_references(body, site.ownership, caller, is_forwarded=binding.targets.has_api(passthrough.api))
+    return received, binding
+
+
+def caller_headers(scope: Scope, route: PassthroughRoute) -> dict[str, str]:
+    """Return the headers of a request that go on to a provider with the API of its route."""
+    given = Headers(scope=scope)
+    return {name: ", ".join(given.getlist(name)) for name in route.headers if name in given}
 
 
 NameOf: TypeAlias = Callable[[StoredStream], StreamName]
