@@ -91,7 +91,7 @@ class RedisStore:
         self._written: dict[str, Written] = {}
         self._index = Index(self._connection, prefix, self._limits, clock)
         self._readers: dict[str, Readers] = {}
-        self.budgets: Budgets = SharedBudgets(self, clock)
+        self.budgets: Budgets = SharedBudgets(self.update, clock)
         self._on_cancel: Callable[[str], None] = lambda _: None
         self._on_interrupted: Callable[[str], None] = lambda _: None
         self._entry_bytes = 2_000.0

@@ -88,7 +88,7 @@ class SqliteStore(Store):
         self._limits = limits or StoreLimits()
         self._clock = clock or _steady_clock()
         self._live: dict[str, _Produced] = {}
-        self.budgets: Budgets = SharedBudgets(self, self._clock)
+        self.budgets: Budgets = SharedBudgets(self.update, self._clock)
         self._cancel: Callable[[str], None] = lambda _: None
         self._on_interrupted: Callable[[str], None] = lambda _: None
         self._thread = ThreadPoolExecutor(1, "store")

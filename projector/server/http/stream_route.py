@@ -153,8 +153,7 @@ class SessionRoute:
                     await self._write_log(session, received)
                 await self._run(session, scope, admission, receive, send)
             finally:
-                site.ownership.write()
-                site.call_keeper.write()
+                site.write_state()
 
     async def _run_held(
         self, key: str, session: StreamSession, received: Received, admission: Admission, receive: Receive, send: Send
