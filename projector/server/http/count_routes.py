@@ -24,7 +24,7 @@ from projector.core import canonical as read
 from projector.core.faults import FAULTS, Fault
 from projector.dialects.openai_errors import status_of
 from projector.providers import PROVIDERS
-from projector.providers.descriptor import PassthroughRoute, TokenCounting
+from projector.providers.descriptor import TokenCounting
 from projector.providers.error_shapes import error_of
 from projector.redaction.redactor import Redactor
 from projector.server.catalog import AgentBinding, PassthroughBinding
@@ -57,12 +57,10 @@ def count_routes(passthrough: Mapping[str, PassthroughBinding], site: Site) -> l
     found: list[tuple[str, _Beside]] = []
     for name, one in passthrough.items():
         provider = PROVIDERS[one.api]
-        if (row := provider.passthrough) is None:
-            continue
         if provider.counting is not None:
-            found.append((provider.counting.path, CountRoute(site, name, one, row, provider.counting)))
+            found.append((provider.counting.path, CountRoute(site, name, one, provider.counting)))
         if provider.compact_path is not None:
-            found.append((row.path + COMPACT, CompactRoute(site, name, one, row)))
+            found.append((one.route.path + COMPACT, CompactRoute(site, name, one)))
     return [Route(path, route, methods=["POST"]) for path, route in found]
 
 
@@ -72,11 +70,11 @@ class _Beside(ABC):
     _kind: Ask
     """What a target is asked for."""
 
-    def __init__(self, site: Site, name: str, passthrough: PassthroughBinding, row: PassthroughRoute) -> None:
+    def __init__(self, site: Site, name: str, passthrough: PassthroughBinding) -> None:
         self._site = site
         self._name = name
         self._passthrough = passthrough
-        self._row = row
+        self._row = passthrough.route
 
     @property
     def _required(self) -> str:
@@ -92,9 +90,8 @@ class _Beside(ABC):
             admission = await site.limiter.enter(scope, caller, grant.rate_limits)
             body = await read_json(scope, receive, site.settings, account)
             await site.ownership.load(body)
-            received, binding = enter_passthrough(
-                site, self._passthrough, self._row, Received(scope, body, caller, account, grant)
-            )
+            received = Received(scope, body, caller, account, grant)
+            received, binding = enter_passthrough(site, self._passthrough, received)
             found = await self._found(received, binding, receive, admission)
         await json_answer(found, scope)(scope, receive, send)
 
@@ -168,10 +165,8 @@ class CountRoute(_Beside):
 
     _kind = "count"
 
-    def __init__(
-        self, site: Site, name: str, passthrough: PassthroughBinding, row: PassthroughRoute, counting: TokenCounting
-    ) -> None:
-        super().__init__(site, name, passthrough, row)
+    def __init__(self, site: Site, name: str, passthrough: PassthroughBinding, counting: TokenCounting) -> None:
+        super().__init__(site, name, passthrough)
         self._counting = counting
 
     async def _found(

@@ -277,8 +277,7 @@ class RecentStreams:
             if name in self._catalog.agents:
                 yield name, self._catalog.agents[name]
         for route, binding in self._catalog.passthrough.items():
-            described = PROVIDERS[binding.api].passthrough
-            if described is not None and described.path == row.get("route"):
+            if binding.route.path == row.get("route"):
                 every = (*binding.bindings, *binding.models.values())
                 yield from ((route, one) for one in {one.provider.api: one for one in every}.values())
 

@@ -88,9 +88,7 @@ def _with_stored(call: KeptCall, stored: KeptCall) -> KeptCall:
     return call._replace(before=call.before or stored.before, own=own)
 
 
-def enter_passthrough(
-    site: Site, passthrough: PassthroughBinding, route: PassthroughRoute, received: Received
-) -> tuple[Received, AgentBinding]:
+def enter_passthrough(site: Site, passthrough: PassthroughBinding, received: Received) -> tuple[Received, AgentBinding]:
     """Return a request to an API of a provider with what it carries sealed, and the binding of its model.
 
     Raises:
@@ -98,7 +96,7 @@ def enter_passthrough(
     """
     body, caller = received.body, received.caller
     binding = passthrough.binding(body.get("model"))
-    received = with_carried_state(received, route.carried(body), site.sealer)
+    received = with_carried_state(received, passthrough.route.carried(body), site.sealer)
     check_models(body, binding, received.grant)
     if site.settings.auth.is_on:
         check_references(body, site.ownership, caller, is_forwarded=binding.targets.has_api(passthrough.api))
