@@ -73,8 +73,11 @@ def with_carried_state(received: Received, carried: Iterable[Carried], sealer: S
 
     A call of a client that carries reasoning apart has nothing before it, unless the server has kept that.
     """
+    opened = sealer.opened(received.caller, carried)
+    if not opened:
+        return received
     kept = dict(received.kept)
-    for name, call in sealer.opened(received.caller, carried).items():
+    for name, call in opened.items():
         stored = kept.get(name)
         is_same = stored is not None and stored.place == call.place  # then more may have come after it was sealed
         kept[name] = _with_stored(call, stored) if stored is not None and is_same else call

@@ -43,7 +43,8 @@ def client_of(scope: Scope) -> str | None:
 
 def is_openai(scope: Scope) -> bool:
     """Return whether a path is one of the providers' own APIs."""
-    return path_of(scope).startswith(OPENAI_PREFIX)
+    path: str = scope["path"]
+    return path.removeprefix(scope.get("root_path", "")).startswith(OPENAI_PREFIX)
 
 
 def client_api(scope: Scope) -> ClientApi | None:
