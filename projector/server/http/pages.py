@@ -158,14 +158,14 @@ class RecentStreams:
 
     def routes(self) -> list[Route]:
         """Return the routes, with those of the files on the admin listener, which has no demo page."""
-        any_stream = "/streams/{stream_id}"
-        deletion = Route(any_stream, partial(delete, owner=None), methods=["DELETE"], include_in_schema=False)
+        any_deleted = partial(delete, owner=None)
+        deletion = Route("/streams/{stream_id}", any_deleted, methods=["DELETE"], include_in_schema=False)
         return [
             Route("/streams", partial(_page, "streams.html"), include_in_schema=False),
             Route("/streams/recent", self._recent, include_in_schema=False),
-            Route(f"{any_stream}/events", self._events, include_in_schema=False),
-            Route(f"{any_stream}/provider", self._provider, include_in_schema=False),
-            Route(f"{any_stream}/case", self._case, include_in_schema=False),
+            Route("/streams/{stream_id}/events", self._events, include_in_schema=False),
+            Route("/streams/{stream_id}/provider", self._provider, include_in_schema=False),
+            Route("/streams/{stream_id}/case", self._case, include_in_schema=False),
             *((deletion, _FILE_ROUTE) if self._is_for_operators else ()),
         ]
 
