@@ -29,7 +29,7 @@ from bench.rounds import Cost, measure
 from bench.subjects import REDACTOR, frames_of
 from projector import StreamContext, build_pipeline
 from projector.contracts import codec
-from projector.server.streaming.local_logs import make_logs
+from projector.server.streaming.local_logs import LocalLogs
 from projector.server.streaming.stream_logs import StreamLogs
 from projector.store.encryption import EncryptedStore
 from projector.store.memory import MemoryStore
@@ -154,7 +154,11 @@ def encoded(subject: Input) -> list[bytes]:
 
 async def write(subject: Input, streams: int, store: Store | None) -> None:
     """Run streams at the same time, with a log in a store if there is one, and wait for the logs."""
-    logs = None if store is None else make_logs(store, unread_s=_MUCH)
+    logs: StreamLogs | None = None
+    if isinstance(store, MemoryStore):
+        logs = LocalLogs(store, unread_s=_MUCH)
+    elif store is not None:
+        logs = StreamLogs(store, unread_s=_MUCH)
     running = [_stream(f"s{number}", logs) for number in range(streams)]
     for reads in zip_longest(*subject.streams[:1] * streams):
         for data, feed in zip(reads, running, strict=True):

@@ -15,6 +15,8 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any, Final
 
+from pydantic.alias_generators import to_camel
+
 from projector.contracts.kinds import ENDED_STATUSES, TOOL_TYPES, VENDOR
 from projector.contracts.limits import DELTA_MAX_CHARS
 from projector.core.canonical import Frame
@@ -27,13 +29,8 @@ from projector.redaction.clean import TRUNCATED_HERE, cut_text
 REFUSAL: Final = ":refusal"
 """Channel suffix of a refusal: text and refusal of one item are separate texts."""
 
-IMAGE_MEMBERS: Final[Mapping[str, str]] = {
-    "target": "target",
-    "encoding": "encoding",
-    "chunk_index": "chunkIndex",
-    "data": "data",
-}
-"""Frame member -> event member."""
+IMAGE_MEMBERS: Final = ("target", "encoding", "chunk_index", "data")
+"""Members of a frame that an event has, in camel case as all of its members."""
 
 BLOCK_MAX_CHARS: Final[Mapping[str, int]] = {
     "summary": SUMMARY_MAX_CHARS,
@@ -65,7 +62,7 @@ def on_citation(state: LogState, frame: Frame) -> None:
 
 def on_image(state: LogState, frame: Frame) -> None:
     """Emit a chunk or the end of an image, as an event type of our own."""
-    members = {name: frame[member] for member, name in IMAGE_MEMBERS.items() if member in frame}
+    members = {to_camel(name): frame[name] for name in IMAGE_MEMBERS if name in frame}
     payload = {"nodeId": state.node_id, "callId": state.calls[frame["item_id"]].id, **members}
     state.emit(f"{VENDOR}.{frame['kind']}", payload, notices=frame.get("notices"))
 

@@ -7,9 +7,8 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -19,6 +18,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from projector import __version__
 from projector.contracts import codec
 from projector.contracts.kinds import VENDOR
 from projector.contracts.limits import ID_MAX_CHARS
@@ -47,7 +47,6 @@ from projector.server.http.site import Site
 from projector.server.streaming.response_writer import HEADERS
 
 NAME: Final = "public-stream-projector"
-VERSION: Final = metadata.version(NAME)
 
 EVENT_LOG_SCHEMA_VERSION: Final = 1
 """Version of the events of this host, in every snapshot; OpenWOP v1 has no other."""
@@ -71,12 +70,6 @@ Handler: TypeAlias = Callable[[HostRequest], Awaitable[ASGIApp]]
 BodyHandler: TypeAlias = Callable[[HostRequest, dict[str, Any]], Awaitable[Response]]
 Enter: TypeAlias = Callable[[HostRequest], AbstractAsyncContextManager[str]]
 """Yields the caller who has the stream of a request while its body is read; raises `Problem` if there is none."""
-
-
-@asynccontextmanager
-async def _as_caller(request: HostRequest) -> AsyncGenerator[str, None]:
-    """Yield the authenticated caller of a request."""
-    yield request.caller
 
 
 class Endpoint:
@@ -135,7 +128,7 @@ class IdempotencyKeys:
         self._site = site
         self._kept: dict[tuple[str, str], _Kept] = {}
 
-    def around(self, handler: BodyHandler, enter: Enter = _as_caller) -> Handler:
+    def around(self, handler: BodyHandler, enter: Enter = lambda one: nullcontext(one.caller)) -> Handler:
         """Return a handler that reads the body, and handles a request once."""
 
         async def handle(request: HostRequest) -> ASGIApp:
@@ -241,7 +234,7 @@ class Host:
                 "supportedEnvelopes": [],
                 "schemaVersions": {},
                 "limits": {**limits, "maxRequestBodyBytes": self._site.settings.limits.max_body_bytes},
-                "implementation": {"name": NAME, "version": VERSION, "vendor": VENDOR},
+                "implementation": {"name": NAME, "version": __version__, "vendor": VENDOR},
                 "supportedTransports": ["rest"],
                 **families,
                 "capabilities": families,
@@ -283,7 +276,7 @@ class Host:
             startedAt=state.started_at,
             completedAt=state.ended_at,
             error=state.error and {name: state.error[name] for name in ("code", "message")},
-            engineVersion=VERSION,
+            engineVersion=__version__,
             eventLogSchemaVersion=EVENT_LOG_SCHEMA_VERSION,
         )
         return json_response(snapshot, request.scope)

@@ -179,9 +179,8 @@ def modes_of(event_type: str) -> set[Mode]:
 
 async def document(log: RunLog) -> AsyncGenerator[bytes, None]:
     """Yield the whole log as one JSON document."""
-    for piece in _listed(log, 0):
+    for piece in _listed(log, 0, b"]}"):
         yield piece
-    yield b"]}"
 
 
 async def poll(log: RunLog, last_sequence: int, wait_s: float) -> AsyncGenerator[bytes, None]:
@@ -190,9 +189,8 @@ async def poll(log: RunLog, last_sequence: int, wait_s: float) -> AsyncGenerator
         while len(log.entries) <= last_sequence + 1 and not log.state.is_over:
             await log.wait()
     end = b'],"isComplete":true}' if log.state.is_over else b'],"isComplete":false}'
-    for piece in _listed(log, last_sequence + 1):
+    for piece in _listed(log, last_sequence + 1, end):
         yield piece
-    yield end
 
 
 async def stream(
@@ -224,16 +222,16 @@ async def stream(
             beats_at = time.monotonic() + heartbeat_s
 
 
-def _listed(log: RunLog, begin: int) -> Iterator[bytes]:
-    """Yield the events that the log has now, as the beginning of a JSON document."""
-    until, separator = len(log.entries), b'{"events":['
-    if begin >= until:
-        yield separator
+def _listed(log: RunLog, begin: int, end: bytes) -> Iterator[bytes]:
+    """Yield a JSON document with the events that the log has now, which ends with `end`."""
+    until, separator = len(log.entries), b""
+    yield b'{"events":['
     while begin < until:
         portion = _portion(log.entries, begin, until)
         begin += len(portion)
         yield separator + b",".join([entry.data for entry in portion])
         separator = b","
+    yield end
 
 
 def _portion(entries: Sequence[LogEntry], begin: int, until: int) -> Sequence[LogEntry]:

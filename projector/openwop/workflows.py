@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from starlette.types import Scope
 
@@ -35,10 +35,11 @@ from projector.server.http import requests
 from projector.server.http.problems import Problem
 from projector.server.http.request_bodies import agent_body, home_targets
 from projector.server.http.site import Site
+from projector.server.http.stream_route import check_ownership
 from projector.server.streaming.session import ProviderSource
 from projector.server.telemetry.reports import begin_stream
 from projector.server.upstream.protocol import UpstreamError
-from projector.server.upstream.targets import Attempts
+from projector.server.upstream.targets import Attempts, BodyOf, Target
 
 AGENT_TYPE_ID: Final = f"vendor.{VENDOR}.agent"
 """Node type of agents; `vendor.*` types may emit agent events (RFC 0023 section A)."""
@@ -50,8 +51,6 @@ VERBOSITIES: Final[tuple[Verbosity, ...]] = ("off", "summary", "full")
 
 Begin: TypeAlias = Callable[[HostRun], Work]
 """Creates the work of a run; raises `Problem` if there is no room for it."""
-_BodyOf: TypeAlias = Callable[[Any], Mapping[str, object]]
-"""Returns the body of the request to a target."""
 
 
 @lru_cache(maxsize=64)
@@ -83,14 +82,11 @@ class AgentWorkflow:
         ownership, targets = self.site.ownership, self.binding.targets.in_order()
         try:
             chat = requests.parse(requests.ChatRequest, request.inputs)
-            body_of: _BodyOf = cache(partial(agent_body, chat, self.binding))
+            body_of: BodyOf = cache(partial(agent_body, chat, self.binding))
             body = body_of(targets[0])
         except Problem as invalid:
             raise HostError("validation_error", f"`inputs`: {invalid.detail}") from None
-        if chat.previous_response_id is not None:
-            ownership.check_response(chat.previous_response_id, caller)
-        if chat.conversation_id is not None:
-            ownership.enter_conversation(chat.conversation_id, caller)
+        check_ownership(ownership, body, chat.conversation_id, caller)
         home = home_targets(body, targets, self.binding.targets.targets, ownership)
         redactor = _reduced(self.binding.redactor, request.configurable.reasoning_verbosity)
         context = ownership.tokens_of(chat.previous_response_id)
@@ -115,8 +111,8 @@ class AgentWork(Work):
         run: HostRun,
         workflow: AgentWorkflow,
         redactor: Redactor,
-        body_of: _BodyOf,
-        targets: Sequence[Any],
+        body_of: BodyOf,
+        targets: Sequence[Target],
         conversation_id: str | None,
         admission: Admission,
     ) -> None:
@@ -264,7 +260,7 @@ class AgentWork(Work):
         return {**kept, "input": approvals, "previous_response_id": self._responses[next(iter(answers))]}
 
 
-def _always(body: Mapping[str, object]) -> _BodyOf:
+def _always(body: Mapping[str, object]) -> BodyOf:
     return lambda _: body
 
 

@@ -40,8 +40,9 @@ from projector.server.http.routes import routes
 from projector.server.http.site import Extension, Site
 from projector.server.opaque_state import CallKeeper, StateSealer
 from projector.server.ownership import Ownership
-from projector.server.streaming.local_logs import make_logs
+from projector.server.streaming.local_logs import LocalLogs
 from projector.server.streaming.registry import Streams
+from projector.server.streaming.stream_logs import StreamLogs
 from projector.server.telemetry.logs import log
 from projector.server.telemetry.metrics import Metrics
 from projector.server.telemetry.reports import Observer, OnTerminal, RequestLog, check_hook
@@ -99,13 +100,11 @@ def create_app(
     streams = Streams(settings.limits)
     circuits = Circuits(settings.circuit_breaker)
     producer = f"process_{uuid.uuid4().hex}"
-    store = make_store(settings, producer)
-    logs = make_logs(store, unread_s=settings.store.unread_s)
+    logs = make_logs(settings, producer)
     metrics = Metrics(streams, circuits, logs)
-    is_lasting = settings.store.kind != "memory"
+    outlasting = None if settings.store.kind == "memory" else logs.store
     if budgets is None:
-        budgets = FallbackBudgets(store.budgets, logs) if is_lasting else store.budgets
-    outlasting = store if is_lasting else None
+        budgets = logs.store.budgets if outlasting is None else FallbackBudgets(outlasting.budgets, logs)
     site = Site(
         settings,
         streams,
@@ -235,8 +234,8 @@ def _admin_app(state: State, more: Sequence[Route]) -> Starlette:
     return app
 
 
-def make_store(settings: Settings, process_id: str) -> Store:
-    """Return the store that the settings describe; connections are opened when they are first needed.
+def make_logs(settings: Settings, process_id: str) -> StreamLogs:
+    """Return the logs of the store that the settings describe, which opens connections when they are first needed.
 
     Args:
         settings: the settings of the server.
@@ -246,12 +245,15 @@ def make_store(settings: Settings, process_id: str) -> Store:
         UsageError: a package that the store needs is not installed.
     """
     table = settings.store
-    store: Store = _store(table, table.limits(settings.limits.max_memory_bytes), process_id)
+    limits = table.limits(settings.limits.max_memory_bytes)
+    if table.kind == "memory" and not table.encryption_keys:
+        return LocalLogs(MemoryStore(limits), unread_s=table.unread_s)
+    store = _store(table, limits, process_id)
     if table.encryption_keys:
         from projector.store.encryption import EncryptedStore  # noqa: PLC0415 - a start without it is faster
 
         store = EncryptedStore(store, [decoded_key(key) for key in table.encryption_keys])
-    return store
+    return StreamLogs(store, unread_s=table.unread_s)
 
 
 async def describe_store(settings: Settings) -> str | None:

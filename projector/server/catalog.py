@@ -14,6 +14,7 @@ from projector.contracts.limits import NAME_MAX_CHARS
 from projector.core.pipeline import OutputFormat
 from projector.dialects.descriptor import DialectOptions
 from projector.providers import PROVIDERS
+from projector.providers.descriptor import PassthroughRoute
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
 from projector.server.config.agent_settings import (
@@ -132,6 +133,7 @@ class PassthroughBinding:
     """The models and upstreams of a passthrough route; the model of a request selects one."""
 
     api: str
+    route: PassthroughRoute
     dialects: Sequence[str]
     """The dialects of the route; the first is the default."""
     models: Mapping[str, AgentBinding]
@@ -287,8 +289,10 @@ class Catalog:
     def _passthrough(self, route: str, api: str, settings: Settings) -> PassthroughBinding | None:
         """Return a passthrough route with its models, and its upstreams that have the API; None if it is off."""
         table, row = settings.passthrough or Passthrough(), PROVIDERS[api].passthrough
-        first, allowed = row.dialect if row else "", table.dialects or settings.all_dialects
-        dialects = tuple(sorted(allowed, key=lambda name: name != first))  # that of the API (CONTRACT D38)
+        if row is None:
+            return None
+        allowed = table.dialects or settings.all_dialects
+        dialects = tuple(sorted(allowed, key=lambda name: name != row.dialect))  # that of the API (CONTRACT D38)
         redactor = self.redactor(passthrough_policy(table.policy))
         named = [self._upstreams[name] for name in settings.passthrough_upstreams(route)]
         # the one upstream without a table has the API of each route that its provider has
@@ -316,7 +320,7 @@ class Catalog:
         for name, model in own.items():
             found = [self._target(recorded[one.upstream], one.model, one.weight) for one in model.targets]
             served[name] = AgentBinding(None, TargetList(found, model.balance), agent, redactor)
-        return PassthroughBinding(api, dialects, served, bindings) if bindings or served else None
+        return PassthroughBinding(api, row, dialects, served, bindings) if bindings or served else None
 
 
 def _upstream(name: str, one: UpstreamSettings, settings: Settings, make_upstream: MakeUpstream) -> UpstreamBinding:

@@ -11,7 +11,7 @@ import hashlib
 import struct
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
@@ -212,23 +212,20 @@ _KEPT_PERIODS: Final = 30
 """Periods of its limit that a bucket is kept. A full one is empty after one; one request may use several limits."""
 
 
-class Updating(Protocol):
-    """The part of a store that budgets need."""
-
-    async def update(self, kind: str, keys: Sequence[str], change: Change, ttl_s: float) -> None:
-        """See `projector.store.protocol.Store`."""
+Update: TypeAlias = Callable[[str, Sequence[str], Change, float], Awaitable[None]]
+"""See `projector.store.protocol.Store.update`."""
 
 
 class SharedBudgets:
     """Budgets that several servers share. See `projector.store.budgets.Budgets`.
 
     Args:
-        store: has the buckets.
+        update: changes the buckets, which a store has.
         clock: returns seconds since 1970-01-01 UTC. Where those of servers differ, the one that is ahead counts.
     """
 
-    def __init__(self, store: Updating, clock: Callable[[], float]) -> None:
-        self._store = store
+    def __init__(self, update: Update, clock: Callable[[], float]) -> None:
+        self._update = update
         self._clock = clock
 
     async def take(self, caller: str, wanted: Sequence[tuple[Limit, float]]) -> tuple[list[Level], list[Receipt]]:
@@ -247,7 +244,7 @@ class SharedBudgets:
 
         if limits:
             ttl_s = _KEPT_PERIODS * max(limit.period_s for limit in limits)
-            await self._store.update(_KIND, [_name_of(caller, limit) for limit in limits], change, ttl_s)
+            await self._update(_KIND, [_name_of(caller, limit) for limit in limits], change, ttl_s)
         return decided
 
     async def settle(self, used: Sequence[tuple[Receipt, float]]) -> None:
@@ -260,7 +257,7 @@ class SharedBudgets:
             return [_with(_bucket(values[0], limit, self._clock()), amount)]
 
         if amount:
-            await self._store.update(_KIND, [_name_of(caller, limit)], change, _KEPT_PERIODS * limit.period_s)
+            await self._update(_KIND, [_name_of(caller, limit)], change, _KEPT_PERIODS * limit.period_s)
 
 
 def _name_of(caller: str, limit: Limit) -> str:

@@ -90,16 +90,13 @@ class EncryptedStore:
     Limits of sizes are those of the inner store, and count the ciphertexts.
     """
 
-    immediate = None
-
     def __init__(self, inner: Store, keys: Sequence[bytes]) -> None:
         self._inner = inner
         self._keys = Keys(keys)
         # these have nothing to encrypt: budgets are numbers of a caller
         self.budgets = inner.budgets
         self.wait, self.delete, self.renew = inner.wait, inner.delete, inner.renew
-        self.request_cancel, self.on_cancel = inner.request_cancel, inner.on_cancel
-        self.on_interrupted = inner.on_interrupted
+        self.request_cancel, self.listen = inner.request_cancel, inner.listen
         self.places, self.place_of, self.ping, self.aclose = inner.places, inner.place_of, inner.ping, inner.aclose
 
     async def open(self, head: StreamHead) -> bool:

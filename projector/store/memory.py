@@ -167,6 +167,8 @@ class _Log(Live):
 class MemoryStore(Store):
     """The store of a single process. See `projector.store.protocol.Store`.
 
+    What ends with `_now` does not wait: an event is stored in less time than a task takes.
+
     Args:
         limits: what is kept.
         clock: returns seconds and should not be adjusted, like `time.monotonic`.
@@ -192,11 +194,6 @@ class MemoryStore(Store):
         self._room = Room(self._limits, STREAM_BYTES, self._drop_sealed)
         self._values: defaultdict[str, OrderedDict[str, tuple[bytes, float]]] = defaultdict(OrderedDict)
         self._cancel: Callable[[str], None] = lambda _: None
-
-    @property
-    def immediate(self) -> MemoryStore:
-        """See `Store`."""
-        return self
 
     async def open(self, head: StreamHead) -> bool:
         """See `Store`."""
@@ -326,12 +323,9 @@ class MemoryStore(Store):
             self._cancel(stream_id)
         return True
 
-    def on_cancel(self, callback: Callable[[str], None]) -> None:
-        """See `Store`."""
-        self._cancel = callback
-
-    def on_interrupted(self, callback: Callable[[str], None]) -> None:
-        """Do nothing: there are no streams of other processes."""
+    def listen(self, on_cancel: Callable[[str], None], _on_interrupted: Callable[[str], None], /) -> None:
+        """See `Store`. There are no streams of other processes, which may not end theirs."""
+        self._cancel = on_cancel
 
     async def claim(self, kind: str, values: Mapping[str, bytes], ttl_s: float) -> Mapping[str, bytes]:
         """See `Store`."""

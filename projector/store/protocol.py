@@ -150,29 +150,6 @@ class Renewal(NamedTuple):
     """Time since a reader was seen, or since the stream was opened."""
 
 
-class ImmediateStore(Protocol):
-    """The methods of a store in memory that do not wait. Each does what that of `Store` does, which is never away."""
-
-    def open_now(self, head: StreamHead) -> bool:
-        """See `Store.open`."""
-
-    def append_now(
-        self, stream_id: str, first: int, frames: Sequence[bytes], size: int | None = None
-    ) -> Refusal | None:
-        """See `Store.append`; return why the batch was refused. `size` is the size of the frames, if it is known."""
-
-    def seal_now(
-        self, stream_id: str, first: int = 0, frames: Sequence[bytes] = (), reason: str = "", ending: bytes = b""
-    ) -> bool:
-        """See `Store.seal`."""
-
-    def renew_now(self, stream_ids: Collection[str]) -> Mapping[str, Renewal]:
-        """See `Store.renew`."""
-
-    def put_now(self, kind: str, key: str, value: bytes, ttl_s: float) -> None:
-        """See `Store.put`."""
-
-
 class Store(Protocol):
     """A store. Its methods belong to one event loop; it opens connections and threads when they are first needed."""
 
@@ -240,14 +217,13 @@ class Store(Protocol):
     async def request_cancel(self, stream_id: str) -> bool:
         """Ask the producer to cancel; return whether the stream exists and is not sealed. Idempotent."""
 
-    def on_cancel(self, callback: Callable[[str], None]) -> None:
-        """Set what is called, on the event loop, with the ID of each stream of this process that is to be cancelled.
+    def listen(self, on_cancel: Callable[[str], None], on_interrupted: Callable[[str], None], /) -> None:
+        """Set what is called, on the event loop, with IDs of streams.
 
-        A message that was lost is repeated by the result of `renew`.
+        Args:
+            on_cancel: for each one of this process that is to be cancelled. If that is lost, `renew` tells it again.
+            on_interrupted: for each one that is sealed here without its end.
         """
-
-    def on_interrupted(self, callback: Callable[[str], None]) -> None:
-        """Set what is called, on the event loop, with the ID of each stream that is sealed here without its end."""
 
     # values
 
@@ -265,11 +241,6 @@ class Store(Protocol):
 
         If there are several, their keys have the same text before the first `|`.
         """
-
-    @property
-    def immediate(self) -> ImmediateStore | None:
-        """What does the same without waiting; None if the store is not in the memory of this process, or encrypts."""
-        return None
 
     # the store itself
 

@@ -24,7 +24,7 @@ from typing import Final, TypeAlias
 from projector.store.packing import frames_after, pack
 from projector.store.protocol import Batch, Page, Seal, StoreFullError, StoreLimits, StoreUnavailableError
 from projector.store.redis_connection import BLOCK_MS, Command, accepted, ttl_ms
-from projector.store.redis_servers import MovingError, Servers, tag_of
+from projector.store.redis_servers import KINDS, MovingError, Servers, key_of
 
 END: Final = "18446744073709551615-18446744073709551615"
 BEGIN: Final = "0-1"
@@ -236,10 +236,9 @@ class Index:
         """Remove a log."""
         size = await self._connection.run("HGET", self._sizes, stream_id)
         owner = "" if size is None else size.decode().partition(" ")[2]
-        names = (f"{self._prefix}{tag_of(stream_id)}{name}:{stream_id}" for name in ("log", "head", "state", "lease"))
         await self._connection.run_all(
             [
-                *(("DEL", name) for name in names),
+                *(("DEL", key_of(self._prefix, kind, stream_id)) for kind in KINDS),
                 *self._forget([stream_id]),
                 ("ZREM", self._owned(owner), stream_id),
                 ("ZREM", self._done(owner), stream_id),

@@ -68,6 +68,15 @@ def tag_of(stream_id: str) -> str:
     return TAGS[zlib.crc32(stream_id.encode()) % GROUPS]
 
 
+KINDS: Final = ("log", "head", "state", "lease")
+"""What there is of a stream, each under a key of its own."""
+
+
+def key_of(prefix: str, kind: str, stream_id: str) -> str:
+    """Return the name of a key of a stream."""
+    return f"{prefix}{tag_of(stream_id)}{kind}:{stream_id}"
+
+
 class MovingError(StoreUnavailableError):
     """Keys are on their way to another server. The same call works in a moment."""
 

@@ -10,6 +10,7 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from redis.exceptions import MovedError, ResponseError, WatchError
@@ -46,7 +47,7 @@ from projector.store.redis_logs import (
     page_of,
     seal_entry,
 )
-from projector.store.redis_servers import TAGS, MovingError, Servers, tag_of
+from projector.store.redis_servers import KINDS, TAGS, MovingError, Servers, key_of, tag_of
 
 _ENTRIES_MIN: Final = 4
 _ENTRIES_MAX: Final = 512
@@ -71,8 +72,6 @@ class RedisStore:
         clock: returns seconds since 1970-01-01 UTC.
     """
 
-    immediate = None
-
     def __init__(
         self,
         url: str,
@@ -86,12 +85,13 @@ class RedisStore:
         self._limits = limits or StoreLimits()
         self._connection = Servers(url, ca_file)
         self._prefix = prefix
+        self._log, self._head, self._state, self._lease = (partial(key_of, prefix, kind) for kind in KINDS)
         self._process_id = process_id
         self._clock = clock
         self._written: dict[str, Written] = {}
         self._index = Index(self._connection, prefix, self._limits, clock)
         self._readers: dict[str, Readers] = {}
-        self.budgets: Budgets = SharedBudgets(self, clock)
+        self.budgets: Budgets = SharedBudgets(self.update, clock)
         self._on_cancel: Callable[[str], None] = lambda _: None
         self._on_interrupted: Callable[[str], None] = lambda _: None
         self._entry_bytes = 2_000.0
@@ -308,13 +308,9 @@ class RedisStore:
             await self._connection.run_all(control_message(control, "c", stream_id))
         return True
 
-    def on_cancel(self, callback: Callable[[str], None]) -> None:
+    def listen(self, on_cancel: Callable[[str], None], on_interrupted: Callable[[str], None], /) -> None:
         """See `Store`."""
-        self._on_cancel = callback
-
-    def on_interrupted(self, callback: Callable[[str], None]) -> None:
-        """See `Store`."""
-        self._on_interrupted = callback
+        self._on_cancel, self._on_interrupted = on_cancel, on_interrupted
 
     # values; memory is bounded by their time to live, and by `maxmemory`
 
@@ -471,18 +467,6 @@ class RedisStore:
 
     def _now_ms(self) -> int:
         return int(1_000 * self._clock())
-
-    def _log(self, stream_id: str) -> str:
-        return f"{self._prefix}{tag_of(stream_id)}log:{stream_id}"
-
-    def _head(self, stream_id: str) -> str:
-        return f"{self._prefix}{tag_of(stream_id)}head:{stream_id}"
-
-    def _state(self, stream_id: str) -> str:
-        return f"{self._prefix}{tag_of(stream_id)}state:{stream_id}"
-
-    def _lease(self, stream_id: str) -> str:
-        return f"{self._prefix}{tag_of(stream_id)}lease:{stream_id}"
 
 
 def _refusal(answer: object) -> Refusal | None:

@@ -88,7 +88,7 @@ class SqliteStore(Store):
         self._limits = limits or StoreLimits()
         self._clock = clock or _steady_clock()
         self._live: dict[str, _Produced] = {}
-        self.budgets: Budgets = SharedBudgets(self, self._clock)
+        self.budgets: Budgets = SharedBudgets(self.update, self._clock)
         self._cancel: Callable[[str], None] = lambda _: None
         self._on_interrupted: Callable[[str], None] = lambda _: None
         self._thread = ThreadPoolExecutor(1, "store")
@@ -204,13 +204,9 @@ class SqliteStore(Store):
             self._cancel(stream_id)
         return True
 
-    def on_cancel(self, callback: Callable[[str], None]) -> None:
+    def listen(self, on_cancel: Callable[[str], None], on_interrupted: Callable[[str], None], /) -> None:
         """See `Store`."""
-        self._cancel = callback
-
-    def on_interrupted(self, callback: Callable[[str], None]) -> None:
-        """See `Store`."""
-        self._on_interrupted = callback
+        self._cancel, self._on_interrupted = on_cancel, on_interrupted
 
     async def claim(self, kind: str, values: Mapping[str, bytes], ttl_s: float) -> Mapping[str, bytes]:
         """See `Store`."""

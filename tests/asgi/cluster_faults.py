@@ -24,7 +24,7 @@ from redis.crc import key_slot
 
 from bench.redis_cluster import RedisCluster
 from bench.redis_server import RedisServer
-from projector.store.redis_logs import tag_of
+from projector.store.redis_servers import tag_of
 from tests.asgi.killed_servers import CONFIG, Case, messages_of
 from tests.asgi.process import TWO_APIS, Process, running, serve_with
 from tests.asgi.test_outages import provider

@@ -33,7 +33,6 @@ from projector.server.config.settings import Settings
 from projector.server.http.problems import Problem, respond
 from projector.server.streaming import memory, response_writer
 from projector.server.streaming.memory import Account, Memory
-from projector.server.streaming.response_writer import JsonResponseWriter, ResponseWriter
 from projector.server.streaming.session import ProviderSource, StreamSession
 from projector.server.telemetry import logs
 from projector.server.telemetry.stream_stats import StreamStats
@@ -180,11 +179,11 @@ class Mode(NamedTuple):
     """A kind of response."""
 
     dialect: str
-    writer: type[ResponseWriter] = ResponseWriter
+    is_json: bool = False
     is_headless: bool = False
 
     def __str__(self) -> str:
-        return f"{self.dialect}-{'json' if self.writer is JsonResponseWriter else 'stream'}"
+        return f"{self.dialect}-{'json' if self.is_json else 'stream'}"
 
 
 class Timing(NamedTuple):
@@ -209,12 +208,11 @@ class Scene:
         self.upstream, self.client = ScriptedUpstream(), ScriptedClient(is_slow=is_slow)
         given = settings_of(timing)
         self.stats = StreamStats(stream_id="stream_1", request_id="req_1", dialect=mode.dialect)
-        is_json = mode.writer is JsonResponseWriter
         pipeline = build_pipeline(
             provider="openai_responses",
             dialect=mode.dialect,
             on_frame=self.stats.on_frame,
-            output_format="ndjson" if is_json else "sse",
+            output_format="ndjson" if mode.is_json else "sse",
         )
         account = Account(Memory(10**9))
         binding = UpstreamBinding("", "openai_responses", self.upstream, given.timeouts, given.retries, {}, ("", 0))
@@ -225,7 +223,7 @@ class Scene:
             account,
             timeouts=given.timeouts,
             heartbeat_s=timing.heartbeat_s,
-            writer_type=mode.writer,
+            is_json=mode.is_json,
         )
 
     async def settle(self) -> None:
@@ -286,7 +284,7 @@ class Scene:
             self._check_document()
 
     def _check_stream(self, *, is_complete: bool) -> None:
-        assert self.mode.writer is ResponseWriter
+        assert not self.mode.is_json
         assert self.mode.is_headless or self.client.messages[0]["status"] == 200
         lines = [line[6:] for line in self.client.body.split(b"\n") if line.startswith(b"data: ")]
         if is_complete:
@@ -304,7 +302,7 @@ class Scene:
         elif "error" in body and status != 200:
             assert set(body["error"]) == {"message", "type", "param", "code"} or self.mode.dialect == "openresponses"
         else:
-            assert self.mode.writer is JsonResponseWriter
+            assert self.mode.is_json
             assert (status, body["object"]) == (200, OBJECTS[self.mode.dialect])
 
 
@@ -344,13 +342,13 @@ PAUSES: Final = (0, 1, 2, None)
 TIMINGS: Final = (Timing(1, 1), Timing(1, 2), Timing(2, 1))
 MODES: Final = (
     Mode("public_sse_v1"),
-    Mode("responses", JsonResponseWriter),
+    Mode("responses", is_json=True),
     Mode("ag_ui"),
     Mode("responses"),
     Mode("openresponses"),
     Mode("chat_completions"),
-    Mode("openresponses", JsonResponseWriter),
-    Mode("chat_completions", JsonResponseWriter),
+    Mode("openresponses", is_json=True),
+    Mode("chat_completions", is_json=True),
 )
 """The first two are explored most: the writers of the others differ only in the dialect."""
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from projector.contracts import codec
-from projector.server.streaming.local_logs import make_logs
+from projector.server.streaming.local_logs import LocalLogs
 from projector.server.streaming.stream_logs import Loss, StreamLog, StreamLogs
 from projector.store.memory import MemoryStore
 from projector.store.protocol import LEASE_S, StoreLimits, StreamHead
@@ -24,7 +24,7 @@ class Site:
     def __init__(self, limits: StoreLimits | None = None) -> None:
         self.now_s = 0.0
         self.store = MemoryStore(limits, lambda: self.now_s)
-        self.logs: StreamLogs = make_logs(self.store, unread_s=60)
+        self.logs: StreamLogs = LocalLogs(self.store, unread_s=60)
         self.lost: list[Loss] = []
         self.cancelled: list[str] = []
 
@@ -100,7 +100,7 @@ async def test_a_stream_goes_on_without_a_lost_log(
     await site.logs.aclose()
 
 
-@pytest.mark.parametrize("make", [make_logs, StreamLogs])
+@pytest.mark.parametrize("make", [LocalLogs, StreamLogs])
 async def test_a_store_that_forgot_a_stream_has_not_ended_it(make: Callable[..., StreamLogs]) -> None:
     """As a Redis that comes back empty just before the terminal."""
     site = Site()

@@ -12,7 +12,9 @@ from typing import Any, Final
 import pytest
 from structlog.testing import capture_logs
 
+from projector.providers import PROVIDERS
 from projector.recording import replay
+from projector.server.http.stream_route import caller_headers
 from tests.asgi.examples import example, plays
 from tests.asgi.test_recorder import cases_in
 from tests.dialect_checks import violations_of
@@ -345,6 +347,13 @@ async def test_the_provider_counts(site_of: Any, upstream: Any) -> None:
         assert head.count(f"{line}\r\n") == head.count(f"{line.partition(':')[0]}: ") == 1
     assert peer.body.keys() == body.keys()
     assert peer.body["messages"][1]["content"][0] == ASSISTANT[2]  # without what only this server has signed
+
+
+def test_a_header_of_several_lines_goes_on_whole() -> None:
+    route = PROVIDERS["anthropic_messages"].passthrough
+    assert route is not None
+    lines = [(b"anthropic-beta", b"one"), (b"anthropic-beta", b"two"), (b"x-other", b"three")]
+    assert caller_headers({"type": "http", "headers": lines}, route) == {"anthropic-beta": "one, two"}
 
 
 @pytest.mark.parametrize(("api", "profile"), [("openai_chat", {}), ("anthropic_messages", {"platform": "bedrock"})])

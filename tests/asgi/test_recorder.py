@@ -284,7 +284,7 @@ async def test_a_failing_disk_is_logged_and_nothing_else(tmp_path: Path, logged:
 
 async def test_a_slow_disk_delays_no_stream(tmp_path: Path, logged: Logged, monkeypatch: pytest.MonkeyPatch) -> None:
     may_write = threading.Event()
-    monkeypatch.setattr(recorder, "_write", lambda _take: may_write.wait())
+    monkeypatch.setattr(recorder.AgentCopies, "write", lambda *_: may_write.wait())
     monkeypatch.setattr(recorder, "_WAITING_MAX", 2)
     keeper = Recorder()
     upstream = recorded_by(keeper, tmp_path, HELLO)

@@ -21,7 +21,7 @@ from redis.crc import key_slot
 
 from bench.redis_cluster import RedisCluster
 from bench.redis_server import RedisServer
-from projector.store.redis_logs import tag_of
+from projector.store.redis_servers import tag_of
 from tests.asgi.conftest import Answer, Peer, frames_of
 from tests.asgi.process import SERVE, Process
 from tests.asgi.process import running as serving

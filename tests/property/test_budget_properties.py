@@ -39,7 +39,7 @@ def test_no_caller_makes_more_requests_than_its_limit(steps: list[tuple[float, s
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("make", [MemoryBudgets, lambda clock: SharedBudgets(MemoryStore(clock=clock), clock)])
+@pytest.mark.parametrize("make", [MemoryBudgets, lambda clock: SharedBudgets(MemoryStore(clock=clock).update, clock)])
 @given(steps=st.lists(st.tuples(st.floats(0, 15), st.integers(0, 40), st.integers(0, 15), st.booleans()), max_size=40))
 def test_no_use_of_tokens_is_forgiven(
     make: Callable[[Callable[[], float]], Budgets], steps: list[tuple[float, int, int, bool]]
@@ -72,7 +72,7 @@ def test_servers_with_different_clocks_allow_no_more(steps: list[tuple[float, fl
     async def run() -> None:
         now_s, skew_s, passed = 100.0, 0.0, 0
         store = MemoryStore(clock=lambda: now_s)
-        servers = [SharedBudgets(store, lambda: now_s + skew_s) for _ in range(2)]
+        servers = [SharedBudgets(store.update, lambda: now_s + skew_s) for _ in range(2)]
         for pause_s, skew_s, server in steps:  # noqa: B007 - the clocks of the servers read it
             now_s += pause_s
             passed += bool((await servers[server].take("a", [(REQUESTS, 1)]))[1])

@@ -100,6 +100,10 @@ def head(stream_id: str = "s", owner: str = "ann", producer: str = "one") -> Str
     return StreamHead(stream_id, owner, producer, 1_800_000_000_000, b'{"agent":"a"}')
 
 
+def ignored(_stream_id: str) -> None:
+    """Do nothing, for `Store.listen`."""
+
+
 def frames(first: int, last: int, size: int = 0) -> list[bytes]:
     """Return frames that contain their numbers."""
     return [b'{"event_id":%d}' % number + b" " * size for number in range(first, last + 1)]

@@ -22,7 +22,7 @@ from projector.server.streaming.stream_logs import StreamLogs
 from projector.store.budgets import Limit
 from projector.store.encryption import EncryptedStore
 from projector.store.protocol import INTERRUPTED, StoreUnavailableError
-from projector.store.redis_logs import tag_of
+from projector.store.redis_servers import tag_of
 from projector.store.redis_store import RedisStore
 from tests.asgi.certificates import Authority
 from tests.store.redis_rig import cluster

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from bench.redis_server import RedisServer
 from projector.store.protocol import INTERRUPTED, LEASE_S, Batch, Page, Seal, StoreLimits
 from tests.store.redis_rig import redis
-from tests.store.rigs import LOCAL, Rig, frames, head
+from tests.store.rigs import LOCAL, Rig, frames, head, ignored
 
 LIMITS: Final = StoreLimits(retention_s=10_000, open_max_s=10_000)
 READERS: Final = 3
@@ -139,7 +139,7 @@ async def _in_order(steps: Sequence[Callable[[], Awaitable[None]]]) -> None:
 
 async def _check(rig: Rig, bursts: Bursts) -> None:
     run = Run(rig)
-    rig.one.on_cancel(run.cancels.append)
+    rig.one.listen(run.cancels.append, ignored)
     assert await rig.one.open(head())
     for seconds, actions in bursts:
         await rig.advance(seconds)

@@ -26,7 +26,7 @@ from projector.store.redis_logs import SWEEP_MS
 from projector.store.redis_store import RedisStore
 from tests.asgi.certificates import Authority
 from tests.store.redis_rig import RedisRig, redis
-from tests.store.rigs import SMALL, batch, frames, head, read_all
+from tests.store.rigs import SMALL, batch, frames, head, ignored, read_all
 from tests.waiting import wait_until
 
 
@@ -181,7 +181,7 @@ async def test_everything_expires(redis_server: RedisServer) -> None:
     async with redis(redis_server, SMALL) as rig:
         assert isinstance(rig, RedisRig)
         cancelled = asyncio.Event()
-        rig.one.on_cancel(lambda _: cancelled.set())
+        rig.one.listen(lambda _: cancelled.set(), ignored)
         for number in range(3):
             assert await rig.one.open(head(f"s{number}"))
             await rig.one.append([batch(1, 2, f"s{number}")])

@@ -18,7 +18,7 @@ from projector.store.protocol import (
     TrimmedError,
     UnknownStreamError,
 )
-from tests.store.rigs import LOCAL, SMALL, LocalRig, Rig, batch, frames, head, read_all
+from tests.store.rigs import LOCAL, SMALL, LocalRig, Rig, batch, frames, head, ignored, read_all
 
 
 async def test_a_log_is_read_as_it_was_written(rig: Rig) -> None:
@@ -112,7 +112,7 @@ async def test_who_writes_a_missing_end_is_told_so(rig: Rig, request: pytest.Fix
     """A store in memory has no streams of other processes."""
     told: list[str] = []
     for store in {rig.one, rig.other}:
-        store.on_interrupted(told.append)
+        store.listen(ignored, told.append)
     for stream_id in ("s", "t"):
         assert await rig.one.open(head(stream_id))
         await rig.one.append([batch(1, 2, stream_id)])
@@ -199,7 +199,7 @@ async def test_how_long_nobody_has_read(rig: Rig) -> None:
 async def test_a_cancel_reaches_the_producer_once(rig: Rig) -> None:
     cancelled: list[str] = []
     called = asyncio.Event()
-    rig.one.on_cancel(lambda stream_id: (cancelled.append(stream_id), called.set())[0])
+    rig.one.listen(lambda stream_id: (cancelled.append(stream_id), called.set())[0], ignored)
     assert await rig.one.open(head())
     assert await rig.other.request_cancel("s")
     assert await rig.other.request_cancel("s")

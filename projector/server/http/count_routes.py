@@ -14,7 +14,6 @@ from functools import partial
 from typing import Any, Final, TypeVar, TypeVarTuple, Unpack
 
 from anyio.lowlevel import checkpoint
-from starlette.datastructures import Headers
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
@@ -25,7 +24,7 @@ from projector.core import canonical as read
 from projector.core.faults import FAULTS, Fault
 from projector.dialects.openai_errors import status_of
 from projector.providers import PROVIDERS
-from projector.providers.descriptor import PassthroughRoute, TokenCounting
+from projector.providers.descriptor import TokenCounting
 from projector.providers.error_shapes import error_of
 from projector.redaction.redactor import Redactor
 from projector.server.catalog import AgentBinding, PassthroughBinding
@@ -33,11 +32,11 @@ from projector.server.config.upstream_settings import CircuitBreaker
 from projector.server.control.rate_limits import Admission
 from projector.server.control.token_meter import IMAGE_TOKENS, REPORTED_MAX, TokenMeter, input_tokens
 from projector.server.http.problems import ClientLeftError, json_answer, problem, problem_of_failure, request_id
-from projector.server.http.request_bodies import check_models, home_targets, passthrough_body, target_body
+from projector.server.http.request_bodies import home_targets, passthrough_body, target_body
 from projector.server.http.requests import read_json
 from projector.server.http.site import Site
-from projector.server.http.stored_references import check_references, conversation_id_of
-from projector.server.http.stream_route import Received, check_ownership, with_carried_state
+from projector.server.http.stored_references import conversation_id_of
+from projector.server.http.stream_route import Received, caller_headers, check_ownership, enter_passthrough
 from projector.server.streaming.clock import SideTasks, watch_client
 from projector.server.streaming.memory import LARGE_EVENT_BYTES, Account
 from projector.server.streaming.session import report_failure
@@ -58,12 +57,10 @@ def count_routes(passthrough: Mapping[str, PassthroughBinding], site: Site) -> l
     found: list[tuple[str, _Beside]] = []
     for name, one in passthrough.items():
         provider = PROVIDERS[one.api]
-        if (row := provider.passthrough) is None:
-            continue
         if provider.counting is not None:
-            found.append((provider.counting.path, CountRoute(site, name, one, row, provider.counting)))
+            found.append((provider.counting.path, CountRoute(site, name, one, provider.counting)))
         if provider.compact_path is not None:
-            found.append((row.path + COMPACT, CompactRoute(site, name, one, row)))
+            found.append((one.route.path + COMPACT, CompactRoute(site, name, one)))
     return [Route(path, route, methods=["POST"]) for path, route in found]
 
 
@@ -73,11 +70,11 @@ class _Beside(ABC):
     _kind: Ask
     """What a target is asked for."""
 
-    def __init__(self, site: Site, name: str, passthrough: PassthroughBinding, row: PassthroughRoute) -> None:
+    def __init__(self, site: Site, name: str, passthrough: PassthroughBinding) -> None:
         self._site = site
         self._name = name
         self._passthrough = passthrough
-        self._row = row
+        self._row = passthrough.route
 
     @property
     def _required(self) -> str:
@@ -94,12 +91,7 @@ class _Beside(ABC):
             body = await read_json(scope, receive, site.settings, account)
             await site.ownership.load(body)
             received = Received(scope, body, caller, account, grant)
-            received = with_carried_state(received, self._row.carried(body), site.sealer)
-            binding = self._passthrough.binding(body.get("model"))
-            check_models(body, binding, grant)
-            if site.settings.auth.is_on:
-                is_forwarded = binding.targets.has_api(self._passthrough.api)
-                check_references(body, site.ownership, caller, is_forwarded=is_forwarded)
+            received, binding = enter_passthrough(site, self._passthrough, received)
             found = await self._found(received, binding, receive, admission)
         await json_answer(found, scope)(scope, receive, send)
 
@@ -127,8 +119,7 @@ class _Beside(ABC):
         body = body_of(targets[0])
         stats = binding.stats(self._row.dialect, received.caller, body, None)
         stats.request_id = request_id(received.scope)
-        given = Headers(scope=received.scope)
-        stats.caller_headers = {self._passthrough.api: {one: given[one] for one in self._row.headers if one in given}}
+        stats.caller_headers = {self._passthrough.api: caller_headers(received.scope, self._row)}
         redactor = binding.redactor.for_request(received.body, secrets.token_bytes(16))
         reader = UpstreamReader(
             Attempts(targets, body_of, stats, ask=self._kind),
@@ -174,10 +165,8 @@ class CountRoute(_Beside):
 
     _kind = "count"
 
-    def __init__(
-        self, site: Site, name: str, passthrough: PassthroughBinding, row: PassthroughRoute, counting: TokenCounting
-    ) -> None:
-        super().__init__(site, name, passthrough, row)
+    def __init__(self, site: Site, name: str, passthrough: PassthroughBinding, counting: TokenCounting) -> None:
+        super().__init__(site, name, passthrough)
         self._counting = counting
 
     async def _found(

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from projector.server.config.settings import Settings
 from projector.server.http.problems import Problem, problem, respond
-from projector.server.telemetry.request_facts import client_of
+from projector.server.telemetry.request_facts import client_of, path_of
 
 _Address: TypeAlias = IPv4Address | IPv6Address
 
@@ -50,13 +50,11 @@ class HostCheck:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request if its host is allowed."""
-        path = scope.get("path", "").removeprefix(scope.get("root_path", ""))
-        if scope["type"] == "http" and path not in self._exempt:
+        if scope["type"] == "http" and path_of(scope) not in self._exempt:
             host = _PORT.sub("", Headers(scope=scope).get("host", "")).lower()
             is_own = self._has_addresses and (host == "localhost" or _address(host) is not None)
             if not is_own and host not in self._exact and not host.endswith(self._suffixes):
-                response = await respond(Request(scope), problem("host_not_allowed"))
-                await response(scope, receive, send)
+                await _Refusal(problem("host_not_allowed"))(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 
@@ -123,7 +121,7 @@ class Cors(CORSMiddleware):
 
 
 class _Refusal(Response):
-    """The response to a refused preflight request; its form depends on the route."""
+    """The response to a request that is refused before its route; its form depends on the path."""
 
     def __init__(self, refused: Problem) -> None:
         super().__init__(status_code=refused.status)

@@ -127,8 +127,7 @@ class ModelRoutes:
         _, grant = await self._site.authenticator.grant(request.scope)
         served = self._catalog.passthrough
         if (api := client_api(request.scope)) is not None:
-            rows = {name: PROVIDERS[route.api].passthrough for name, route in served.items()}
-            served = {name: served[name] for name, row in rows.items() if row is not None and row.client is api}
+            served = {name: one for name, one in served.items() if one.route.client is api}
             if not served:
                 return {}
         routes = [route for name, route in served.items() if grant.allows_route(name)]

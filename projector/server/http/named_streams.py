@@ -86,8 +86,7 @@ async def _chat_stream(agents: Collection[str], request: Request) -> ASGIApp:
 
     A stream whose server has stopped is sent too: no client got its end, and the part of it that one has looks whole.
     """
-    site, caller, agent = await _enter(request.scope, AI_SDK, agents)
-    status = await find_named(site, StreamName(CHAT_STREAM, agent, request.path_params["chat_id"]), caller)
+    site, status = await _find_chat(agents, request)
     if status is None or (status.seal is not None and not status.seal.reason):
         return no_content(request.scope)
     return log_response(site, status, dialect=AI_SDK)
@@ -95,11 +94,15 @@ async def _chat_stream(agents: Collection[str], request: Request) -> ASGIApp:
 
 async def _stop(agents: Collection[str], request: Request) -> Response:
     """Cancel the running stream of a chat. Idempotent: 204 also if there is none."""
-    site, caller, agent = await _enter(request.scope, AI_SDK, agents)
-    status = await find_named(site, StreamName(CHAT_STREAM, agent, request.path_params["chat_id"]), caller)
+    site, status = await _find_chat(agents, request)
     if status is not None and status.seal is None:
-        await cancel_stored(site, status.head.stream_id, caller)
+        await cancel_stored(site, status.head.stream_id, status.head.owner)
     return no_content(request.scope)
+
+
+async def _find_chat(agents: Collection[str], request: Request) -> tuple[Site, StreamStatus | None]:
+    site, caller, agent = await _enter(request.scope, AI_SDK, agents)
+    return site, await find_named(site, StreamName(CHAT_STREAM, agent, request.path_params["chat_id"]), caller)
 
 
 _LAST_EVENT_ID: Final = "Last-Event-ID"
@@ -160,7 +163,6 @@ RESPONSES: Final = "responses"
 """The route and its dialect."""
 _FIRST_BYTES: Final = 65_536
 """Bytes of frames that are read for the start of a response: its status and model are among the first."""
-_BOOLEANS: Final = {"true": True, "false": False}
 
 
 def response_routes(names: Collection[str]) -> list[Route]:
@@ -173,25 +175,25 @@ def response_routes(names: Collection[str]) -> list[Route]:
     ]
 
 
-async def _find_response(request: Request) -> tuple[Site, str, StreamStatus]:
-    """Return the site, the caller of a request and the state of its stream; raise `Problem` if there is none."""
+async def _find_response(request: Request) -> tuple[Site, StreamStatus]:
+    """Return the site, and the state of the stream of a response; raise `Problem` if the caller has none."""
     site: Site = request.app.state.site
     caller, grant = await site.authenticator.grant(request.scope)
     grant.check_route(RESPONSES)
     status = await find_named(site, StreamName(RESPONSE_STREAM, "", request.path_params["response_id"]), caller)
     if status is None:
         raise problem("unknown_response")
-    return site, caller, status
+    return site, status
 
 
 async def _retrieve(request: Request) -> ASGIApp:
     """Respond with a response: its events after `starting_after`, the whole of it, or its state so far."""
-    site, _, status = await _find_response(request)
+    site, status = await _find_response(request)
     query = request.query_params
     given = query.get("stream", "false")
-    if given not in _BOOLEANS:
+    if given not in {"true", "false"}:
         raise problem("invalid_request", "`stream` must be true or false.", param="stream")
-    is_json, after = not _BOOLEANS[given], 0
+    is_json, after = given == "false", 0
     if is_json and status.seal is None:
         return json_answer(await _state_of(site, status), request.scope)
     if "starting_after" in query:
@@ -201,9 +203,9 @@ async def _retrieve(request: Request) -> ASGIApp:
 
 async def _cancel(request: Request) -> ASGIApp:
     """Cancel a response, and respond with it."""
-    site, caller, status = await _find_response(request)
+    site, status = await _find_response(request)
     if status.seal is None:
-        await cancel_stored(site, status.head.stream_id, caller)
+        await cancel_stored(site, status.head.stream_id, status.head.owner)
     return log_response(site, status, dialect=RESPONSES, is_json=True)
 
 

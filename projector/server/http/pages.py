@@ -78,7 +78,7 @@ def demo_routes(catalog: Catalog) -> list[Route]:
         Route("/", partial(_page, "index.html"), include_in_schema=False),
         Route("/demo/about", partial(_about, topics=topics), include_in_schema=False),
         *([] if side is None else [Route("/demo/provider/{stream_id}", side.read, include_in_schema=False)]),
-        _file_route(),
+        _FILE_ROUTE,
     ]
 
 
@@ -119,25 +119,15 @@ class ProviderSide:
                 await anyio.sleep(TICK_S)
 
 
-async def _page(name: str, _request: Request) -> Response:
-    return _file_response(name)
-
-
-async def _file(request: Request) -> Response:
-    name = request.path_params["file"]
-    if name not in TYPES:
+async def _page(name: str | None, request: Request) -> Response:
+    """Respond with a file of the pages; None: the one in the path."""
+    file = name or request.path_params["file"]
+    if file not in TYPES:
         raise problem("not_found")
-    return _file_response(name)
+    return FileResponse(FILES / file, headers={**HEADERS, "content-type": TYPES[file]})
 
 
-def _file_route() -> Route:
-    """Return the route of the files of the pages."""
-    return Route("/demo/{file}", _file, include_in_schema=False)
-
-
-def _file_response(name: str) -> Response:
-    """Respond with a file of the pages."""
-    return FileResponse(FILES / name, headers={**HEADERS, "content-type": TYPES[name]})
+_FILE_ROUTE: Final = Route("/demo/{file}", partial(_page, None), include_in_schema=False)
 
 
 _T = TypeVar("_T")
@@ -168,28 +158,26 @@ class RecentStreams:
 
     def routes(self) -> list[Route]:
         """Return the routes, with those of the files on the admin listener, which has no demo page."""
+        any_deleted = partial(delete, owner=None)
+        deletion = Route("/streams/{stream_id}", any_deleted, methods=["DELETE"], include_in_schema=False)
         return [
             Route("/streams", partial(_page, "streams.html"), include_in_schema=False),
             Route("/streams/recent", self._recent, include_in_schema=False),
             Route("/streams/{stream_id}/events", self._events, include_in_schema=False),
             Route("/streams/{stream_id}/provider", self._provider, include_in_schema=False),
             Route("/streams/{stream_id}/case", self._case, include_in_schema=False),
-            *(self._of_operators() if self._is_for_operators else []),
-        ]
-
-    def _of_operators(self) -> list[Route]:
-        async def delete_any(request: Request) -> Response:
-            return await delete(request, None)
-
-        return [
-            Route("/streams/{stream_id}", delete_any, methods=["DELETE"], include_in_schema=False),
-            _file_route(),
+            *((deletion, _FILE_ROUTE) if self._is_for_operators else ()),
         ]
 
     async def _owner(self, scope: Scope) -> str | None:
         """Return the caller whose streams a request may see; None: all."""
         site: Site = scope["app"].state.site
         return None if self._is_for_operators else await site.authenticator.caller(scope)
+
+    async def _find(self, request: Request) -> tuple[Site, StreamStatus]:
+        """Return the site, and the state of the stream in the path; raise `Problem` if a request may not see it."""
+        site: Site = request.app.state.site
+        return site, await find(site, request.path_params["stream_id"], await self._owner(request.scope))
 
     async def _recent(self, request: Request) -> Response:
         """Respond with what the store has of the last streams: those that run, then those that ended last."""
@@ -203,16 +191,14 @@ class RecentStreams:
 
     async def _events(self, request: Request) -> ASGIApp:
         """Respond with the events of a stream after a position."""
-        site: Site = request.app.state.site
-        owner, after = await self._owner(request.scope), position(request.scope)
-        status = await find(site, request.path_params["stream_id"], owner)
-        only, reader = DEFAULT_DIALECT, _OPERATOR if owner is None else owner
+        site, status = await self._find(request)
+        only, reader = DEFAULT_DIALECT, _OPERATOR if self._is_for_operators else None
+        after = position(request.scope)
         return log_response(site, status, after=after, dialect=only, dialects=(only,), reader=reader)
 
     async def _provider(self, request: Request) -> Response:
         """Respond with the redacted recording of what the provider sent, as NDJSON."""
-        site: Site = request.app.state.site
-        status = await find(site, request.path_params["stream_id"], await self._owner(request.scope))
+        site, status = await self._find(request)
         read = self._recording(site, _row(status))
         if read is None:
             raise problem("not_found", "There is no recording of this stream.")
@@ -224,12 +210,11 @@ class RecentStreams:
 
         Its input is the recording of the provider's side where it may be read, else what a client got.
         """
-        site: Site = request.app.state.site
-        stream_id = request.path_params["stream_id"]
-        status = await find(site, stream_id, await self._owner(request.scope))
+        site, status = await self._find(request)
         if status.seal is None:
             raise problem("not_found", "The stream has not ended.")
-        stored, read = StoredStream.of(status.head), self._recording(site, _row(status))
+        stream_id, stored = status.head.stream_id, StoredStream.of(status.head)
+        read = self._recording(site, _row(status))
         about: dict[str, object] = {
             "stream_id": stream_id,
             "clock": Timestamps().write(status.head.created_ms / 1000),
@@ -292,8 +277,7 @@ class RecentStreams:
             if name in self._catalog.agents:
                 yield name, self._catalog.agents[name]
         for route, binding in self._catalog.passthrough.items():
-            described = PROVIDERS[binding.api].passthrough
-            if described is not None and described.path == row.get("route"):
+            if binding.route.path == row.get("route"):
                 every = (*binding.bindings, *binding.models.values())
                 yield from ((route, one) for one in {one.provider.api: one for one in every}.values())
 

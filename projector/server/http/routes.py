@@ -7,7 +7,6 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -20,7 +19,6 @@ from projector.dialects.ag_ui import conversation as ag_ui
 from projector.dialects.ai_sdk import conversation as ai_sdk
 from projector.dialects.descriptor import DialectOptions
 from projector.providers import PROVIDERS
-from projector.providers.descriptor import PassthroughRoute
 from projector.server.catalog import AgentBinding, Catalog, PassthroughBinding, WorkflowBinding, chosen_dialect
 from projector.server.config.caller_settings import AG_UI, AI_SDK, CHAT, WORKFLOWS
 from projector.server.control.token_meter import INPUT_MAX, TokenMeter, input_tokens
@@ -39,7 +37,6 @@ from projector.server.http.pages import RecentStreams, demo_routes
 from projector.server.http.problems import problem, request_id, unknown_agent_of
 from projector.server.http.request_bodies import (
     agent_body,
-    check_models,
     client_part,
     conversation_body,
     passthrough_body,
@@ -48,13 +45,15 @@ from projector.server.http.request_bodies import (
 )
 from projector.server.http.requests import ChatRequest, WorkflowRequest, parse
 from projector.server.http.site import Site
-from projector.server.http.stored_references import check_references, conversation_id_of
+from projector.server.http.stored_references import conversation_id_of
 from projector.server.http.stored_streams import StreamRoute, stream_routes
 from projector.server.http.stream_route import (
     NameOf,
     ProviderCall,
     Received,
     SessionRoute,
+    caller_headers,
+    enter_passthrough,
     provider_session,
     with_carried_state,
 )
@@ -77,9 +76,8 @@ def routes(catalog: Catalog, site: Site) -> list[Route]:
     if catalog.agents_with(AI_SDK):
         found.append((AI_SDK, _OF_DIALECTS[AI_SDK], partial(streams.held, AI_SDK), (AI_SDK,)))
     found += [
-        (name, row.path, partial(streams.passthrough, passthrough, row), passthrough.dialects)
-        for name, passthrough in catalog.passthrough.items()
-        if (row := PROVIDERS[passthrough.api].passthrough) is not None
+        (name, one.route.path, partial(streams.passthrough, one), one.dialects)
+        for name, one in catalog.passthrough.items()
     ]
     runs = _run_routes(catalog, site, streams)
     paths = [*(path for _, path, *_ in found), *(route.path for route in runs)]
@@ -255,20 +253,14 @@ class StreamRoutes:
             raise problem("invalid_request", f"`{member}` refers to more than one response.")
         return responses.pop() if responses else None
 
-    def passthrough(
-        self, passthrough: PassthroughBinding, route: PassthroughRoute, received: Received
-    ) -> StreamSession:
+    def passthrough(self, passthrough: PassthroughBinding, received: Received) -> StreamSession:
         """Open a response to a forwarded body, in the dialect that the request selects (CONTRACT D38).
 
         Without `"stream": true` the response is JSON, if the dialect has one.
         """
-        binding = passthrough.binding(received.body.get("model"))
-        received = with_carried_state(received, route.carried(received.body), self._site.sealer)
-        check_models(received.body, binding, received.grant)
+        received, binding = enter_passthrough(self._site, passthrough, received)
+        route = passthrough.route
         body = passthrough_body(received.body, binding, required=route.required)
-        if self._site.settings.auth.is_on:
-            is_forwarded = binding.targets.has_api(passthrough.api)
-            check_references(body, self._site.ownership, received.caller, is_forwarded=is_forwarded)
         is_stream = received.body.get("stream")
         if not isinstance(is_stream, bool | None):
             raise problem("invalid_request", "`stream` must be true or false.", param="stream")
@@ -283,8 +275,7 @@ class StreamRoutes:
             shows = binding.redactor.policy.encrypted_reasoning
             return target_body(sent, route, target, passthrough.api, received.kept, encrypted_reasoning=shows)
 
-        given = Headers(scope=received.scope)
-        sent = {name: ", ".join(given.getlist(name)) for name in route.headers if name in given}
+        sent = caller_headers(received.scope, route)
         call = ProviderCall(
             binding,
             body_of,
@@ -292,7 +283,7 @@ class StreamRoutes:
             is_stream=is_stream,
             options=options,
             entries=partial(read_entries, received.body, route),
-            stage_of=_stage_of(binding, passthrough.api, route, received.body, sent),
+            stage_of=_stage_of(binding, passthrough, received.body, sent),
         )
         session = provider_session(self._site, received, call)
         session.stats.caller_headers = {passthrough.api: sent}
@@ -300,13 +291,14 @@ class StreamRoutes:
 
 
 def _stage_of(
-    binding: AgentBinding, api: str, route: PassthroughRoute, body: Mapping[str, Any], headers: Mapping[str, str]
+    binding: AgentBinding, passthrough: PassthroughBinding, body: Mapping[str, Any], headers: Mapping[str, str]
 ) -> Callable[[Target], MakeStage] | None:
     """Return what returns the stage of a target: headers of the caller change it, or it restores calls of another API.
 
     None if each has its own. The body is read now: nothing keeps it while the stream runs.
     """
-    row, restore = PROVIDERS[api], None
+    api, route, restore = passthrough.api, passthrough.route, None
+    row = PROVIDERS[api]
     if route.call_restorer is not None and any(one.provider.api != api for one in binding.targets.targets):
         with suppress(UnsupportedRequestError):  # nothing is sent to the others: `target_body` raises it, too
             restore = route.call_restorer(body)

@@ -13,7 +13,6 @@ import hashlib
 import time
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager, nullcontext, suppress
-from math import inf
 from typing import Any, Final
 
 import anyio
@@ -35,7 +34,6 @@ from projector.server.http.site import Site
 from projector.server.ownership import is_id
 from projector.server.streaming.log_session import PAGE_BYTES, LogSession, StoredStream
 from projector.server.streaming.memory import Account
-from projector.server.streaming.response_writer import JsonResponseWriter, ResponseWriter
 from projector.server.telemetry.request_facts import headers_of
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.store.protocol import Store, StoreUnavailableError, StreamStatus, TrimmedError, UnknownStreamError
@@ -116,9 +114,9 @@ def log_response(
                 held,
                 after=after,
                 timeouts=site.settings.timeouts,
-                heartbeat_s=inf if is_json else site.settings.heartbeat_s,
+                heartbeat_s=site.settings.heartbeat_s,
                 headers=[(b"location", location(scope, stats.stream_id).encode()), *run_headers(stored.options)],
-                writer_type=JsonResponseWriter if is_json else ResponseWriter,
+                is_json=is_json,
             )
             if not await session.seek():
                 await no_content(scope)(scope, receive, send)
@@ -165,7 +163,9 @@ def position_of(name: str, text: str) -> int:
 
 async def _stream(request: Request) -> Response:
     """Respond with the state of a stream, or delete it: one route, so that `Allow` has both methods."""
-    return await (_delete if request.method == "DELETE" else _status)(request)
+    if request.method == "DELETE":
+        return await delete(request, await request.app.state.site.authenticator.caller(request.scope))
+    return await _status(request)
 
 
 async def _status(request: Request) -> Response:
@@ -249,10 +249,6 @@ async def cancel_stored(site: Site, stream_id: str, caller: str) -> None:
     if not site.streams.cancel(stream_id, caller):
         await find(site, stream_id, caller)
         await site.logs.store.request_cancel(stream_id)
-
-
-async def _delete(request: Request) -> Response:
-    return await delete(request, await request.app.state.site.authenticator.caller(request.scope))
 
 
 async def delete(request: Request, owner: str | None) -> Response:

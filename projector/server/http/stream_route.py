@@ -5,7 +5,6 @@ A JSON response is the same session with another writer (docs/decisions/0010).
 
 from __future__ import annotations
 
-import math
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -13,7 +12,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from starlette.datastructures import QueryParams
+from starlette.datastructures import Headers, QueryParams
 from starlette.types import Receive, Scope, Send
 
 from projector import Pipeline, StreamContext
@@ -22,22 +21,22 @@ from projector.conversation.opaque import NOTHING_KEPT, Carried, KeptCall, KeptC
 from projector.core.intake import MakeStage
 from projector.dialects import DIALECTS
 from projector.dialects.descriptor import DialectOptions
-from projector.server.catalog import AgentBinding, chosen_dialect
+from projector.providers.descriptor import PassthroughRoute
+from projector.server.catalog import AgentBinding, PassthroughBinding, chosen_dialect
 from projector.server.control.callers import Grant
 from projector.server.control.rate_limits import Admission
 from projector.server.control.token_meter import TokenMeter
 from projector.server.http.named_streams import RESPONSE_STREAM, RESPONSES, StreamName
 from projector.server.http.problems import problem
-from projector.server.http.request_bodies import KeptState, home_targets
+from projector.server.http.request_bodies import KeptState, check_models, home_targets
 from projector.server.http.requests import dialect_options, read_json
 from projector.server.http.site import Site
-from projector.server.http.stored_references import conversation_of
+from projector.server.http.stored_references import check_references, conversation_of
 from projector.server.http.stored_streams import Claim, key_of, location, log_response, run_headers
 from projector.server.opaque_state import StateSealer
 from projector.server.ownership import Ownership
 from projector.server.streaming.log_session import DEFAULT_OPTIONS, Keeping, StoredStream
 from projector.server.streaming.memory import Account
-from projector.server.streaming.response_writer import JsonResponseWriter, ResponseWriter
 from projector.server.streaming.session import ProviderSource, StreamSession
 from projector.server.streaming.stream_logs import NAME_KEPT_S
 from projector.server.telemetry.reports import begin_stream
@@ -74,8 +73,11 @@ def with_carried_state(received: Received, carried: Iterable[Carried], sealer: S
 
     A call of a client that carries reasoning apart has nothing before it, unless the server has kept that.
     """
+    opened = sealer.opened(received.caller, carried)
+    if not opened:
+        return received
     kept = dict(received.kept)
-    for name, call in sealer.opened(received.caller, carried).items():
+    for name, call in opened.items():
         stored = kept.get(name)
         is_same = stored is not None and stored.place == call.place  # then more may have come after it was sealed
         kept[name] = _with_stored(call, stored) if stored is not None and is_same else call
@@ -87,6 +89,27 @@ def _with_stored(call: KeptCall, stored: KeptCall) -> KeptCall:
     is_object = isinstance(stored.own, dict) and isinstance(call.own, dict)
     own = {**stored.own, **call.own} if is_object else call.own
     return call._replace(before=call.before or stored.before, own=own)
+
+
+def enter_passthrough(site: Site, passthrough: PassthroughBinding, received: Received) -> tuple[Received, AgentBinding]:
+    """Return a request to an API of a provider with what it carries sealed, and the binding of its model.
+
+    Raises:
+        Problem: there is no such model, or the request names or refers to what the caller may not use.
+    """
+    body, caller = received.body, received.caller
+    binding = passthrough.binding(body.get("model"))
+    received = with_carried_state(received, passthrough.route.carried(body), site.sealer)
+    check_models(body, binding, received.grant)
+    if site.settings.auth.is_on:
+        check_references(body, site.ownership, caller, is_forwarded=binding.targets.has_api(passthrough.api))
+    return received, binding
+
+
+def caller_headers(scope: Scope, route: PassthroughRoute) -> dict[str, str]:
+    """Return the headers of a request that go on to a provider with the API of its route."""
+    given = Headers(scope=scope)
+    return {name: ", ".join(given.getlist(name)) for name in route.headers if name in given}
 
 
 NameOf: TypeAlias = Callable[[StoredStream], StreamName]
@@ -131,8 +154,7 @@ class SessionRoute:
                     await self._write_log(session, received)
                 await self._run(session, scope, admission, receive, send)
             finally:
-                site.ownership.write()
-                site.call_keeper.write()
+                site.write_state()
 
     async def _run_held(
         self, key: str, session: StreamSession, received: Received, admission: Admission, receive: Receive, send: Send
@@ -142,8 +164,7 @@ class SessionRoute:
         scope, body, caller, account, *_ = received
         claim = Claim(site.logs.store, scope, caller, key, body)
         if (status := await claim.enter(stream_id)) is not None:
-            is_json = session.writer_type is JsonResponseWriter
-            await log_response(site, status, is_json=is_json, account=account)(scope, receive, send)
+            await log_response(site, status, is_json=session.is_json, account=account)(scope, receive, send)
             return
         async with claim.held(stream_id, lambda: session.has_begun):
             await self._write_log(session, received)
@@ -254,9 +275,9 @@ def provider_session(site: Site, received: Received, call: ProviderCall) -> Stre
         ),
         account,
         timeouts=site.settings.timeouts,
-        heartbeat_s=math.inf if is_json else site.settings.heartbeat_s,
+        heartbeat_s=site.settings.heartbeat_s,
         headers=run_headers(options),
-        writer_type=JsonResponseWriter if is_json else ResponseWriter,
+        is_json=is_json,
         keeping=Keeping.of(
             binding.settings,
             StoredStream(

@@ -6,14 +6,8 @@ import asyncio
 from collections.abc import Callable
 
 from projector.server.streaming.stream_logs import NAME_KEPT_S, LogState, OnLoss, StreamLog, StreamLogs
-from projector.store.protocol import RENEWAL_S, ImmediateStore, Store, StoreFullError, StreamHead
-
-
-def make_logs(store: Store, *, unread_s: float) -> StreamLogs:
-    """Return the logs of a store."""
-    if store.immediate is not None:
-        return LocalLogs(store, store.immediate, unread_s=unread_s)
-    return StreamLogs(store, unread_s=unread_s)
+from projector.store.memory import MemoryStore
+from projector.store.protocol import RENEWAL_S, StoreFullError, StreamHead
 
 
 class LocalLog(StreamLog):
@@ -49,9 +43,9 @@ class LocalLog(StreamLog):
 class LocalLogs(StreamLogs):
     """The logs of this process in its own memory, which is never away."""
 
-    def __init__(self, store: Store, memory: ImmediateStore, *, unread_s: float) -> None:
+    def __init__(self, store: MemoryStore, *, unread_s: float) -> None:
         super().__init__(store, unread_s=unread_s)
-        self.memory = memory
+        self.memory = store
         self._renewal: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 

@@ -153,11 +153,9 @@ class LogSession(ResponseSession):
         timeouts: Timeouts,
         heartbeat_s: float,
         headers: Sequence[tuple[bytes, bytes]],
-        writer_type: type[ResponseWriter],
+        is_json: bool,
     ) -> None:
-        super().__init__(
-            stats, account, timeouts=timeouts, heartbeat_s=heartbeat_s, headers=headers, writer_type=writer_type
-        )
+        super().__init__(stats, account, timeouts=timeouts, heartbeat_s=heartbeat_s, headers=headers, is_json=is_json)
         self._store = store
         self._replay = replay
         self._after = after

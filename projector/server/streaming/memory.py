@@ -45,7 +45,7 @@ class Memory:
         self.share_bytes = max_bytes // _SHARES
         """What one stream may use."""
         self._changed: anyio.Event | None = None
-        self._thread: CapacityLimiter | None = None
+        self._thread = CapacityLimiter(1)
         self.max_text_bytes = max_text_bytes
         self.held_bytes = 0
         self.turn: Account | None = None
@@ -79,8 +79,6 @@ class Memory:
         A large event takes a multiple of its size for a moment, and several threads would hold the interpreter in
         turn, while the event loop waits for all of them.
         """
-        if self._thread is None:
-            self._thread = CapacityLimiter(1)
         return await to_thread.run_sync(work, *arguments, limiter=self._thread)
 
 

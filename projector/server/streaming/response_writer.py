@@ -318,10 +318,6 @@ class JsonResponseWriter(ResponseWriter):
                 self._assembly.feed(line)
         self._account.hold(self._assembly.held_bytes - held_bytes)
 
-    async def beat(self, comment: bytes) -> bool:  # noqa: ARG002 - the parameter of the base class
-        """Send nothing: it would commit the status."""
-        return False
-
     async def end(self, data: bytes) -> None:
         """Collect the last lines, and send the document."""
         if not self._state.accepts(Signal.SEND):
@@ -344,7 +340,10 @@ class JsonResponseWriter(ResponseWriter):
 
 
 class ResponseSession:
-    """One response, with what happens beside it: its client disconnects or does not read, and heartbeats are due."""
+    """One response, with what happens beside it: its client disconnects or does not read, and heartbeats are due.
+
+    A JSON document (`is_json`) has no heartbeats: one would commit its status.
+    """
 
     def __init__(
         self,
@@ -354,13 +353,13 @@ class ResponseSession:
         timeouts: Timeouts,
         heartbeat_s: float,
         headers: Headers,
-        writer_type: type[ResponseWriter],
+        is_json: bool,
     ) -> None:
         self.stats = stats
-        self.writer_type = writer_type
+        self.is_json = is_json
         self._account = account
         self._stall_s = timeouts.client_stall_timeout_s
-        self._heartbeat_s = heartbeat_s
+        self._heartbeat_s = inf if is_json else heartbeat_s
         self._headers = [*headers]
         self._state = ResponseState()
         self._scope = anyio.CancelScope()
@@ -397,7 +396,7 @@ class ResponseSession:
             self._note_gone("stalled")
             (on_gone if line is None else line.abort)()
 
-        writer = self.writer_type(
+        writer = (JsonResponseWriter if self.is_json else ResponseWriter)(
             line or send,
             dialect,
             self._headers,

@@ -156,12 +156,10 @@ class StreamSession(ResponseSession):
         timeouts: Timeouts,
         heartbeat_s: float = inf,
         headers: Sequence[tuple[bytes, bytes]] = (),
-        writer_type: type[ResponseWriter] = ResponseWriter,
+        is_json: bool = False,
         keeping: Keeping = NOTHING,
     ) -> None:
-        super().__init__(
-            stats, account, timeouts=timeouts, heartbeat_s=heartbeat_s, headers=headers, writer_type=writer_type
-        )
+        super().__init__(stats, account, timeouts=timeouts, heartbeat_s=heartbeat_s, headers=headers, is_json=is_json)
         self.keeping = keeping
         self.on_end: Callable[[], None] | None = None
         """Is called before the end of the stream is sent."""

@@ -222,8 +222,7 @@ class StreamLogs:
         self._wake = asyncio.Event()
         self._writing: asyncio.Task[None] | None = None
         if whole is None:
-            store.on_cancel(self.cancel)
-            store.on_interrupted(self._note_interrupted)
+            store.listen(self.cancel, self._note_interrupted)
 
     def check_store(self) -> None:
         """Have the store used once: if it is away, that is known before the first stream, and it is tried again."""

@@ -12,15 +12,15 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from typing import Final, NamedTuple
+from typing import Final
 
 from anyio import to_thread
 from pydantic import SecretStr
 
 from projector.core.faults import FAULTS, Fault
-from projector.recording import record, write
+from projector.recording import Recording, record, write
 from projector.redaction.policy import Policy, RegisteredValue
 from projector.redaction.whole_values import Finder
 from projector.server.config.agent_settings import RecordSettings
@@ -62,15 +62,6 @@ def finder_for(policy: Policy, secrets: Iterable[RegisteredValue]) -> Finder:
     return Finder(policy.model_copy(update={"registered": (*policy.registered, *secrets)}), pause)
 
 
-class _Ended(NamedTuple):
-    copies: AgentCopies
-    case: Mapping[str, object]
-    provider: str
-    name: str
-    parts: list[bytes]
-    fault: Fault | None
-
-
 class Recorder:
     """Writes the recordings of one server, in a thread."""
 
@@ -78,19 +69,20 @@ class Recorder:
         self.running_bytes = 0
         """Size of the copies of all running streams. Only the event loop's thread changes it."""
         self._secrets = tuple(secrets)
-        self._waiting: queue.Queue[_Ended | None] = queue.Queue(_WAITING_MAX)
+        self._waiting: queue.Queue[tuple[str, Callable[[], None]] | None] = queue.Queue(_WAITING_MAX)
+        """The agent of each stream that has ended, and what writes its recording."""
         self._thread: threading.Thread | None = None
 
     def copies(self, agent: str, settings: RecordSettings, policy: Policy) -> AgentCopies:
         """Return what the upstreams of an agent share."""
         return AgentCopies(self, agent, settings, finder_for(policy, self._secrets))
 
-    def keep(self, ended: _Ended) -> bool:
+    def keep(self, agent: str, write: Callable[[], None]) -> bool:
         """Queue a stream that has ended; return False if the queue is full."""
         try:
-            self._waiting.put_nowait(ended)
+            self._waiting.put_nowait((agent, write))
         except queue.Full:
-            log.warning("recording_skipped", agent=ended.copies.agent, reason="too many wait")
+            log.warning("recording_skipped", agent=agent, reason="too many wait")
             return False
         if self._thread is None:
             self._thread = threading.Thread(target=self._write_all, name="recorder", daemon=True)
@@ -113,13 +105,12 @@ class Recorder:
 
     def _write_all(self) -> None:
         while (ended := self._waiting.get()) is not None:
+            agent, write_it = ended
             try:
-                _write(ended)
+                write_it()
             except Exception as error:  # noqa: BLE001 - a failed recording must not stop the next one
                 reason = error.strerror if isinstance(error, OSError) else None
-                log.warning(
-                    "recording_failed", agent=ended.copies.agent, error_type=type(error).__name__, reason=reason
-                )
+                log.warning("recording_failed", agent=agent, error_type=type(error).__name__, reason=reason)
 
 
 class AgentCopies:
@@ -160,6 +151,14 @@ class AgentCopies:
         stem = f"{self.agent}.{match[1] if match else uuid.uuid4().hex}"
         self._names[stem] += 1
         return stem if self._names[stem] == 1 else f"{stem}-{self._names[stem]}"
+
+    def write(self, name: str, recording: Recording) -> None:
+        """Write a recording, unless it is too large: a mark may be longer than the value that it replaces."""
+        if len(recording.data) > self.settings.max_stream_bytes:
+            log.warning("recording_skipped", agent=self.agent, reason=_TOO_LARGE)
+            return
+        write(self.settings.folder, name, recording)
+        log.info("recorded", agent=self.agent, case=name, events=recording.events, withheld=recording.withheld)
 
     def _warn_if_full(self) -> None:
         if self.is_full:
@@ -207,9 +206,14 @@ class RecordedUpstream:
                 log.warning("recording_skipped", agent=self._copies.agent, reason=_TOO_LARGE)
             return
         known = fault if fault is None or fault.code in FAULTS else None
-        name = self._copies.name(request)
-        if self._copies.recorder.keep(_Ended(self._copies, self._case, request.provider, name, copy.parts, known)):
-            self._copies.count()
+        copies, case, provider, parts = self._copies, self._case, request.provider, copy.parts
+        name = copies.name(request)
+
+        def write_it() -> None:
+            copies.write(name, record(provider, b"".join(parts), copies.finder, fault=known, settings=case))
+
+        if copies.recorder.keep(copies.agent, write_it):
+            copies.count()
 
 
 class _Copy:
@@ -241,13 +245,3 @@ class _Copy:
     def release(self) -> None:
         self._recorder.running_bytes -= self._held_bytes
         self._held_bytes = 0
-
-
-def _write(ended: _Ended) -> None:
-    target = ended.copies
-    recording = record(ended.provider, b"".join(ended.parts), target.finder, fault=ended.fault, settings=ended.case)
-    if len(recording.data) > target.settings.max_stream_bytes:  # a mark may be longer than the value it replaces
-        log.warning("recording_skipped", agent=target.agent, reason=_TOO_LARGE)
-        return
-    write(target.settings.folder, ended.name, recording)
-    log.info("recorded", agent=target.agent, case=ended.name, events=recording.events, withheld=recording.withheld)
