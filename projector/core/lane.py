@@ -8,7 +8,6 @@ way from the start of the message, as do deltas that the search cannot decide at
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
@@ -30,14 +29,22 @@ _OTHER_END: Final = {b"\n\n": b"\r", b"\r\n\r\n": b"\n"}
 """The end of a message -> the first character of another line end."""
 _QUOTE: Final = ord('"')
 _BACKSLASH: Final = ord("\\")
-_STRING: Final = rb'[^"\\\x00-\x1f]*+(?:\\.[^"\\\x00-\x1f]*+)*+'
-"""The content of a JSON string, without going back: a part of it is never tried."""
 _NUMBER: Final = rb"(?>0|[1-9][0-9]{0,14}+)"
 """A number that is exact in JavaScript."""
-_CONTENT: Final = re.compile(_STRING, re.DOTALL)
 _DIGITS: Final = re.compile(_NUMBER)
+
+
+def _string(stops: str = "") -> bytes:
+    """Return the expression of the content of a JSON string without some characters, unless they are escaped.
+
+    It never goes back: a part of a content is never tried.
+    """
+    plain = rb'[^"\\\x00-\x1f%b]*+' % re.escape(stops.encode())
+    return rb"%b(?:\\.%b)*+" % (plain, plain)
+
+
+_CONTENT: Final = re.compile(_string(), re.DOTALL)
 TEXT_DELTA: Final = "response.output_text.delta"
-REPLACEMENT: Final = "\ufffd"
 _OTHER_TEXT: Final = "another text"
 _OTHER_NUMBER: Final = 907_060_501
 
@@ -109,7 +116,7 @@ class Lane:
     __slots__ = (
         *("_constants", "_counted", "_counts", "_end", "_last", "_match", "_number", "_numbers", "_on_counts"),
         *("_stage", "_stops", "_text", "_texts"),
-        *("count", "owner", "unfinished"),
+        *("count", "owner", "rest", "unfinished"),
     )
 
     def __init__(
@@ -144,54 +151,67 @@ class Lane:
         """The text."""
         self.unfinished = b""
         """The beginning of the next message."""
+        self.rest = b""
+        """The bytes from the start of a message of another shape, which ends the lane."""
         self.count = 0
         """Messages of which the stage was told."""
 
-    def read(self, data: bytes, repeat: Repeat, output: list[Output]) -> bytes:
-        """Handle the messages that the bytes complete, up to the first one of another shape, and add their output.
+    def read(self, data: bytes, repeat: Repeat) -> list[Output]:
+        """Handle the messages that the bytes complete, up to the first one of another shape, and return their output.
 
-        Return the bytes from the start of that one; the lane has ended if there are any.
+        The lane has ended if there is a `rest`.
         """
         if self.unfinished:
             data = self._completed(data)
         texts: list[str] = []
         encoded: list[bytes] = []
         numbers: list[int] = []
-        constants, stops, last, at = self._constants, self._stops, self._last, 0
-        match, text_at, number_at, counts = self._match, self._text, self._number, self._counts
+        match, constants, last, at = self._match, self._constants, self._last, 0
+        text_at, number_at, counts = self._text, self._number, self._counts
         size = len(data)
         while at < size and (found := match(data, at)) is not None:
-            parts = found.groups()
+            parts, end = found.groups(), found.end()
             raw = parts[text_at]
-            if _BACKSLASH in raw:
-                text = _unescaped(raw)
-                content = codec.dumps(text)[1:-1]
-            else:
-                text, content = raw.decode("utf-8", "replace"), raw
-            is_text = 0 < len(text) <= TEXT_MAX_CHARS and REPLACEMENT not in text  # which stands for invalid Unicode
-            if parts[::2] != constants or not is_text or (stops and not stops.isdisjoint(text)):
+            if parts[::2] != constants or end - at > MESSAGE_MAX_BYTES or (counts and not self._count(parts)):
                 break
+            try:
+                text = raw.decode()
+                if _BACKSLASH in raw:
+                    text = self._unescaped(raw)
+                    raw = codec.dumps(text)[1:-1]
+            except UnicodeError:
+                break  # what any other decoder makes of it is not known here
             number = int(parts[number_at]) if number_at else last + 1
-            end = found.end()
-            if number <= last or end - at > MESSAGE_MAX_BYTES or (counts and not self._count(parts)):
+            if not 0 < len(text) <= TEXT_MAX_CHARS or number <= last:
                 break  # a number may have been read before (CONTRACT D52)
             last, at = number, end
             texts.append(text)
-            encoded.append(content)
+            encoded.append(raw)
             numbers.append(number)
-        if texts:
-            self._last = last
-            self._texts += texts
-            self._numbers += numbers
-            if len(self._texts) > KEPT_MAX:
-                self._tell()
-            output += repeat(texts, encoded, numbers)
-        if at == size:
-            return b""
-        rest = data[at:]
-        if self.may_begin(rest):
-            self.unfinished, rest = rest, b""
-        return rest
+        if at < size:
+            self._keep(data[at:])
+        if not texts:
+            return []
+        self._last = last
+        self._texts += texts
+        self._numbers += numbers
+        if len(self._texts) > KEPT_MAX:
+            self._tell()
+        return repeat(texts, encoded, numbers)
+
+    def _completed(self, data: bytes) -> bytes:
+        """Return bytes with those before them; nothing as long as no message is complete: each is read once."""
+        data = self.unfinished + data
+        is_part = self._end not in data and self.may_begin(data)
+        self.unfinished = data if is_part else b""
+        return b"" if is_part else data
+
+    def _keep(self, data: bytes) -> None:
+        """Keep the bytes after the last message that was read."""
+        if self.may_begin(data):
+            self.unfinished = data
+        else:
+            self.rest = data
 
     def _count(self, parts: tuple[bytes, ...]) -> bool:
         """Keep the numbers of which the last ones count; return whether all are above 0."""
@@ -201,12 +221,14 @@ class Lane:
         self._counted = numbers
         return True
 
-    def _completed(self, data: bytes) -> bytes:
-        """Return bytes with those before them; nothing as long as no message is complete: each is read once."""
-        data = self.unfinished + data
-        is_part = self.may_begin(data)
-        self.unfinished = data if is_part else b""
-        return b"" if is_part else data
+    def _unescaped(self, raw: bytes) -> str:
+        """Return the text of the content of a JSON string with escapes; empty if a delta may not contain it."""
+        try:
+            text = str(codec.loads(b'"%b"' % raw))
+        except codec.CodecError:
+            return ""
+        text.encode()  # without lone surrogates
+        return text if self._stops.isdisjoint(text) else ""
 
     def may_begin(self, data: bytes) -> bool:
         """Return whether bytes are the beginning of a message that this lane may read."""
@@ -272,7 +294,7 @@ def lane_of(message: SseMessage, stage: object, owner: object, event: object, li
     found = ((path, _place(data, tree, path, is_number=path in numbers)) for path in paths)
     places = dict(sorted(((path, place) for path, place in found if place is not None), key=itemgetter(1)))
     is_complete = {slots.text, *numbers} - {None} <= places.keys()
-    if not is_complete or len(data) > MESSAGE_MAX_BYTES or not _is_exact(data, tree, places):
+    if not is_complete or len(data) > MESSAGE_MAX_BYTES or not _is_exact(data, places):
         return None
     constants = [b"event: %b%bdata: " % (message.event.encode(), line_end) if message.event else b"data: "]
     members: list[bytes] = []
@@ -281,7 +303,8 @@ def lane_of(message: SseMessage, stage: object, owner: object, event: object, li
     for path, (start, end) in places.items():
         constants[-1] += data[at:start]
         groups[path] = 2 * len(members) + 1
-        members.append(b"(%b)" % (_NUMBER if path in numbers else _STRING))
+        stops = slots.stops if path == slots.text else ""
+        members.append(b"(%b)" % (_NUMBER if path in numbers else _string(stops)))
         constants.append(b"")
         at = end
     constants[-1] += data[at:] + line_end + line_end
@@ -317,9 +340,9 @@ def _place(data: bytes, tree: Any, path: Path, *, is_number: bool) -> tuple[int,
     return None
 
 
-def _is_exact(data: bytes, tree: Any, places: dict[Path, tuple[int, int]]) -> bool:
+def _is_exact(data: bytes, places: dict[Path, tuple[int, int]]) -> bool:
     """Check with other values that the places, in order, are those of the members, and of nothing else."""
-    expected = copy.deepcopy(tree)
+    expected = codec.loads(data)
     for path, (start, end) in reversed(places.items()):
         holder = expected
         for step in path[:-1]:
@@ -337,13 +360,3 @@ def _end_of_string(data: bytes, start: int) -> int:
     """Return where the content of a JSON string ends."""
     found = _CONTENT.match(data, start)
     return found.end() if found is not None else start
-
-
-def _unescaped(raw: bytes) -> str:
-    """Return the text of the content of a JSON string with escapes; empty if it is not valid Unicode."""
-    try:
-        text = str(codec.loads(b'"%b"' % raw))
-        text.encode()  # without lone surrogates
-    except (codec.CodecError, UnicodeError):
-        return ""
-    return text
