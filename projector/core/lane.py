@@ -29,21 +29,12 @@ _OTHER_END: Final = {b"\n\n": b"\r", b"\r\n\r\n": b"\n"}
 """The end of a message -> the first character of another line end."""
 _QUOTE: Final = ord('"')
 _BACKSLASH: Final = ord("\\")
+_STRING: Final = rb'[^"\\\x00-\x1f%b]*+(?:\\.[^"\\\x00-\x1f%b]*+)*+'
+"""The content of a JSON string without some characters, except as escapes. It never goes back: no part is tried."""
 _NUMBER: Final = rb"(?>0|[1-9][0-9]{0,14}+)"
 """A number that is exact in JavaScript."""
+_CONTENT: Final = re.compile(_STRING % (b"", b""), re.DOTALL)
 _DIGITS: Final = re.compile(_NUMBER)
-
-
-def _string(stops: str = "") -> bytes:
-    """Return the expression of the content of a JSON string without some characters, unless they are escaped.
-
-    It never goes back: a part of a content is never tried.
-    """
-    plain = rb'[^"\\\x00-\x1f%b]*+' % re.escape(stops.encode())
-    return rb"%b(?:\\.%b)*+" % (plain, plain)
-
-
-_CONTENT: Final = re.compile(_string(), re.DOTALL)
 TEXT_DELTA: Final = "response.output_text.delta"
 _OTHER_TEXT: Final = "another text"
 _OTHER_NUMBER: Final = 907_060_501
@@ -177,32 +168,32 @@ class Lane:
         while at < size and (found := match(data, at)) is not None:
             parts, end = found.groups(), found.end()
             raw = parts[text_at]
-            if parts[::2] != constants or end - at > MESSAGE_MAX_BYTES or (counts and not self._count(parts)):
+            if parts[::2] != constants or end - at > MESSAGE_MAX_BYTES:
                 break
             try:
                 text = raw.decode()
                 if _BACKSLASH in raw:
-                    text = self._unescaped(raw)
+                    text = _unescaped(raw, self._stops)
                     raw = codec.dumps(text)[1:-1]
-            except UnicodeError:
+            except (UnicodeError, codec.CodecError):
                 break  # what any other decoder makes of it is not known here
             number = int(parts[number_at]) if number_at else last + 1
-            if not 0 < len(text) <= TEXT_MAX_CHARS or number <= last:
-                break  # a number may have been read before (CONTRACT D52)
+            is_next = 0 < len(text) <= TEXT_MAX_CHARS and number > last  # a number may be repeated (CONTRACT D52)
+            if not is_next or (counts and not self._count(parts)):
+                break
             last, at = number, end
             texts.append(text)
             encoded.append(raw)
             numbers.append(number)
         if at < size:
-            self._keep(data[at:])
-        if not texts:
-            return []
+            data = data[at:]
+            self.unfinished, self.rest = (data, b"") if self.may_begin(data) else (b"", data)
         self._last = last
         self._texts += texts
         self._numbers += numbers
         if len(self._texts) > KEPT_MAX:
             self._tell()
-        return repeat(texts, encoded, numbers)
+        return repeat(texts, encoded, numbers) if texts else []
 
     def _completed(self, data: bytes) -> bytes:
         """Return bytes with those before them; nothing as long as no message is complete: each is read once."""
@@ -211,13 +202,6 @@ class Lane:
         self.unfinished = data if is_part else b""
         return b"" if is_part else data
 
-    def _keep(self, data: bytes) -> None:
-        """Keep the bytes after the last message that was read."""
-        if self.may_begin(data):
-            self.unfinished = data
-        else:
-            self.rest = data
-
     def _count(self, parts: tuple[bytes, ...]) -> bool:
         """Keep the numbers of which the last ones count; return whether all are above 0."""
         numbers = [parts[place] for place in self._counts]
@@ -225,15 +209,6 @@ class Lane:
             return False
         self._counted = numbers
         return True
-
-    def _unescaped(self, raw: bytes) -> str:
-        """Return the text of the content of a JSON string with escapes; empty if a delta may not contain it."""
-        try:
-            text = str(codec.loads(b'"%b"' % raw))
-        except codec.CodecError:
-            return ""
-        text.encode()  # without lone surrogates
-        return "" if self._stops and not self._stops.isdisjoint(text) else text
 
     def may_begin(self, data: bytes) -> bool:
         """Return whether bytes are the beginning of a message that this lane may read."""
@@ -308,8 +283,8 @@ def lane_of(message: SseMessage, passed: object, owner: object, event: object, l
     for path, (start, end) in places.items():
         constants[-1] += data[at:start]
         groups[path] = 2 * len(members) + 1
-        stops = slots.stops if path == slots.text else ""
-        members.append(b"(%b)" % (_NUMBER if path in numbers else _string(stops)))
+        stops = re.escape(slots.stops.encode()) if path == slots.text else b""
+        members.append(b"(%b)" % (_NUMBER if path in numbers else _STRING % (stops, stops)))
         constants.append(b"")
         at = end
     constants[-1] += data[at:] + line_end + line_end
@@ -371,3 +346,10 @@ def _end_of_string(data: bytes, start: int) -> int:
     """Return where the content of a JSON string ends."""
     found = _CONTENT.match(data, start)
     return found.end() if found is not None else start
+
+
+def _unescaped(raw: bytes, stops: frozenset[str]) -> str:
+    """Return the text of a JSON string with escapes, empty if it has a stop; raise `UnicodeError` for half a pair."""
+    text = str(codec.loads(b'"%b"' % raw))
+    text.encode()
+    return text if not stops or stops.isdisjoint(text) else ""
