@@ -152,7 +152,7 @@ class TextPart(GrowingText[TextStream]):
         if self._digest is not None or self._ends_in_half:
             return [], None
         shown = self._filter.feed_run(deltas, start)
-        self._received += sum(map(len, deltas[start : start + len(shown)]))
+        self._received += len("".join(deltas[start : start + len(shown)]))
         self._emitted.extend(shown)
         return shown, None
 
@@ -217,14 +217,18 @@ class CallArguments(GrowingText[_ArgumentsFilter]):
 
     def feed(self, fragment: str) -> Cleaned[CleanText]:
         """Filter a delta and return the part that can be shown now; see `WholeObjects`."""
-        passed = fragment if self._objects is None else self._objects.feed(fragment)
+        objects = self._objects
+        passed = fragment if objects is None else objects.feed(fragment)
+        if objects is not None and objects.has_passed:
+            self._objects = None  # all that follows passes
         return super().feed(passed) if passed else compose.NOTHING
 
     def feed_run(self, deltas: Sequence[str], start: int) -> Shown:
         """Feed valid deltas from a position on, up to the first one with a notice or a long text."""
         shown: list[CleanText] = []
+        feed = super().feed if self._objects is None else self.feed
         for delta in deltas[start:]:
-            cleaned = self.feed(delta)
+            cleaned = feed(delta)
             if cleaned.notices or len(cleaned.value) > RUN_TEXT_MAX_CHARS:
                 return shown, cleaned
             shown.append(cleaned.value)

@@ -142,20 +142,18 @@ class PipelineBranch:
 
     def read(self, data: bytes) -> list[Output]:
         """Decode bytes and process their messages."""
-        output: list[Output] = []
-        projector = self._projector
+        projector, lane = self._projector, self._lane
         if projector.branch is not self._state:
-            output += self.enter()
-        if (lane := self._lane) is not None:
-            if projector.open_text is lane.owner:
-                rest = lane.read(data, projector.repeat, output)
-                if not rest:  # nearly every read
-                    return output
-                self._end_lane()
-                data = rest
-            else:
-                data = self._end_lane() + data
-        return output + self._read(data)
+            return [*self.enter(), *self._read(self._end_lane() + data)]
+        if lane is None:
+            return self._read(data)
+        if projector.open_text is not lane.owner:
+            return self._read(self._end_lane() + data)
+        output = lane.read(data, projector.repeat)
+        if not lane.rest:  # nearly every read
+            return output
+        self._end_lane()
+        return output + self._read(lane.rest)
 
     def _read(self, data: bytes) -> list[Output]:
         """Decode bytes outside of a lane, in pieces, so that a lane may begin within a large read."""
@@ -169,7 +167,8 @@ class PipelineBranch:
             if messages and self._vain < VAIN_MAX:
                 lane = self._begin_lane(messages[-1])
                 if lane is not None and data:
-                    data = lane.read(data, self._projector.repeat, output)
+                    output += lane.read(data, self._projector.repeat)
+                    data = lane.rest
                     if data:
                         self._end_lane()
             if not data:

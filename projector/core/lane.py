@@ -8,12 +8,11 @@ way from the start of the message, as do deltas that the search cannot decide at
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from operator import itemgetter
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias, cast
 
 from projector.contracts import codec
 from projector.core.delta_frames import TEXT_MAX_CHARS, Output
@@ -30,14 +29,13 @@ _OTHER_END: Final = {b"\n\n": b"\r", b"\r\n\r\n": b"\n"}
 """The end of a message -> the first character of another line end."""
 _QUOTE: Final = ord('"')
 _BACKSLASH: Final = ord("\\")
-_STRING: Final = rb'[^"\\\x00-\x1f]*+(?:\\.[^"\\\x00-\x1f]*+|)*+'
-"""The content of a JSON string, without going back: a part of it is never tried."""
+_STRING: Final = rb'[^"\\\x00-\x1f%b]*+(?:\\.[^"\\\x00-\x1f%b]*+|)*+'
+"""The content of a JSON string without some characters, except as escapes. It never goes back: no part is tried."""
 _NUMBER: Final = rb"(?>0|[1-9][0-9]{0,14}+)"
 """A number that is exact in JavaScript."""
-_CONTENT: Final = re.compile(_STRING, re.DOTALL)
+_CONTENT: Final = re.compile(_STRING % (b"", b""), re.DOTALL)
 _DIGITS: Final = re.compile(_NUMBER)
 TEXT_DELTA: Final = "response.output_text.delta"
-REPLACEMENT: Final = "\ufffd"
 _OTHER_TEXT: Final = "another text"
 _OTHER_NUMBER: Final = 907_060_501
 
@@ -63,7 +61,6 @@ class Slots(NamedTuple):
     """Records the last values of `counts`, before the stage is used again."""
 
 
-@runtime_checkable
 class ShapedStage(Protocol):
     """A provider stage that may be passed over for deltas of a text; any other one is fed each message."""
 
@@ -84,6 +81,12 @@ class ShapedStage(Protocol):
             texts: the deltas, at least one.
             numbers: their sequence numbers, which rise.
         """
+
+
+def shaped(stage: object) -> ShapedStage | None:
+    """Return a stage that may be passed over for deltas of a text; None for any other one."""
+    is_shaped = hasattr(stage, "slots") and hasattr(stage, "skip")  # a check of a protocol takes 50 times as long
+    return cast("ShapedStage", stage) if is_shaped else None
 
 
 Repeat: TypeAlias = Callable[[list[str], list[bytes], list[int]], list[Output]]
@@ -109,7 +112,7 @@ class Lane:
     __slots__ = (
         *("_constants", "_counted", "_counts", "_end", "_last", "_match", "_number", "_numbers", "_on_counts"),
         *("_stage", "_stops", "_text", "_texts"),
-        *("count", "owner", "unfinished"),
+        *("count", "owner", "rest", "unfinished"),
     )
 
     def __init__(
@@ -144,54 +147,60 @@ class Lane:
         """The text."""
         self.unfinished = b""
         """The beginning of the next message."""
+        self.rest = b""
+        """The bytes from the start of a message of another shape, which ends the lane."""
         self.count = 0
         """Messages of which the stage was told."""
 
-    def read(self, data: bytes, repeat: Repeat, output: list[Output]) -> bytes:
-        """Handle the messages that the bytes complete, up to the first one of another shape, and add their output.
+    def read(self, data: bytes, repeat: Repeat) -> list[Output]:
+        """Handle the messages that the bytes complete, up to the first one of another shape, and return their output.
 
-        Return the bytes from the start of that one; the lane has ended if there are any.
+        The lane has ended if there is a `rest`.
         """
         if self.unfinished:
             data = self._completed(data)
         texts: list[str] = []
         encoded: list[bytes] = []
         numbers: list[int] = []
-        constants, stops, last, at = self._constants, self._stops, self._last, 0
-        match, text_at, number_at, counts = self._match, self._text, self._number, self._counts
+        match, constants, last, at = self._match, self._constants, self._last, 0
+        text_at, number_at, counts = self._text, self._number, self._counts
         size = len(data)
         while at < size and (found := match(data, at)) is not None:
-            parts = found.groups()
+            parts, end = found.groups(), found.end()
             raw = parts[text_at]
-            if _BACKSLASH in raw:
-                text = _unescaped(raw)
-                content = codec.dumps(text)[1:-1]
-            else:
-                text, content = raw.decode("utf-8", "replace"), raw
-            is_text = 0 < len(text) <= TEXT_MAX_CHARS and REPLACEMENT not in text  # which stands for invalid Unicode
-            if parts[::2] != constants or not is_text or (stops and not stops.isdisjoint(text)):
+            if parts[::2] != constants or end - at > MESSAGE_MAX_BYTES:
                 break
+            try:
+                text = raw.decode()
+                if _BACKSLASH in raw:
+                    text = _unescaped(raw, self._stops)
+                    raw = codec.dumps(text)[1:-1]
+            except (UnicodeError, codec.CodecError):
+                break  # what any other decoder makes of it is not known here
             number = int(parts[number_at]) if number_at else last + 1
-            end = found.end()
-            if number <= last or end - at > MESSAGE_MAX_BYTES or (counts and not self._count(parts)):
-                break  # a number may have been read before (CONTRACT D52)
+            is_next = 0 < len(text) <= TEXT_MAX_CHARS and number > last  # a number may be repeated (CONTRACT D52)
+            if not is_next or (counts and not self._count(parts)):
+                break
             last, at = number, end
             texts.append(text)
-            encoded.append(content)
+            encoded.append(raw)
             numbers.append(number)
-        if texts:
-            self._last = last
-            self._texts += texts
-            self._numbers += numbers
-            if len(self._texts) > KEPT_MAX:
-                self._tell()
-            output += repeat(texts, encoded, numbers)
-        if at == size:
-            return b""
-        rest = data[at:]
-        if self.may_begin(rest):
-            self.unfinished, rest = rest, b""
-        return rest
+        if at < size:
+            data = data[at:]
+            self.unfinished, self.rest = (data, b"") if self.may_begin(data) else (b"", data)
+        self._last = last
+        self._texts += texts
+        self._numbers += numbers
+        if len(self._texts) > KEPT_MAX:
+            self._tell()
+        return repeat(texts, encoded, numbers) if texts else []
+
+    def _completed(self, data: bytes) -> bytes:
+        """Return bytes with those before them; nothing as long as no message is complete: each is read once."""
+        data = self.unfinished + data
+        is_part = self._end not in data and self.may_begin(data)
+        self.unfinished = data if is_part else b""
+        return b"" if is_part else data
 
     def _count(self, parts: tuple[bytes, ...]) -> bool:
         """Keep the numbers of which the last ones count; return whether all are above 0."""
@@ -200,13 +209,6 @@ class Lane:
             return False
         self._counted = numbers
         return True
-
-    def _completed(self, data: bytes) -> bytes:
-        """Return bytes with those before them; nothing as long as no message is complete: each is read once."""
-        data = self.unfinished + data
-        is_part = self.may_begin(data)
-        self.unfinished = data if is_part else b""
-        return b"" if is_part else data
 
     def may_begin(self, data: bytes) -> bool:
         """Return whether bytes are the beginning of a message that this lane may read."""
@@ -245,19 +247,19 @@ def _expression(lengths: tuple[int, ...], members: tuple[bytes, ...]) -> re.Patt
     return re.compile(b"".join([b"(.{%d})%b" % (length, member) for length, member in parts]), re.DOTALL)
 
 
-def lane_of(message: SseMessage, stage: object, owner: object, event: object, line_end: bytes) -> Lane | None:
+def lane_of(message: SseMessage, passed: object, owner: object, event: object, line_end: bytes) -> Lane | None:
     """Return the lane of a text whose last delta a message was.
 
     None if the stage cannot be passed over, or if the message's variable members cannot be told apart.
 
     Args:
         message: the message.
-        stage: the stage that has read it.
+        passed: the stage that has read it.
         owner: the text.
         event: the type of the canonical events of its deltas.
         line_end: the line end of the event stream.
     """
-    if not isinstance(stage, ShapedStage):
+    if (stage := shaped(passed)) is None:
         return None
     try:
         tree = codec.loads(message.data)
@@ -272,7 +274,7 @@ def lane_of(message: SseMessage, stage: object, owner: object, event: object, li
     found = ((path, _place(data, tree, path, is_number=path in numbers)) for path in paths)
     places = dict(sorted(((path, place) for path, place in found if place is not None), key=itemgetter(1)))
     is_complete = {slots.text, *numbers} - {None} <= places.keys()
-    if not is_complete or len(data) > MESSAGE_MAX_BYTES or not _is_exact(data, tree, places):
+    if not is_complete or len(data) > MESSAGE_MAX_BYTES or not _is_exact(data, places):
         return None
     constants = [b"event: %b%bdata: " % (message.event.encode(), line_end) if message.event else b"data: "]
     members: list[bytes] = []
@@ -281,7 +283,8 @@ def lane_of(message: SseMessage, stage: object, owner: object, event: object, li
     for path, (start, end) in places.items():
         constants[-1] += data[at:start]
         groups[path] = 2 * len(members) + 1
-        members.append(b"(%b)" % (_NUMBER if path in numbers else _STRING))
+        stops = re.escape(slots.stops.encode()) if path == slots.text else b""
+        members.append(b"(%b)" % (_NUMBER if path in numbers else _STRING % (stops, stops)))
         constants.append(b"")
         at = end
     constants[-1] += data[at:] + line_end + line_end
@@ -306,7 +309,7 @@ def _place(data: bytes, tree: Any, path: Path, *, is_number: bool) -> tuple[int,
             tree = tree[step]
     except (KeyError, IndexError, TypeError):
         return None
-    names = [*re.finditer(rb'"%b"\s*:\s*' % re.escape(str(path[-1]).encode()), data)]
+    names = [*_name(path[-1]).finditer(data)]
     if len(names) != 1:
         return None
     start = names[0].end()
@@ -317,9 +320,15 @@ def _place(data: bytes, tree: Any, path: Path, *, is_number: bool) -> tuple[int,
     return None
 
 
-def _is_exact(data: bytes, tree: Any, places: dict[Path, tuple[int, int]]) -> bool:
+@lru_cache(maxsize=64)
+def _name(step: str | int) -> re.Pattern[bytes]:
+    """Return the expression of the name of a member, up to its value."""
+    return re.compile(rb'"%b"\s*:\s*' % re.escape(str(step).encode()))
+
+
+def _is_exact(data: bytes, places: dict[Path, tuple[int, int]]) -> bool:
     """Check with other values that the places, in order, are those of the members, and of nothing else."""
-    expected = copy.deepcopy(tree)
+    expected = codec.loads(data)
     for path, (start, end) in reversed(places.items()):
         holder = expected
         for step in path[:-1]:
@@ -339,11 +348,8 @@ def _end_of_string(data: bytes, start: int) -> int:
     return found.end() if found is not None else start
 
 
-def _unescaped(raw: bytes) -> str:
-    """Return the text of the content of a JSON string with escapes; empty if it is not valid Unicode."""
-    try:
-        text = str(codec.loads(b'"%b"' % raw))
-        text.encode()  # without lone surrogates
-    except (codec.CodecError, UnicodeError):
-        return ""
-    return text
+def _unescaped(raw: bytes, stops: frozenset[str]) -> str:
+    """Return the text of a JSON string with escapes, empty if it has a stop; raise `UnicodeError` for half a pair."""
+    text = str(codec.loads(b'"%b"' % raw))
+    text.encode()
+    return text if not stops or stops.isdisjoint(text) else ""

@@ -223,7 +223,7 @@ class Pipeline:
         fields, is_bare = provider.message_fields, provider.has_bare_json
         return partial(decoder_for, self._input_format, self._max_event_bytes, fields, has_bare_json=is_bare)
 
-    def _run(self, step: Callable[..., Sequence[Output]], *arguments: object) -> bytes:
+    def _run(self, step: Callable[..., Sequence[Output]], data: bytes | None = None) -> bytes:
         """Run a step and encode its frames; any exception ends the stream with its open items closed (D12)."""
         if self.ended:
             return b""
@@ -233,7 +233,7 @@ class Pipeline:
         try:
             self._projector.tick(self._timestamps.write(self._clock()))
             try:
-                output = self._encode(step(*arguments))
+                output = self._encode(step() if data is None else step(data))
             except Exception as error:  # noqa: BLE001 - after any failure the client gets a terminal
                 self._projector.failure = error
                 output = self._encode(self._projector.fail_closed(FAULTS["internal_error"], is_unsent=True))
@@ -282,8 +282,8 @@ class Pipeline:
         """Encode deltas of the text that was written last."""
         name, write = repeat
         rows = write(run)
-        for text in run.texts:
-            self.kept_bytes += len(text) if text.isascii() else WIDE_BYTES * len(text)
+        whole = "".join(run.texts)
+        self.kept_bytes += len(whole) if whole.isascii() else sum(map(_text_bytes, run.texts))
         if self.on_output is not None:
             self.on_output([run], [*rows] if self._public else [None] * len(rows))
         if self._output_format == "ndjson" or self.has_event_ids:

@@ -187,7 +187,7 @@ class PublicStreamProjector:
             if shown == deltas:  # nearly always
                 return [self._envelopes.run(text.frame, shown, encoded, numbers)]
             if shown:
-                output += self._run(text.frame, shown, deltas, encoded, numbers, at)
+                output += self._run(text.frame, shown, numbers[at : at + len(shown)])
                 at += len(shown)
             if last is not None:
                 output += self._said(text, last, numbers[at])
@@ -197,20 +197,8 @@ class PublicStreamProjector:
                 at += 1
         return output
 
-    def _run(
-        self,
-        frame: Frame,
-        shown: list[CleanText],
-        deltas: list[str],
-        encoded: list[bytes],
-        numbers: list[int],
-        at: int,
-    ) -> list[DeltaFrames]:
-        """Return the frames of what deltas from a position on show; those that show nothing have none."""
-        end = at + len(shown)
-        numbers = numbers[at:end]
-        if shown == deltas[at:end]:
-            return [self._envelopes.run(frame, shown, encoded[at:end], numbers)]
+    def _run(self, frame: Frame, shown: list[CleanText], numbers: list[int]) -> list[DeltaFrames]:
+        """Return the frames of what deltas show; those that show nothing have none."""
         if compose.EMPTY in shown:
             numbers = [number for text, number in zip(shown, numbers, strict=True) if text]
             shown = [text for text in shown if text]

@@ -12,22 +12,23 @@ from projector.contracts import codec
 class WholeObjects:
     """The fragments of one call's arguments."""
 
-    __slots__ = ("_has_passed", "held")
+    __slots__ = ("has_passed", "held")
 
     def __init__(self) -> None:
         self.held = ""
         """The whole object that waits."""
-        self._has_passed = False
+        self.has_passed = False
+        """Whether all that follows is passed on, and nothing waits."""
 
     def feed(self, fragment: str) -> str:
         """Return what of the fragments so far can be passed on now."""
-        if self._has_passed:
+        if self.has_passed:
             return fragment
         if is_whole_object(fragment):
             self.held = fragment
             return ""
         is_blank = not fragment or fragment.isspace()
-        self._has_passed = not is_blank
+        self.has_passed = not is_blank
         if not self.held:
             return fragment
         if is_blank:

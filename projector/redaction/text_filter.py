@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, Protocol
+from typing import Final, Protocol, cast
 
 from projector.redaction.clean import CleanText
 from projector.redaction.scanners import BEFORE_CHARS, Scanner, scanners_of
@@ -289,7 +289,7 @@ class TextFilter(State):
 
     def shows_each(self, texts: Sequence[str], start: int, /) -> list[CleanText]:
         """Read pieces from a position on and return what each shows, as long as `shows` can tell."""
-        found: list[CleanText] = []
+        found: list[str] = []
         words = self._search.words if self._readings is None else None
         for text in texts[start:] if start else texts:
             before = self._before
@@ -302,12 +302,12 @@ class TextFilter(State):
             ):
                 before += text
                 self._before = before if len(before) <= BEFORE_CHARS else before[-_LEAST_CHARS:]
-                found.append(CleanText(text))
+                found.append(text)
             elif (shown := self.shows(text)) is not None:
-                found.append(CleanText(shown))
+                found.append(shown)
             else:
                 break
-        return found
+        return cast("list[CleanText]", found)
 
     def _decide_word(self, words: dict[str, int], text: str, whole: str) -> int:
         """Return the position up to which a text is shown, and keep what was decided about a word."""

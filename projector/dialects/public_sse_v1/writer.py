@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import count, repeat
 from typing import Final
 
 from projector.contracts import codec
@@ -69,11 +70,10 @@ class PublicSseV1:
             return None
 
         def write(deltas: DeltaFrames) -> list[bytes]:
-            first, time = deltas.first_id, deltas.timestamp.encode()
-            numbers, texts = deltas.sequences, deltas.encoded
+            time, numbers, texts = deltas.timestamp.encode(), deltas.sequences, deltas.encoded
             if len(texts) == 1:  # as a model sends them
-                return [pattern % (first, time, numbers[0], texts[0])]
-            return [pattern % (first + at, time, numbers[at], text) for at, text in enumerate(texts)]
+                return [pattern % (deltas.first_id, time, numbers[0], texts[0])]
+            return [pattern % values for values in zip(count(deltas.first_id), repeat(time), numbers, texts)]
 
         return RepeatWriter(None, write)
 

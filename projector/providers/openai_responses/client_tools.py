@@ -17,7 +17,7 @@ from projector.conversation.model_request import Item, UnsupportedRequestError
 from projector.conversation.request_members import Given
 from projector.core.canonical import CanonicalEvent, is_mapping
 from projector.core.faults import Fault
-from projector.core.lane import TEXT_DELTA, ShapedStage, Slots
+from projector.core.lane import TEXT_DELTA, Slots, shaped
 from projector.core.sse import SseMessage
 from projector.providers.descriptor import ProviderStage
 
@@ -177,13 +177,14 @@ class OriginalCalls:
 
     def slots(self, message: Mapping[str, Any], name: str, /) -> Slots | None:
         """Return what the stage does for texts, which are the same; not every delta of arguments passes."""
-        slots = self._stage.slots(message, name) if isinstance(self._stage, ShapedStage) else None
+        stage = shaped(self._stage)
+        slots = stage.slots(message, name) if stage is not None else None
         return slots if slots is not None and slots.event == TEXT_DELTA else None
 
     def skip(self, texts: Sequence[str], numbers: Sequence[int], /) -> None:
         """Record deltas that were read without the stage."""
-        if isinstance(self._stage, ShapedStage):
-            self._stage.skip(texts, numbers)
+        if (stage := shaped(self._stage)) is not None:
+            stage.skip(texts, numbers)
 
     def _restored(self, events: Sequence[CanonicalEvent | Fault]) -> list[CanonicalEvent | Fault]:
         restored: list[CanonicalEvent | Fault] = []
