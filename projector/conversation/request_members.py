@@ -273,19 +273,30 @@ class Turns(ABC):
 
 _NO_ITEMS: Final = "This agent does not support items of type `{}`."
 
-PartWriters: TypeAlias = Mapping[type, Callable[[Any], Body | None]]
-"""Type of a part of a message -> what writes it; None for an empty one, which many APIs refuse."""
+
+class PartWriters(NamedTuple):
+    """What writes the parts of messages in an API."""
+
+    text: Callable[[str], Body | None]
+    """Writes a text or refusal; None for an empty one, which many APIs refuse."""
+    image: Callable[[neutral.Image], Body]
+    file: Callable[[neutral.File], Body]
 
 
 def written_parts(content: Content, writers: PartWriters) -> list[Body]:
     """Return the parts of content; a text is one part."""
     parts = (neutral.Text(content),) if isinstance(content, str) else content
-    return [written for part in parts if (written := writers[type(part)](part)) is not None]
+    return [written for part in parts if (written := _written(part, writers)) is not None]
 
 
-def typed_text(part: Part) -> Body | None:
-    """Return a text or refusal as an object of the type `text`; None for an empty one."""
-    text = part.text if isinstance(part, neutral.Text | neutral.Refusal) else ""
+def _written(part: Part, writers: PartWriters) -> Body | None:
+    if isinstance(part, neutral.Image):
+        return writers.image(part)
+    return writers.file(part) if isinstance(part, neutral.File) else writers.text(part.text)
+
+
+def typed_text(text: str) -> Body | None:
+    """Return a text as an object of the type `text`; None for an empty one."""
     return {"type": "text", "text": text} if text else None
 
 

@@ -188,11 +188,6 @@ def _source(url: str) -> Body:
     return {"type": "url", "url": url} if data is None else {"type": "base64", "media_type": data[0], "data": data[1]}
 
 
-def _text(part: neutral.Part) -> Body | None:
-    block = common.typed_text(part)
-    return None if block is None or not block["text"].strip() else block
-
-
 def _image(image: neutral.Image) -> Body:
     return {"type": "image", "source": _source(image.url)}
 
@@ -202,13 +197,7 @@ def _file(file: neutral.File) -> Body:
     return {"type": "document", "source": source, **({"title": file.name} if file.name else {})}
 
 
-PARTS: Final[common.PartWriters] = {
-    neutral.Text: _text,
-    neutral.Refusal: _text,
-    neutral.Image: _image,
-    neutral.File: _file,
-}
-"""Part of a message -> its block."""
+PARTS: Final = common.PartWriters(lambda text: common.typed_text(text) if text.strip() else None, _image, _file)
 
 
 # a caller's own request

@@ -19,7 +19,7 @@ from typing import Any, Final, cast
 from projector.conversation import entries as neutral
 from projector.conversation.model_request import Body, UnsupportedRequestError
 from projector.conversation.opaque import Carried, KeptCalls, SealedIn, carried_of, is_sealed
-from projector.conversation.request_members import Given, Turns, content_of
+from projector.conversation.request_members import Given, PartWriters, Turns, content_of, written_parts
 from projector.providers.openai_chat.chunk_fields import EXTRA, GOOGLE, RETURNED, SHOWN, SIGNATURE, ChatProfile
 from projector.providers.stage_parts import CALL_SHAPES
 
@@ -182,7 +182,7 @@ class _Messages(Turns):
 
 def _question(content: neutral.Content) -> Body:
     """Return the content of a message that is not the model's."""
-    return {"content": content if isinstance(content, str) else [PARTS[type(part)](part) for part in content]}
+    return {"content": content if isinstance(content, str) else written_parts(content, PARTS)}
 
 
 def _answer(content: neutral.Content) -> Body:
@@ -191,10 +191,6 @@ def _answer(content: neutral.Content) -> Body:
         return {"content": content}
     refusal = "".join(part.text for part in content if isinstance(part, neutral.Refusal))
     return {"content": neutral.text_of(content) or None, **({"refusal": refusal} if refusal else {})}
-
-
-def _text(part: neutral.Part) -> Body:
-    return {"type": "text", "text": part.text if isinstance(part, neutral.Text | neutral.Refusal) else ""}
 
 
 def _image(image: neutral.Image) -> Body:
@@ -211,13 +207,7 @@ def _file(file: neutral.File) -> Body:
     return {"type": "file", "file": {"filename": file.name or "file", "file_data": file.url}}
 
 
-PARTS: Final[Mapping[type, Callable[[Any], Body]]] = {
-    neutral.Text: _text,
-    neutral.Refusal: _text,
-    neutral.Image: _image,
-    neutral.File: _file,
-}
-"""Part of a message -> its part in Chat Completions."""
+PARTS: Final = PartWriters(lambda text: {"type": "text", "text": text}, _image, _file)
 
 
 # messages as a conversation

@@ -17,10 +17,12 @@ from projector.conversation.request_members import (
     Given,
     Member,
     Members,
+    PartWriters,
     content_of,
     read_parameters,
     same_names,
     write_parameters,
+    written_parts,
 )
 from projector.providers.openai_responses.client_tools import CLIENT, SEARCH, flat_name, found_tools, read_tools
 from projector.providers.stage_parts import CALL_SHAPES
@@ -99,15 +101,11 @@ def _content(parts: tuple[neutral.Part, ...], *, is_output: bool) -> str | list[
     """Return the content of a message. Texts of the model are one text: all upstreams accept that."""
     if is_output and all(isinstance(part, neutral.Text) for part in parts):
         return "".join(part.text for part in parts if isinstance(part, neutral.Text))
-    return [_output_part(part) if is_output else _input_part(part) for part in parts]
+    return [*map(_output_part, parts)] if is_output else written_parts(parts, INPUT_PARTS)
 
 
-def _input_part(part: neutral.Part) -> Body:
-    if isinstance(part, neutral.Image):
-        return {"type": "input_image", "image_url": part.url, "detail": part.detail or "auto"}  # a required member
-    if isinstance(part, neutral.File):
-        return _file(part)
-    return {"type": "input_text", "text": part.text}
+def _image(image: neutral.Image) -> Body:
+    return {"type": "input_image", "image_url": image.url, "detail": image.detail or "auto"}  # a required member
 
 
 def _output_part(part: neutral.Part) -> Body:
@@ -122,6 +120,9 @@ def _file(file: neutral.File) -> Body:
     return {"type": "input_file", member: file.file_id or file.url, **about}
 
 
+INPUT_PARTS: Final = PartWriters(lambda text: {"type": "input_text", "text": text}, _image, _file)
+
+
 def _call(call: neutral.ToolCall) -> Body:
     shape = CALL_SHAPES[call.kind]
     return {"type": shape.item_type, "call_id": call.id, "name": call.name, shape.member: call.input}
@@ -129,7 +130,7 @@ def _call(call: neutral.ToolCall) -> Body:
 
 def _output(output: neutral.ToolOutput) -> Body:
     content = output.output
-    value = content if isinstance(content, str) else [_input_part(part) for part in content]
+    value = content if isinstance(content, str) else written_parts(content, INPUT_PARTS)
     return {"type": f"{CALL_SHAPES[output.kind].item_type}_output", "call_id": output.call_id, "output": value}
 
 
