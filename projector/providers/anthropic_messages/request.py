@@ -215,12 +215,7 @@ CHOICES_OF: Final = {own: neutral for neutral, own in CHOICES.items()}
 _THINKING: Final = frozenset({"thinking", "redacted_thinking"})
 OWN_TOOL: Final = "custom"
 """Type of the tools that a client runs; it may be absent."""
-PARAMETERS: Final[Mapping[str, str]] = {
-    "max_tokens": "max_output_tokens",
-    "temperature": "temperature",
-    "top_p": "top_p",
-    "stop_sequences": "stop",
-}
+PARAMETERS: Final = {MEMBERS[name].path: name for name in ("max_output_tokens", "temperature", "top_p", "stop")}
 """Member -> name of the parameter in neutral terms. Members without a row are hints, which other APIs do not have."""
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final, cast
 
 from projector.contracts import codec
 from projector.conversation import entries as neutral
+from projector.conversation.client_history import OUTPUT_TYPES
 from projector.conversation.model_request import Body, ModelRequest
 from projector.conversation.opaque import Carried, KeptCalls, SealedIn, carried_of, is_sealed
 from projector.conversation.request_members import (
@@ -131,7 +132,7 @@ def _call(call: neutral.ToolCall) -> Body:
 def _output(output: neutral.ToolOutput) -> Body:
     content = output.output
     value = content if isinstance(content, str) else written_parts(content, INPUT_PARTS)
-    return {"type": f"{CALL_SHAPES[output.kind].item_type}_output", "call_id": output.call_id, "output": value}
+    return {"type": OUTPUT_TYPES[CALL_SHAPES[output.kind].item_type], "call_id": output.call_id, "output": value}
 
 
 def _server_call(call: neutral.ServerCall) -> Body:
@@ -307,7 +308,6 @@ def read_request(body: Mapping[str, Any]) -> ModelRequest:
 
 
 _REASONING: Final = "reasoning"
-_CALL_TYPES: Final = frozenset(shape.item_type for shape in CALL_SHAPES.values())
 
 
 def carried_state(body: Mapping[str, Any]) -> list[Carried]:
@@ -334,7 +334,7 @@ def forwarded_body(body: Mapping[str, Any], _profile: object, kept: KeptCalls) -
         if carried is None and not _is_readable(one, is_stored=is_stored):
             continue
         item = one if carried is None else carried.own
-        call = kept.get(str(item["call_id"])) if _type(item) in _CALL_TYPES and "call_id" in item else None
+        call = kept.get(str(item["call_id"])) if _type(item) in OUTPUT_TYPES and "call_id" in item else None
         if call is not None and call.before and not is_carried:
             items[start:] = [*call.before, *(other for other in items[start:] if _type(other) != _REASONING)]
         items.append(item)
