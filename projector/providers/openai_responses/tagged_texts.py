@@ -17,12 +17,13 @@ from projector.contracts.limits import ITEMS_MAX
 from projector.core import canonical as read
 from projector.core.canonical import CanonicalEvent
 from projector.core.faults import Fault
+from projector.core.handlers.responses import END_STATUS
+from projector.core.lane import TEXT_DELTA
 from projector.providers.think import LONE_TAG, Operation, Tags, ThinkMode, ThinkSplitter
 
 Place: TypeAlias = tuple[int | str | None, int]
 """Output index or item ID, and content index."""
 
-ENDS: Final = frozenset({"response.completed", "response.incomplete", "response.failed", "response.cancelled"})
 POSITIONS: Final = ("start_index", "end_index", "index")
 TEXTS_MAX: Final = 4 * ITEMS_MAX
 """Texts that are followed at a time; a stream with as many items has ended before."""
@@ -53,7 +54,7 @@ class _Text:
     def delta(self) -> dict[str, object]:
         """The event of a delta without its text."""
         place = {name: value for name, value in zip(PLACE, self.place, strict=True) if value is not None}
-        return {"type": DELTA, **place}
+        return {"type": TEXT_DELTA, **place}
 
     @property
     def removed(self) -> int:
@@ -287,15 +288,14 @@ def _moved(annotation: Mapping[str, object], removed: int) -> dict[str, object]:
 
 
 PLACE: Final = ("output_index", "item_id", "content_index")
-DELTA: Final = "response.output_text.delta"
 REASONING_DELTA: Final = "response.reasoning_text.delta"
 ITEM_DONE: Final = "response.output_item.done"
 
 _READERS: Final[Mapping[str, Callable[[TaggedTexts, dict[str, Any]], list[CanonicalEvent]]]] = {
-    DELTA: TaggedTexts.on_delta,
+    TEXT_DELTA: TaggedTexts.on_delta,
     "response.output_text.done": TaggedTexts.on_text_done,
     "response.output_text.annotation.added": TaggedTexts.on_annotation,
     "response.output_item.added": TaggedTexts.on_added,
     ITEM_DONE: TaggedTexts.on_item_done,
-    **dict.fromkeys(ENDS, TaggedTexts.on_end),
+    **dict.fromkeys(END_STATUS, TaggedTexts.on_end),
 }
