@@ -10,13 +10,15 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, NoReturn, Self, TypeAlias, assert_never
+from typing import Any, Final, NamedTuple, NoReturn, Self, TypeAlias, TypeVar, assert_never
 
 from projector.contracts.limits import ID_MAX_CHARS
 from projector.conversation import entries as neutral
 from projector.conversation.client_history import NO_PARAMETERS
 from projector.conversation.entries import Content, Part
 from projector.conversation.model_request import Body, UnsupportedRequestError
+
+_Row = TypeVar("_Row")
 
 NOT_SUPPORTED: Final = "is not supported by the model that serves this request."
 
@@ -69,6 +71,16 @@ class Given:
         """Return a list of objects."""
         return [Given(value, f"{self.path_of(name)}[{at}]") for at, value in enumerate(self.values(name))]
 
+    def row(self, name: str, table: Mapping[str, _Row]) -> _Row:
+        """Return the row of a table that a text names; raise the error about its value if there is none."""
+        value = self.text(name)
+        return table[value] if value in table else self.unsupported(name)
+
+    def refuse_stored_file(self) -> None:
+        """Raise the error about a file that the caller's provider stores, if the object names one."""
+        if "file_id" in self.members:
+            self.refuse("file_id", "is a file of another provider; send its content.")
+
     def unsupported(self, name: str) -> NoReturn:
         """Raise the error about the value of a member that has none in the other API."""
         self.refuse(name, f"has a value that {NOT_SUPPORTED}")
@@ -117,8 +129,7 @@ def content_of(given: Given, name: str, readers: Mapping[str, Callable[[Given], 
 
 def part_of(part: Given, readers: Mapping[str, Callable[[Given], Part]]) -> Part:
     """Return a part; raise the error about its type if it has no reader."""
-    read = readers.get(part.text("type"))
-    return part.unsupported("type") if read is None else read(part)
+    return part.row("type", readers)(part)
 
 
 # the table of parameters

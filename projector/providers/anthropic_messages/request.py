@@ -301,7 +301,7 @@ def read_request(body: Mapping[str, Any]) -> ModelRequest:
     output = given.child("output_config")
     effort = output.text_or_none("effort")
     if effort is not None:
-        parameters["reasoning_effort"] = EFFORTS_OF[effort] if effort in EFFORTS_OF else output.unsupported("effort")
+        parameters["reasoning_effort"] = output.row("effort", EFFORTS_OF)
         paths["reasoning_effort"] = "output_config.effort"
     if "format" in output.members:
         schema = output.child("format").members.get("schema")
@@ -337,17 +337,14 @@ def _read_tool(tool: common.Given) -> Item:
 
 
 def _read_choice(choice: common.Given) -> object:
-    kind = choice.text("type")
-    if kind == "tool":
+    if choice.text("type") == "tool":
         return {"type": "function", "name": choice.text("name")}
-    return CHOICES_OF[kind] if kind in CHOICES_OF else choice.unsupported("type")
+    return choice.row("type", CHOICES_OF)
 
 
 def _entries(message: common.Given) -> Iterator[neutral.Entry]:
     """Yield the entries of a message: results of tools, calls and thinking are entries beside its text."""
-    role = ROLES.get(message.text("role"))
-    if role is None:
-        message.unsupported("role")
+    role = message.row("role", ROLES)
     if isinstance(message.members.get("content"), str):
         yield neutral.Message(role, message.text("content"))
         return

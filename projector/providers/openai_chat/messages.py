@@ -227,10 +227,7 @@ def read_messages(body: Given) -> neutral.Conversation:
     entries: list[neutral.Entry] = []
     kinds: dict[str, neutral.CallKind] = {}
     for message in body.objects("messages"):
-        read = ROLES.get(message.text("role"))
-        if read is None:
-            message.unsupported("role")
-        for entry in read(message, kinds):
+        for entry in message.row("role", ROLES)(message, kinds):
             if isinstance(entry, neutral.ToolCall):
                 kinds[entry.id] = entry.kind
             entries.append(entry)
@@ -239,7 +236,7 @@ def read_messages(body: Given) -> neutral.Conversation:
 
 def _read_message(message: Given, _kinds: Mapping[str, neutral.CallKind]) -> Iterator[neutral.Entry]:
     message.only("role", "content")
-    yield neutral.Message(cast("neutral.Role", message.text("role")), _read_content(message, "content"))
+    yield neutral.Message(message.row("role", neutral.ROLES), _read_content(message, "content"))
 
 
 def _read_answer(message: Given, _kinds: Mapping[str, neutral.CallKind]) -> Iterator[neutral.Entry]:
@@ -254,11 +251,9 @@ def _read_answer(message: Given, _kinds: Mapping[str, neutral.CallKind]) -> Iter
     if content or not calls:
         yield neutral.Message(neutral.ASSISTANT, content)
     for call in calls:
-        kind = call.text("type")
-        if kind not in CALL_SHAPES:
-            call.unsupported("type")
+        kind, shape = call.text("type"), call.row("type", CALL_SHAPES)
         given = call.child(kind)
-        text = given.text(CALL_SHAPES[kind].member)
+        text = given.text(shape.member)
         call_id, name, sealed = call.text("id"), given.text("name"), sealed_of(call.members)
         yield neutral.ToolCall(call_id, name, text, cast("neutral.CallKind", kind), encrypted=sealed)
 
@@ -292,8 +287,7 @@ def _read_image(part: Given) -> neutral.Image:
 
 def _read_file(part: Given) -> neutral.File:
     file = part.child("file")
-    if "file_id" in file.members:
-        file.refuse("file_id", "is a file of another provider; send its content.")
+    file.refuse_stored_file()
     return neutral.File(file.text("file_data"), file.text_or_none("filename"))
 
 

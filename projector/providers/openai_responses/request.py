@@ -6,7 +6,7 @@ A caller's own body is forwarded to an upstream of this API, or read in neutral 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from projector.contracts import codec
 from projector.conversation import entries as neutral
@@ -178,9 +178,6 @@ WRITERS: Final[Mapping[type, Callable[[Any], Body]]] = {
 # input items as a conversation
 
 
-ROLES: Final = frozenset({"user", "assistant", "system", "developer"})
-
-
 def read_input(body: Given) -> neutral.Conversation:
     """Return the conversation of `input`; raise `UnsupportedRequestError` for an item that no other API has."""
     if isinstance(body.members.get("input"), str):
@@ -195,21 +192,17 @@ def _read_item(item: Given) -> neutral.Entry:
 
 
 def _read_message(item: Given) -> neutral.Message:
-    role = item.text("role")
-    if role not in ROLES:
-        item.unsupported("role")
-    return neutral.Message(cast("neutral.Role", role), content_of(item, "content", PARTS), item.text_or_none("phase"))
+    role = item.row("role", neutral.ROLES)
+    return neutral.Message(role, content_of(item, "content", PARTS), item.text_or_none("phase"))
 
 
 def _read_image(part: Given) -> neutral.Image:
-    if "file_id" in part.members:
-        part.refuse("file_id", "is a file of another provider; send its content.")
+    part.refuse_stored_file()
     return neutral.Image(part.text("image_url"), part.text_or_none("detail"))
 
 
 def _read_file(part: Given) -> neutral.File:
-    if "file_id" in part.members:
-        part.refuse("file_id", "is a file of another provider; send its content.")
+    part.refuse_stored_file()
     return neutral.File(part.text_or_none("file_data") or part.text("file_url"), part.text_or_none("filename"))
 
 
