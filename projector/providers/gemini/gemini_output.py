@@ -13,14 +13,7 @@ from projector.core import canonical as read
 from projector.core.canonical import Drops
 from projector.providers.gemini.gemini_fields import CODE, FILES, IMAGE, WEB
 from projector.providers.gemini.grounding import Citations, Passage
-from projector.providers.stage_parts import (
-    CALL_SHAPES,
-    Call,
-    Event,
-    HostedCall,
-    Outputs,
-    image_events,
-)
+from projector.providers.stage_parts import CALL_SHAPES, Call, Event, HostedCall, Outputs, image_events
 
 IMAGE_PREFIX: Final = "image/"
 
