@@ -243,14 +243,12 @@ class SseDecoder:
             else:
                 data, event = self._read_field(line, data, event, messages)
         self._data, self._event = data, event
-        end = _end_of_blank(lines) if lines[-1] else len(lines)
-        self._event_bytes = sum(map(len, lines[end:]), 0 if end else self._event_bytes) if lines[-1] else 0
+        self._event_bytes = _bytes_after_blank(lines, self._event_bytes) if lines[-1] else 0
         if not self._has_message:
             self._has_message = any(message[0] for message in messages)
             self._has_content = self._has_content or any(map(_is_content, lines))
             self._keep_document(lines)
-            is_field = any(line.partition(b":")[0] in FIELDS for line in lines[end:])
-            self._has_field = is_field or (self._has_field and not end)
+            self._has_field = _is_field_after_blank(lines, carried=self._has_field)
         return messages
 
     def _keep_document(self, lines: Sequence[bytes]) -> None:
@@ -309,9 +307,24 @@ class SseDecoder:
         return [*messages, FAULTS["upstream_event_too_large"]]
 
 
-def _end_of_blank(lines: Sequence[bytes]) -> int:
-    """Return where the lines after the last blank one begin; 0 if none is blank."""
-    return next((at for at in range(len(lines), 0, -1) if not lines[at - 1]), 0)
+def _bytes_after_blank(lines: Sequence[bytes], carried: int) -> int:
+    """Return the size of the event that the lines leave open; `carried` is its size before them."""
+    size = 0
+    for line in reversed(lines):
+        if not line:
+            return size
+        size += len(line)
+    return carried + size
+
+
+def _is_field_after_blank(lines: Sequence[bytes], *, carried: bool) -> bool:
+    """Check whether the event that the lines leave open has a field; `carried` is whether it had one before them."""
+    for line in reversed(lines):
+        if not line:
+            return False
+        if line.partition(b":")[0] in FIELDS:
+            return True
+    return carried
 
 
 def _is_content(line: bytes) -> bool:
