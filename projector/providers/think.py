@@ -143,7 +143,7 @@ class ThinkSplitter:
             if self.is_plain:
                 operations.append(Operation("text", text[start:]))
                 break
-            start = self._read(text, start, operations)
+            start = (self._inside if self._is_inside else self._outside)(text, start, operations)
         if text:
             self.before = text[: len(text) - len(self._held)] or self.before
         self.has_shown = self.has_shown or any(kind == "text" and not said.isspace() for kind, said in operations)
@@ -169,24 +169,33 @@ class ThinkSplitter:
             operations.append(CLOSE)
         return operations
 
-    def _read(self, text: str, start: int, operations: list[Operation]) -> int:
-        """Read up to the next tag, after that if it is quoted; return where to continue."""
-        is_inside = self._is_inside
-        end, after = (self._close if is_inside else self._open).find(text, start)
-        if not is_inside and not self._is_anywhere and text[start:end].strip():
-            self.is_plain = True
-            return start
-        is_quoted = not is_inside and after > end and (text[end - 1] if end else self.before[-1:]) == _QUOTE
-        if said := text[start : after if is_quoted else end]:
-            operations.append(Operation("reasoning" if is_inside else "text", said))
+    def _inside(self, text: str, start: int, operations: list[Operation]) -> int:
+        """Read up to the closing tag; return where to continue."""
+        end, after = self._close.find(text, start)
+        if end > start:
+            operations.append(Operation("reasoning", text[start:end]))
         if after == end:  # no tag, or the beginning of one
             self._held = text[end:]
             return len(text)
-        if is_inside:
-            self._is_inside = False
-            operations.append(CLOSE)
-        elif not is_quoted:
-            self._begin(text[end:after], operations)
+        self._is_inside = False
+        operations.append(CLOSE)
+        return after
+
+    def _outside(self, text: str, start: int, operations: list[Operation]) -> int:
+        """Read up to the next tag that is not quoted; return where to continue."""
+        end, after = self._open.find(text, start)
+        if not self._is_anywhere and text[start:end].strip():
+            self.is_plain = True
+            return start
+        if after > end and (text[end - 1] if end else self.before[-1:]) == _QUOTE:
+            operations.append(Operation("text", text[start:after]))
+            return after
+        if end > start:
+            operations.append(Operation("text", text[start:end]))
+        if after == end:
+            self._held = text[end:]
+            return len(text)
+        self._begin(text[end:after], operations)
         return after
 
     def _begin(self, tag: str, operations: list[Operation]) -> None:
