@@ -10,9 +10,9 @@ What a client sends is its own claim (docs/decisions/0008). Readers check sizes;
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 from projector.core.canonical import json_text, object_in
 
@@ -20,6 +20,7 @@ ASSISTANT: Final = "assistant"
 USER: Final = "user"
 
 Role: TypeAlias = Literal["user", "assistant", "system", "developer"]
+ROLES: Final[Mapping[str, Role]] = {role: role for role in get_args(Role)}
 CallKind: TypeAlias = Literal["function", "custom"]
 """A function has a JSON object as input, a custom tool has a text."""
 

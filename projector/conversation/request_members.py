@@ -10,13 +10,15 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, NoReturn, Self, TypeAlias, assert_never
+from typing import Any, Final, NamedTuple, NoReturn, Self, TypeAlias, TypeVar, assert_never
 
 from projector.contracts.limits import ID_MAX_CHARS
 from projector.conversation import entries as neutral
 from projector.conversation.client_history import NO_PARAMETERS
 from projector.conversation.entries import Content, Part
 from projector.conversation.model_request import Body, UnsupportedRequestError
+
+_Row = TypeVar("_Row")
 
 NOT_SUPPORTED: Final = "is not supported by the model that serves this request."
 
@@ -69,6 +71,16 @@ class Given:
         """Return a list of objects."""
         return [Given(value, f"{self.path_of(name)}[{at}]") for at, value in enumerate(self.values(name))]
 
+    def row(self, name: str, table: Mapping[str, _Row]) -> _Row:
+        """Return the row of a table that a text names; raise the error about its value if there is none."""
+        value = self.text(name)
+        return table[value] if value in table else self.unsupported(name)
+
+    def refuse_stored_file(self) -> None:
+        """Raise the error about a file that the caller's provider stores, if the object names one."""
+        if "file_id" in self.members:
+            self.refuse("file_id", "is a file of another provider; send its content.")
+
     def unsupported(self, name: str) -> NoReturn:
         """Raise the error about the value of a member that has none in the other API."""
         self.refuse(name, f"has a value that {NOT_SUPPORTED}")
@@ -117,8 +129,7 @@ def content_of(given: Given, name: str, readers: Mapping[str, Callable[[Given], 
 
 def part_of(part: Given, readers: Mapping[str, Callable[[Given], Part]]) -> Part:
     """Return a part; raise the error about its type if it has no reader."""
-    read = readers.get(part.text("type"))
-    return part.unsupported("type") if read is None else read(part)
+    return part.row("type", readers)(part)
 
 
 # the table of parameters
@@ -273,19 +284,30 @@ class Turns(ABC):
 
 _NO_ITEMS: Final = "This agent does not support items of type `{}`."
 
-PartWriters: TypeAlias = Mapping[type, Callable[[Any], Body | None]]
-"""Type of a part of a message -> what writes it; None for an empty one, which many APIs refuse."""
+
+class PartWriters(NamedTuple):
+    """What writes the parts of messages in an API."""
+
+    text: Callable[[str], Body | None]
+    """Writes a text or refusal; None for an empty one, which many APIs refuse."""
+    image: Callable[[neutral.Image], Body]
+    file: Callable[[neutral.File], Body]
 
 
 def written_parts(content: Content, writers: PartWriters) -> list[Body]:
     """Return the parts of content; a text is one part."""
     parts = (neutral.Text(content),) if isinstance(content, str) else content
-    return [written for part in parts if (written := writers[type(part)](part)) is not None]
+    return [written for part in parts if (written := _written(part, writers)) is not None]
 
 
-def typed_text(part: Part) -> Body | None:
-    """Return a text or refusal as an object of the type `text`; None for an empty one."""
-    text = part.text if isinstance(part, neutral.Text | neutral.Refusal) else ""
+def _written(part: Part, writers: PartWriters) -> Body | None:
+    if isinstance(part, neutral.Image):
+        return writers.image(part)
+    return writers.file(part) if isinstance(part, neutral.File) else writers.text(part.text)
+
+
+def typed_text(text: str) -> Body | None:
+    """Return a text as an object of the type `text`; None for an empty one."""
     return {"type": "text", "text": text} if text else None
 
 

@@ -91,20 +91,16 @@ class GrowingText(Generic[Filter]):
         """Feed what a complete text adds to the deltas; return None if it contradicts them."""
         received = self._received - self._ends_in_half
         if not self._is_same(text[:received]):
-            again = self._again()
-            if again.feed(text[:received]).value != self._emitted.text or not self._holds_as_much(again):
+            again = self._make_filter()
+            if not self._filters_alike(again, text[:received]):
                 return None
             self._filter, self._received, self._ends_in_half = again, received, False
         rest = text[received:]
         return self.feed(rest) if rest else compose.NOTHING
 
-    def _again(self) -> Filter:
-        """Return a filter for the same text from its start."""
-        return self._make_filter()
-
-    def _holds_as_much(self, _again: Filter) -> bool:
-        """Return whether a filter that emitted the same text also holds the same."""
-        return True
+    def _filters_alike(self, again: Filter, text: str) -> bool:
+        """Feed a text to a new filter; return whether it emits and holds what the deltas did."""
+        return again.feed(text).value == self._emitted.text
 
     def _is_same(self, text: str) -> bool:
         """Return whether a text equals the joined deltas; False if that is unknown."""
@@ -133,13 +129,9 @@ class TextPart(GrowingText[TextStream]):
         self.is_complete = False
         """Whether its complete text is known: further deltas are dropped."""
 
-    def _again(self) -> TextStream:
-        again = self._make_filter()
+    def _filters_alike(self, again: TextStream, text: str) -> bool:
         again.take_place_of(self._filter)
-        return again
-
-    def _holds_as_much(self, again: TextStream) -> bool:
-        return again.held == self._filter.held
+        return super()._filters_alike(again, text) and again.held == self._filter.held
 
     def _is_same(self, text: str) -> bool:
         """Return whether a text equals the joined deltas: they were emitted or are held, or the digest is equal."""

@@ -193,17 +193,12 @@ class AutoDecoder:
 
     def _after_comments(self, data: bytes) -> bytes:
         """Return what follows blanks and whole lines that begin with a colon."""
-        rest = data
-        while True:
-            if self._is_in_comment:
-                line = rest.splitlines(keepends=True)[0] if rest else b""
-                if not line.endswith((b"\n", b"\r")):
-                    return b""
-                self._is_in_comment, rest = False, rest[len(line) :]
-            rest = rest.lstrip(BOM + b" \t\r\n")
-            if not rest.startswith(b":"):
-                return rest
-            self._is_in_comment = True
+        rest = _BLANKS_AND_COMMENTS.sub(b"", b":" + data if self._is_in_comment else data, count=1)
+        self._is_in_comment = rest.startswith(b":")
+        return b"" if self._is_in_comment else rest
+
+
+_BLANKS_AND_COMMENTS: Final = re.compile(rb"\A(?:[%b \t\r\n]|:[^\r\n]*+[\r\n])*+" % BOM)
 
 
 Decoder: TypeAlias = SseDecoder | BareJsonDecoder | NdjsonDecoder | AutoDecoder

@@ -57,6 +57,8 @@ class PublicStreamProjector:
         self._redactor = redactor = redactor.for_stream()
         self.main: Final = StreamState(redactor, context)
         """State of the main branch."""
+        self.count = self.main.count
+        """Counts input that an earlier stage dropped."""
         self._branches = [self.main]
         self.branch = self.main
         """State of the current branch."""
@@ -258,10 +260,6 @@ class PublicStreamProjector:
         self.open_text = None
         for branch in self._branches:
             branch.release()
-
-    def count(self, name: str, times: int) -> None:
-        """Count input that an earlier stage dropped."""
-        self.branch.count(name, times)
 
     def fail_closed(self, fault: Fault, *, is_unsent: bool = False) -> list[Frame]:
         """End the stream after an internal error, with constant texts only: the failed code is not called again.

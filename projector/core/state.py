@@ -132,6 +132,7 @@ class StreamState:
         self.slots: SlotAllocator = SlotAllocator(redactor) if main is None else main.slots
         self.dropped: read.Drops = read.Drops() if main is None else main.dropped
         """Counts of input that was not emitted, by event type or reason."""
+        self.count = self.dropped.note
         self.branch = self.slots.next_branch()
         self.transitions = transitions
         self.phase = Phase.IDLE
@@ -171,10 +172,6 @@ class StreamState:
         """The position in the workflow, unique among open branches."""
         workflow = self.envelope.get("workflow")
         return tuple(workflow.get(name) for name in POSITION) if isinstance(workflow, Mapping) else (None,) * 3
-
-    def count(self, name: str, times: int = 1) -> None:
-        """Count input that is not emitted."""
-        self.dropped.note(name, times)
 
     def set_context(self, members: Mapping[str, object]) -> None:
         """Set context members from the host; None removes one, others stay (D9).

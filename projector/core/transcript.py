@@ -95,11 +95,6 @@ class Item:
     """Whether its texts came after its end, so that no delta contains them."""
 
     @property
-    def slot(self) -> int:
-        """Its output index in the public stream."""
-        return self.place[0]
-
-    @property
     def item_id(self) -> CleanText:
         """Its public ID."""
         return self.place[1]

@@ -135,8 +135,8 @@ class PassthroughRoute(NamedTuple):
     """Returns the body to forward, from the caller's body, a profile, and what the provider wants back."""
     request_reader: Callable[[Mapping[str, Any]], ModelRequest] | None = None
     """Returns the request in neutral terms, for an upstream with another API; None: the route only forwards."""
-    state_reader: Callable[[Mapping[str, Any]], Iterable[Carried]] | None = None
-    """Returns the sealed values in a caller's body; None: the API has no member for them."""
+    carried: Callable[[Mapping[str, Any]], Iterable[Carried]] = lambda _body: ()
+    """Returns the sealed values in a caller's body; by default the API has no member for them."""
     call_restorer: Callable[[Mapping[str, Any]], Callable[[ProviderStage], ProviderStage] | None] | None = None
     """Returns what makes a stage of another API write the calls of this one, for the tools in a caller's body; None:
     all APIs have the same calls."""
@@ -144,10 +144,6 @@ class PassthroughRoute(NamedTuple):
     """Headers of the caller, in lower case, that go on unchanged to an upstream of this provider."""
     client: ClientApi | None = None
     """What its clients expect; None: the same as those of OpenAI."""
-
-    def carried(self, body: Mapping[str, Any]) -> Iterable[Carried]:
-        """Return the sealed values in a caller's body."""
-        return () if self.state_reader is None else self.state_reader(body)
 
 
 class TokenCounting(NamedTuple):

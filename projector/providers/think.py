@@ -48,7 +48,6 @@ MARKS: Final = ("<|start|>assistant", "<|channel|>final<|message|>")
 LONE_TAG: Final = "closing tag without its opening one"
 """Name in the counts."""
 
-_BLANKS: Final = re.compile(r"\s*")
 _PLAIN_TAG: Final = re.compile(r"<(/?)(\w+)>")
 _TAG_BLANKS: Final = r"[ \t\r\n]{0,4}"
 """Blanks that models write at the ends of a tag: `<think >`."""
@@ -131,7 +130,8 @@ class ThinkSplitter:
             return self.is_plain
         if self._is_anywhere:
             return self._open.is_clear(text)
-        return not self._open.may_begin(text, _BLANKS.match(text).end())  # type: ignore[union-attr]
+        first = text.lstrip()[:1]
+        return bool(first) and self._open.is_clear(first)
 
     def push(self, text: str) -> list[Operation]:
         """Add text, and return the operations that it completes."""
@@ -143,12 +143,7 @@ class ThinkSplitter:
             if self.is_plain:
                 operations.append(Operation("text", text[start:]))
                 break
-            if self._is_inside:
-                start = self._inside(text, start, operations)
-            elif self._is_anywhere:
-                start = self._outside(text, start, operations)
-            else:
-                start = self._before_text(text, start, operations)
+            start = (self._inside if self._is_inside else self._outside)(text, start, operations)
         if text:
             self.before = text[: len(text) - len(self._held)] or self.before
         self.has_shown = self.has_shown or any(kind == "text" and not said.isspace() for kind, said in operations)
@@ -189,6 +184,9 @@ class ThinkSplitter:
     def _outside(self, text: str, start: int, operations: list[Operation]) -> int:
         """Read up to the next tag that is not quoted; return where to continue."""
         end, after = self._open.find(text, start)
+        if not self._is_anywhere and text[start:end].strip():
+            self.is_plain = True
+            return start
         if after > end and (text[end - 1] if end else self.before[-1:]) == _QUOTE:
             operations.append(Operation("text", text[start:after]))
             return after
@@ -199,21 +197,6 @@ class ThinkSplitter:
             return len(text)
         self._begin(text[end:after], operations)
         return after
-
-    def _before_text(self, text: str, start: int, operations: list[Operation]) -> int:
-        """Read blanks, then a tag, the beginning of one, or text up to the end of the message."""
-        end = _BLANKS.match(text, start).end()  # type: ignore[union-attr]  # no blank at all is a match too
-        if end > start:
-            operations.append(Operation("text", text[start:end]))
-        after = self._open.end_at(text, end)
-        if after > end:
-            self._begin(text[end:after], operations)
-            return after
-        if self._open.is_prefix(text, end):
-            self._held = text[end:]
-            return len(text)
-        self.is_plain = True
-        return end
 
     def _begin(self, tag: str, operations: list[Operation]) -> None:
         """Act on a tag outside of a block: an opening tag, a mark, or a closing tag without its opening one."""
@@ -261,7 +244,6 @@ class _Tags:
         texts = [tag.lower() for tag in tags]
         self._pattern = re.compile("|".join(map(_expression, texts)), re.IGNORECASE | re.ASCII)
         self.starts = "".join(sorted({start for text in texts for start in (text[0], text[0].upper())}))
-        self._begins = tuple(self.starts)
         self._prefixes = frozenset(text[:size] for text in map(_normal, texts) for size in range(len(text)))
         self._most = max(map(len, texts)) - 1 + _TAG_BLANKS_MAX
 
@@ -270,15 +252,6 @@ class _Tags:
         if len(self.starts) == 1:
             return self.starts not in text
         return not any(start in text for start in self.starts)
-
-    def may_begin(self, text: str, start: int) -> bool:
-        """Check whether a tag, or the beginning of one, may be at a place; that is so at the end of the text."""
-        return text.startswith(self._begins, start) or start == len(text)
-
-    def end_at(self, text: str, start: int) -> int:
-        """Return the end of the tag at a place; the place itself if there is none."""
-        found = self._pattern.match(text, start)
-        return start if found is None else found.end()
 
     def is_prefix(self, text: str, start: int) -> bool:
         """Check whether the rest of a text may still become a tag."""

@@ -95,7 +95,7 @@ def _values(data: bytes) -> list[Any]:
 
 
 def _basis(values: list[Any]) -> _Basis:
-    paths = [dict(_paths(value)).keys() for value in values if isinstance(value, dict)]
+    paths = [_paths(value).keys() for value in values if isinstance(value, dict)]
     every = frozenset[str]().union(*paths[:1]).intersection(*paths)
     return _Basis(every, frozenset[str]().union(*paths) - every)
 
@@ -104,7 +104,7 @@ def _outline(values: list[Any], basis: _Basis) -> _Outline:
     kinds: dict[str, dict[str, set[str]]] = defaultdict(dict)
     steps: list[str] = [_BEGIN]
     for value in values:
-        found = dict(_paths(value))
+        found = _paths(value)
         kind = _kind(value, found, basis)
         for path, types in found.items():
             kinds[kind].setdefault(path, set()).update(types)
@@ -135,11 +135,11 @@ def _kind(value: Any, paths: Mapping[str, set[str]], basis: _Basis) -> str:
     return " ".join(ends) or "(event)"
 
 
-def _paths(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, set[str]]]:
-    """Yield the path of each member and its types; entries of a list with a `type` are told apart by it."""
+def _paths(value: Any) -> dict[str, set[str]]:
+    """Return the path of each member and its types; entries of a list with a `type` are told apart by it."""
     found: dict[str, set[str]] = {}
-    _collect(value, path, depth, found)
-    yield from found.items()
+    _collect(value, "", 0, found)
+    return found
 
 
 def _collect(value: Any, path: str, depth: int, found: dict[str, set[str]]) -> None:

@@ -184,7 +184,6 @@ class _StreamRedaction:
         self._counts = shape.counts
         self._leaves: list[_Leaf] = []
         self._channels: defaultdict[Hashable, list[int]] = defaultdict(list)
-        self._alone: list[int] = []
         self._placeholders: dict[str, str] = {}
         self._spans_of: dict[str, list[Span]] = {}
         self._keys: dict[str, str] = {}
@@ -208,10 +207,6 @@ class _StreamRedaction:
         for leaves in {tuple(channel): None for channel in (*self._channels.values(), *merged)}:
             self._finder.pause()
             self._search(leaves)
-        for at in self._alone:
-            self._finder.pause()
-            leaf = self._leaves[at]
-            leaf.spans += self._spans(leaf.text)
         for leaf in self._leaves:
             if leaf.spans:
                 text = self._placeholder(leaf.text) if leaf.is_id else without(leaf.text, leaf.spans)
@@ -260,11 +255,14 @@ class _StreamRedaction:
         holder[name] = text
         if not text:
             return
-        is_id = name in IDS
-        at = len(self._leaves)
-        self._leaves.append(_Leaf(holder, name, text, is_id))
-        for channel in (ALONE,) if is_id else self._shape.channels(path):
-            (self._alone if channel == ALONE else self._channels[channel]).append(at)
+        leaf = _Leaf(holder, name, text, is_id=name in IDS)
+        for channel in (ALONE,) if leaf.is_id else self._shape.channels(path):
+            if channel == ALONE:
+                self._finder.pause()
+                leaf.spans += self._spans(text)
+            else:
+                self._channels[channel].append(len(self._leaves))
+        self._leaves.append(leaf)
 
     def _number(self, name: Any, value: Any) -> Any:
         """Return a number, or the mark of a registered one."""

@@ -6,23 +6,38 @@ from typing import Any, Final, get_args
 
 import pytest
 
-from projector.conversation.entries import Approval, DroppedCalls, Entry, Message, Part, user_text
+from projector.conversation.entries import (
+    Approval,
+    DroppedCalls,
+    Entry,
+    File,
+    Image,
+    Message,
+    Part,
+    Refusal,
+    Text,
+    user_text,
+)
 from projector.conversation.model_request import UnsupportedRequestError
-from projector.conversation.request_members import Given
+from projector.conversation.request_members import Given, written_parts
 from projector.providers.anthropic_messages import request as messages_request
 from projector.providers.gemini import request as gemini_request
 from projector.providers.openai_chat import messages as chat_messages
 from projector.providers.openai_responses import request as responses_request
 
 ENTRIES: Final = set(get_args(Entry)) - {DroppedCalls}
-PARTS: Final = set(get_args(Part))
+PARTS: Final = (Text("Hi"), Refusal("No."), Image("https://a.example/b.png"), File("data:application/pdf;base64,QQ=="))
 
 
 def test_each_entry_and_part_is_written() -> None:
     """By the other providers, `Turns.add` is checked by mypy to have a case for each entry."""
     assert set(responses_request.WRITERS) == ENTRIES
-    for parts in (chat_messages.PARTS, messages_request.PARTS, gemini_request.PARTS, gemini_request.STEP_PARTS):
-        assert set(parts) == PARTS
+    assert {type(part) for part in PARTS} == set(get_args(Part))
+    contents = (messages_request.PARTS, gemini_request.PARTS, gemini_request.STEP_PARTS)
+    for writers in (chat_messages.PARTS, responses_request.INPUT_PARTS, *contents):
+        written = written_parts(PARTS, writers)
+        assert len(written) == len(PARTS)
+        assert all(written)
 
 
 def test_only_anthropic_leaves_out_blank_texts() -> None:

@@ -34,7 +34,7 @@ def close_items(state: StreamState) -> list[Frame]:
 def settle(state: StreamState, status: str) -> None:
     """Record what the ended response contributes to the terminal."""
     run, response = state.run, state.response
-    items_in_order = sorted(response.items, key=attrgetter("slot"))
+    items_in_order = sorted(response.items, key=attrgetter("place"))
     texts = [compose.joined(*_nonempty(item.texts)) for item in _answers(items_in_order) if item.texts]
     refusals = [text for item in items_in_order if item.refusals for text in _nonempty(item.refusals)]
     summaries = [text for item in items_in_order if item.summaries for text in _nonempty(item.summaries)]

@@ -158,7 +158,7 @@ def begin(state: StreamState, item: Item, raw: Mapping[str, object]) -> list[Fra
     name = state.redactor.name(given)
     tool = given if item.type in CLIENT_CALLS else None
     arguments = CallArguments(state.redactor, is_plain=item.type == "custom_tool_call", tool=tool)
-    call_id = state.slots.call_id(provider_id, item.item_id, item.slot)
+    call_id = state.slots.call_id(provider_id, item.item_id, item.place[0])
     call = item.call = ToolCall(tool_type, call_id, name, arguments)
     register(state, item, call, raw)
     tool_fields.begin(state, item, call, raw)

@@ -9,15 +9,7 @@ from typing import Any, Final
 from projector.core import canonical as read
 from projector.core.canonical import Drops
 from projector.providers.anthropic_messages import block_fields as fields
-from projector.providers.stage_parts import (
-    CALL_SHAPES,
-    Annotation,
-    Call,
-    Event,
-    HostedCall,
-    Outputs,
-    Reasoning,
-)
+from projector.providers.stage_parts import CALL_SHAPES, Annotation, Call, Event, HostedCall, Outputs, Reasoning
 from projector.redaction.clean import Gathered
 
 KEPT_MAX_BYTES: Final = 500_000

@@ -188,11 +188,6 @@ def _source(url: str) -> Body:
     return {"type": "url", "url": url} if data is None else {"type": "base64", "media_type": data[0], "data": data[1]}
 
 
-def _text(part: neutral.Part) -> Body | None:
-    block = common.typed_text(part)
-    return None if block is None or not block["text"].strip() else block
-
-
 def _image(image: neutral.Image) -> Body:
     return {"type": "image", "source": _source(image.url)}
 
@@ -202,13 +197,7 @@ def _file(file: neutral.File) -> Body:
     return {"type": "document", "source": source, **({"title": file.name} if file.name else {})}
 
 
-PARTS: Final[common.PartWriters] = {
-    neutral.Text: _text,
-    neutral.Refusal: _text,
-    neutral.Image: _image,
-    neutral.File: _file,
-}
-"""Part of a message -> its block."""
+PARTS: Final = common.PartWriters(lambda text: common.typed_text(text) if text.strip() else None, _image, _file)
 
 
 # a caller's own request
@@ -226,12 +215,7 @@ CHOICES_OF: Final = {own: neutral for neutral, own in CHOICES.items()}
 _THINKING: Final = frozenset({"thinking", "redacted_thinking"})
 OWN_TOOL: Final = "custom"
 """Type of the tools that a client runs; it may be absent."""
-PARAMETERS: Final[Mapping[str, str]] = {
-    "max_tokens": "max_output_tokens",
-    "temperature": "temperature",
-    "top_p": "top_p",
-    "stop_sequences": "stop",
-}
+PARAMETERS: Final = {MEMBERS[name].path: name for name in ("max_output_tokens", "temperature", "top_p", "stop")}
 """Member -> name of the parameter in neutral terms. Members without a row are hints, which other APIs do not have."""
 
 
@@ -317,7 +301,7 @@ def read_request(body: Mapping[str, Any]) -> ModelRequest:
     output = given.child("output_config")
     effort = output.text_or_none("effort")
     if effort is not None:
-        parameters["reasoning_effort"] = EFFORTS_OF[effort] if effort in EFFORTS_OF else output.unsupported("effort")
+        parameters["reasoning_effort"] = output.row("effort", EFFORTS_OF)
         paths["reasoning_effort"] = "output_config.effort"
     if "format" in output.members:
         schema = output.child("format").members.get("schema")
@@ -353,17 +337,14 @@ def _read_tool(tool: common.Given) -> Item:
 
 
 def _read_choice(choice: common.Given) -> object:
-    kind = choice.text("type")
-    if kind == "tool":
+    if choice.text("type") == "tool":
         return {"type": "function", "name": choice.text("name")}
-    return CHOICES_OF[kind] if kind in CHOICES_OF else choice.unsupported("type")
+    return choice.row("type", CHOICES_OF)
 
 
 def _entries(message: common.Given) -> Iterator[neutral.Entry]:
     """Yield the entries of a message: results of tools, calls and thinking are entries beside its text."""
-    role = ROLES.get(message.text("role"))
-    if role is None:
-        message.unsupported("role")
+    role = message.row("role", ROLES)
     if isinstance(message.members.get("content"), str):
         yield neutral.Message(role, message.text("content"))
         return

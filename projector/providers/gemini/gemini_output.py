@@ -13,14 +13,7 @@ from projector.core import canonical as read
 from projector.core.canonical import Drops
 from projector.providers.gemini.gemini_fields import CODE, FILES, IMAGE, WEB
 from projector.providers.gemini.grounding import Citations, Passage
-from projector.providers.stage_parts import (
-    CALL_SHAPES,
-    Call,
-    Event,
-    HostedCall,
-    Outputs,
-    image_events,
-)
+from projector.providers.stage_parts import CALL_SHAPES, Call, Event, HostedCall, Outputs, image_events
 
 IMAGE_PREFIX: Final = "image/"
 
@@ -209,7 +202,7 @@ class Output(Outputs):
             elif call.item_type == FILES:
                 queries = self.citations.queries("retrievalQueries")
                 call.members["queries"] = queries or call.members.get("queries", [])
-                call.members["results"] = [_file(source) for source in files]
+                call.members["results"] = [file_result(source) for source in files]
                 events += self.finish(call, "completed")
         return events
 
@@ -252,6 +245,7 @@ def action_of(given: Mapping[str, object], *, is_page: bool) -> dict[str, Any]:
     return {"type": "search", **({"query": found[0], "queries": found} if found else {})}
 
 
-def _file(source: Mapping[str, object]) -> dict[str, Any]:
+def file_result(source: Mapping[str, object]) -> dict[str, Any]:
+    """Return a result of a search in files."""
     names = {"filename": read.text_or_none(source, "title"), "text": read.text_or_none(source, "text")}
     return {name: value for name, value in names.items() if value is not None}

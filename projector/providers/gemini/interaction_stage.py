@@ -14,7 +14,7 @@ from projector.core import canonical as read
 from projector.core.sse import SseMessage
 from projector.providers.error_shapes import ReportedError, error_of, members_of
 from projector.providers.gemini import gemini_fields as fields
-from projector.providers.gemini.gemini_output import Output, action_of
+from projector.providers.gemini.gemini_output import Output, action_of, file_result
 from projector.providers.gemini.grounding import file_citation, url_citation
 from projector.providers.stage_parts import Annotation, Call, Event, Events, HostedCall, JsonStage, usage_of
 
@@ -215,11 +215,7 @@ class InteractionStage(JsonStage):
         if item_type == fields.MCP:
             call.members["error" if has_failed else "output"] = _text(result.get("result"))
         elif item_type == fields.FILES:
-            names = {"filename": "title", "text": "text"}
-            call.members["results"] = [
-                {name: text for name, source in names.items() if (text := read.text_or_none(entry, source))}
-                for entry in entries
-            ]
+            call.members["results"] = [file_result(entry) for entry in entries]
         elif step.kind == "url_context_result" and any(
             read.text_or_none(entry, "status") not in FETCHED for entry in entries
         ):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import takewhile
 from typing import Any, Final, TypeAlias
 
 from projector.contracts import codec
@@ -144,12 +145,8 @@ def _closed(steps: Steps) -> str:
 
 def _common(steps: Steps, others: Steps) -> int:
     """Return how many first steps are equal."""
-    count = 0
-    for one, other in zip(steps, others, strict=False):
-        if one != other:
-            break
-        count += 1
-    return count
+    pairs = takewhile(lambda pair: pair[0] == pair[1], zip(steps, others, strict=False))
+    return sum(1 for _ in pairs)
 
 
 def _at(tree: Any, steps: Steps) -> Any:

@@ -144,11 +144,6 @@ def _signed(parts: list[Body], state: Mapping[str, Any]) -> list[Body]:
     return [*parts[:-1], {**parts[-1], "thoughtSignature": signature}]
 
 
-def _text(part: neutral.Part) -> Body | None:
-    text = part.text if isinstance(part, neutral.Text | neutral.Refusal) else ""
-    return {"text": text} if text else None
-
-
 def _media(url: str) -> Body:
     if (data := common.data_of(url)) is not None:
         return {"inlineData": {"mimeType": data[0], "data": data[1]}}
@@ -160,13 +155,7 @@ def _file(file: neutral.File) -> Body:
     return {"fileData": {"fileUri": file.file_id}} if file.file_id else _media(file.url or "")
 
 
-PARTS: Final[common.PartWriters] = {
-    neutral.Text: _text,
-    neutral.Refusal: _text,
-    neutral.Image: lambda image: _media(image.url),
-    neutral.File: _file,
-}
-"""Part of a message -> its part of a content."""
+PARTS: Final = common.PartWriters(lambda text: {"text": text} if text else None, lambda image: _media(image.url), _file)
 
 
 # steps of an interaction
@@ -224,13 +213,11 @@ def _content(url: str, kind: str) -> Body:
     return {"type": kind, "uri": url, **({"mime_type": named} if named else {})}
 
 
-STEP_PARTS: Final[common.PartWriters] = {
-    neutral.Text: common.typed_text,
-    neutral.Refusal: common.typed_text,
-    neutral.Image: lambda image: _content(image.url, "image"),
-    neutral.File: lambda file: _content(file.file_id or file.url or "", "document"),
-}
-"""Part of a message -> its content in a step."""
+STEP_PARTS: Final = common.PartWriters(
+    common.typed_text,
+    lambda image: _content(image.url, "image"),
+    lambda file: _content(file.file_id or file.url or "", "document"),
+)
 
 
 # requests

@@ -33,7 +33,7 @@ PROVIDER: Final = Provider(
         "chat_completions",
         lazy("projector.providers.openai_chat.request:forwarded_body"),
         lazy("projector.providers.openai_chat.request:read_request"),
-        state_reader=lazy("projector.providers.openai_chat.messages:carried_state"),
+        carried=lazy("projector.providers.openai_chat.messages:carried_state"),
     ),
     demo={
         "search": "chat-completions-annotations",

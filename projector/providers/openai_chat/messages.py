@@ -19,7 +19,7 @@ from typing import Any, Final, cast
 from projector.conversation import entries as neutral
 from projector.conversation.model_request import Body, UnsupportedRequestError
 from projector.conversation.opaque import Carried, KeptCalls, SealedIn, carried_of, is_sealed
-from projector.conversation.request_members import Given, Turns, content_of
+from projector.conversation.request_members import Given, PartWriters, Turns, content_of, written_parts
 from projector.providers.openai_chat.chunk_fields import EXTRA, GOOGLE, RETURNED, SHOWN, SIGNATURE, ChatProfile
 from projector.providers.stage_parts import CALL_SHAPES
 
@@ -182,7 +182,7 @@ class _Messages(Turns):
 
 def _question(content: neutral.Content) -> Body:
     """Return the content of a message that is not the model's."""
-    return {"content": content if isinstance(content, str) else [PARTS[type(part)](part) for part in content]}
+    return {"content": content if isinstance(content, str) else written_parts(content, PARTS)}
 
 
 def _answer(content: neutral.Content) -> Body:
@@ -191,10 +191,6 @@ def _answer(content: neutral.Content) -> Body:
         return {"content": content}
     refusal = "".join(part.text for part in content if isinstance(part, neutral.Refusal))
     return {"content": neutral.text_of(content) or None, **({"refusal": refusal} if refusal else {})}
-
-
-def _text(part: neutral.Part) -> Body:
-    return {"type": "text", "text": part.text if isinstance(part, neutral.Text | neutral.Refusal) else ""}
 
 
 def _image(image: neutral.Image) -> Body:
@@ -211,13 +207,7 @@ def _file(file: neutral.File) -> Body:
     return {"type": "file", "file": {"filename": file.name or "file", "file_data": file.url}}
 
 
-PARTS: Final[Mapping[type, Callable[[Any], Body]]] = {
-    neutral.Text: _text,
-    neutral.Refusal: _text,
-    neutral.Image: _image,
-    neutral.File: _file,
-}
-"""Part of a message -> its part in Chat Completions."""
+PARTS: Final = PartWriters(lambda text: {"type": "text", "text": text}, _image, _file)
 
 
 # messages as a conversation
@@ -237,10 +227,7 @@ def read_messages(body: Given) -> neutral.Conversation:
     entries: list[neutral.Entry] = []
     kinds: dict[str, neutral.CallKind] = {}
     for message in body.objects("messages"):
-        read = ROLES.get(message.text("role"))
-        if read is None:
-            message.unsupported("role")
-        for entry in read(message, kinds):
+        for entry in message.row("role", ROLES)(message, kinds):
             if isinstance(entry, neutral.ToolCall):
                 kinds[entry.id] = entry.kind
             entries.append(entry)
@@ -249,7 +236,7 @@ def read_messages(body: Given) -> neutral.Conversation:
 
 def _read_message(message: Given, _kinds: Mapping[str, neutral.CallKind]) -> Iterator[neutral.Entry]:
     message.only("role", "content")
-    yield neutral.Message(cast("neutral.Role", message.text("role")), _read_content(message, "content"))
+    yield neutral.Message(message.row("role", neutral.ROLES), _read_content(message, "content"))
 
 
 def _read_answer(message: Given, _kinds: Mapping[str, neutral.CallKind]) -> Iterator[neutral.Entry]:
@@ -264,11 +251,9 @@ def _read_answer(message: Given, _kinds: Mapping[str, neutral.CallKind]) -> Iter
     if content or not calls:
         yield neutral.Message(neutral.ASSISTANT, content)
     for call in calls:
-        kind = call.text("type")
-        if kind not in CALL_SHAPES:
-            call.unsupported("type")
+        kind, shape = call.text("type"), call.row("type", CALL_SHAPES)
         given = call.child(kind)
-        text = given.text(CALL_SHAPES[kind].member)
+        text = given.text(shape.member)
         call_id, name, sealed = call.text("id"), given.text("name"), sealed_of(call.members)
         yield neutral.ToolCall(call_id, name, text, cast("neutral.CallKind", kind), encrypted=sealed)
 
@@ -302,8 +287,7 @@ def _read_image(part: Given) -> neutral.Image:
 
 def _read_file(part: Given) -> neutral.File:
     file = part.child("file")
-    if "file_id" in file.members:
-        file.refuse("file_id", "is a file of another provider; send its content.")
+    file.refuse_stored_file()
     return neutral.File(file.text("file_data"), file.text_or_none("filename"))
 
 

@@ -19,9 +19,16 @@ from projector.providers.openai_chat.chunk_fields import ChatProfile
 from projector.providers.openai_chat.messages import forwarded, messages_of, read_messages
 
 JSON_SCHEMA: Final = "json_schema"
+FORMATS: Final = frozenset({"text", "json_object", JSON_SCHEMA})
 SCHEMA_MEMBERS: Final = ("name", "description", "schema", "strict")
 FUNCTION_MEMBERS: Final = ("name", "description", "parameters", "strict")
 CUSTOM_MEMBERS: Final = ("name", "description", "format")
+
+
+def _nested(members: Mapping[str, Any]) -> Body:
+    """Return an object as this API has it: its members are in another one, under the name of its type."""
+    kind = members["type"]
+    return {"type": kind, kind: {name: one for name, one in members.items() if name != "type"}}
 
 
 # structured output
@@ -29,21 +36,13 @@ CUSTOM_MEMBERS: Final = ("name", "description", "format")
 
 def _read_format(body: common.Given, name: str) -> object:
     given = body.child(name)
-    read = FORMAT_READERS.get(given.text("type"))
-    return given.unsupported("type") if read is None else read(given)
-
-
-FORMAT_READERS: Final[Mapping[str, Callable[[common.Given], Body]]] = {
-    "text": lambda given: dict(given.members),
-    "json_object": lambda given: dict(given.members),
-    JSON_SCHEMA: lambda given: {"type": JSON_SCHEMA, **given.child(JSON_SCHEMA).only(*SCHEMA_MEMBERS)},
-}
+    if (kind := given.text("type")) not in FORMATS:
+        given.unsupported("type")
+    return {"type": kind, **given.child(kind).only(*SCHEMA_MEMBERS)} if kind == JSON_SCHEMA else dict(given.members)
 
 
 def _write_format(value: Mapping[str, Any]) -> Body:
-    if value["type"] != JSON_SCHEMA:
-        return dict(value)
-    return {"type": JSON_SCHEMA, JSON_SCHEMA: {name: one for name, one in value.items() if name != "type"}}
+    return _nested(value) if value["type"] == JSON_SCHEMA else dict(value)
 
 
 # the choice of a tool
@@ -72,13 +71,13 @@ def _write_choice(value: object) -> object:
     kind = given.text("type")
     if kind == "allowed_tools":
         tools = [_write_named(one) for one in given.objects("tools")]
-        return {"type": kind, kind: {"mode": given.text("mode"), "tools": tools}}
+        return _nested({"type": kind, "mode": given.text("mode"), "tools": tools})
     return _write_named(given)
 
 
 def _write_named(given: common.Given) -> Body:
     kind = given.text("type")
-    return {"type": kind, kind: {"name": given.text("name")}} if kind in TOOL_READERS else given.unsupported("type")
+    return _nested({"type": kind, "name": given.text("name")}) if kind in TOOL_READERS else given.unsupported("type")
 
 
 # tools
@@ -134,29 +133,28 @@ def write_tools(tools: list[Mapping[str, Any]]) -> tuple[list[Body], Body]:
         if kind in common.WEB_SEARCHES:
             members["web_search_options"] = _search_options(given)
         elif kind == "function":
-            function = {name: one for name, one in given.only("type", *FUNCTION_MEMBERS).items() if name != "type"}
+            function = given.only("type", *FUNCTION_MEMBERS)
             if function.get("strict") is False:
                 del function["strict"]  # the default, which some servers do not know
-            written.append({"type": kind, "function": function})
+            written.append(_nested(function))
         else:
-            written.append({"type": kind, "custom": _custom(given)})
+            written.append(_custom(given))
     return written, members
 
 
 def _search_options(tool: common.Given) -> Body:
     options: Body = {name: one for name, one in tool.only("type", *SEARCH_OPTIONS).items() if name != "type"}
     if "user_location" in options:
-        location = {name: one for name, one in tool.child("user_location").members.items() if name != "type"}
-        options["user_location"] = {"type": "approximate", "approximate": location}
+        options["user_location"] = _nested({**tool.child("user_location").members, "type": "approximate"})
     return options
 
 
 def _custom(tool: common.Given) -> Body:
-    custom = {name: one for name, one in tool.only("type", *CUSTOM_MEMBERS).items() if name != "type"}
+    custom = tool.only("type", *CUSTOM_MEMBERS)
     form = custom.get("format")
     if isinstance(form, dict) and form.get("type") == "grammar":
-        custom["format"] = {"type": "grammar", "grammar": {name: one for name, one in form.items() if name != "type"}}
-    return custom
+        custom["format"] = _nested(form)
+    return _nested(custom)
 
 
 # parameters

@@ -30,7 +30,7 @@ PROVIDER: Final = Provider(
         "responses",
         body_writer=lazy("projector.providers.openai_responses.request:forwarded_body"),
         request_reader=lazy("projector.providers.openai_responses.request:read_request"),
-        state_reader=lazy("projector.providers.openai_responses.request:carried_state"),
+        carried=lazy("projector.providers.openai_responses.request:carried_state"),
         call_restorer=lazy("projector.providers.openai_responses.client_tools:restored_calls"),
     ),
     demo={

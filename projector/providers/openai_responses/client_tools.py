@@ -20,6 +20,7 @@ from projector.core.faults import Fault
 from projector.core.lane import TEXT_DELTA, Slots, shaped
 from projector.core.sse import SseMessage
 from projector.providers.descriptor import ProviderStage
+from projector.providers.stage_parts import CALL_SHAPES
 
 SEARCH: Final = "tool_search"
 """Type of the tool with which the model searches for tools, and its name as a function."""
@@ -120,22 +121,19 @@ def _flattened(tool: Given) -> Iterator[tuple[Item, Original | None]]:
 
 def _named(tool: Given, namespace: str | None) -> Iterator[tuple[Item, Original | None]]:
     members = {name: value for name, value in tool.members.items() if name != "defer_loading"}
-    if tool.text_or_none("type") not in _CALLS:
+    shape = CALL_SHAPES.get(tool.text_or_none("type") or "")
+    if shape is None:
         yield members, None
         return
-    original = Original(_CALLS[tool.text("type")], tool.text("name"), namespace)
+    original = Original(shape.item_type, tool.text("name"), namespace)
     yield members | {"name": flat_name(original.name, namespace)}, original
-
-
-_CALLS: Final[Mapping[str, str]] = {"function": "function_call", "custom": "custom_tool_call"}
-"""Type of a tool of the client -> type of its calls."""
 
 
 def _once(tools: Sequence[Item]) -> list[Item]:
     """Return tools without functions that were found and are there already."""
     found: dict[object, Item] = {}
     for at, tool in enumerate(tools):
-        found.setdefault(tool["name"] if tool.get("type") in _CALLS else at, tool)
+        found.setdefault(tool["name"] if tool.get("type") in CALL_SHAPES else at, tool)
     return [*found.values()]
 
 

@@ -6,10 +6,11 @@ A caller's own body is forwarded to an upstream of this API, or read in neutral 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from projector.contracts import codec
 from projector.conversation import entries as neutral
+from projector.conversation.client_history import OUTPUT_TYPES
 from projector.conversation.model_request import Body, ModelRequest
 from projector.conversation.opaque import Carried, KeptCalls, SealedIn, carried_of, is_sealed
 from projector.conversation.request_members import (
@@ -17,10 +18,12 @@ from projector.conversation.request_members import (
     Given,
     Member,
     Members,
+    PartWriters,
     content_of,
     read_parameters,
     same_names,
     write_parameters,
+    written_parts,
 )
 from projector.providers.openai_responses.client_tools import CLIENT, SEARCH, flat_name, found_tools, read_tools
 from projector.providers.stage_parts import CALL_SHAPES
@@ -99,15 +102,11 @@ def _content(parts: tuple[neutral.Part, ...], *, is_output: bool) -> str | list[
     """Return the content of a message. Texts of the model are one text: all upstreams accept that."""
     if is_output and all(isinstance(part, neutral.Text) for part in parts):
         return "".join(part.text for part in parts if isinstance(part, neutral.Text))
-    return [_output_part(part) if is_output else _input_part(part) for part in parts]
+    return [*map(_output_part, parts)] if is_output else written_parts(parts, INPUT_PARTS)
 
 
-def _input_part(part: neutral.Part) -> Body:
-    if isinstance(part, neutral.Image):
-        return {"type": "input_image", "image_url": part.url, "detail": part.detail or "auto"}  # a required member
-    if isinstance(part, neutral.File):
-        return _file(part)
-    return {"type": "input_text", "text": part.text}
+def _image(image: neutral.Image) -> Body:
+    return {"type": "input_image", "image_url": image.url, "detail": image.detail or "auto"}  # a required member
 
 
 def _output_part(part: neutral.Part) -> Body:
@@ -122,6 +121,9 @@ def _file(file: neutral.File) -> Body:
     return {"type": "input_file", member: file.file_id or file.url, **about}
 
 
+INPUT_PARTS: Final = PartWriters(lambda text: {"type": "input_text", "text": text}, _image, _file)
+
+
 def _call(call: neutral.ToolCall) -> Body:
     shape = CALL_SHAPES[call.kind]
     return {"type": shape.item_type, "call_id": call.id, "name": call.name, shape.member: call.input}
@@ -129,8 +131,8 @@ def _call(call: neutral.ToolCall) -> Body:
 
 def _output(output: neutral.ToolOutput) -> Body:
     content = output.output
-    value = content if isinstance(content, str) else [_input_part(part) for part in content]
-    return {"type": f"{CALL_SHAPES[output.kind].item_type}_output", "call_id": output.call_id, "output": value}
+    value = content if isinstance(content, str) else written_parts(content, INPUT_PARTS)
+    return {"type": OUTPUT_TYPES[CALL_SHAPES[output.kind].item_type], "call_id": output.call_id, "output": value}
 
 
 def _server_call(call: neutral.ServerCall) -> Body:
@@ -176,9 +178,6 @@ WRITERS: Final[Mapping[type, Callable[[Any], Body]]] = {
 # input items as a conversation
 
 
-ROLES: Final = frozenset({"user", "assistant", "system", "developer"})
-
-
 def read_input(body: Given) -> neutral.Conversation:
     """Return the conversation of `input`; raise `UnsupportedRequestError` for an item that no other API has."""
     if isinstance(body.members.get("input"), str):
@@ -193,21 +192,17 @@ def _read_item(item: Given) -> neutral.Entry:
 
 
 def _read_message(item: Given) -> neutral.Message:
-    role = item.text("role")
-    if role not in ROLES:
-        item.unsupported("role")
-    return neutral.Message(cast("neutral.Role", role), content_of(item, "content", PARTS), item.text_or_none("phase"))
+    role = item.row("role", neutral.ROLES)
+    return neutral.Message(role, content_of(item, "content", PARTS), item.text_or_none("phase"))
 
 
 def _read_image(part: Given) -> neutral.Image:
-    if "file_id" in part.members:
-        part.refuse("file_id", "is a file of another provider; send its content.")
+    part.refuse_stored_file()
     return neutral.Image(part.text("image_url"), part.text_or_none("detail"))
 
 
 def _read_file(part: Given) -> neutral.File:
-    if "file_id" in part.members:
-        part.refuse("file_id", "is a file of another provider; send its content.")
+    part.refuse_stored_file()
     return neutral.File(part.text_or_none("file_data") or part.text("file_url"), part.text_or_none("filename"))
 
 
@@ -306,7 +301,6 @@ def read_request(body: Mapping[str, Any]) -> ModelRequest:
 
 
 _REASONING: Final = "reasoning"
-_CALL_TYPES: Final = frozenset(shape.item_type for shape in CALL_SHAPES.values())
 
 
 def carried_state(body: Mapping[str, Any]) -> list[Carried]:
@@ -333,7 +327,7 @@ def forwarded_body(body: Mapping[str, Any], _profile: object, kept: KeptCalls) -
         if carried is None and not _is_readable(one, is_stored=is_stored):
             continue
         item = one if carried is None else carried.own
-        call = kept.get(str(item["call_id"])) if _type(item) in _CALL_TYPES and "call_id" in item else None
+        call = kept.get(str(item["call_id"])) if _type(item) in OUTPUT_TYPES and "call_id" in item else None
         if call is not None and call.before and not is_carried:
             items[start:] = [*call.before, *(other for other in items[start:] if _type(other) != _REASONING)]
         items.append(item)

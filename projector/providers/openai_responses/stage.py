@@ -11,10 +11,12 @@ from typing import Any, Final
 
 from projector.core.canonical import unknown_members
 from projector.core.handlers import DROPPED, HANDLERS
-from projector.core.lane import Slots
+from projector.core.handlers.responses import END_STATUS
+from projector.core.handlers.tool_calls import ARGUMENTS_DELTAS
+from projector.core.lane import TEXT_DELTA, Slots
 from projector.core.sse import SseMessage
 from projector.providers.error_shapes import error_of
-from projector.providers.openai_responses.tagged_texts import DELTA, ENDS, TaggedTexts
+from projector.providers.openai_responses.tagged_texts import TaggedTexts
 from projector.providers.stage_parts import Events, JsonStage
 from projector.providers.think import ThinkProfile
 
@@ -88,11 +90,6 @@ MEMBERS: Final = {
     "part": frozenset({"annotations", "logprobs", "refusal", "text", "type"}),
 }  # fmt: skip
 """Members of an event, and of an object in it, that the API has: others are counted (CONTRACT D30)."""
-ARGUMENTS_DELTAS: Final = frozenset({
-    "response.function_call_arguments.delta", "response.mcp_call_arguments.delta",
-    "response.custom_tool_call_input.delta",
-})  # fmt: skip
-"""Events with fragments of arguments, which have a lane as texts have."""
 
 
 class OpenAIResponsesStage(JsonStage):
@@ -122,12 +119,12 @@ class OpenAIResponsesStage(JsonStage):
     def slots(self, event: Mapping[str, Any], _name: str, /) -> Slots | None:
         """Return what may differ in further deltas of arguments, or of a text without tags; None for another event."""
         name = event.get("type")
-        self._is_in_text = name == DELTA
+        self._is_in_text = name == TEXT_DELTA
         if event.get("sequence_number") != self._numbers.highest or unknown_members(event, MEMBERS):
             return None
-        if name in ARGUMENTS_DELTAS:
+        if name in ARGUMENTS_DELTAS:  # which have a lane as texts have
             return Slots(("delta",), number=("sequence_number",), padding=("obfuscation",), event=str(name))
-        if name != DELTA or not self._texts.is_plain(event):
+        if name != TEXT_DELTA or not self._texts.is_plain(event):
             return None
         return Slots(("delta",), number=("sequence_number",), padding=("obfuscation",), stops=self._texts.stops)
 
@@ -146,5 +143,5 @@ class OpenAIResponsesStage(JsonStage):
         if event.get("object") == "response":
             status = event.get("status")
             end = f"response.{status}"
-            return self._texts.read({"type": end if end in ENDS else "response.in_progress", "response": event})
+            return self._texts.read({"type": end if end in END_STATUS else "response.in_progress", "response": event})
         return self._texts.read({**event, "type": name}) if name else self._dropped.drop("(no type)")

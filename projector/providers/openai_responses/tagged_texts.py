@@ -17,12 +17,13 @@ from projector.contracts.limits import ITEMS_MAX
 from projector.core import canonical as read
 from projector.core.canonical import CanonicalEvent
 from projector.core.faults import Fault
+from projector.core.handlers.responses import END_STATUS
+from projector.core.lane import TEXT_DELTA
 from projector.providers.think import LONE_TAG, Operation, Tags, ThinkMode, ThinkSplitter
 
 Place: TypeAlias = tuple[int | str | None, int]
 """Output index or item ID, and content index."""
 
-ENDS: Final = frozenset({"response.completed", "response.incomplete", "response.failed", "response.cancelled"})
 POSITIONS: Final = ("start_index", "end_index", "index")
 TEXTS_MAX: Final = 4 * ITEMS_MAX
 """Texts that are followed at a time; a stream with as many items has ended before."""
@@ -53,7 +54,7 @@ class _Text:
     def delta(self) -> dict[str, object]:
         """The event of a delta without its text."""
         place = {name: value for name, value in zip(PLACE, self.place, strict=True) if value is not None}
-        return {"type": DELTA, **place}
+        return {"type": TEXT_DELTA, **place}
 
     @property
     def removed(self) -> int:
@@ -138,8 +139,8 @@ class TaggedTexts:
         whole = event.get("text")
         if type(whole) is not str:
             return [event]
-        answer, removed = self._split(whole, self._texts.get(_place(event)) or self._texts.get(_by_id(event)))
-        return [*self._finish(event, whole), {**event, "text": answer} if removed else event]
+        said, answer, removed = self._complete(event, whole)
+        return [*said, {**event, "text": answer} if removed else event]
 
     def on_annotation(self, event: dict[str, Any]) -> list[CanonicalEvent]:
         """Move the positions of a citation to the text without reasoning."""
@@ -186,24 +187,30 @@ class TaggedTexts:
             if type(whole) is not str:
                 parts.append(part)
                 continue
-            known = self._texts.get((index, at)) if type(index) is int else None
-            if known is not None:
-                said += self._end(known)
-            else:
-                said += self._finish({"output_index": index, "item_id": item.get("id"), "content_index": at}, whole)
-            answer, removed = self._split(whole, known or self._texts.get((read.text_or_none(item, "id"), at)))
+            place = {"output_index": index, "item_id": item.get("id"), "content_index": at}
+            more, answer, removed = self._complete(place, whole)
+            said += more
             parts.append(_without(part, answer, removed) if removed else part)
         return said, item if all(map(is_, parts, content)) else {**item, "content": parts}
 
-    def _finish(self, event: Mapping[str, object], whole: str) -> list[CanonicalEvent]:
-        """Return the rest of a text that is complete now; all of its reasoning, if there were no deltas."""
+    def _complete(self, event: Mapping[str, object], whole: str) -> tuple[list[CanonicalEvent], str, int]:
+        """Read a text that is complete now, at the place of an event.
+
+        Return the rest of it, or all of its reasoning if there were no deltas; the answer, and how many characters less
+        that has.
+        """
         text = self._texts.get(place := _place(event)) or self._texts.get(_by_id(event))
+        splitter = ThinkSplitter(self._mode, self._tags)
+        splitter.has_shown = text is not None and text.has_dropped
+        is_plain = self._unread.skips(whole)
+        operations = [Operation("text", whole)] if is_plain else [*splitter.push(whole), *splitter.close()]
+        answer = "".join(content for kind, content in operations if kind == "text")
         if text is not None:
-            return self._end(text)
+            return self._end(text), answer, len(whole) - len(answer)
         text = self._begin(event, place)
-        operations = [*text.splitter.push(whole), *text.splitter.close()]
         text.splitter.is_plain = text.is_over = True
-        return self._said(text, [one for one in operations if one.kind != "text"], {})
+        said = self._said(text, [one for one in operations if one.kind != "text"], {})
+        return said, answer, len(whole) - len(answer)
 
     def _begin(self, event: Mapping[str, object], place: Place) -> _Text:
         """Add a text, at its output index and under the ID of its item: a snapshot may have either."""
@@ -247,16 +254,6 @@ class TaggedTexts:
                 text.item_id = self._new_id()
         return said
 
-    def _split(self, whole: str, text: _Text | None) -> tuple[str, int]:
-        """Return a complete text without reasoning, and how many characters less it has."""
-        if self._unread.skips(whole):
-            return whole, 0
-        splitter = ThinkSplitter(self._mode, self._tags)
-        splitter.has_shown = text is not None and text.has_dropped
-        operations = [*splitter.push(whole), *splitter.close()]
-        answer = "".join(content for kind, content in operations if kind == "text")
-        return answer, len(whole) - len(answer)
-
     def _new_id(self) -> str:
         self._count += 1
         return f"{ID_PREFIX}{self._count}"
@@ -287,15 +284,14 @@ def _moved(annotation: Mapping[str, object], removed: int) -> dict[str, object]:
 
 
 PLACE: Final = ("output_index", "item_id", "content_index")
-DELTA: Final = "response.output_text.delta"
 REASONING_DELTA: Final = "response.reasoning_text.delta"
 ITEM_DONE: Final = "response.output_item.done"
 
 _READERS: Final[Mapping[str, Callable[[TaggedTexts, dict[str, Any]], list[CanonicalEvent]]]] = {
-    DELTA: TaggedTexts.on_delta,
+    TEXT_DELTA: TaggedTexts.on_delta,
     "response.output_text.done": TaggedTexts.on_text_done,
     "response.output_text.annotation.added": TaggedTexts.on_annotation,
     "response.output_item.added": TaggedTexts.on_added,
     ITEM_DONE: TaggedTexts.on_item_done,
-    **dict.fromkeys(ENDS, TaggedTexts.on_end),
+    **dict.fromkeys(END_STATUS, TaggedTexts.on_end),
 }
