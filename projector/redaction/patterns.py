@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
 WORD: Final = "WORD"
@@ -86,6 +86,7 @@ def optional_ends(pattern: str) -> Iterator[Piece]:
                 break
 
 
+@cache
 def characters(atom: str, below: int = 0x250) -> frozenset[str]:
     """Return the characters that an atom matches, of those below a code point."""
     return frozenset(re.findall(atom, "".join(map(chr, range(below)))))
