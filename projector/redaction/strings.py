@@ -37,30 +37,8 @@ from projector.redaction.value_ends import Cursor, End, Tail
 # the grammar of JSON's strings, numbers and literals (RFC 8259)
 
 LITERALS: Final = {"t": "true", "f": "false", "n": "null"}
-
-
-def _transitions(table: str) -> dict[str, dict[str, str]]:
-    """Parse lines of a state and its transitions, each as characters and the next state."""
-    lines = (line.partition(":") for line in table.strip().splitlines())
-    steps = {state.strip(): [step.split() for step in rest.split(",")] for state, _, rest in lines}
-    return {state: {char: after for chars, after in found for char in chars} for state, found in steps.items()}
-
-
-NUMBER: Final = _transitions("""
-    start: - sign, 0 zero, 123456789 whole
-    sign: 0 zero, 123456789 whole
-    zero: . point, eE exponent
-    whole: 0123456789 whole, . point, eE exponent
-    point: 0123456789 fraction
-    fraction: 0123456789 fraction, eE exponent
-    exponent: +- exponent-sign, 0123456789 power
-    exponent-sign: 0123456789 power
-    power: 0123456789 power
-""")
-"""State -> character -> next state."""
-DIGIT_STATES: Final = frozenset({"whole", "fraction", "power"})
-COMPLETE_STATES: Final = DIGIT_STATES | {"zero"}
-
+NUMBER_OPENS: Final = "-0123456789"
+"""First characters of a number."""
 PLAIN_RUN: Final = re.compile(r'[^"\\\x00-\x1f]*+')
 NOT_PLAIN: Final = re.compile(r'["\\\x00-\x1f]')
 BLANKS: Final = re.compile(r"[ \t\n\r]*+")
@@ -68,7 +46,8 @@ _MEMBER: Final = r'"([^"\\\x00-\x1f]*+)"[ \t\n\r]*+:[ \t\n\r]*+'
 MEMBER: Final = {'"': re.compile(_MEMBER), ",": re.compile(rf",[ \t\n\r]*+{_MEMBER}")}
 """First character -> a member of an object up to its value, as its first and after another one. Keys with escapes
 do not match."""
-_NUMBER: Final = r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?"
+_WHOLE: Final = "-?(?:0|[1-9][0-9]*+)"
+_NUMBER: Final = rf"{_WHOLE}(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?"
 _SIMPLE_VALUE: Final = (
     rf'(?:"(|[^"\\\x00-\x1f {{\[][^"\\\x00-\x1f]*+)"|true|false|null|({_NUMBER}))(?=[ \t\n\r]*+[,}}])'
 )
@@ -76,7 +55,10 @@ SIMPLE_MEMBER: Final = {char: re.compile(member.pattern + _SIMPLE_VALUE) for cha
 """The same with a whole value that is no container and no string that may contain JSON; groups: key, string, number."""
 NEXT_OBJECT: Final = re.compile(r"\}[ \t\n\r]*+,[ \t\n\r]*+\{")
 """The end of an object, and the beginning of the next one of an array."""
-DIGIT_RUN: Final = re.compile(r"[0-9]*+")
+_COMPLETE_NUMBER: Final = re.compile(_NUMBER)
+_OPEN_NUMBER: Final = re.compile(rf"{_WHOLE}(?:\.(?![0-9])|(?:\.[0-9]++)?(?:[eE][+-]?[0-9]*+)?)|-")
+"""The longest beginning of a number."""
+_DIGITS: Final = re.compile(r"[0-9]{2,}")
 
 
 def end_of_blanks(text: str, at: int) -> int:
@@ -497,7 +479,7 @@ class NumberFilter:
     def __init__(self, search: Search) -> None:
         self._search = search
         self._values: Values = search.values
-        self._state = "start"
+        self._read = ""  # the number so far, with two digits in place of more, so that it is short
         self._held: str | None = "" if self.is_costly else None
 
     @property
@@ -508,19 +490,16 @@ class NumberFilter:
     @property
     def complete(self) -> bool:
         """Whether the number may end here."""
-        return self._state in COMPLETE_STATES
+        return _COMPLETE_NUMBER.fullmatch(self._read) is not None
 
     def read(self, text: str, at: int) -> int:
         """Return the position of the first character from `at` on that does not continue the number."""
-        while at < len(text):
-            state = NUMBER[self._state].get(text[at])
-            if state is None:
-                break
-            self._state = state
-            at += 1
-            if state in DIGIT_STATES and (run := DIGIT_RUN.match(text, at)) is not None:
-                at = run.end()
-        return at
+        before = len(self._read)
+        found = _OPEN_NUMBER.match(self._read + text[at:])
+        if found is None:
+            return at
+        self._read = _DIGITS.sub("10", found[0])
+        return at + found.end() - before
 
     def feed(self, text: str) -> list[Step]:
         """Add characters of the number and return the steps that no later text can change."""
