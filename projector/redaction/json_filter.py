@@ -459,8 +459,7 @@ class JsonStreamFilter:
 
     def _number_begins(self, char: str) -> None:
         self._read = JsonStreamFilter._in_number
-        self._number = NumberFilter(self._search)
-        self._number.read(char, 0)
+        self._number = NumberFilter(self._search, char)
         if self._verdict is Verdict.SENSITIVE or self._muted_at is not None:
             self._begin_value(char)
         else:

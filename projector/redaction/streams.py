@@ -30,7 +30,7 @@ from projector.redaction.ledger import Echo, Ledger, class_of
 from projector.redaction.policy import Limits
 from projector.redaction.search import Search
 from projector.redaction.spellings import ESCAPE, PositionMap, Step, StepWriter
-from projector.redaction.text_filter import Filter, TextFilter, Union, in_pieces
+from projector.redaction.text_filter import PIECE_CHARS, Filter, TextFilter, Union, in_pieces
 from projector.redaction.value_ends import Registered
 from projector.redaction.whole_values import clean_tree
 
@@ -345,6 +345,8 @@ class ArgumentStream:
             return _NOTHING
         if (count := self._filter.quick(text)) >= 0:
             return self._delta(self._writer.show(count, text))
+        if len(text) <= PIECE_CHARS:
+            return self._delta(self._writer.write(self._filter.feed(text), text))
         return self._delta(self._filtered(text))
 
     def finish(self) -> ArgumentsEnd:

@@ -32,7 +32,7 @@ from projector.redaction.rules import names_a_value
 from projector.redaction.search import Search
 from projector.redaction.spellings import Step, StepWriter
 from projector.redaction.text_filter import Filter, TextFilter, Union
-from projector.redaction.value_ends import Cursor, End, Tail
+from projector.redaction.value_ends import Cursor, End, Tail, end_of
 
 # the grammar of JSON's strings, numbers and literals (RFC 8259)
 
@@ -476,10 +476,10 @@ class EntryFilter(Union):
 class NumberFilter:
     """Filter of one number in a JSON document; a registered number, and one of a class, is withheld."""
 
-    def __init__(self, search: Search) -> None:
+    def __init__(self, search: Search, first: str = "") -> None:
         self._search = search
         self._values: Values = search.values
-        self._read = ""  # the number so far, with two digits in place of more, so that it is short
+        self._read = first  # the number so far, with two digits in place of more, so that it is short
         self._held: str | None = "" if self.is_costly else None
 
     @property
@@ -494,12 +494,12 @@ class NumberFilter:
 
     def read(self, text: str, at: int) -> int:
         """Return the position of the first character from `at` on that does not continue the number."""
-        before = len(self._read)
-        found = _OPEN_NUMBER.match(self._read + text[at:])
-        if found is None:
-            return at
-        self._read = _DIGITS.sub("10", found[0])
-        return at + found.end() - before
+        whole = self._read + text[at:]
+        end = end_of(_OPEN_NUMBER, whole, 0)
+        self._read, before = whole[:end], len(self._read)
+        if end == len(whole):
+            self._read = _DIGITS.sub("10", self._read)
+        return at + end - before
 
     def feed(self, text: str) -> list[Step]:
         """Add characters of the number and return the steps that no later text can change."""
