@@ -121,13 +121,9 @@ def _is_expression(text: str) -> bool:
 @lru_cache(maxsize=4_096)
 def _piece(text: str, least: int, most: int, ignore_case: bool) -> Piece:  # noqa: FBT001 - the key of the cache
     """Return a step. Formats have 25,000 of a few hundred different ones, which would take three megabytes."""
-    return Piece(_atom(text, ignore_case=ignore_case), least, most)
-
-
-def _atom(text: str, *, ignore_case: bool) -> str:
     if text[0] in "[\\" or text == WORD:
-        return text
-    return any_case(text) if ignore_case else re.escape(text)
+        return Piece(text, least, most)
+    return Piece(any_case(text) if ignore_case else re.escape(text), least, most)
 
 
 def any_case(char: str) -> str:

@@ -76,10 +76,8 @@ def end_of_blanks(text: str, at: int) -> int:
 FIRST: Final = frozenset('",}')
 """First characters of what is read at once."""
 _MAX_KEPT: Final = 64
-"""Maximum number of keys and strings that are remembered; arrays of objects repeat fewer."""
+"""Maximum number of keys that are remembered; arrays of objects repeat fewer."""
 _KEY_MAX_CHARS: Final = 80
-_STRING_MAX_CHARS: Final = 24
-"""Length of the longest string that is remembered; longer ones repeat rarely."""
 
 
 class Members(NamedTuple):
@@ -90,21 +88,20 @@ class Members(NamedTuple):
 
 
 class KnownMembers:
-    """Keys and strings of one document that were shown whole.
+    """Keys of one document that were shown whole.
 
     Args:
         is_clean: whether a complete string is certainly shown as it is.
         has_numbers: whether a number may be withheld.
     """
 
-    __slots__ = ("_has_numbers", "_is_clean", "_strings", "keys")
+    __slots__ = ("_has_numbers", "_is_clean", "keys")
 
     def __init__(self, is_clean: Callable[[str], bool], *, has_numbers: bool) -> None:
         self._is_clean = is_clean
         self._has_numbers = has_numbers
         self.keys: set[str] = set()
         """Keys whose values are not sensitive."""
-        self._strings: set[str] = set()
 
     def add(self, key: str) -> None:
         """Remember a key that was shown, and whose value is not sensitive."""
@@ -131,11 +128,7 @@ class KnownMembers:
             return False
         if content is None:
             return number is None or not self._has_numbers
-        if content not in self._strings and not self._is_clean(content):
-            return False
-        if len(content) <= _STRING_MAX_CHARS and len(self._strings) < _MAX_KEPT:
-            self._strings.add(content)
-        return True
+        return self._is_clean(content)
 
 
 # strings
