@@ -113,9 +113,9 @@ def shrink(value: CleanJson, max_bytes: int) -> Cleaned[CleanJson]:
     strings = [size for size, is_string in sizes if is_string]
     rest = max_bytes - sum(size for size, is_string in sizes if not is_string)
     length = greatest(lambda most: sum(min(size, max(most, _QUOTES)) for size in strings) <= rest, max_bytes)
-    trim = _Trim(entries, length)
-    tree = trim.value(value)
-    return Cleaned(CleanJson(tree), bounded(trim.notices))
+    notices: list[Notice] = []
+    tree = _trimmed(value, entries, length, notices)
+    return Cleaned(CleanJson(tree), bounded(notices))
 
 
 def _cut(text: str, max_bytes: int) -> str:
@@ -157,32 +157,20 @@ def _fits(sizes: Iterable[tuple[int, bool]], max_bytes: int) -> bool:
     return all(total <= max_bytes for total in accumulate(size for size, _ in sizes))
 
 
-class _Trim:
-    def __init__(self, entries: int, string_bytes: int) -> None:
-        self._entries = entries
-        self._string_bytes = string_bytes
-        self._path: list[str | int] = []
-        self.notices: list[Notice] = []
-
-    def value(self, value: object) -> object:
-        if isinstance(value, str):
-            short = _cut(value, self._string_bytes)
-            self._note(short != value)
-            return short
-        if isinstance(value, dict):
-            self._note(len(value) > self._entries)
-            return {key: self._at(key, member) for key, member in islice(value.items(), self._entries)}
-        if isinstance(value, list):
-            self._note(len(value) > self._entries)
-            return [self._at(index, entry) for index, entry in enumerate(value[: self._entries])]
+def _trimmed(
+    value: object, entries: int, string_bytes: int, notices: list[Notice], path: tuple[str | int, ...] = ()
+) -> object:
+    """Return a tree with at most `entries` in each container and `string_bytes` in each string; add to the notices."""
+    if isinstance(value, str):
+        short = _cut(value, string_bytes)
+        if short != value:
+            notices.append(notice("truncated", render(path)))
+        return short
+    if not isinstance(value, dict | list):
         return value
-
-    def _at(self, step: str | int, value: object) -> object:
-        self._path.append(step)
-        trimmed = self.value(value)
-        self._path.pop()
-        return trimmed
-
-    def _note(self, is_cut: bool) -> None:  # noqa: FBT001  # the fact, not a switch
-        if is_cut:
-            self.notices.append(notice("truncated", render(self._path)))
+    if len(value) > entries:
+        notices.append(notice("truncated", render(path)))
+    if isinstance(value, dict):
+        members = islice(value.items(), entries)
+        return {key: _trimmed(member, entries, string_bytes, notices, (*path, key)) for key, member in members}
+    return [_trimmed(each, entries, string_bytes, notices, (*path, at)) for at, each in enumerate(value[:entries])]
