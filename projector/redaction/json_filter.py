@@ -425,6 +425,11 @@ class JsonStreamFilter:
             self._end_value()
             return
         key, self._key = "".join(self._key), None
+        if key in self._known.keys and not self._pairs and self._is_readable:
+            self._path[-1] = key
+            self._read = JsonStreamFilter._between
+            self._expect = _COLON
+            return
         self._verdict = self._search.keys.verdict(key)
         if self._pairs and self._verdict is Verdict.PLAIN and is_value_of_pair(key):
             self._verdict = self._pairs.get(len(self._containers), Verdict.PLAIN)
