@@ -8,8 +8,8 @@ of entries that fits. Short strings and small containers are therefore kept, whe
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, islice
 from typing import Final, TypeAlias
 
 from projector.contracts import codec
@@ -108,14 +108,14 @@ def shrink(value: CleanJson, max_bytes: int) -> Cleaned[CleanJson]:
     """Truncate the strings and containers of a tree so that its JSON takes at most `max_bytes`."""
     if codec.size(value) <= max_bytes:
         return Cleaned(value)
-    entries = greatest(lambda count: _Measure(count, _SHORT_BYTES, max_bytes).fits(value), CONTAINER_MAX_ENTRIES)
-    measure = _Measure(entries, max_bytes)
-    measure.fits(value)
-    rest = max_bytes - measure.fixed
-    length = greatest(lambda most: sum(min(size, max(most, _QUOTES)) for size in measure.strings) <= rest, max_bytes)
-    trim = _Trim(entries, length)
-    tree = trim.value(value)
-    return Cleaned(CleanJson(tree), bounded(trim.notices))
+    entries = greatest(lambda count: _fits(_sizes(value, count, _SHORT_BYTES), max_bytes), CONTAINER_MAX_ENTRIES)
+    sizes = [*_sizes(value, entries, max_bytes)]
+    strings = [size for size, is_string in sizes if is_string]
+    rest = max_bytes - sum(size for size, is_string in sizes if not is_string)
+    length = greatest(lambda most: sum(min(size, max(most, _QUOTES)) for size in strings) <= rest, max_bytes)
+    notices: list[Notice] = []
+    tree = _trimmed(value, entries, length, notices)
+    return Cleaned(CleanJson(tree), bounded(notices))
 
 
 def _cut(text: str, max_bytes: int) -> str:
@@ -132,73 +132,45 @@ def greatest(fits: Callable[[int], bool], most: int) -> int:
     return bisect_left(range(1, most + 1), True, key=lambda number: not fits(number))  # the key to find
 
 
-class _Measure:
-    """Size of a tree with at most `entries` in each container and `string_bytes` in each string."""
+def _sizes(value: object, entries: int, string_bytes: int) -> Iterator[tuple[int, bool]]:
+    """Yield the sizes that make up that of a tree, each with whether it is that of a string.
 
-    def __init__(self, entries: int, string_bytes: int, max_bytes: int | None = None) -> None:
-        self._entries = entries
-        self._string_bytes = string_bytes
-        self._max_bytes = max_bytes
-        self._total = 0
-        self.fixed = 0
-        self.strings: list[int] = []
-
-    def fits(self, value: object) -> bool:
-        """Return whether the tree fits into `max_bytes`, if it is set; stop measuring once it does not."""
-        if isinstance(value, str):
-            size = min(_size(value, self._string_bytes), self._string_bytes)
-            self.strings.append(size)
-            self._total += size
-        elif isinstance(value, dict):
-            self._add(_QUOTES + max(0, min(len(value), self._entries) - 1))
-            for key, member in islice(value.items(), self._entries):
-                self._add(len(codec.dumps(key)) + 1)
-                if not self.fits(member):
-                    return False
-        elif isinstance(value, list):
-            self._add(_QUOTES + max(0, min(len(value), self._entries) - 1))
-            if not all(self.fits(entry) for entry in islice(value, self._entries)):
-                return False
-        else:
-            self._add(len(codec.dumps(value)))
-        return self._max_bytes is None or self._total <= self._max_bytes
-
-    def _add(self, size: int) -> None:
-        self.fixed += size
-        self._total += size
+    The tree has at most `entries` in each container and `string_bytes` in each string.
+    """
+    if isinstance(value, str):
+        yield min(string_bytes, len(codec.dumps(value)) if len(value) < string_bytes else string_bytes), True
+    elif isinstance(value, dict):
+        yield _QUOTES + max(0, min(len(value), entries) - 1), False
+        for key, member in islice(value.items(), entries):
+            yield len(codec.dumps(key)) + 1, False
+            yield from _sizes(member, entries, string_bytes)
+    elif isinstance(value, list):
+        yield _QUOTES + max(0, min(len(value), entries) - 1), False
+        for entry in islice(value, entries):
+            yield from _sizes(entry, entries, string_bytes)
+    else:
+        yield len(codec.dumps(value)), False
 
 
-def _size(text: str, enough: int) -> int:
-    """Return the encoded size of a string, at most `enough` for a very long one."""
-    return len(codec.dumps(text)) if len(text) < enough else enough
+def _fits(sizes: Iterable[tuple[int, bool]], max_bytes: int) -> bool:
+    """Return whether sizes add up to at most `max_bytes`; read no more of them once they do not."""
+    return all(total <= max_bytes for total in accumulate(size for size, _ in sizes))
 
 
-class _Trim:
-    def __init__(self, entries: int, string_bytes: int) -> None:
-        self._entries = entries
-        self._string_bytes = string_bytes
-        self._path: list[str | int] = []
-        self.notices: list[Notice] = []
-
-    def value(self, value: object) -> object:
-        if isinstance(value, str):
-            short = _cut(value, self._string_bytes)
-            self._note(short != value)
-            return short
-        if isinstance(value, dict):
-            self._note(len(value) > self._entries)
-            return {key: self._at(key, member) for key, member in islice(value.items(), self._entries)}
-        if isinstance(value, list):
-            self._note(len(value) > self._entries)
-            return [self._at(index, entry) for index, entry in enumerate(value[: self._entries])]
+def _trimmed(
+    value: object, entries: int, string_bytes: int, notices: list[Notice], path: tuple[str | int, ...] = ()
+) -> object:
+    """Return a tree with at most `entries` in each container and `string_bytes` in each string; add to the notices."""
+    if isinstance(value, str):
+        short = _cut(value, string_bytes)
+        if short != value:
+            notices.append(notice("truncated", render(path)))
+        return short
+    if not isinstance(value, dict | list):
         return value
-
-    def _at(self, step: str | int, value: object) -> object:
-        self._path.append(step)
-        trimmed = self.value(value)
-        self._path.pop()
-        return trimmed
-
-    def _note(self, is_cut: bool) -> None:  # noqa: FBT001  # the fact, not a switch
-        if is_cut:
-            self.notices.append(notice("truncated", render(self._path)))
+    if len(value) > entries:
+        notices.append(notice("truncated", render(path)))
+    if isinstance(value, dict):
+        members = islice(value.items(), entries)
+        return {key: _trimmed(member, entries, string_bytes, notices, (*path, key)) for key, member in members}
+    return [_trimmed(each, entries, string_bytes, notices, (*path, at)) for at, each in enumerate(value[:entries])]

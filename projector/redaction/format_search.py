@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Final, NamedTuple
 
 from projector.redaction.patterns import (
@@ -38,9 +38,11 @@ from projector.redaction.patterns import (
     Step,
     Writer,
     alternatives,
+    characters,
     last_class,
     pieces,
     prefix,
+    sequence,
 )
 from projector.redaction.rules import Format
 from projector.redaction.spellings import MAY_BE_SPELLED
@@ -203,7 +205,7 @@ class FormatSearch:
         rest: list[Step] = [Piece(first.atom, first.least - 1, first.most - 1)] if first.most > 1 else []
         is_word = first.atom == WORD
         chars = dict.fromkeys(char for word in self._words for char in (word[0].upper(), word[0]))
-        for char in chars if is_word else _ascii(first.atom):
+        for char in chars if is_word else sorted(characters(first.atom, below=128)):  # each format begins in ASCII
             word = [RestOfWord(char)] if is_word else []
             self._anchors.setdefault(char, []).append((index, [*rest, *word, *more]))
 
@@ -280,12 +282,6 @@ class Scans:
         return re.compile(self._word_prefixes)
 
 
-@cache
-def _ascii(atom: str) -> list[str]:
-    """Return the ASCII characters that an atom matches; every format begins with one."""
-    return re.findall(atom, "".join(map(chr, range(128))))
-
-
 _RUN_CLASS: Final = "A-Za-z0-9+/_=~-"
 _RUN: Final = {
     at_end: re.compile(rf"(?:[{_RUN_CLASS}]++|[.:](?=[A-Za-z0-9]{'' if at_end else '|' + chr(92) + 'Z'})|)*+")
@@ -357,11 +353,6 @@ def _run_of(row: Format, *, is_cut: bool) -> re.Pattern[str]:
     word = begins if row.word or row.exact or row.not_after else ""
     tail = (row.tail or last_class(row.pattern))[1:-1]
     end = rf"(?![+/={tail}])" if row.exact else ""
-    bodies = []
-    for way in alternatives(row.pattern):
-        expression = end
-        for atom, least, most in reversed(pieces(way)):
-            more = rf"|{atom}{{0,{most}}}\Z" if is_cut else ""
-            expression = rf"(?:{atom}{{{least},{most}}}{expression}{more})"
-        bodies.append(rf"(?=[\s\S]{{{row.open_chars}}})" * is_cut + expression)
-    return re.compile(f"{word}{row.before}(?:{row.anchor})(?:{'|'.join(bodies)})")
+    begun = rf"(?=[\s\S]{{{row.open_chars}}})" if is_cut else ""
+    body = "|".join(sequence(pieces(way), may_end=is_cut) for way in alternatives(row.pattern))
+    return re.compile(f"{word}{row.before}(?:{row.anchor}){begun}(?:{body}){end}")

@@ -270,7 +270,7 @@ class JsonStreamFilter:
             self._strings[-1] = None
         verdict, self._verdict = self._verdict, Verdict.PLAIN
         verdict = Verdict.PLAIN if verdict is Verdict.MATERIAL else verdict
-        counts = verdict is Verdict.SENSITIVE_UNLESS_NUMBER and char in grammar.NUMBER["start"]
+        counts = verdict is Verdict.SENSITIVE_UNLESS_NUMBER and char in grammar.NUMBER_OPENS
         if verdict is Verdict.PLAIN or counts or self._muted_at is not None:
             self._steps.show(1)
         else:
@@ -459,8 +459,7 @@ class JsonStreamFilter:
 
     def _number_begins(self, char: str) -> None:
         self._read = JsonStreamFilter._in_number
-        self._number = NumberFilter(self._search)
-        self._number.read(char, 0)
+        self._number = NumberFilter(self._search, char)
         if self._verdict is Verdict.SENSITIVE or self._muted_at is not None:
             self._begin_value(char)
         else:
@@ -498,7 +497,7 @@ _VALUE: Final[_Handlers] = {
     "{": JsonStreamFilter._open,
     "[": JsonStreamFilter._open,
     '"': JsonStreamFilter._value_string,
-    **dict.fromkeys("-0123456789", JsonStreamFilter._number_begins),
+    **dict.fromkeys(grammar.NUMBER_OPENS, JsonStreamFilter._number_begins),
     **dict.fromkeys("tfn", JsonStreamFilter._literal_begins),
 }
 _FIRST_KEY: Final[_Handlers] = {'"': JsonStreamFilter._key_string, "}": JsonStreamFilter._close}

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
 WORD: Final = "WORD"
@@ -86,6 +86,7 @@ def optional_ends(pattern: str) -> Iterator[Piece]:
                 break
 
 
+@cache
 def characters(atom: str, below: int = 0x250) -> frozenset[str]:
     """Return the characters that an atom matches, of those below a code point."""
     return frozenset(re.findall(atom, "".join(map(chr, range(below)))))
@@ -120,13 +121,9 @@ def _is_expression(text: str) -> bool:
 @lru_cache(maxsize=4_096)
 def _piece(text: str, least: int, most: int, ignore_case: bool) -> Piece:  # noqa: FBT001 - the key of the cache
     """Return a step. Formats have 25,000 of a few hundred different ones, which would take three megabytes."""
-    return Piece(_atom(text, ignore_case=ignore_case), least, most)
-
-
-def _atom(text: str, *, ignore_case: bool) -> str:
     if text[0] in "[\\" or text == WORD:
-        return text
-    return any_case(text) if ignore_case else re.escape(text)
+        return Piece(text, least, most)
+    return Piece(any_case(text) if ignore_case else re.escape(text), least, most)
 
 
 def any_case(char: str) -> str:

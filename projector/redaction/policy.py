@@ -206,23 +206,18 @@ class Policy(_Table):
             from projector.redaction.rule_files import read_own  # noqa: PLC0415 - needed with own rules only
 
             self._own_rules = read_own(self.rules)
-        if problems := [*self._unknown_classes(), *self._unknown_formats()]:
+        own, known = self._own_rules, shipped()
+        classes = {CREDENTIALS, *(row.name for row in (*known.classes, *own.classes))}
+        listed = ", ".join(f"`{one}`" for one in sorted(classes))
+        of_text = self.text.keys() if isinstance(self.text, Mapping) else ()
+        formats = {row.name for row in (*known.formats, *own.formats)}
+        problems = [
+            *_unknown("class of text", of_text, classes, f"known: {listed}, and those in files of `policy.rules`"),
+            *_unknown("format", self.formats_off, formats, "`projector explain rules` lists the formats"),
+        ]
+        if problems:
             raise ValueError("; ".join(problems))
         return self
-
-    def _unknown_classes(self) -> Iterator[str]:
-        classes = {CREDENTIALS, *(row.name for row in (*shipped().classes, *self._own_rules.classes))}
-        named = self.text.keys() if isinstance(self.text, Mapping) else set[str]()
-        for name in sorted(named - classes):
-            listed = ", ".join(f"`{one}`" for one in sorted(classes))
-            meant = _meant(name, classes) or f"; known: {listed}, and those in files of `policy.rules`"
-            yield f"unknown class of text `{name[:80]}`{meant}"
-
-    def _unknown_formats(self) -> Iterator[str]:
-        known = {row.name for row in (*shipped().formats, *self._own_rules.formats)}
-        for name in sorted(self.formats_off - known):
-            meant = _meant(name, known) or "; `projector explain rules` lists the formats"
-            yield f"unknown format `{name[:80]}`{meant}"
 
     @classmethod
     def load(cls, table: Mapping[str, object] | str, folder: str | os.PathLike[str] | None = None) -> Policy:
@@ -250,10 +245,11 @@ def with_rules_in(folder: Path, table: object) -> Any:
     return {**table, "rules": paths}
 
 
-def _meant(name: str, known: Collection[str]) -> str:
-    """Return a question with the most similar known name, empty if none is similar."""
-    found = nearest(name, known)
-    return f"; did you mean `{found}`?" if found is not None else ""
+def _unknown(kind: str, names: Iterable[str], known: Collection[str], otherwise: str) -> Iterator[str]:
+    """Yield an error for each name that is not known, with the most similar known one if there is one."""
+    for name in sorted({*names} - {*known}):
+        found = nearest(name, known)
+        yield f"unknown {kind} `{name[:80]}`; {otherwise if found is None else f'did you mean `{found}`?'}"
 
 
 _BASE: Final = "base"

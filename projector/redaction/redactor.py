@@ -45,6 +45,15 @@ _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:\[\]/-]{0,127}")
 _RANDOM_ID: Final = re.compile(r"stream_[0-9a-f]{32}")  # as `build_pipeline` makes them (CONTRACT D2)
 _QUANTUM: Final = 4
 """Base64 writes three bytes as four characters."""
+KNOWN_MAX: Final = 512
+"""IDs that are remembered as clean. Deltas of an item do not ask again, so more would save little."""
+CLEAN_NAMES_MAX: Final = 1_024
+"""Names that all streams of a policy remember as clean: roles, models, tools and agents. A search of one takes longer
+than anything else in the set-up of a short stream."""
+CLEAN_NAME_MAX_CHARS: Final = 64
+"""Length of a name that is remembered; those of tools have at most as many."""
+READ_MAX_CHARS: Final = 4_096
+"""Characters of an ID that are searched; of a longer one no more is ever shown."""
 
 
 class Redactor:
@@ -58,7 +67,10 @@ class Redactor:
         self.policy = policy
         self._secrets = tuple(secrets)
         self._search = Search(policy, self._secrets)
-        self._names: Names | None = None
+        self._ids: dict[str, CleanText] = {}
+        self._pseudonyms: dict[bytes, CleanText] | None = None  # None: no stream, which would remember its names
+        self.replaced: AbstractSet[str] = frozenset()
+        """Pseudonyms and marked names of this stream: a frame that contains one needs a notice."""
         self._clean_names: dict[str, CleanText] = {}
         self._plain_names: dict[str, CleanText] = {}
         """Codes and types of errors that are clean: providers have few of them."""
@@ -82,7 +94,7 @@ class Redactor:
         """Return a redactor with the same policy for one stream, whose IDs have the same pseudonyms everywhere."""
         redactor = Redactor.__new__(type(self))
         redactor.__dict__.update(self.__dict__)  # a fifth of the time of `copy`
-        redactor._names = self._new_names()  # noqa: SLF001 - of this class
+        redactor._ids, redactor._pseudonyms, redactor.replaced = {}, {}, set()  # noqa: SLF001 - of this class
         return redactor
 
     def for_request(self, body: object, key: bytes, *, host_adds: bool = False) -> Redactor:
@@ -99,18 +111,37 @@ class Redactor:
         redactor._echo = echo_of(self._prose, _texts_of(body, _OF_THE_HOST if host_adds else _NOTHING), key)  # noqa: SLF001 - of this class
         return redactor
 
-    @property
-    def replaced(self) -> AbstractSet[str]:
-        """Pseudonyms and marked names of this stream: a frame that contains one needs a notice."""
-        return self._names.replaced if self._names is not None else frozenset()
-
     def with_reasoning(self, reasoning: Literal["off", "summary", "full"]) -> Redactor:
         """Return a redactor that differs in the reasoning of its policy."""
         return Redactor(self.policy.model_copy(update={"reasoning": reasoning}), self._secrets)
 
     def identifier(self, text: str) -> CleanText:
         """Return an ID of at most `id_max_chars`; one that holds something withheld is replaced by a pseudonym."""
-        return self._names_of_stream.identifier(text)
+        found = self._ids.get(text)
+        if found is not None:
+            return found
+        max_chars = self.policy.limits.id_max_chars
+        read = codec.scrub(text[:READ_MAX_CHARS])
+        if not self._search.is_clean(read) and clean_plain(self._search, read) != read:
+            return self._pseudonym(text)
+        clean = CleanText(cut_text(read, max_chars))
+        if len(text) <= max_chars and self._pseudonyms is not None and len(self._ids) < KNOWN_MAX:
+            self._ids[text] = clean
+        return clean
+
+    def _pseudonym(self, text: str) -> CleanText:
+        pseudonyms = {} if self._pseudonyms is None else self._pseudonyms
+        key = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()  # an ID may be very long
+        found = pseudonyms.get(key)
+        if found is None:
+            found = pseudonyms[key] = CleanText(f"redacted_{len(pseudonyms) + 1}")
+            self._replace_with(found)
+        return found
+
+    def _replace_with(self, name: CleanText) -> None:
+        """Remember in a stream that a name stands for something withheld."""
+        if isinstance(self.replaced, set):
+            self.replaced.add(name)
 
     def stream_identifier(self, text: str) -> CleanText:
         """Return the ID of a stream. A random one is not searched: any short value is in it now and then."""
@@ -118,11 +149,23 @@ class Redactor:
 
     def noted_identifier(self, text: str) -> Cleaned[CleanText]:
         """Return an ID with its notice, for a place inside a tree."""
-        return self._names_of_stream.noted(text)
+        found = self.identifier(text)
+        return Cleaned(found, REDACTED_HERE if found in self.replaced else ())
 
     def name(self, text: str, max_chars: int = NAME_MAX_CHARS) -> CleanText:
         """Return a name that frames repeat without notices of its own, such as that of a tool: see `replaced`."""
-        return self._names_of_stream.name(text, max_chars)
+        known = self._clean_names.get(text)
+        if known is not None and len(known) <= max_chars:
+            return known
+        cleaned = self.label(text, max_chars)
+        if REDACTED_HERE[0] in cleaned.notices:
+            self._replace_with(cleaned.value)
+        elif cleaned.value == text and not cleaned.notices and self._has_room_for(text):
+            self._clean_names[text] = cleaned.value
+        return cleaned.value
+
+    def _has_room_for(self, name: str) -> bool:
+        return len(name) <= CLEAN_NAME_MAX_CHARS and len(self._clean_names) < CLEAN_NAMES_MAX
 
     def label(self, text: str, max_chars: int = NAME_MAX_CHARS) -> Cleaned[CleanText]:
         """Return a name, title, query or file name of at most `max_chars`."""
@@ -193,13 +236,6 @@ class Redactor:
         """Return image data; None if it is not base64 in its standard alphabet, padded and without line ends."""
         return CleanText(text) if len(text) % _QUANTUM == 0 and _BASE64.fullmatch(text) else None
 
-    @property
-    def _names_of_stream(self) -> Names:
-        return self._names if self._names is not None else self._new_names()
-
-    def _new_names(self) -> Names:
-        return Names(self._search, self.policy.limits.id_max_chars, self._clean_names)
-
     def argument_stream(self, tool: str | None = None) -> ArgumentStream:
         """Return a cleaner for the arguments of one call, fragment by fragment.
 
@@ -209,8 +245,9 @@ class Redactor:
 
     def _search_in(self, tool: str | None) -> Search:
         """Return the search of what a tool is called with."""
-        is_as_sent = self._as_sent is not None and tool in self.policy.arguments_as_sent
-        return self._as_sent if is_as_sent and self._as_sent is not None else self._search
+        if self._as_sent is not None and tool in self.policy.arguments_as_sent:
+            return self._as_sent
+        return self._search
 
     def message_stream(self, seam: Seam | None = None, message: object = None) -> TextStream:
         """Return a cleaner for text that people read: registered values, and what the policy's `text` names (D40).
@@ -283,79 +320,3 @@ def _marked(tree: object, path: tuple[str | int, ...] = ()) -> Iterator[tuple[st
     elif isinstance(tree, list):
         for at, entry in enumerate(tree):
             yield from _marked(entry, (*path, at))
-
-
-# IDs and names
-
-KNOWN_MAX: Final = 512
-"""IDs that are remembered as clean. Deltas of an item do not ask again, so more would save little."""
-CLEAN_NAMES_MAX: Final = 1_024
-"""Names that all streams of a policy remember as clean: roles, models, tools and agents. A search of one takes longer
-than anything else in the set-up of a short stream."""
-CLEAN_NAME_MAX_CHARS: Final = 64
-"""Length of a name that is remembered; those of tools have at most as many."""
-READ_MAX_CHARS: Final = 4_096
-"""Characters of an ID that are searched; of a longer one no more is ever shown."""
-
-
-class Names:
-    """The IDs and names of one stream.
-
-    Args:
-        search: the compiled policy.
-        max_chars: limit of an ID.
-        clean_names: names in which nothing is withheld, shared with other streams of the policy.
-    """
-
-    __slots__ = ("_clean_names", "_known", "_max_chars", "_pseudonyms", "_search", "replaced")
-
-    def __init__(self, search: Search, max_chars: int, clean_names: dict[str, CleanText]) -> None:
-        self._search = search
-        self._max_chars = max_chars
-        self._clean_names = clean_names
-        self._known: dict[str, CleanText] = {}
-        self._pseudonyms: dict[bytes, CleanText] = {}
-        self.replaced: set[str] = set()
-        """Pseudonyms, and names with a mark: a frame that contains one needs a notice."""
-
-    def identifier(self, text: str) -> CleanText:
-        """Return an ID of at most `max_chars`, or its pseudonym if something in it is withheld."""
-        found = self._known.get(text)
-        if found is not None:
-            return found
-        read = codec.scrub(text[:READ_MAX_CHARS])
-        if not self._search.is_clean(read) and clean_plain(self._search, read) != read:
-            return self._pseudonym(text)
-        clean = CleanText(cut_text(read, self._max_chars))
-        if len(text) <= self._max_chars and len(self._known) < KNOWN_MAX:
-            self._known[text] = clean
-        return clean
-
-    def name(self, text: str, max_chars: int) -> CleanText:
-        """Return a name of at most `max_chars`, with marks in place of what is withheld."""
-        known = self._clean_names.get(text)
-        if known is not None and len(known) <= max_chars:
-            return known
-        cleaned = whole_values.clean_text(self._search, text, max_chars)
-        if REDACTED_HERE[0] in cleaned.notices:
-            self.replaced.add(cleaned.value)
-        elif cleaned.value == text and not cleaned.notices:
-            self._remember(cleaned.value)
-        return cleaned.value
-
-    def _remember(self, name: CleanText) -> None:
-        if len(name) <= CLEAN_NAME_MAX_CHARS and len(self._clean_names) < CLEAN_NAMES_MAX:
-            self._clean_names[name] = name
-
-    def noted(self, text: str) -> Cleaned[CleanText]:
-        """Return an ID with its own notice, for a place inside a tree."""
-        found = self.identifier(text)
-        return Cleaned(found, REDACTED_HERE if found in self.replaced else ())
-
-    def _pseudonym(self, text: str) -> CleanText:
-        key = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()  # an ID may be very long
-        found = self._pseudonyms.get(key)
-        if found is None:
-            found = self._pseudonyms[key] = CleanText(f"redacted_{len(self._pseudonyms) + 1}")
-            self.replaced.add(found)
-        return found

@@ -55,7 +55,6 @@ class Values:
             for spelling in (value, _spelled(value))
         }
         self._beginnings = {value[:OPEN_CHARS] for value in self._marks}
-        self._shorter = {begin[:count] for begin in self._beginnings for count in range(1, OPEN_CHARS)}
         self._few = None  # an expression for all beginnings
         if len(self._beginnings) <= _FEW:
             self._few = re.compile("|".join(map(re.escape, self._beginnings)) or "(?!)")
@@ -83,7 +82,7 @@ class Values:
         if at >= 0:
             return at
         for count in range(min(OPEN_CHARS - 1, len(text) - start), 0, -1):
-            if text[-count:] in self._shorter:
+            if self._begins_with(text[-count:]):
                 return len(text) - count
         return -1
 
@@ -98,23 +97,19 @@ class Values:
             for count in self._lengths:
                 if (mark := self._marks.get(rest[:count])) is not None and len(rest) >= count:
                     return Found(at, at, at + count, mark)
-            if is_cut and at_end and self._counts(rest):
+            if is_cut and at_end and self._begins_with(rest, counts=True):
                 return Found(at, at, len(text), Registered(REDACTED))
             at += 1
         return None
 
-    def _begins_with(self, rest: str) -> bool:
-        """Return whether a longer value begins with a text."""
-        at = bisect_right(self._sorted, rest)
-        return at < len(self._sorted) and self._sorted[at].startswith(rest)
-
-    def _counts(self, rest: str) -> bool:
-        """Return whether the beginning of a value, which the end of the text cuts off, counts as the value."""
-        at = bisect_right(self._sorted, rest)
-        while at < len(self._sorted) and (value := self._sorted[at]).startswith(rest):
-            if len(rest) >= self._open_chars[value]:
+    def _begins_with(self, rest: str, *, counts: bool = False) -> bool:
+        """Return whether a longer value begins with a text; with `counts` one of which that much counts as all."""
+        for at in range(bisect_right(self._sorted, rest), len(self._sorted)):
+            value = self._sorted[at]
+            if not value.startswith(rest):
+                break
+            if not counts or len(rest) >= self._open_chars[value]:
                 return True
-            at += 1
         return False
 
     def _next(self, text: str, start: int) -> int:

@@ -50,7 +50,6 @@ class Formats:
         self.rows = tuple(rows)
         self.runs = RunSearch([row for row in self.rows if row.is_run])
         self._anchored = [row for row in self.rows if not row.is_run]
-        self._tails: dict[tuple[str, bool], re.Pattern[str]] = {}
 
     @cached_property
     def live(self) -> FormatSearch:
@@ -94,9 +93,9 @@ class Formats:
             if row is None:
                 return Found(found.start, found.start, len(text) + 1, None)
             if not row.value:
-                end = self._end(row, text, found.end, at_end=at_end)
-                run = self._run(row, is_cut=at_end and end == len(text))
-                return Found(found.start, begin, end, REDACTED, Tail(run))
+                is_cut = at_end and _run_of(row, is_cut=True).fullmatch(text, found.end) is not None
+                run = _run_of(row, is_cut=is_cut)
+                return Found(found.start, begin, len(text) if is_cut else found.end, REDACTED, Tail(run))
             value = self._value(row, text, begin, at_end=at_end)
             if value is not None:
                 return value._replace(start=found.start)
@@ -119,23 +118,18 @@ class Formats:
             return None
         return Found(begin, begin + take.start, begin + take.start, REDACTED, Value(take.end))
 
-    def _end(self, row: Format, text: str, end: int, *, at_end: bool) -> int:
-        """Return the end of a credential.
 
-        The end of a text may cut a credential off before its shortest form: then all characters of its pattern may
-        follow, not only those of its tail.
-        """
-        return len(text) if at_end and self._run(row, is_cut=True).fullmatch(text, end) else end
+@lru_cache(maxsize=1_024)
+def _run_of(row: Format, *, is_cut: bool) -> re.Pattern[str]:
+    """Return the expression for the characters of a credential after its shortest form.
 
-    def _run(self, row: Format, *, is_cut: bool) -> re.Pattern[str]:
-        """Return the expression for the characters of a credential after its shortest form."""
-        tail = self._tails.get((row.name, is_cut))
-        if tail is None:
-            ways = [[piece.atom for piece in pieces(way)] for way in alternatives(row.pattern)]
-            last = row.tail or last_class(row.pattern)
-            atoms = dict.fromkeys(sum(ways, [last])) if is_cut else [last]
-            self._tails[row.name, is_cut] = tail = re.compile(f"(?:{'|'.join(atoms)})*+")
-        return tail
+    The end of a text may cut a credential off before its shortest form (`is_cut`): then all characters of its pattern
+    may follow, not only those of its tail.
+    """
+    atoms = [row.tail or last_class(row.pattern)]
+    if is_cut:
+        atoms += [piece.atom for way in alternatives(row.pattern) for piece in pieces(way)]
+    return re.compile(f"(?:{'|'.join(dict.fromkeys(atoms))}|)*+")
 
 
 _DOT: Final = re.compile(r"^(?:[,;:!]|\\[.?])(?![{?])")

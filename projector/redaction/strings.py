@@ -32,35 +32,13 @@ from projector.redaction.rules import names_a_value
 from projector.redaction.search import Search
 from projector.redaction.spellings import Step, StepWriter
 from projector.redaction.text_filter import Filter, TextFilter, Union
-from projector.redaction.value_ends import Cursor, End, Tail
+from projector.redaction.value_ends import Cursor, End, Tail, end_of
 
 # the grammar of JSON's strings, numbers and literals (RFC 8259)
 
 LITERALS: Final = {"t": "true", "f": "false", "n": "null"}
-
-
-def _transitions(table: str) -> dict[str, dict[str, str]]:
-    """Parse lines of a state and its transitions, each as characters and the next state."""
-    lines = (line.partition(":") for line in table.strip().splitlines())
-    steps = {state.strip(): [step.split() for step in rest.split(",")] for state, _, rest in lines}
-    return {state: {char: after for chars, after in found for char in chars} for state, found in steps.items()}
-
-
-NUMBER: Final = _transitions("""
-    start: - sign, 0 zero, 123456789 whole
-    sign: 0 zero, 123456789 whole
-    zero: . point, eE exponent
-    whole: 0123456789 whole, . point, eE exponent
-    point: 0123456789 fraction
-    fraction: 0123456789 fraction, eE exponent
-    exponent: +- exponent-sign, 0123456789 power
-    exponent-sign: 0123456789 power
-    power: 0123456789 power
-""")
-"""State -> character -> next state."""
-DIGIT_STATES: Final = frozenset({"whole", "fraction", "power"})
-COMPLETE_STATES: Final = DIGIT_STATES | {"zero"}
-
+NUMBER_OPENS: Final = "-0123456789"
+"""First characters of a number."""
 PLAIN_RUN: Final = re.compile(r'[^"\\\x00-\x1f]*+')
 NOT_PLAIN: Final = re.compile(r'["\\\x00-\x1f]')
 BLANKS: Final = re.compile(r"[ \t\n\r]*+")
@@ -68,7 +46,8 @@ _MEMBER: Final = r'"([^"\\\x00-\x1f]*+)"[ \t\n\r]*+:[ \t\n\r]*+'
 MEMBER: Final = {'"': re.compile(_MEMBER), ",": re.compile(rf",[ \t\n\r]*+{_MEMBER}")}
 """First character -> a member of an object up to its value, as its first and after another one. Keys with escapes
 do not match."""
-_NUMBER: Final = r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?"
+_WHOLE: Final = "-?(?:0|[1-9][0-9]*+)"
+_NUMBER: Final = rf"{_WHOLE}(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?"
 _SIMPLE_VALUE: Final = (
     rf'(?:"(|[^"\\\x00-\x1f {{\[][^"\\\x00-\x1f]*+)"|true|false|null|({_NUMBER}))(?=[ \t\n\r]*+[,}}])'
 )
@@ -76,7 +55,10 @@ SIMPLE_MEMBER: Final = {char: re.compile(member.pattern + _SIMPLE_VALUE) for cha
 """The same with a whole value that is no container and no string that may contain JSON; groups: key, string, number."""
 NEXT_OBJECT: Final = re.compile(r"\}[ \t\n\r]*+,[ \t\n\r]*+\{")
 """The end of an object, and the beginning of the next one of an array."""
-DIGIT_RUN: Final = re.compile(r"[0-9]*+")
+_COMPLETE_NUMBER: Final = re.compile(_NUMBER)
+_OPEN_NUMBER: Final = re.compile(rf"{_WHOLE}(?:\.(?![0-9])|(?:\.[0-9]++)?(?:[eE][+-]?[0-9]*+)?)|-")
+"""The longest beginning of a number."""
+_DIGITS: Final = re.compile(r"[0-9]{2,}")
 
 
 def end_of_blanks(text: str, at: int) -> int:
@@ -94,10 +76,8 @@ def end_of_blanks(text: str, at: int) -> int:
 FIRST: Final = frozenset('",}')
 """First characters of what is read at once."""
 _MAX_KEPT: Final = 64
-"""Maximum number of keys and strings that are remembered; arrays of objects repeat fewer."""
+"""Maximum number of keys that are remembered; arrays of objects repeat fewer."""
 _KEY_MAX_CHARS: Final = 80
-_STRING_MAX_CHARS: Final = 24
-"""Length of the longest string that is remembered; longer ones repeat rarely."""
 
 
 class Members(NamedTuple):
@@ -108,21 +88,20 @@ class Members(NamedTuple):
 
 
 class KnownMembers:
-    """Keys and strings of one document that were shown whole.
+    """Keys of one document that were shown whole.
 
     Args:
         is_clean: whether a complete string is certainly shown as it is.
         has_numbers: whether a number may be withheld.
     """
 
-    __slots__ = ("_has_numbers", "_is_clean", "_strings", "keys")
+    __slots__ = ("_has_numbers", "_is_clean", "keys")
 
     def __init__(self, is_clean: Callable[[str], bool], *, has_numbers: bool) -> None:
         self._is_clean = is_clean
         self._has_numbers = has_numbers
         self.keys: set[str] = set()
         """Keys whose values are not sensitive."""
-        self._strings: set[str] = set()
 
     def add(self, key: str) -> None:
         """Remember a key that was shown, and whose value is not sensitive."""
@@ -149,11 +128,7 @@ class KnownMembers:
             return False
         if content is None:
             return number is None or not self._has_numbers
-        if content not in self._strings and not self._is_clean(content):
-            return False
-        if len(content) <= _STRING_MAX_CHARS and len(self._strings) < _MAX_KEPT:
-            self._strings.add(content)
-        return True
+        return self._is_clean(content)
 
 
 # strings
@@ -494,10 +469,10 @@ class EntryFilter(Union):
 class NumberFilter:
     """Filter of one number in a JSON document; a registered number, and one of a class, is withheld."""
 
-    def __init__(self, search: Search) -> None:
+    def __init__(self, search: Search, first: str = "") -> None:
         self._search = search
         self._values: Values = search.values
-        self._state = "start"
+        self._read = first  # the number so far, with two digits in place of more, so that it is short
         self._held: str | None = "" if self.is_costly else None
 
     @property
@@ -508,19 +483,16 @@ class NumberFilter:
     @property
     def complete(self) -> bool:
         """Whether the number may end here."""
-        return self._state in COMPLETE_STATES
+        return _COMPLETE_NUMBER.fullmatch(self._read) is not None
 
     def read(self, text: str, at: int) -> int:
         """Return the position of the first character from `at` on that does not continue the number."""
-        while at < len(text):
-            state = NUMBER[self._state].get(text[at])
-            if state is None:
-                break
-            self._state = state
-            at += 1
-            if state in DIGIT_STATES and (run := DIGIT_RUN.match(text, at)) is not None:
-                at = run.end()
-        return at
+        whole = self._read + text[at:]
+        end = end_of(_OPEN_NUMBER, whole, 0)
+        self._read, before = whole[:end], len(self._read)
+        if end == len(whole):
+            self._read = _DIGITS.sub("10", self._read)
+        return at + end - before
 
     def feed(self, text: str) -> list[Step]:
         """Add characters of the number and return the steps that no later text can change."""

@@ -121,11 +121,6 @@ class Readings(State):
         """Decide whether the text begins with a value, before it is searched."""
         self.rows[self._of_formats].begins = begins
 
-    def mark_again(self) -> None:
-        """Begin a string in which the values that are read get a mark of their own."""
-        for row in self.rows:
-            row.mark_again()
-
     def feed(self, text: str) -> list[Step]:
         """Read a piece and return the steps that no later text can change."""
         if len(self.rows) > self._count:
@@ -373,7 +368,8 @@ class TextFilter(State):
         for _, mark in twin.feed(separator) if separator else ():
             twin.late = mark if mark and mark not in twin._ended else twin.late
         if is_string and twin._readings is not None:
-            twin._readings.mark_again()
+            for row in twin._readings.rows:
+                row.mark_again()
         twin._pass()
         return twin
 
