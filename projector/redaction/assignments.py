@@ -386,7 +386,7 @@ def _neighbour(cursor: Cursor, place: Place) -> Take | None:
 
 def _phrase(cursor: Cursor, place: Place) -> Take | None:
     """Decide about the words of a phrase behind a key: `password for root: ..`, `has been set to ..`; one is random."""
-    for _ in range(_PHRASE_MAX_WORDS):
+    for _ in range(_PHRASE_MAX_WORDS if place.verdict is Verdict.SENSITIVE else 1):  # `tokens` are counted in prose
         begin = cursor.at
         take = _neighbour(cursor, place)
         if take is not None:
