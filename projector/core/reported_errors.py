@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from projector.core import canonical as read
 from projector.core.canonical import CanonicalEvent
-from projector.core.faults import FAULTS, is_retryable_status
+from projector.core.faults import FAULTS, Fault, is_retryable_status
 from projector.redaction.clean import REDACTED_HERE, Cleaned, CleanText, Notice
 from projector.redaction.redactor import Redactor
 
@@ -73,6 +73,17 @@ def is_retryable(code: str) -> bool:
     """Check whether a request that failed with a code of a provider, or an HTTP status, may succeed later."""
     status = int(code) if code.isascii() and code.isdigit() and len(code) == 3 else 0  # noqa: PLR2004 - an HTTP status
     return GENERIC_MESSAGES.get(code.lower()) in _RETRYABLE or is_retryable_status(status)
+
+
+_OF_A_STATUS: Final = frozenset({_INVALID, _CONFLICT})
+"""Messages that say no more than the status of an error response."""
+
+
+def refused_with(fault: Fault, *names: str | None) -> Fault:
+    """Return the fault of an error response by its code and type, as they would fail a stream; by default the fault."""
+    messages = [GENERIC_MESSAGES.get(name.lower()) for name in names if name is not None]
+    known = [one for one in messages if one is not None and one not in _OF_A_STATUS]
+    return fault._replace(message=known[0], is_retryable=not _RETRYABLE.isdisjoint(known)) if known else fault
 
 
 class ProviderError(NamedTuple):

@@ -114,6 +114,43 @@ async def test_a_problem_has_the_code_of_the_provider(serve: Any, upstream: Any,
     assert "words of" not in str(document)
 
 
+@pytest.mark.parametrize(
+    ("code", "line", "kind", "detail", "may_retry"),
+    [
+        ("insufficient_quota", "429 No", None, "The quota of the provider's account is used up.", False),
+        ("rate_limit_exceeded", "429 No", "requests", "The provider's rate limit was reached. Try again later.", True),
+        (
+            "context_length_exceeded",
+            "400 No",
+            "invalid_request_error",
+            "The input is longer than the model accepts.",
+            False,
+        ),
+        (
+            "content_policy_violation",
+            "400 No",
+            "invalid_request_error",
+            "The provider's content policy does not allow this request or its response.",
+            False,
+        ),
+        (None, "529 No", "overloaded_error", "The provider is overloaded. Try again later.", True),
+        (None, "400 No", "invalid_request_error", "The provider answered with HTTP status 400.", False),
+        ("invalid_request_error", "503 No", None, "The provider answered with HTTP status 503.", True),
+        ("of_a_gateway", "500 No", None, "The provider answered with HTTP status 500.", True),
+    ],
+)
+async def test_a_refusal_says_what_the_code_would_say_in_a_stream(
+    serve: Any, upstream: Any, code: str | None, line: str, kind: str | None, detail: str, *, may_retry: bool
+) -> None:
+    body = json.dumps({"error": {"message": "words of the provider", "type": kind, "code": code}}).encode()
+    provider = await upstream(status(line, "content-type: application/json", body=body))
+    answer = await serve(retries={"max": 1, "initial_backoff_s": 0.01}).ask()
+    document = await answer.problem()
+    assert (document["detail"], document["is_retryable"]) == (detail, may_retry)
+    assert answer.headers["x-should-retry"] == "false"  # this server has repeated it, or that cannot help
+    assert provider.peers.qsize() == (2 if may_retry else 1)
+
+
 async def test_connection_refused(serve: Any) -> None:
     answer = await serve(retries={"max": 0}).ask()
     assert (answer.status, (await answer.problem())["code"]) == (502, "upstream_unreachable")

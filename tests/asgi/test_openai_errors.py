@@ -178,7 +178,7 @@ async def test_a_problem_document_has_no_words_of_the_provider(serve: Any, upstr
         document = await answer.problem()
         assert await site.is_quiet()
     assert (answer.status, document["code"]) == (502, "upstream_http_400")
-    assert document["detail"] == "The provider answered with HTTP status 400."
+    assert document["detail"] == RATE
     assert [line["message"] for line in logs if line["event"] == "provider_error"] == [SHOWN]
 
 

@@ -205,14 +205,20 @@ def add_shown(item: dict[str, Any], state: dict[str, Any]) -> None:
         item["shownParts"] = [segments(part["text"], part["citations"]) for part in item["parts"]]
 
 
+def is_cut_argument(notice: dict[str, Any]) -> bool:
+    return notice["type"] == "truncated" and notice["path"] in {"arguments_text", "tool.arguments_text"}
+
+
 def call_status(item: dict[str, Any], state: dict[str, Any]) -> str:
     said = item.get("tool", {}).get("status")
+    cut = {notice.get("itemId") for notice in state["notices"] if is_cut_argument(notice)}
     rows = (
         (item.get("approval") == "pending", "awaiting_approval"),
         (item.get("approval") == "answered", "completed"),
         (said in ENDED_CALLS, said),
         (item["status"] in {"failed", "incomplete"}, "failed"),
         ("end" not in state, "running"),
+        (item["id"] in cut, "failed"),
         (item["toolType"] == "function" and item["isDone"] and state["status"] == "completed", "waiting"),
         (True, "failed"),
     )

@@ -46,6 +46,11 @@ def compared(reading: dict[str, Any]) -> list[dict[str, Any]]:
     return [{name: value for name, value in part.items() if name not in UNKNOWN} for part in kept]
 
 
+def notices(reading: dict[str, Any]) -> dict[str, Any]:
+    parts = reading["message"]["parts"] if reading["message"] else []
+    return {part["id"]: part["data"] for part in parts if part["type"] == "data-notice"}
+
+
 @pytest.mark.parametrize("name", GOLDENS)
 def test_a_message_is_that_of_the_dialect(readings: dict[str, dict[str, Any]], name: str) -> None:
     for level in LEVELS:
@@ -54,3 +59,5 @@ def test_a_message_is_that_of_the_dialect(readings: dict[str, dict[str, Any]], n
         assert adapter["last"]["type"] == dialect["last"]["type"], level
         assert adapter["last"].get("finishReason") == dialect["last"].get("finishReason"), level
         assert adapter["errors"] == dialect["errors"], level
+        # the dialect has notices of private frames too
+        assert notices(dialect) | notices(adapter) == notices(dialect), level

@@ -14,7 +14,7 @@ from tests.clients.typescript_client import SOURCE, InstalledClient, ran
 pytestmark = pytest.mark.node
 
 ENTRIES: Final = {"index", "store", "react", "ai-sdk", "assistant-ui"}
-MAX_BYTES: Final = {"client": 6_400, "client and hook": 8_000, "ai-sdk": 9_000, "assistant-ui": 2_000}
+MAX_BYTES: Final = {"client": 6_600, "client and hook": 8_000, "ai-sdk": 9_000, "assistant-ui": 2_000}
 """Bundle -> most bytes, gzipped."""
 README: Final = (SOURCE / "README.md").read_text(encoding="utf-8")
 FIRST: Final = (SOURCE.parents[1] / "README.md").read_text(encoding="utf-8")
@@ -79,7 +79,7 @@ def test_connections(client: InstalledClient) -> None:
 
 
 def test_marks(client: InstalledClient) -> None:
-    assert passed(ran(["node", "marks.test.mjs"], client.folder)) == 8
+    assert passed(ran(["node", "marks.test.mjs"], client.folder)) == 13
 
 
 def test_chats(client: InstalledClient) -> None:

@@ -34,6 +34,23 @@ test("the page runs a tool, and the model goes on with its result", async () => 
   assertQuiet();
 });
 
+test("an answer that is cut off says so, also after a reload and when the conversation has gone on", async () => {
+  const cut = "The provider's stream ended before it was complete.";
+  await visit();
+  await ask("Please truncate this");
+  await shown(cut);
+  await button("Ask again").waitFor();
+  await page.reload();
+  await shown(cut);
+  await ask("When does the reading room open?");
+  await page.locator("li.assistant").nth(1).getByText("opens at nine").waitFor();
+  await ended();
+  await page.locator("li.assistant").first().getByText(cut).waitFor();
+  assert.equal(await button("Ask again").count(), 0);
+  await assertReadable("use-chat-cut-off");
+  assertQuiet();
+});
+
 // the built-in provider books in any case
 for (const [decision, answer, add] of [["Approve", "Two seats are booked.", test], ["Deny", "No seats were booked.", testScripted]]) {
   add(`${decision} a call`, async () => {

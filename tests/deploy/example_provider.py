@@ -20,6 +20,7 @@ START_S: Final = 60
 TEXT: Final = example("chat-text-citations")[0]
 TOOL: Final = example("chat-function-tool")
 APPROVAL: Final = example("chat-mcp-approval")
+CUT_OFF: Final = example("chat-truncated")[0]
 LONG: Final = [f"Sentence {number} of the answer. " for number in range(12)]
 REFUSED: Final = "No seats were booked."
 
@@ -55,6 +56,8 @@ class Desk:
         question = _question(peer.body["input"])
         if last["type"] == "mcp_approval_response":
             await (_play(peer, APPROVAL[1]) if last["approve"] else _say(peer, REFUSED))
+        elif "truncate" in question:
+            await _play(peer, CUT_OFF)
         elif "approval" in question:
             await _play(peer, APPROVAL[0])
         elif "boats" in question:

@@ -127,6 +127,30 @@ for (const [name, end, message, canRetry] of [
   });
 }
 
+test("an answer that failed is not shown as complete when the conversation goes on, nor after a reload", async () => {
+  const call = await ask("Count");
+  call.text("one, ");
+  await call.play("chat-provider-error-nested");
+  await told("The provider rejected the server's credentials");
+  const next = await ask("Count again");
+  next.text("one, two.");
+  next.end();
+  await complete();
+  for (const step of [async () => {}, () => page.reload()]) {
+    await step();
+    const first = page.getByRole("region", { name: "Answer 1" });
+    await first.getByText("The provider rejected the server's credentials").waitFor();
+    assert.equal(await button("Try again").count(), 0);
+  }
+  await readable("failed-before");
+});
+
+test("what was too long is counted", async () => {
+  const call = await ask("How is the weather?");
+  await call.play("chat-oversized-fields");
+  await answer().getByText(/Shortened in \d places/).waitFor();
+});
+
 test("a refused request has the server's reason, and the wait that it asks for", async () => {
   const refusals = [
     [429, { detail: "Too many requests.", is_retryable: true }, "Too many requests. Trying again in 50 s…", "Stop", 0],

@@ -69,7 +69,7 @@ DECISIONS: Final = [True, False]
 
 
 async def test_use_chat(use: Use, desk: Desk, urls: tuple[str, str]) -> None:
-    assert await use("use-chat", *urls) == 7
+    assert await use("use-chat", *urls) == 8
     assert desk.types("room")[:2] == TURNS
     assert desk.types("boats")[:2] == TOOL
     assert desk.decisions() == DECISIONS
@@ -87,7 +87,7 @@ async def test_the_code_of_the_dialect_compiles(example: Callable[[str], Path], 
 
 async def test_use_chat_with_the_demo(use: Use) -> None:
     with running([sys.executable, "-m", "projector", "demo", "--port", "0"]) as server:
-        assert await use("use-chat", server) == 3
+        assert await use("use-chat", server) == 4
 
 
 async def test_assistant_ui(use: Use, desk: Desk, urls: tuple[str, str]) -> None:

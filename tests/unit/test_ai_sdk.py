@@ -140,6 +140,7 @@ def test_a_provider_that_vanished_interrupts_the_message_at_level_7(run: Run, le
     assert said[-1]["type"] == last
     assert said[-1].get("finishReason", "interrupted") == "interrupted"
     about = of(said, "message-metadata", "finish")[0]["messageMetadata"]
+    assert about["error"].pop("message").endswith(".")  # the finish `interrupted` has no text to show
     assert about["error"] == {"code": ends, "source": "provider", "is_retryable": True}
 
 
@@ -342,7 +343,8 @@ def test_a_failed_response_says_whether_a_retry_may_help(run: Run, *, code: str 
     error = {} if code is None else {"error": {"code": code, "message": "Secret words."}}
     said = run(CREATED, {"type": "response.failed", "response": {"id": "resp_1", "status": "failed", **error}})
     [about] = of(said, "message-metadata")
-    expected = {"code": code or "provider_error", "source": "provider", "is_retryable": may_retry}
+    failed = {"message": "The response failed.", "source": "provider"}
+    expected = {"code": code or "provider_error", "is_retryable": may_retry, **failed}
     assert about["messageMetadata"]["error"] == expected
 
 

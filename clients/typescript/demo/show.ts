@@ -5,6 +5,7 @@ import {
   imageUrl,
   responseText,
   toolStatus,
+  truncated,
   usage,
   withheld,
   type Item,
@@ -26,6 +27,8 @@ const NAMES: Record<string, string> = {
 /** What the states are called that a person has left open, where nothing can be done about them any more. */
 const OPEN: Record<string, string> = { awaiting_approval: "asked for approval", waiting: "not run" };
 const REASONS: Record<string, string> = { max_output_tokens: "the limit of tokens", content_filter: "the content filter" };
+
+const places = (count: number): string => `${count} ${count === 1 ? "place" : "places"}`;
 
 export interface Actions {
   approve(item: ToolItem): void;
@@ -106,7 +109,9 @@ export class Answer {
     if (used?.total_tokens !== undefined) parts.push(`${used.input_tokens ?? 0} tokens in, ${used.output_tokens ?? 0} out`);
     for (const file of attachments(state)) parts.push(`File: ${file.filename ?? file.object_id}`);
     const held = withheld(state);
-    if (held > 0) parts.push(h("mark", {}, `withheld in ${held} ${held === 1 ? "place" : "places"}`));
+    if (held > 0) parts.push(h("mark", {}, `withheld in ${places(held)}`));
+    const cut = truncated(state);
+    if (cut > 0) parts.push(`shortened in ${places(cut)}`);
     this.last.replaceChildren(...parts.map((part) => (typeof part === "string" ? h("span", {}, part) : part)));
   }
 

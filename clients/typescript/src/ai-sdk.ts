@@ -5,7 +5,16 @@
 
 import { openStream, type StreamOptions, type StreamRequest } from "./connection.js";
 import { StreamError } from "./errors.js";
-import type { Citation, PublicSseEvent } from "./public_sse_v1.js";
+import type {
+  Attachment,
+  Citation,
+  ErrorDetail,
+  FinalDetail,
+  Notice,
+  PublicSseEvent,
+  Usage,
+  WorkflowContext,
+} from "./public_sse_v1.js";
 import { reduce } from "./reduce.js";
 import { attachments, imageUrl, initialState, usage, type Item, type StreamState, type ToolItem } from "./state.js";
 import { recall, remember } from "./storage.js";
@@ -37,6 +46,34 @@ export type UiMessageChunk =
   | { type: "finish"; finishReason: "stop" | "length" | "content-filter" | "tool-calls" | "other"; messageMetadata: unknown }
   | { type: "error"; errorText: string }
   | { type: "abort" };
+
+/** Metadata of a message of the dialect `ai_sdk`: `UIMessage<PublicMetadata, PublicDataParts>`. The end has most of it. */
+export interface PublicMetadata {
+  stream_id?: string;
+  conversation_id?: string;
+  status?: FinalDetail["status"];
+  /** Why the answer is incomplete or failed. */
+  reason?: string;
+  usage?: Usage;
+  model?: string;
+  /** With the status `failed`. */
+  error?: ErrorDetail;
+}
+
+/** Data of the parts `data-NAME` of a message of the dialect `ai_sdk`. The transport writes `notice` only. */
+export type PublicDataParts = {
+  approval: { approval_id: string; tool_call_id: string; tool_name: string; server_label?: string };
+  attachment: Attachment;
+  citation: Citation & { item_id: string; content_index: number; source_id?: string };
+  "image-omitted": { item_id: string; field: string; reason: "too_large" };
+  item: { item_id: string; item_type: string; status: string };
+  lifecycle: { status: string; reason?: string; response_id?: string };
+  notice: { kind: string; item_id?: string; notices: Notice[] };
+  refusal: { item_id: string; content_index: number };
+  "structured-output": { value: unknown };
+  "tool-status": { item_id: string; tool_call_id: string; tool_type: string; status: string };
+  workflow: WorkflowContext & { name: string; status: "started" | "finished" };
+};
 
 type Write = (...chunks: UiMessageChunk[]) => void;
 
@@ -221,11 +258,16 @@ class Writer {
     }
     const isOver = event.kind === "lifecycle" && event.status !== "queued" && event.status !== "in_progress";
     if (state.end === undefined && !isOver) this.beginStep(write);
+    const told = state.notices.slice(before.notices.length);
+    if (told.length > 0) {
+      const { itemId: item_id } = told[0]!;
+      const notices = told.map(({ eventId: _, kind: __, itemId: ___, ...notice }) => notice);
+      const data = { kind: event.kind, ...(item_id !== undefined && { item_id }), notices } satisfies PublicDataParts["notice"];
+      write({ type: "data-notice", id: `notice:${event.stream_id}:${event.event_id}`, data });
+    }
     for (const item of state.items) {
       if (!before.items.includes(item)) this.writeItem(item, write);
     }
-    const notices = state.notices.slice(before.notices.length);
-    if (notices.length > 0) write({ type: "data-notice", id: `notice:${event.event_id}`, data: { notices } });
     if (isOver) this.endStep(write);
     if (state.end !== undefined) this.writeEnd(state, write);
     return chunks;
@@ -288,8 +330,8 @@ class Writer {
     if (this.isInStep) write({ type: "finish-step" });
     const { status, end } = state;
     if (end?.kind === "error") {
-      const { message, ...error } = end.error;
-      write({ type: "message-metadata", messageMetadata: { status, error } }, { type: "error", errorText: message });
+      const { error } = end;
+      write({ type: "message-metadata", messageMetadata: { status, error } }, { type: "error", errorText: error.message });
       return;
     }
     for (const { url, mime_type: mediaType = MEDIA_TYPE } of attachments(state)) {

@@ -15,7 +15,7 @@ export interface StreamRequest {
   credentials?: RequestCredentials;
   /** Sent as `Idempotency-Key`: the same request with the same key gets the stream of the first one. */
   idempotencyKey?: string | undefined;
-  /** Attaches to a stream that was opened before, at its address; nothing is sent to `url`. */
+  /** Attaches to a stream that was opened before, at its address, of the origin of `url`; nothing is sent to `url`. */
   resume?: { location: string; after?: number };
 }
 
@@ -66,10 +66,11 @@ export function openStream(request: StreamRequest, options: StreamOptions = {}):
   const send: typeof fetch = options.fetch ?? ((...call) => fetch(...call));
   const { firstByteTimeoutMs = 120_000, idleTimeoutMs = 45_000, maxAttempts = 8, signal: outer } = options;
   const stored = request.resume?.location;
-  let location = stored && (sameOrigin(stored, request.url) ?? stored).replace(EVENTS, "");
+  let location = stored && sameOrigin(stored, request.url)?.replace(EVENTS, "");
   let last = request.resume?.after ?? 0;
 
   async function* events(): AsyncGenerator<PublicSseEvent, void, undefined> {
+    if (stored && !location) throw new StreamError("connection_lost", `${stored} is of another origin than \`url\`.`, false);
     for (let attempt = 0, barren = 0; ; ) {
       const before = last;
       try {
@@ -81,7 +82,7 @@ export function openStream(request: StreamRequest, options: StreamOptions = {}):
         [attempt, barren] = last > before ? [1, 0] : [attempt + 1, barren + 1];
         const delayMs = Math.max(backoff(attempt), error.details.retryAfterMs ?? 0);
         // without its address a stream cannot be resumed; a request is repeated only if the server refused it
-        const canRepeat = location !== undefined || (error.code === "http" && last === 0);
+        const canRepeat = location !== undefined || (error.code === "http" && last === 0 && error.details.shouldRetry);
         if (!error.isRetryable || !canRepeat || barren >= maxAttempts || delayMs > PATIENCE_MS) throw error;
         options.onRetry?.({ attempt, delayMs, error });
         await (options.wait ?? wait)(delayMs, outer ?? new AbortController().signal);
@@ -268,9 +269,10 @@ function wait(ms: number, signal: AbortSignal): Promise<void> {
 /** Returns an address relative to another, unless it is of another origin: headers may contain credentials. */
 function sameOrigin(location: string, base: string | URL): string | undefined {
   try {
-    const url = new URL(location, base);
-    return url.origin === new URL(base).origin ? url.href : undefined;
+    const from = new URL(base, globalThis.document?.baseURI);
+    const url = new URL(location, from);
+    return url.origin === from.origin ? url.href : undefined;
   } catch {
-    return location.startsWith("/") && !location.startsWith("//") ? location : undefined; // relative to the page
+    return location.startsWith("/") && !location.startsWith("//") ? location : undefined; // no page, or one without address
   }
 }

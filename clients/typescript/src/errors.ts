@@ -25,8 +25,19 @@ export interface Problem {
   instance?: string;
   code?: string;
   is_retryable?: boolean;
+  /** The provider's code, such as `context_length_exceeded`, if its answer had one. */
+  provider_code?: string;
   /** ID of the request in the log of the server. */
   request_id?: string;
+}
+
+export interface StreamErrorDetails {
+  status?: number;
+  problem?: Problem;
+  retryAfterMs?: number | undefined;
+  /** False if only a person should send the request again: the server has repeated it. */
+  shouldRetry?: boolean;
+  cause?: unknown;
 }
 
 export class StreamError extends Error {
@@ -37,7 +48,7 @@ export class StreamError extends Error {
     message: string,
     /** Whether the same request may succeed later. */
     readonly isRetryable: boolean,
-    readonly details: { status?: number; problem?: Problem; retryAfterMs?: number | undefined; cause?: unknown } = {},
+    readonly details: StreamErrorDetails = {},
   ) {
     super(message, { cause: details.cause });
   }
@@ -65,5 +76,6 @@ export async function errorOfResponse(response: Response): Promise<StreamError> 
   const retryAfterMs = seconds >= 0 ? Math.min(seconds * 1000, MAX_WAIT_MS) : undefined;
   const isRetryable = typeof problem.is_retryable === "boolean" ? problem.is_retryable : RETRYABLE.has(status);
   const detail = textOf(problem.detail) ?? `The server answered with status ${status}.`;
-  return new StreamError("http", detail, isRetryable, { status, problem, retryAfterMs });
+  const shouldRetry = headers.get("x-should-retry") !== "false";
+  return new StreamError("http", detail, isRetryable, { status, problem, retryAfterMs, shouldRetry });
 }

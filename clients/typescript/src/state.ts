@@ -143,6 +143,12 @@ export const usage = (state: StreamState): Usage | undefined =>
 export const attachments = (state: StreamState): readonly Attachment[] =>
   (state.end?.kind === "final" && state.end.final.attachments) || [];
 
+/** Returns in how many places a page shows a value only in part, because it was too long. `final` repeats others. */
+export const truncated = (state: StreamState): number =>
+  new Set(state.notices.filter(({ type, kind }) => type === "truncated" && kind !== "final").map(placeOf)).size;
+
+const placeOf = ({ kind, itemId, path }: StateNotice): string => `${itemId} ${kind.startsWith("tool.arguments.") ? "" : path}`;
+
 /** Returns how many marks of withheld values a page shows. Notices would count twice: those of `final` are sums. */
 export function withheld(state: StreamState): number {
   const shown = state.items.map((item) => {
@@ -158,7 +164,17 @@ export function withheld(state: StreamState): number {
 export const approvals = (state: StreamState): ToolItem[] =>
   state.items.filter((item): item is ToolItem => item.kind === "tool" && item.approval === "pending");
 
-/** Returns the status of a call as a page shows it; `waiting` is a function that the page has to run. */
+/**
+ * Returns the notices of the arguments of a call. With one they are not what the model wrote: do not run the function
+ * with a mark or a piece in place of a value.
+ */
+export const argumentNotices = (item: ToolItem, state: StreamState): StateNotice[] =>
+  state.notices.filter(({ itemId, path }) => itemId === item.id && /^(tool\.)?arguments_/.test(path));
+
+/**
+ * Returns the status of a call as a page shows it; `waiting` is a function that the page has to run, which one with
+ * truncated arguments is not.
+ */
 export function toolStatus(
   item: ToolItem,
   state: StreamState,
@@ -168,7 +184,8 @@ export function toolStatus(
   if (status === "completed" || status === "failed") return status;
   if (item.status === "failed" || item.status === "incomplete") return "failed";
   if (state.end === undefined) return "running";
-  return item.toolType === "function" && item.isDone && state.status === "completed" ? "waiting" : "failed";
+  const isWhole = !argumentNotices(item, state).some(({ type, path }) => type === "truncated" && path.includes("_text"));
+  return item.toolType === "function" && item.isDone && isWhole && state.status === "completed" ? "waiting" : "failed";
 }
 
 /** A piece of a text, with the citations that refer to it; a citation of a place has an empty text. */

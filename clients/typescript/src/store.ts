@@ -40,6 +40,8 @@ export interface StreamStore {
 }
 
 const STOP_MS = 2_000;
+const FRAME_MS = 16;
+const HIDDEN_MS = 250; // a busy page draws a frame before
 
 export const initialSnapshot: Snapshot = { state: initialState, connection: "idle" };
 
@@ -91,6 +93,9 @@ export function createStreamStore(options: StoreOptions): StreamStore {
         if (mine.isStopped) return void stream.cancel().catch(() => undefined).then(() => controller.abort());
         keep(opened.location);
         request.idempotencyKey = undefined; // it belongs to this stream
+        if (snapshot.connection === "retrying") {
+          update({ connection: snapshot.state.streamId === undefined ? "connecting" : "open", pause: undefined });
+        }
         rest.onOpen?.(opened);
       },
       onRetry(retry) {
@@ -163,8 +168,14 @@ export function createStreamStore(options: StoreOptions): StreamStore {
   };
 }
 
-/** Calls back before the next frame, or soon where no frames are drawn. */
+/** Calls back before the next frame, or soon where no frames are drawn, as in a tab that is hidden meanwhile. */
 function onNextFrame(callback: () => void): void {
-  if (typeof requestAnimationFrame === "function" && !document.hidden) requestAnimationFrame(callback);
-  else setTimeout(callback, 16);
+  const isDrawn = typeof requestAnimationFrame === "function" && !document.hidden;
+  let isCalled = false;
+  const call = (): void => {
+    if (!isCalled) callback();
+    isCalled = true;
+  };
+  if (isDrawn) requestAnimationFrame(call);
+  setTimeout(call, isDrawn ? HIDDEN_MS : FRAME_MS);
 }

@@ -78,6 +78,7 @@ const rows = [
   ["an address of another origin", [stream(events(1, 1), { headers: { location: "http://127.0.0.2:1/s" } })], [1], [POST], [], "connection_lost"],
   ["a request that the server refused for now", [problem(503, { is_retryable: true }), stream(events(1, 1, 1))], [1], [POST, POST], [[1, "http"]]],
   ["a request that the server refused", [problem(422, { is_retryable: false, code: "invalid_request" })], [], [POST], [], "http"],
+  ["a request that the server has repeated itself", [problem(429, { is_retryable: true }, { "x-should-retry": "false" })], [], [POST], [], "http"],
   ["a problem that is not retryable by its document", [problem(503, { is_retryable: false })], [], [POST], [], "http"],
   ["a wait that is too long", [problem(429, {}, { "retry-after": "3600" })], [], [POST], [], "http"],
   ["an answer that is no stream", [problem(200)], [], [POST], [], "protocol"],
@@ -211,6 +212,33 @@ test("a stream is attached to by its address", () =>
     assert.deepEqual((await read(url, { request: { resume: { location: LOCATION } } })).ids, [1, 2]);
     assert.deepEqual(asked(requests), [after(0), after(0)]);
   }));
+
+// address of the server that is asked to open streams, address to resume at, whether it is asked
+const LOCATIONS = [
+  ["http://127.0.0.1:1/api/v1/chat/stream", (own) => own, false],
+  ["//127.0.0.1:1/chat", (own) => own, false],
+  ["/api/chat", (own) => own, true], // a relative `url`, and the address that `onOpen` had, of the page's origin
+  ["/api/chat", () => "https://elsewhere.example/streams/1", false],
+  ["/api/chat", () => "//elsewhere.example/streams/1", false],
+  ["/api/chat", () => LOCATION, true],
+];
+for (const [given, locationOf, isAsked] of LOCATIONS) {
+  const stored = locationOf("its own address");
+  test(`with the url ${given}, a stream at ${stored} is ${isAsked ? "resumed" : "refused, and no header sent"}`, () =>
+    serving([stream(events(1, 1, 1))], async ({ url, requests }) => {
+      globalThis.document = { baseURI: new URL("/page", url).href };
+      const location = locationOf(new URL(LOCATION, url).href);
+      const sent = [];
+      const fetching = (target, init) => (sent.push(`${target}`), fetch(new URL(target, url), init));
+      const request = { headers: { authorization: "Bearer x" }, resume: { location } };
+      const { error } = await read(given, { request, fetch: fetching });
+      delete globalThis.document;
+      assert.deepEqual([requests.length, sent.length], isAsked ? [1, 1] : [0, 0]);
+      if (isAsked) return;
+      assert.deepEqual([error.code, error.canResume], ["connection_lost", false]);
+      assert.equal(error.message, `${location} is of another origin than \`url\`.`);
+    }));
+}
 
 test("an event that is too large is refused", () =>
   serving([stream(`data: ${"x".repeat(4_200_000)}`, { hangs: true })], async ({ url }) => {

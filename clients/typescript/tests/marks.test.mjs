@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { initialState, marksAsText, reduce, withheld } from "public-stream-client";
+import { argumentNotices, initialState, marksAsText, reduce, toolStatus, truncated, withheld } from "public-stream-client";
 
 // text, the same as Markdown may be given it
 const rows = [
@@ -46,4 +46,29 @@ test("of a call, arguments count once, and outputs", () => {
     { kind: "tool.output", output: { log: ["[REDACTED:vault]"] }, ...notice("output.log[0]") },
   ];
   assert.deepEqual(events.map((_, at) => withheld(stateOf(...events.slice(0, at + 1)))), [1, 2, 2, 3]);
+});
+
+const called = { kind: "output_item.done", item_type: "function_call", status: "completed" };
+const done = { kind: "tool.arguments.done", arguments_text: '{"to":"<redacted:email>"}', arguments_json: { to: "<redacted:email>" } };
+const completed = { kind: "final", final: { status: "completed" } };
+const cut = (path) => ({ notices: [{ type: "truncated", path, message: "Truncated." }] });
+
+// notices of the arguments, status of the call, how many notices the page asks about before it runs the function
+for (const [name, notices, status, count] of [
+  ["whole", {}, "waiting", 0],
+  ["redacted", notice("arguments_json.to"), "waiting", 1],
+  ["truncated", cut("arguments_text"), "failed", 1],
+  ["truncated in a string", cut("arguments_json.to"), "waiting", 1],
+]) {
+  test(`a function with ${name} arguments is ${status}, with ${count} notices`, () => {
+    const state = stateOf({ ...done, ...notices }, called, completed);
+    assert.deepEqual([toolStatus(state.items[0], state), argumentNotices(state.items[0], state).length], [status, count]);
+  });
+}
+
+test("a value that was too long counts once, although its delta, its end and `final` have notices", () => {
+  const delta = { kind: "tool.arguments.delta", delta: "{", ...cut("delta") };
+  const output = { kind: "tool.output", output: { echo: "x" }, ...cut("output.echo") };
+  const state = stateOf(delta, { ...done, ...cut("arguments_text") }, output, { ...completed, ...cut("final") });
+  assert.deepEqual([state.notices.length, truncated(state), truncated(initialState)], [4, 2, 0]);
 });

@@ -6,6 +6,7 @@ import { createElement, StrictMode, version } from "react";
 import { renderToString } from "react-dom/server";
 import { act, create } from "react-test-renderer";
 import { useStream } from "public-stream-client/react";
+import { createStreamStore } from "public-stream-client/store";
 import { events, LOCATION, problem, serving, stream } from "./server.mjs";
 
 globalThis.IS_REACT_ACT_ENVIRONMENT = true;
@@ -241,6 +242,33 @@ test("a pause has its reason and its end", () =>
     await until(() => shown.connection === "open");
     assert.equal(shown.pause, undefined);
     await unmount();
+  }));
+
+test("a stream that is resumed is open before its next event", () =>
+  serving([stream(events(1, 1)), stream("", { hangs: true })], async ({ url, requests }) => {
+    let go;
+    const { shown, unmount } = await mount({ url, wait: () => new Promise((resolve) => (go = resolve)) });
+    await act(async () => shown.send({}));
+    await until(() => shown.connection === "retrying" && go !== undefined);
+    go();
+    await until(() => requests.length === 2 && shown.connection !== "retrying");
+    assert.deepEqual([shown.connection, shown.pause, shown.state.lastEventId], ["open", undefined, 1]);
+    await unmount();
+  }));
+
+test("a tab that is hidden after it has asked for a frame hears of the end", () =>
+  serving([stream(events(1, 2, 2))], async ({ url }) => {
+    Object.assign(globalThis, { document: { hidden: false }, requestAnimationFrame: () => 1 });
+    const store = createStreamStore({ url });
+    try {
+      const ended = new Promise((resolve) => store.subscribe(() => store.getSnapshot().connection === "closed" && resolve()));
+      store.send({});
+      await ended;
+      assert.equal(store.getSnapshot().state.status, "completed");
+    } finally {
+      delete globalThis.document;
+      delete globalThis.requestAnimationFrame;
+    }
   }));
 
 test("a retry has the idempotency key of its request until the stream has begun", () =>

@@ -4,7 +4,7 @@ import { useExternalStoreRuntime } from "@assistant-ui/react";
 import type { ChatTransport as Transport7, UIMessage as Message7 } from "ai";
 import type { ChatTransport as Transport6, UIMessage as Message6 } from "ai-6";
 import { openStream, type Item, type PublicSseEvent, type StreamError } from "public-stream-client";
-import { PublicChatTransport } from "public-stream-client/ai-sdk";
+import { PublicChatTransport, type PublicDataParts, type PublicMetadata } from "public-stream-client/ai-sdk";
 import { externalStore, type ThreadMessage } from "public-stream-client/assistant-ui";
 import { useStream } from "public-stream-client/react";
 
@@ -29,6 +29,17 @@ export function textOf(event: PublicSseEvent, item: Item): string {
 
 /** For the person who looks into the log of the server. */
 export const requestOf = (error: StreamError): string | undefined => error.details.problem?.request_id;
+
+export const codeOf = (error: StreamError): string | undefined => error.details.problem?.provider_code;
+
+/** What a page of `useChat` shows of a message of the dialect `ai_sdk`: metadata and data parts narrow. */
+export function troubleOf({ metadata, parts }: Message7<PublicMetadata, PublicDataParts>): string | undefined {
+  for (const part of parts) if (part.type === "data-notice") part.data.notices.map(({ type, path }) => type + path);
+  // @ts-expect-error: no such data
+  parts.some((part) => part.type === "data-nothing");
+  return metadata?.error?.message ?? metadata?.status;
+}
+export const typed6 = (message: Message6<PublicMetadata, PublicDataParts>): string | undefined => message.metadata?.stream_id;
 
 // @ts-expect-error: a request has an address
 openStream({});

@@ -4,6 +4,7 @@ import {
   attachments,
   responseText,
   toolStatus,
+  truncated,
   usage,
   withheld,
   type Item,
@@ -77,16 +78,20 @@ export function endText({ end, status, reason }: StreamState): string {
   return `${ENDS[end.final.status]}${why}`
 }
 
-/** How the stream ended, and what was withheld; a failure is shown with the button that tries again. */
+/** How the stream ended, and what was withheld; `Conversation` shows the text of a failure. */
 function End({ state }: { state: StreamState }) {
-  if (state.end === undefined || state.end.kind === 'error') return null
+  if (state.end === undefined) return null
   const held = withheld(state)
+  const cut = truncated(state)
   const used = usage(state)?.total_tokens
   const parts = [
-    endText(state),
+    state.end.kind === 'error' ? '' : endText(state),
     ...attachments(state).map((file) => `File: ${file.filename ?? file.object_id}`),
-    held > 0 ? `Withheld in ${held} ${held === 1 ? 'place' : 'places'}` : '',
+    held > 0 ? `Withheld in ${places(held)}` : '',
+    cut > 0 ? `Shortened in ${places(cut)}` : '',
     used === undefined ? '' : `${used} tokens`,
   ].filter((part) => part !== '')
   return parts.length === 0 ? null : <p className="end soft">{parts.join(' · ')}</p>
 }
+
+const places = (count: number): string => `${count} ${count === 1 ? 'place' : 'places'}`

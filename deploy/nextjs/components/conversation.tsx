@@ -83,11 +83,13 @@ export function Conversation({ id, turns, signInUrl }: Props) {
         <ol className="turns">
           {turns.map((turn, n) => {
             const answer = n === live ? state : (turn.state ?? initialState)
+            const failure = n === last || n === live ? undefined : troubleOf(answer, { connection: 'closed' })?.text
             return (
               <li key={n}>
                 <h2 className="question"><span className="hidden">You: </span>{turn.question}</h2>
                 <section className="answer" aria-label={`Answer ${n + 1}`} aria-busy={n === live && isRunning}>
                   <Answer state={answer} {...(n === last && !isRunning && { decide })} />
+                  {failure && <p className="trouble">{failure}</p>}
                   {n === last && trouble && (
                     <p className="trouble">
                       {trouble.text}
@@ -119,7 +121,7 @@ interface Trouble {
   isLate?: boolean
 }
 
-/** Returns what went wrong with the last answer, and whether trying again may help. */
+/** Returns what went wrong with an answer, and whether trying again may help. */
 function troubleOf(state: StreamState, { connection, error, pause }: Connection): Trouble | undefined {
   if (state.end?.kind === 'error') {
     return { text: state.end.error.message || endText(state), canRetry: state.end.error.is_retryable }

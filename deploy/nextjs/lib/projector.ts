@@ -8,7 +8,6 @@ const HEADERS_UP = [
   'idempotency-key',
   'last-event-id',
   'x-request-id',
-  'x-sticky',
   'traceparent',
   'tracestate',
 ]
@@ -18,6 +17,7 @@ const HEADERS_DOWN = [
   'content-type',
   'cache-control',
   'retry-after',
+  'x-should-retry',
   'x-vercel-ai-ui-message-stream',
   'incremental',
   'x-accel-buffering',
@@ -29,7 +29,7 @@ const HEADERS_DOWN = [
 /** Forwards a request and streams the response; a disconnect of the browser ends both. */
 export async function forward(request: Request, path: string): Promise<Response> {
   const known = await credentials(request)
-  if (known === undefined) return problem(401, 'Unauthorized', 'Sign in first.', { code: 'unauthorized', is_retryable: false })
+  if (known === undefined) return problem(401, 'Unauthorized', 'Sign in first.', { code: 'unauthenticated', is_retryable: false })
   const headers = pick(request.headers, HEADERS_UP)
   new Headers(known).forEach((value, name) => headers.set(name, value))
   const server = process.env.STREAM_SERVER_URL ?? 'http://127.0.0.1:8000'

@@ -138,7 +138,7 @@ def on_final(ui: UiMessage, frame: Frame) -> list[Chunk]:
 def on_error(ui: UiMessage, frame: Frame) -> list[Chunk]:
     """Write the failure of the stream, or that it was interrupted."""
     error = frame["error"]
-    about = {"status": "failed", "error": members_of(error, "code", "source", "is_retryable")}
+    about = {"status": "failed", "error": members_of(error, "code", "message", "source", "is_retryable")}
     if ui.level >= INTERRUPTED_LEVEL and error.get("code") in INTERRUPTIONS:
         return [{"type": "finish", "finishReason": "interrupted", "messageMetadata": about}]
     return [_metadata(about), {"type": "error", "errorText": error["message"]}]
@@ -154,7 +154,7 @@ def _finished(ui: UiMessage, about: dict[str, Any]) -> list[Chunk]:
 
 
 def _failed(ui: UiMessage, about: dict[str, Any]) -> list[Chunk]:
-    about |= {"error": failure(ui.reason)}
+    about |= {"error": {"message": FAILED} | failure(ui.reason)}
     return [_metadata(about), {"type": "error", "errorText": FAILED}]
 
 

@@ -47,6 +47,7 @@ PROVIDER: Final = Provider(
         "failure": "chat-provider-error",
         "length": "chat-incomplete",
         "truncated": "chat-truncated",
+        "oversized": "chat-oversized-fields",
         "text": "chat-text-citations",
     },
 )

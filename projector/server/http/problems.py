@@ -1,8 +1,8 @@
 """Error responses: one row for each code, and how they are written; the request IDs in them.
 
 They are problem documents (RFC 9457); on `/v1/...` the errors of the API of the client, mostly OpenAI's (CONTRACT D38).
-There a provider's failure keeps its status. The SDKs of OpenAI and Anthropic heed `x-should-retry`: without it they
-would repeat what this server has already repeated.
+There a provider's failure keeps its status. The SDKs of OpenAI and Anthropic, and our client, heed `x-should-retry`:
+without it they would repeat what this server has already repeated.
 """
 
 from __future__ import annotations
@@ -200,11 +200,11 @@ def problem_response(problem: Problem, scope: Scope) -> Response:
     }
     if problem.failure is not None and problem.failure.code is not None:
         document["provider_code"] = problem.failure.code
+    headers = {"cache-control": "no-store", "x-request-id": own} | problem.headers
+    if problem.should_retry is False:
+        headers["x-should-retry"] = "false"
     return ErrorResponse(
-        codec.dumps(document),
-        status_code=problem.status,
-        headers={"cache-control": "no-store", "x-request-id": own} | problem.headers,
-        media_type="application/problem+json",
+        codec.dumps(document), status_code=problem.status, headers=headers, media_type="application/problem+json"
     )
 
 
@@ -240,6 +240,8 @@ async def respond(request: Request, error: Exception) -> Response:
     if isinstance(error, ClientLeftError):
         return _NoResponse()
     found, scope = problem_of(error), request.scope
+    if found.code == "method_not_allowed" and "access-control-request-method" in request.headers:
+        found = problem("cors_not_allowed")  # a preflight request, without `cors_origins`
     facts_of(scope).code = found.code
     if isinstance(error, StoreUnavailableError):
         facts_of(scope).reason = str(error)

@@ -53,6 +53,7 @@ SCENARIOS: Final = (
     Scenario("failure", ("fail", "error", "break")),
     Scenario("length", ("limit", "incomplete")),
     Scenario("truncated", ("truncate",)),
+    Scenario("oversized", ("oversized",)),
     Scenario("text", ("",)),
 )
 """The first row with a word of the message and an example in the API counts."""

@@ -13,6 +13,7 @@ from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from projector.contracts import codec
 from projector.core.faults import Fault, check_fault
+from projector.core.reported_errors import refused_with
 from projector.providers.error_shapes import ReportedError, members_of
 
 Ask: TypeAlias = Literal["response", "count", "compact"]
@@ -49,7 +50,8 @@ class UpstreamError(Exception):
     """A provider failed.
 
     Args:
-        fault: the failure, without any text of the provider.
+        fault: the failure, without any text of the provider. What `failure` names decides its message and whether a
+            retry may help, if it says more than the status.
         retry_after_s: the provider's `Retry-After` in seconds, if there was one.
         failure: the provider's error response, if there was one.
         should_retry: the provider's `x-should-retry`, None without one.
@@ -70,7 +72,7 @@ class UpstreamError(Exception):
     ) -> None:
         check_fault(fault)
         super().__init__(fault.code)
-        self.fault = fault
+        self.fault = fault if failure is None else refused_with(fault, failure.code, failure.type)
         self.retry_after_s = retry_after_s
         self.failure = failure
         self.should_retry = should_retry

@@ -180,7 +180,8 @@ def pause_before(error: UpstreamError, attempt: int, retries: Retries, chance: f
     wait doubles with each attempt (from 1), with a jitter of a quarter, so that clients do not return all at once;
     `chance` is a random number from 0 to 1.
     """
-    if not remedy_of(error).repeats or error.should_retry is False or attempt > retries.max:
+    may_help = error.fault.is_retryable and error.should_retry is not False
+    if not remedy_of(error).repeats or not may_help or attempt > retries.max:
         return None
     if error.retry_after_s is not None:
         return error.retry_after_s if error.retry_after_s <= retries.max_backoff_s else None

@@ -5,6 +5,7 @@ import {
   lastAssistantMessageIsCompleteWithToolCalls,
 } from "ai";
 import { useState, type FormEvent } from "react";
+import { endingOf } from "./ending";
 import { Part } from "./part";
 import { request } from "./request";
 import { forget, load, save } from "./saved";
@@ -43,7 +44,9 @@ export function Chat() {
   });
   const isBusy = status === "submitted" || status === "streaming";
   // also if the answer to a decision was refused, or was lost in a reload
-  const isUnanswered = messages.at(-1)?.role === "user" || lastAssistantMessageIsCompleteWithApprovalResponses({ messages });
+  const last = messages.at(-1);
+  const isUnanswered = last?.role === "user" || lastAssistantMessageIsCompleteWithApprovalResponses({ messages });
+  const isComplete = last === undefined || endingOf(last.metadata) === undefined;
 
   const send = (event: FormEvent) => {
     event.preventDefault();
@@ -68,13 +71,14 @@ export function Chat() {
         {messages.map((message) => (
           <li key={message.id} className={message.role}>
             {message.parts.map((part, at) => (
-              <Part key={at} part={part} onApproval={message === messages.at(-1) ? addToolApprovalResponse : undefined} />
+              <Part key={at} part={part} onApproval={message === last ? addToolApprovalResponse : undefined} />
             ))}
+            {(message !== last || error === undefined) && <i>{endingOf(message.metadata)}</i>}
           </li>
         ))}
       </ol>
       {error !== undefined && <p role="alert">{error.message}</p>}
-      {!isBusy && (isUnanswered || error !== undefined) && <button onClick={() => void regenerate()}>Ask again</button>}
+      {!isBusy && (isUnanswered || !isComplete || error !== undefined) && <button onClick={() => void regenerate()}>Ask again</button>}
       {messages.length === 0 && (
         <p>{SUGGESTIONS.map((one) => <button key={one} onClick={() => void sendMessage({ text: one })}>{one}</button>)}</p>
       )}
