@@ -8,6 +8,7 @@ is compressed cannot be read, and ends with an error.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -31,6 +32,7 @@ from projector.server.config.config_base import DEFAULT_DIALECT
 from projector.server.config.settings import Limits, Settings
 from projector.server.config.upstream_settings import Retries, Timeouts
 from projector.server.http.problems import Problem, problem_response
+from projector.server.streaming.clock import is_cancelled, times_cancelled
 from projector.server.streaming.host_source import (
     AgentRun,
     HostChunk,
@@ -254,10 +256,12 @@ class ProjectingMiddleware:
             await self._app(scope, receive, send)
             return
         response = _Response(self._projection, scope, receive, send)
+        cancelled_before = times_cancelled()
         try:
             await self._app(scope, response.receive, response.send)
-        except Exception:
-            await response.end(FAULTS["internal_error"])
+        except (Exception, asyncio.CancelledError) as error:
+            if not is_cancelled(error, cancelled_before):
+                await response.end(FAULTS["internal_error"])
             raise
         else:
             await response.end()

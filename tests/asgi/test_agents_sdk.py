@@ -64,6 +64,14 @@ def breaks() -> str:
     raise KeyError("the-words-of-an-exception")
 
 
+@agents.function_tool(name_override="weather", failure_error_function=None)
+async def waits_in_vain(city: str) -> str:
+    """Await what was cancelled."""
+    over = asyncio.get_running_loop().create_future()
+    over.cancel(city)
+    return str(await over)
+
+
 class Client(in_process.Client):
     """A client that knows when it was sent a text."""
 
@@ -378,6 +386,14 @@ async def words(peer: Any) -> None:
         ),
         pytest.param(
             "responses",
+            [ONE_TOOL],
+            {"tools": [waits_in_vain]},
+            {},
+            ("error", "internal_error", "server"),
+            id="a-tool-that-awaits-what-was-cancelled",
+        ),
+        pytest.param(
+            "responses",
             [],
             {"input_guardrails": [stops_input]},
             {},
@@ -456,6 +472,12 @@ async def test_however_a_run_ends(
     assert b"the-words-of-an-exception" not in client.body
 
 
+async def awaits_what_was_cancelled(*_anything: Any) -> str:
+    over = asyncio.get_running_loop().create_future()
+    over.cancel()
+    return str(await over)
+
+
 def fails(*_anything: Any) -> str:
     raise RuntimeError("the-words-of-an-exception")
 
@@ -468,6 +490,7 @@ def fails(*_anything: Any) -> str:
         ([words], {}, 502, "upstream_malformed"),
         (None, {}, 502, "upstream_unreachable"),
         ([], {"instructions": fails}, 500, "internal_error"),
+        ([], {"instructions": awaits_what_was_cancelled}, 500, "internal_error"),
     ],
 )
 async def test_what_fails_at_once_is_a_problem_document(

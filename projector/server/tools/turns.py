@@ -33,6 +33,7 @@ from projector.core.sse import SseMessage
 from projector.providers import DEFAULT_PROVIDER, PROVIDERS, profile_of
 from projector.providers.descriptor import Provider
 from projector.providers.openai_responses.request import read_input
+from projector.server.streaming.clock import is_cancelled
 from projector.server.telemetry.logs import log_crash
 
 Tool: TypeAlias = Callable[..., Any]
@@ -101,9 +102,8 @@ class ToolRunner:
                 with anyio.move_on_after(self._timeout_s):
                     return Result(call, _json_value(await self._result(bound)))
             except (Exception, asyncio.CancelledError) as error:
-                task = asyncio.current_task()
-                if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
-                    raise  # the loop was stopped, not something that the tool awaited
+                if is_cancelled(error):
+                    raise
                 log_crash("tool_failed", error, tool=call.name)
                 return _failed(call, "failed")
         return _failed(call, "timeout")
