@@ -391,6 +391,29 @@ async def test_an_error_of_the_provider(
 
 
 @pytest.mark.parametrize(
+    ("status", "kind", "code", "expected"),
+    [
+        (401, "invalid_request_error", "invalid_api_key", "authentication_error"),
+        (403, "invalid_request_error", "unsupported_country_region_territory", "permission_error"),
+        (404, "invalid_request_error", "model_not_found", "not_found_error"),
+        (429, "invalid_request_error", "rate_limit_exceeded", "rate_limit_error"),
+        (400, "invalid_request_error", "context_length_exceeded", "invalid_request_error"),
+        (422, "invalid_request_error", None, "invalid_request_error"),
+        (500, "server_error", None, "api_error"),
+        (429, "tokens", "rate_limit_exceeded", "rate_limit_error"),
+    ],
+)
+async def test_an_error_of_another_provider(
+    site_of: Any, upstream: Any, status: int, kind: str, code: str | None, expected: str
+) -> None:
+    """Nearly every client error of OpenAI has the type that the Messages API has for 400."""
+    error = {"error": {"message": "No.", "type": kind, "param": None, "code": code}}
+    await upstream(answers(error, f"{status} No"))
+    answer = await site_of("openai_chat", retries={"max": 0}).ask(MESSAGES, BODY)
+    assert (await error_of(answer))[:2] == (status, expected)
+
+
+@pytest.mark.parametrize(
     "value", [{}, {"input_tokens": "7"}, {"input_tokens": -1}, [], {"input_tokens": 7, "x": "y" * 99_999}]
 )
 async def test_an_answer_that_is_no_count(site_of: Any, upstream: Any, value: object) -> None:
