@@ -64,6 +64,10 @@ _ROWS: Final = (
 FAULTS: Final[Mapping[str, Fault]] = _Faults((row.code, row) for row in _ROWS)
 
 
+OTHER_API: Final = FAULTS["upstream_malformed"]._replace(message="The provider sent no event of the configured API.")
+"""The fault of a response of another API, of which no event can be read (D45)."""
+
+
 def check_fault(fault: object) -> None:
     """Raise `UsageError` if an argument is no fault."""
     check_argument("fault", 'a `Fault`, for example `FAULTS["upstream_reset"]`', holds=isinstance(fault, Fault))

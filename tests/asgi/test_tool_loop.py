@@ -448,6 +448,7 @@ async def test_the_calls_of_an_unfinished_response_are_not_run(end: str) -> None
     ("events", "code"),
     [
         ([], "upstream_empty"),
+        ([{"object": "chat.completion.chunk", "choices": []}], "upstream_malformed"),
         (response(call())[:-1], "upstream_truncated"),
         ([response(call())[0], {"type": "error", "code": "overloaded", "message": "Busy."}], "overloaded"),
         ([response(call())[0], RuntimeError("payload")], "internal_error"),

@@ -18,7 +18,7 @@ import anyio
 
 from projector._errors import UsageError, check_argument, check_positive, known_name
 from projector.core.canonical import CanonicalEvent
-from projector.core.faults import FAULTS
+from projector.core.faults import FAULTS, OTHER_API
 from projector.providers import DEFAULT_PROVIDER, PROVIDERS, profile_of
 from projector.providers.agents_sdk import encode
 from projector.providers.agents_sdk.failures import RUN_FAULTS
@@ -174,7 +174,7 @@ class ToolLoop:
         self._dropped += reader.dropped
         if reader.end is None:
             missing = FAULTS["upstream_empty" if reader.is_empty else "upstream_truncated"]
-            raise failure or UpstreamError(reader.fault or missing)
+            raise failure or UpstreamError(reader.fault or (OTHER_API if reader.is_unread else missing))
 
     async def _run_tools(self, calls: Sequence[Call], results: dict[str, Result]) -> AsyncGenerator[bytes, None]:
         """Run calls, yield each output when it is known, and add it to the results."""

@@ -29,7 +29,7 @@ from projector.core.canonical import CanonicalEvent
 from projector.core.faults import Fault
 from projector.core.input_formats import decoder_for
 from projector.core.intake import HOST_PREFIX
-from projector.core.sse import SseMessage
+from projector.core.sse import COMMENT, SseMessage
 from projector.providers import DEFAULT_PROVIDER, PROVIDERS, profile_of
 from projector.providers.descriptor import Provider
 from projector.providers.openai_responses.request import read_input
@@ -267,6 +267,11 @@ class TurnReader:
     def close(self) -> list[CanonicalEvent]:
         """Return the last events."""
         return self._read(self._decoder.close()) + self._accepted(self._stage.close())
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether there were events, but none of the API of the loop."""
+        return self.is_empty and bool(self._stage.dropped.keys() - {COMMENT})
 
     @property
     def items(self) -> list[Item]:
