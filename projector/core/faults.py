@@ -24,7 +24,12 @@ class Fault(NamedTuple):
 
     @classmethod
     def of_status(cls, status: int) -> Fault:
-        """Return the fault of an upstream that answered with an HTTP status other than 200 (D12, D14)."""
+        """Return the fault of an upstream that answered with an HTTP status other than 200 (D12, D14).
+
+        Raises:
+            UsageError: the status is no whole number.
+        """
+        check_argument("status", "a whole number, such as 429", holds=isinstance(status, int))
         message = f"The provider answered with HTTP status {status}{_HTTP_CAUSES.get(status, '')}."
         return cls(f"upstream_http_{status}", "provider", message, is_retryable_status(status))
 

@@ -126,7 +126,7 @@ class PublicSSEResponse(Response):
         source: an async iterable of bytes of an event stream, cut anywhere, or of events: mappings, JSON texts,
             pydantic models, and your own (`HostEvent`); or an awaitable or async context manager that returns one,
             such as `client.responses.create(stream=True)`; or a `ToolLoop`, or the result of the Agents SDK's
-            `Runner.run_streamed`, for which the projection's provider and profile are ignored.
+            `Runner.run_streamed`, which have their own provider and profile instead of the projection's.
         projection: provider, dialect, policy, context, hook; the defaults if None.
         timeouts: first byte, idle and total of the source, and how long a client may stop reading.
         heartbeat_s: silence before a comment is sent.
@@ -134,8 +134,8 @@ class PublicSSEResponse(Response):
         status_code: always 200; FastAPI reads it here, to describe a route.
 
     Raises:
-        UsageError: an argument of another type, a heartbeat that is not greater than 0, or a source that has ended;
-            on a call, a response that was used before.
+        UsageError: an argument of another type, a heartbeat that is not greater than 0, a loop with another provider
+            than the projection, or a source that has ended; on a call, a response that was used before.
     """
 
     media_type = "text/event-stream"
@@ -208,6 +208,9 @@ class _SourceStream:
         check_argument("timeouts", "`Timeouts` or None", holds=isinstance(timeouts, Timeouts | None))
         if isinstance(source, StreamedRun):
             source = AgentRun(source)
+        if isinstance(source, ToolLoop) and projection.provider not in {source.provider, ToolLoop.output_provider}:
+            expected = f"a projection without a provider, or with that of the loop, `{source.provider}`"
+            check_argument("projection", expected, holds=False)
         self._is_run = isinstance(source, AgentRun | ToolLoop)
         if self._is_run:
             projection = replace(projection, provider=AgentRun.provider, profile=None)

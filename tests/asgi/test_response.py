@@ -100,6 +100,10 @@ NO_SETTINGS: Final = "`settings`: expected `Settings`; `load_settings` and `Sett
         (lambda: PublicSSEResponse(gives(), heartbeat_s="15"), NO_NUMBER),
         (lambda: public_stream(gives(), Projection), NO_PROJECTION),
         (lambda: public_stream([]), "`source`: expected an async iterable"),
+        (
+            lambda: public_stream(ToolLoop(gives, {}, input="Hello"), Projection(provider="openai_chat")),
+            "`projection`: expected a projection without a provider, or with that of the loop, `openai_responses`",
+        ),
         (lambda: ProjectingMiddleware(inner(), projection="strict"), NO_PROJECTION),
         (lambda: create_app({}), NO_SETTINGS),
         (lambda: create_app(Settings(), on_terminal=3), "`on_terminal`: expected a function or None"),

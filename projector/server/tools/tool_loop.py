@@ -90,7 +90,8 @@ class ToolLoop:
             raise UsageError(f"`client_tools`: `{name}` is also in `tools`")
         check_argument("input", "a text, or a list of items", holds=isinstance(input, Sequence))
         self._ask = ask
-        self._provider = provider
+        self.provider = provider
+        """API of the streams."""
         self._profile = profile_of(provider, profile or {})
         self._runner = ToolRunner(tools, timeout_s=tool_timeout_s, max_parallel=max_parallel)
         self._client_tools = frozenset(client_tools)
@@ -125,7 +126,7 @@ class ToolLoop:
     async def _run(self) -> AsyncGenerator[bytes, None]:
         turn = self._turn(1, self._items, None)
         while True:
-            reader = TurnReader(PROVIDERS[self._provider], self._profile)
+            reader = TurnReader(PROVIDERS[self.provider], self._profile)
             async with closing_stack() as stack:
                 chunks = self._read(turn, reader)
                 stack.push_async_callback(chunks.aclose)
@@ -150,7 +151,7 @@ class ToolLoop:
             turn = self._turn(turn.number + 1, outputs, reader.response_id)
 
     def _turn(self, number: int, new_items: Sequence[Item], previous_response_id: str | None) -> Turn:
-        return Turn(number, self._items, new_items, previous_response_id, self._provider, self._profile)
+        return Turn(number, self._items, new_items, previous_response_id, self.provider, self._profile)
 
     async def _read(self, turn: Turn, reader: TurnReader) -> AsyncGenerator[bytes, None]:
         """Yield the response of a turn; raise `UpstreamError` if it did not end."""
