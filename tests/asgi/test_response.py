@@ -199,6 +199,27 @@ async def test_an_item_that_is_no_event_is_named_in_the_log(items: list[object])
     assert crash["detail"] == "`source`: expected items that are bytes, JSON texts, mappings or pydantic models"
 
 
+async def test_an_exception_in_a_group_is_named_in_the_log() -> None:
+    async def fails() -> None:
+        raise KeyError("payload")
+
+    async def source() -> AsyncGenerator[object, None]:
+        yield TEXT
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(fails())
+
+    with capture_logs() as lines:
+        client = await Client().call(PublicSSEResponse(source()))
+    assert b'"code":"internal_error"' in client.body
+    crash = next(line for line in lines if line["event"] == "stream_crashed")
+    assert crash["error_type"] == "KeyError"
+    assert crash["place"] == f"{__file__}:{fails.__code__.co_firstlineno + 1}"
+
+    with capture_logs() as lines:
+        await Client().call(PublicSSEResponse(gives(TEXT, ExceptionGroup("payload", [KeyError("payload")]))))
+    assert [line["error_type"] for line in lines if line["event"] == "stream_crashed"] == ["KeyError"]
+
+
 @pytest.mark.parametrize("start", ["data: {}", "event: response.created", ": comment", "id: 1"])
 async def test_the_text_of_an_event_stream_is_named_in_the_log(start: str) -> None:
     with capture_logs() as lines:

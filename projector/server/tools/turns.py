@@ -144,12 +144,17 @@ def _bind(tool: Tool, call: Call) -> Callable[[], Any]:
 
 
 def _json_value(value: Any) -> Any:
-    """Return a result as a JSON value; raise if it cannot be one."""
+    """Return a result as a JSON value; raise `UsageError` if it cannot be one."""
+    kind = type(value).__name__
     if hasattr(value, "model_dump"):
         value = value.model_dump(mode="json")
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         value = dataclasses.asdict(value)
-    return codec.loads(codec.dumps(value))
+    try:
+        return codec.loads(codec.dumps(value))
+    except codec.CodecError:
+        expected = "expected a result of JSON types, a pydantic model or a dataclass"
+        raise UsageError(f"{expected}; the tool returned `{kind}`") from None
 
 
 Item: TypeAlias = Mapping[str, Any]
