@@ -90,6 +90,7 @@ async def test_key_version_and_betas_of_the_caller(site_of: Any, upstream: Any) 
     refused = await site.ask(MESSAGES, BODY, x_api_key="another")
     error = json.loads(await refused.rest())
     assert (refused.status, error["type"], error["error"]["type"]) == (401, "error", "authentication_error")
+    assert error["error"]["message"] == "A valid API key is required, sent as `x-api-key: KEY` or as bearer token."
     assert error["request_id"] == refused.headers["request-id"]
 
 

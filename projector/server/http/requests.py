@@ -26,6 +26,7 @@ from projector.conversation.entries import Entry, File, Image, Part, parts_of
 from projector.dialects.descriptor import AI_SDK_LEVELS
 from projector.server.config.settings import Settings
 from projector.server.http.problems import ClientLeftError, problem
+from projector.server.streaming.clock import event_loop
 from projector.server.streaming.memory import LARGE_EVENT_BYTES, Account
 from projector.server.telemetry.request_facts import headers_of
 
@@ -322,7 +323,9 @@ async def read_json(scope: Scope, receive: Receive, settings: Settings, account:
     Raises:
         Problem: another content type, a limit or the time-out is exceeded, or not a JSON object.
         ClientLeftError: the client disconnected.
+        UsageError: there is no event loop of asyncio.
     """
+    event_loop()
     try:
         async with asyncio.timeout(settings.timeouts.request_read_s):
             text = await _read(scope, receive, settings.limits.max_body_bytes, account)
