@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import anyio
 
@@ -150,7 +150,7 @@ class ToolLoop:
                 return
             turn = self._turn(turn.number + 1, outputs, reader.response_id)
 
-    def _turn(self, number: int, new_items: Sequence[Item], previous_response_id: str | None) -> Turn:
+    def _turn(self, number: int, new_items: list[Any], previous_response_id: str | None) -> Turn:
         return Turn(number, self._items, new_items, previous_response_id, self.provider, self._profile)
 
     async def _read(self, turn: Turn, reader: TurnReader) -> AsyncGenerator[bytes, None]:

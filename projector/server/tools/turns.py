@@ -196,9 +196,9 @@ class Turn:
 
     number: int
     """1 for the first request."""
-    items: Sequence[Item]
-    """The whole conversation, as `input` of the Responses API."""
-    new_items: Sequence[Item]
+    items: list[Any]
+    """The whole conversation, as `input` of the Responses API: of `Any`, which fits the types of its SDK."""
+    new_items: list[Any]
     """What follows `previous_response_id`: the outputs of the last calls; all items in the first turn."""
     previous_response_id: str | None
     """ID of the last response of this loop, if the provider sent one."""
@@ -241,9 +241,9 @@ class Turn:
         return (kind in HOSTED and self.provider != DEFAULT_PROVIDER) or ("opaque" in item and kind not in RETURNED)
 
     @property
-    def messages(self) -> list[dict[str, Any]]:
+    def messages(self) -> list[Any]:
         """The whole conversation, as `messages` of the API of the loop; raise `UsageError` if it has none."""
-        messages: list[dict[str, Any]] | None = self.request("").get("messages")
+        messages: list[Any] | None = self.request("").get("messages")
         if messages is None:
             raise UsageError(f"the API `{self.provider}` has no `messages`; use `items`")
         return messages
