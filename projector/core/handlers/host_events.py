@@ -36,7 +36,7 @@ def on_attachment(state: StreamState, event: CanonicalEvent) -> list[Frame]:
 
 
 def on_context(state: StreamState, event: CanonicalEvent) -> list[Frame]:
-    """Change conversation, agent or workflow of the following events; null removes one. Other members are counted."""
+    """Change conversation, agent or workflow of the following events; null removes one."""
     if unread := unread_members(event):
         state.count("projector.context", unread)
     state.set_context({name: event[name] for name in CONTEXT_MEMBERS if name in event})
