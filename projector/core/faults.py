@@ -29,7 +29,8 @@ class Fault(NamedTuple):
         Raises:
             UsageError: the status is no whole number.
         """
-        check_argument("status", "a whole number, such as 429", holds=isinstance(status, int))
+        if not isinstance(status, int):
+            raise UsageError("`status`: expected a whole number, such as 429")
         message = f"The provider answered with HTTP status {status}{_HTTP_CAUSES.get(status, '')}."
         return cls(f"upstream_http_{status}", "provider", message, is_retryable_status(status))
 

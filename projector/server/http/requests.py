@@ -325,7 +325,6 @@ async def read_json(scope: Scope, receive: Receive, settings: Settings, account:
         ClientLeftError: the client disconnected.
         UsageError: there is no event loop of asyncio.
     """
-    event_loop()
     try:
         async with asyncio.timeout(settings.timeouts.request_read_s):
             text = await _read(scope, receive, settings.limits.max_body_bytes, account)
@@ -335,6 +334,9 @@ async def read_json(scope: Scope, receive: Receive, settings: Settings, account:
             else:  # off the event loop
                 await account.receive(await account.memory.process(_parsed_bytes, text))
                 value = await account.memory.process(_parsed, text)
+    except RuntimeError:
+        event_loop()  # raises if there is none
+        raise
     except TimeoutError:
         raise problem("overloaded" if account.memory.is_spent else "request_timeout") from None
     if not isinstance(value, dict):

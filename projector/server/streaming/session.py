@@ -33,7 +33,7 @@ from projector.dialects import DIALECTS
 from projector.redaction.redactor import Redactor
 from projector.server.config.upstream_settings import Timeouts
 from projector.server.http.problems import problem_of_failure, problem_of_fault
-from projector.server.streaming.clock import event_loop, is_cancelled, times_cancelled
+from projector.server.streaming.clock import event_loop, is_cancelled
 from projector.server.streaming.log_session import NOTHING, Keeping
 from projector.server.streaming.memory import Account
 from projector.server.streaming.response_writer import (
@@ -378,13 +378,12 @@ class StreamSession(ResponseSession):
             if account.text_bytes != pipeline.kept_bytes and account.keep(pipeline.kept_bytes):
                 raise UpstreamError(FAULTS["upstream_response_too_large"])
 
-        cancelled_before = times_cancelled()
         try:
             await source.run(write)
         except UpstreamError as error:
             self._fail(error)
         except (Exception, asyncio.CancelledError) as error:  # the stream must get its terminal event
-            if is_cancelled(error, cancelled_before):
+            if is_cancelled(error):
                 raise
             self._crash(error)
         await self._end(writer)
