@@ -16,11 +16,12 @@ if TYPE_CHECKING:
     from projector._errors import UsageError
     from projector.core.context import BranchContext, StreamContext
     from projector.core.faults import FAULTS, Fault
+    from projector.core.intake import PipelineBranch
     from projector.core.pipeline import Pipeline, build_pipeline
     from projector.core.projector import PublicStreamProjector
     from projector.dialects import DIALECTS
     from projector.providers import PROVIDERS
-    from projector.redaction.policy import Policy
+    from projector.redaction.policy import Policy, PolicyError
 
 __version__ = "0.1.0"
 """The version of the distribution; a test compares it with pyproject.toml."""
@@ -32,7 +33,9 @@ __all__ = [
     "BranchContext",
     "Fault",
     "Pipeline",
+    "PipelineBranch",
     "Policy",
+    "PolicyError",
     "PublicStreamProjector",
     "StreamContext",
     "UsageError",
@@ -47,7 +50,9 @@ _MODULES = {
     "BranchContext": "projector.core.context",
     "Fault": "projector.core.faults",
     "Pipeline": "projector.core.pipeline",
+    "PipelineBranch": "projector.core.intake",
     "Policy": "projector.redaction.policy",
+    "PolicyError": "projector.redaction.policy",
     "PublicStreamProjector": "projector.core.projector",
     "StreamContext": "projector.core.context",
     "UsageError": "projector._errors",

@@ -2,7 +2,7 @@
 
 ValueError
   UsageError                                unknown name, or options that do not fit together
-  projector.redaction.policy.PolicyError    invalid policy
+    projector.redaction.policy.PolicyError  invalid policy
   projector.contracts.codec.CodecError      text that is not JSON; never leaves a stage
 """
 

@@ -14,6 +14,9 @@ from projector._errors import UsageError, check_argument, known_name
 WORKFLOW_TEXTS: Final = ("workflow_key", "workflow_run_id", "stage_name", "step_name", "step_agent", "parallel_group")
 WORKFLOW_NUMBERS: Final = ("branch_index",)
 
+CONTEXT_MEMBERS: Final = ("conversation_id", "agent", "workflow")
+"""Members that a `projector.context` event may change."""
+
 _STRING: Final = ((str, NoneType), "a string or None")
 _MEMBERS: Final[Mapping[str, tuple[tuple[type, ...], str]]] = {
     "stream_id": _STRING,
@@ -48,6 +51,19 @@ class StreamContext:
     def __post_init__(self) -> None:
         for name, (types, expected) in _MEMBERS.items():
             check_argument(name, expected, holds=isinstance(getattr(self, name), types))
+
+
+def unread_members(event: Mapping[str, object]) -> int:
+    """Return how many members of a `projector.context` event, and of its workflow, are unknown or of another type."""
+    workflow = event.get("workflow")
+    steps = workflow.items() if isinstance(workflow, Mapping) else ()
+    return sum(not _is_member(name, value) for name, value in event.items() if name != "type") + sum(
+        not is_workflow_member(name, value) for name, value in steps
+    )
+
+
+def _is_member(name: str, value: object) -> bool:
+    return name in CONTEXT_MEMBERS and (value is None or isinstance(value, _MEMBERS[name][0]))
 
 
 def is_workflow_member(name: str, value: object) -> bool:

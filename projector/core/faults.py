@@ -24,7 +24,13 @@ class Fault(NamedTuple):
 
     @classmethod
     def of_status(cls, status: int) -> Fault:
-        """Return the fault of an upstream that answered with an HTTP status other than 200 (D12, D14)."""
+        """Return the fault of an upstream that answered with an HTTP status other than 200 (D12, D14).
+
+        Raises:
+            UsageError: the status is no whole number.
+        """
+        if not isinstance(status, int):
+            raise UsageError("`status`: expected a whole number, such as 429")
         message = f"The provider answered with HTTP status {status}{_HTTP_CAUSES.get(status, '')}."
         return cls(f"upstream_http_{status}", "provider", message, is_retryable_status(status))
 
@@ -62,6 +68,10 @@ _ROWS: Final = (
     Fault("stream_interrupted", "server", "The server that produced the stream has stopped.", True),
 )
 FAULTS: Final[Mapping[str, Fault]] = _Faults((row.code, row) for row in _ROWS)
+
+
+OTHER_API: Final = FAULTS["upstream_malformed"]._replace(message="The provider sent no event of the configured API.")
+"""The fault of a response of another API, of which no event can be read (D45)."""
 
 
 def check_fault(fault: object) -> None:

@@ -14,11 +14,11 @@ from projector.contracts.limits import EVENT_TEXT_MAX_BYTES, EVENT_VALUES_MAX
 from projector.core.canonical import CanonicalEvent, Frame
 from projector.core.context import BranchContext, is_workflow_member
 from projector.core.delta_frames import Output
-from projector.core.faults import FAULTS, Fault, check_fault
+from projector.core.faults import FAULTS, OTHER_API, Fault, check_fault
 from projector.core.input_formats import BareJsonDecoder, Decoder, MakeDecoder
 from projector.core.lane import MESSAGE_MAX_BYTES, Lane, lane_of
 from projector.core.projector import PublicStreamProjector
-from projector.core.sse import SseDecoder, SseMessage
+from projector.core.sse import COMMENT, SseDecoder, SseMessage
 from projector.core.state import StreamState
 from projector.core.transcript import ResponseEnd
 from projector.providers.descriptor import ProviderStage
@@ -223,9 +223,13 @@ class PipelineBranch:
         """Process the rest held by decoder and stage. An incomplete end of a broken upstream is not a second fault."""
         held = self._end_decoding()
         output = self.enter()
-        read = self.pass_on(item for item in held if not (is_broken and isinstance(item, Fault))) + self.end_stage()
+        read = self.pass_on(item for item in held if not (is_broken and isinstance(item, Fault)))
+        is_unread = self._projector.is_idle and not is_broken and bool(self._stage.dropped.keys() - {COMMENT})
+        read += self.end_stage()
         if not read and isinstance(self._decoder, SseDecoder) and self._decoder.is_document:
             read = self._projector.fail(FAULTS["upstream_malformed"])  # neither an answer nor an error (D48)
+        elif not read and is_unread:
+            read = self._projector.fail(OTHER_API)
         return output + read
 
     def _end_decoding(self) -> list[SseMessage | Fault]:

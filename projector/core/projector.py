@@ -88,6 +88,11 @@ class PublicStreamProjector:
         """Errors that providers reported, for the operator's log."""
         return self.main.run.errors
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no response of the current branch has begun since the last one."""
+        return self._phase is Phase.IDLE
+
     def open_branch(self, context: BranchContext) -> StreamState:
         """Open a branch of the run.
 

@@ -83,7 +83,8 @@ def _google(error: Any) -> ClientFailure:
     is_in_stream = getattr(error.response, "status_code", getattr(error.response, "status", None)) == _OK
     if is_in_stream and isinstance(error.details, Mapping):
         return ClientFailure(FAULTS["provider_error"], error.details)
-    return ClientFailure(Fault.of_status(error.code), response=error.response)
+    fault = Fault.of_status(error.code) if isinstance(error.code, int) else FAULTS["provider_error"]
+    return ClientFailure(fault, response=error.response)
 
 
 def _response(error: BaseException) -> ClientFailure:

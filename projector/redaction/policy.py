@@ -24,6 +24,7 @@ from pydantic import (
     model_validator,
 )
 
+from projector._errors import UsageError
 from projector._resources import resource
 from projector._validation import describe, nearest
 from projector.contracts import limits
@@ -48,7 +49,7 @@ CREDENTIALS: Final = "credentials"
 Count: TypeAlias = Annotated[int, Field(ge=1)]
 
 
-class PolicyError(ValueError):
+class PolicyError(UsageError):
     """The configuration is not a valid policy; the message names the entry and what was expected, never a value."""
 
 

@@ -8,6 +8,7 @@ is compressed cannot be read, and ends with an error.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -31,6 +32,7 @@ from projector.server.config.config_base import DEFAULT_DIALECT
 from projector.server.config.settings import Limits, Settings
 from projector.server.config.upstream_settings import Retries, Timeouts
 from projector.server.http.problems import Problem, problem_response
+from projector.server.streaming.clock import is_cancelled, times_cancelled
 from projector.server.streaming.host_source import (
     AgentRun,
     HostChunk,
@@ -41,7 +43,7 @@ from projector.server.streaming.host_source import (
     check_unused,
 )
 from projector.server.streaming.memory import Account, Memory
-from projector.server.streaming.response_writer import HEADERS
+from projector.server.streaming.response_writer import HEADERS, SHOULD_RETRY
 from projector.server.streaming.session import ProviderSource, StreamSession, byte_stream
 from projector.server.telemetry.reports import Observer, OnTerminal, begin_stream, check_hook
 from projector.server.telemetry.request_facts import facts_of
@@ -124,7 +126,7 @@ class PublicSSEResponse(Response):
         source: an async iterable of bytes of an event stream, cut anywhere, or of events: mappings, JSON texts,
             pydantic models, and your own (`HostEvent`); or an awaitable or async context manager that returns one,
             such as `client.responses.create(stream=True)`; or a `ToolLoop`, or the result of the Agents SDK's
-            `Runner.run_streamed`, for which the projection's provider and profile are ignored.
+            `Runner.run_streamed`, which have their own provider and profile instead of the projection's.
         projection: provider, dialect, policy, context, hook; the defaults if None.
         timeouts: first byte, idle and total of the source, and how long a client may stop reading.
         heartbeat_s: silence before a comment is sent.
@@ -132,8 +134,8 @@ class PublicSSEResponse(Response):
         status_code: always 200; FastAPI reads it here, to describe a route.
 
     Raises:
-        UsageError: an argument of another type, a heartbeat that is not greater than 0, or a source that has ended;
-            on a call, a response that was used before.
+        UsageError: an argument of another type, a heartbeat that is not greater than 0, a loop with another provider
+            than the projection, or a source that has ended; on a call, a response that was used before.
     """
 
     media_type = "text/event-stream"
@@ -168,7 +170,10 @@ class PublicSSEResponse(Response):
             try:
                 await stream.observer.run(self._session, scope, receive, send)
             except Problem as problem:
-                await problem_response(problem, scope)(scope, receive, send)
+                response = problem_response(problem, scope)
+                if not problem.is_retryable:  # the SDKs of OpenAI and Anthropic would repeat the request
+                    response.headers[SHOULD_RETRY.decode()] = "false"
+                await response(scope, receive, send)
         if self.background is not None:
             await self.background()
 
@@ -203,6 +208,9 @@ class _SourceStream:
         check_argument("timeouts", "`Timeouts` or None", holds=isinstance(timeouts, Timeouts | None))
         if isinstance(source, StreamedRun):
             source = AgentRun(source)
+        if isinstance(source, ToolLoop) and projection.provider not in {source.provider, ToolLoop.output_provider}:
+            expected = f"a projection without a provider, or with that of the loop, `{source.provider}`"
+            check_argument("projection", expected, holds=False)
         self._is_run = isinstance(source, AgentRun | ToolLoop)
         if self._is_run:
             projection = replace(projection, provider=AgentRun.provider, profile=None)
@@ -254,10 +262,12 @@ class ProjectingMiddleware:
             await self._app(scope, receive, send)
             return
         response = _Response(self._projection, scope, receive, send)
+        cancelled_before = times_cancelled()
         try:
             await self._app(scope, response.receive, response.send)
-        except Exception:
-            await response.end(FAULTS["internal_error"])
+        except (Exception, asyncio.CancelledError) as error:
+            if not is_cancelled(error, cancelled_before):
+                await response.end(FAULTS["internal_error"])
             raise
         else:
             await response.end()

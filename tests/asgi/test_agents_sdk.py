@@ -64,6 +64,14 @@ def breaks() -> str:
     raise KeyError("the-words-of-an-exception")
 
 
+@agents.function_tool(name_override="weather", failure_error_function=None)
+async def waits_in_vain(city: str) -> str:
+    """Await what was cancelled."""
+    over = asyncio.get_running_loop().create_future()
+    over.cancel(city)
+    return str(await over)
+
+
 class Client(in_process.Client):
     """A client that knows when it was sent a text."""
 
@@ -378,6 +386,14 @@ async def words(peer: Any) -> None:
         ),
         pytest.param(
             "responses",
+            [ONE_TOOL],
+            {"tools": [waits_in_vain]},
+            {},
+            ("error", "internal_error", "server"),
+            id="a-tool-that-awaits-what-was-cancelled",
+        ),
+        pytest.param(
+            "responses",
             [],
             {"input_guardrails": [stops_input]},
             {},
@@ -456,6 +472,12 @@ async def test_however_a_run_ends(
     assert b"the-words-of-an-exception" not in client.body
 
 
+async def awaits_what_was_cancelled(*_anything: Any) -> str:
+    over = asyncio.get_running_loop().create_future()
+    over.cancel()
+    return str(await over)
+
+
 def fails(*_anything: Any) -> str:
     raise RuntimeError("the-words-of-an-exception")
 
@@ -468,6 +490,7 @@ def fails(*_anything: Any) -> str:
         ([words], {}, 502, "upstream_malformed"),
         (None, {}, 502, "upstream_unreachable"),
         ([], {"instructions": fails}, 500, "internal_error"),
+        ([], {"instructions": awaits_what_was_cancelled}, 500, "internal_error"),
     ],
 )
 async def test_what_fails_at_once_is_a_problem_document(
@@ -664,6 +687,43 @@ async def test_a_call_waits_for_approval(lab: Lab, api: str, is_approved: bool, 
     ]
     assert [frame["output"] for frame in of_kind(frames, "tool.output")] == [output]
     assert (frames[-1]["response_id"], frames[-1]["final"]["response_text"]) == ("r_2", "Done.")
+
+
+def calls_of(frames: list[dict[str, Any]]) -> dict[str, str]:
+    """Return the item ID of each call of a function by its call ID."""
+    tools = [frame for frame in of_kind(frames, "tool.status") if frame["tool"]["tool_type"] == "function"]
+    return {frame["tool"]["tool_call_id"]: frame["item_id"] for frame in tools}
+
+
+@pytest.mark.parametrize("is_stored", [False, True])
+@pytest.mark.parametrize("api", APIS)
+async def test_a_call_that_waited_keeps_its_id(lab: Lab, api: str, is_stored: bool) -> None:  # noqa: FBT001 - a row of the table
+    calls = [Call(f"call_{number}", "delete", f'{{"path":"/{number}"}}') for number in (1, 2, 3)]
+    parts = [
+        (Text("One."), WEATHER._replace(call_id="call_0")),
+        (Reasoning("So."), Text("Two."), *calls[:2]),
+        calls[2:],
+    ]
+    await lab.answer(
+        *(streams(WRITERS[api](*some, response_id=f"r_{at}")) for at, some in enumerate(parts)),
+        streams(WRITERS[api](Text("Done."), response_id="r_3")),
+    )
+    agent = lab.agent(api)
+    run = agents.Runner.run_streamed(agent, "hi")
+    known: dict[str, str] = {}
+    for waiting in (2, 1, 0):
+        ids = calls_of(await play(run))
+        assert ids == {**ids, **{name: known[name] for name in ids if name in known}}
+        known |= ids
+        assert len({*known.values()}) == len(known)
+        assert len(run.interruptions) == waiting
+        state = run.to_state()
+        if is_stored:
+            state = await agents.RunState.from_json(agent, state.to_json())
+        for one in state.get_interruptions():
+            state.approve(one)
+        run = agents.Runner.run_streamed(agent, state)
+    assert [*known] == ["call_0", "call_1", "call_2", "call_3"]
 
 
 @pytest.mark.parametrize("api", APIS)

@@ -10,8 +10,10 @@ import anyio
 import pytest
 
 from projector import UsageError
+from projector.server import Settings, create_app
 from projector.server.config.upstream_settings import Timeouts
 from projector.server.streaming.clock import TICK_S, Deadlines, Timer, Watch
+from tests.asgi.in_process import ask
 
 TIMEOUTS = Timeouts(first_byte_s=10, idle_s=5, total_s=100)
 
@@ -102,3 +104,10 @@ async def test_a_timer_of_a_stream_that_another_one_has_ended_is_not_called() ->
 def test_timers_need_asyncio() -> None:
     with pytest.raises(UsageError, match="expected an event loop of asyncio"), Watch():
         raise AssertionError("there is none, as in a task of trio")
+
+
+def test_the_server_needs_asyncio() -> None:
+    tables = {"upstreams": {"one": {"api_key": "k"}}, "agents": {"helper": {"upstream": "one", "model": "m"}}}
+    asking = ask(create_app(Settings.model_validate(tables)), "/api/v1/chat/stream", {"message": "Hi"})
+    with pytest.raises(UsageError, match="expected an event loop of asyncio"):
+        asking.send(None)  # without a loop, as in a task of trio

@@ -92,6 +92,7 @@ async def test_key_version_and_betas_of_the_caller(site_of: Any, upstream: Any) 
     refused = await site.ask(MESSAGES, BODY, x_api_key="another")
     error = json.loads(await refused.rest())
     assert (refused.status, error["type"], error["error"]["type"]) == (401, "error", "authentication_error")
+    assert error["error"]["message"] == "A valid API key is required, sent as `x-api-key: KEY` or as bearer token."
     assert error["request_id"] == refused.headers["request-id"]
 
 
@@ -397,6 +398,29 @@ async def test_an_error_of_the_provider(
     assert await error_of(answer) == expected
     assert answer.headers.get("retry-after") == (headers[0][-2:] if "retry-after: 60" in headers else None)
     assert provider.peers.qsize() == calls
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "code", "expected"),
+    [
+        (401, "invalid_request_error", "invalid_api_key", "authentication_error"),
+        (403, "invalid_request_error", "unsupported_country_region_territory", "permission_error"),
+        (404, "invalid_request_error", "model_not_found", "not_found_error"),
+        (429, "invalid_request_error", "rate_limit_exceeded", "rate_limit_error"),
+        (400, "invalid_request_error", "context_length_exceeded", "invalid_request_error"),
+        (422, "invalid_request_error", None, "invalid_request_error"),
+        (500, "server_error", None, "api_error"),
+        (429, "tokens", "rate_limit_exceeded", "rate_limit_error"),
+    ],
+)
+async def test_an_error_of_another_provider(
+    site_of: Any, upstream: Any, status: int, kind: str, code: str | None, expected: str
+) -> None:
+    """Nearly every client error of OpenAI has the type that the Messages API has for 400."""
+    error = {"error": {"message": "No.", "type": kind, "param": None, "code": code}}
+    await upstream(answers(error, f"{status} No"))
+    answer = await site_of("openai_chat", retries={"max": 0}).ask(MESSAGES, BODY)
+    assert (await error_of(answer))[:2] == (status, expected)
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ SDK = ResponseTextDeltaEvent.model_validate({**TEXT, "sequence_number": 1, "logp
 async def gives(*items: object) -> AsyncGenerator[object, None]:
     for item in items:
         await asyncio.sleep(0)
-        if isinstance(item, Exception):
+        if isinstance(item, BaseException):
             raise item
         if isinstance(item, float):
             await asyncio.sleep(item)
@@ -100,6 +100,10 @@ NO_SETTINGS: Final = "`settings`: expected `Settings`; `load_settings` and `Sett
         (lambda: PublicSSEResponse(gives(), heartbeat_s="15"), NO_NUMBER),
         (lambda: public_stream(gives(), Projection), NO_PROJECTION),
         (lambda: public_stream([]), "`source`: expected an async iterable"),
+        (
+            lambda: public_stream(ToolLoop(gives, {}, input="Hello"), Projection(provider="openai_chat")),
+            "`projection`: expected a projection without a provider, or with that of the loop, `openai_responses`",
+        ),
         (lambda: ProjectingMiddleware(inner(), projection="strict"), NO_PROJECTION),
         (lambda: create_app({}), NO_SETTINGS),
         (lambda: create_app(Settings(), on_terminal=3), "`on_terminal`: expected a function or None"),
@@ -136,6 +140,8 @@ async def test_d31_half_a_character_ends_no_stream() -> None:
         ([TEXT, UpstreamError(FAULTS["upstream_reset"])], 200, b'"code":"upstream_reset"'),
         ([TEXT, object()], 200, b'"code":"internal_error"'),
         ([TEXT], 200, b'"code":"upstream_truncated"'),
+        ([asyncio.CancelledError()], 500, b'"code":"internal_error"'),  # of a task that the source awaits
+        ([TEXT, asyncio.CancelledError()], 200, b'"code":"internal_error"'),
     ],
 )
 async def test_a_source_that_fails(items: list[object], status: int, code: bytes) -> None:
@@ -144,6 +150,33 @@ async def test_a_source_that_fails(items: list[object], status: int, code: bytes
     assert client.body.count(code) == 1
     assert client.body.count(b'"kind":"error"') == (status == 200)
     assert b"payload" not in client.body
+
+
+async def cancelled_call(*_: object) -> Any:
+    over = asyncio.get_running_loop().create_future()
+    over.cancel()
+    await over
+
+
+@pytest.mark.parametrize(
+    ("make", "status"),
+    [
+        (lambda: gives(TEXT, asyncio.CancelledError()), 200),
+        (cancelled_call, 500),
+        (lambda: ToolLoop(lambda _turn: gives(TEXT, asyncio.CancelledError()), {}, input="Hello"), 200),
+        (lambda: ToolLoop(cancelled_call, {}, input="Hello"), 500),
+    ],
+)
+async def test_a_source_that_awaits_what_was_cancelled(make: Callable[[], Any], status: int) -> None:
+    told: list[str | None] = []
+    projection = Projection(on_terminal=lambda terminal: told.append(terminal.code))
+    with capture_logs() as lines:
+        client = await Client().call(PublicSSEResponse(make(), projection))
+        stream = b"".join([data async for data in public_stream(make(), projection)])
+    assert client.sent[0]["status"] == status
+    assert client.body.count(b'"code":"internal_error"') == stream.count(b'"kind":"error"') == 1
+    assert told == ["internal_error"] * 2
+    assert [line["error_type"] for line in lines if line["event"] == "stream_crashed"] == ["CancelledError"] * 2
 
 
 async def test_a_response_that_is_no_stream_is_named_in_the_log() -> None:
@@ -164,6 +197,27 @@ async def test_an_item_that_is_no_event_is_named_in_the_log(items: list[object])
     assert b'"code":"internal_error"' in client.body
     crash = next(line for line in lines if line["event"] == "stream_crashed")
     assert crash["detail"] == "`source`: expected items that are bytes, JSON texts, mappings or pydantic models"
+
+
+async def test_an_exception_in_a_group_is_named_in_the_log() -> None:
+    async def fails() -> None:
+        raise KeyError("payload")
+
+    async def source() -> AsyncGenerator[object, None]:
+        yield TEXT
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(fails())
+
+    with capture_logs() as lines:
+        client = await Client().call(PublicSSEResponse(source()))
+    assert b'"code":"internal_error"' in client.body
+    crash = next(line for line in lines if line["event"] == "stream_crashed")
+    assert crash["error_type"] == "KeyError"
+    assert crash["place"] == f"{__file__}:{fails.__code__.co_firstlineno + 1}"
+
+    with capture_logs() as lines:
+        await Client().call(PublicSSEResponse(gives(TEXT, ExceptionGroup("payload", [KeyError("payload")]))))
+    assert [line["error_type"] for line in lines if line["event"] == "stream_crashed"] == ["KeyError"]
 
 
 @pytest.mark.parametrize("start", ["data: {}", "event: response.created", ": comment", "id: 1"])
@@ -363,7 +417,9 @@ async def test_blocking_hooks_do_not_delay_large_events() -> None:
     await asyncio.gather(*told)
 
 
-def inner(*bodies: bytes, status: int = 200, fails: bool = False, ends: bool = True, **headers: str) -> Any:
+def inner(
+    *bodies: bytes, status: int = 200, fails: BaseException | None = None, ends: bool = True, **headers: str
+) -> Any:
     fields = {"content_type": "text/event-stream", "content_length": "999", **headers}
 
     async def app(_scope: Any, _receive: Any, send: Any) -> None:
@@ -371,8 +427,8 @@ def inner(*bodies: bytes, status: int = 200, fails: bool = False, ends: bool = T
         await send({"type": "http.response.start", "status": status, "headers": raw})
         for body in bodies:
             await send({"type": "http.response.body", "body": body, "more_body": True})
-        if fails:
-            raise KeyError("payload")
+        if fails is not None:
+            raise fails
         if ends:
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
@@ -407,10 +463,11 @@ async def test_the_middleware_projects(app: Any, said: bytes) -> None:
     assert len(told) == 1
 
 
-async def test_the_middleware_ends_a_stream_that_fails() -> None:
+@pytest.mark.parametrize("error", [KeyError("payload"), asyncio.CancelledError()])
+async def test_the_middleware_ends_a_stream_that_fails(error: BaseException) -> None:
     client = Client()
-    with pytest.raises(KeyError):
-        await client.call(ProjectingMiddleware(inner(SSE_TEXT, fails=True)))
+    with pytest.raises(type(error)):
+        await client.call(ProjectingMiddleware(inner(SSE_TEXT, fails=error)))
     assert b'"code":"internal_error"' in client.body
 
 

@@ -171,6 +171,7 @@ async def test_a_refused_call(client: AsyncOpenAI, upstream: Any, name: str, sta
     assert (answer.status, problem["code"]) == (status if status in {429, 503} else 502, f"upstream_http_{status}")
     assert problem["is_retryable"] is (status in {429, 500, 503})
     assert answer.headers.get("retry-after") == ("7" if status in {429, 503} else None)
+    assert answer.headers.get("x-should-retry") == (None if problem["is_retryable"] else "false")
     assert scripted.peers.qsize() == 1
 
 

@@ -399,6 +399,17 @@ async def test_a_call_that_fails(arguments: str, tool: Any, expected: Event) -> 
     assert [line["tool"] for line in lines if line["event"] == "tool_failed"] == ["get_weather"] * (expected == FAILED)
 
 
+@pytest.mark.parametrize(
+    ("result", "kind"), [(b"a", "bytes"), ({"a"}, "set"), ((one for one in "a"), "generator"), (Sky(object()), "Sky")]
+)
+async def test_a_result_that_is_no_json_is_named_in_the_log(result: object, kind: str) -> None:
+    with capture_logs() as lines:
+        outputs, _ = await run_call(call(), get_weather=lambda city: city and result)
+    assert outputs == [{"output": FAILED, "status": "failed"}]
+    [line] = [line for line in lines if line["event"] == "tool_failed"]
+    assert line["detail"].endswith(f"JSON types, a pydantic model or a dataclass; the tool returned `{kind}`")
+
+
 async def test_a_custom_tool_receives_its_text() -> None:
     asked = {"type": "custom_tool_call", "id": "ct_1", "call_id": "call_1", "name": "sql", "input": "select 1"}
     model = Model(response(asked), BLUE)
@@ -448,6 +459,7 @@ async def test_the_calls_of_an_unfinished_response_are_not_run(end: str) -> None
     ("events", "code"),
     [
         ([], "upstream_empty"),
+        ([{"object": "chat.completion.chunk", "choices": []}], "upstream_malformed"),
         (response(call())[:-1], "upstream_truncated"),
         ([response(call())[0], {"type": "error", "code": "overloaded", "message": "Busy."}], "overloaded"),
         ([response(call())[0], RuntimeError("payload")], "internal_error"),

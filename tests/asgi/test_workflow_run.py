@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
@@ -64,6 +65,13 @@ async def broken() -> AsyncGenerator[bytes, None]:
 async def crashing() -> AsyncGenerator[bytes, None]:
     yield delta("a")
     raise ZeroDivisionError
+
+
+async def awaiting_what_was_cancelled() -> AsyncGenerator[bytes, None]:
+    yield delta("a")
+    over = asyncio.get_running_loop().create_future()
+    over.cancel()
+    await over
 
 
 async def refused() -> AsyncGenerator[bytes, None]:
@@ -178,7 +186,12 @@ async def test_a_whole_run() -> None:
 
 @pytest.mark.parametrize(
     ("play", "code"),
-    [(broken, "upstream_reset"), (refused, "upstream_unreachable"), (crashing, "internal_error")],
+    [
+        (broken, "upstream_reset"),
+        (refused, "upstream_unreachable"),
+        (crashing, "internal_error"),
+        (awaiting_what_was_cancelled, "internal_error"),
+    ],
 )
 async def test_a_step_fails(play: Play, code: str) -> None:
     upstream, consumer = Upstream({"a": play, "b": text_then_silence}), Consumer()

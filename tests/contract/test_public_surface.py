@@ -26,7 +26,8 @@ ROOT: Final = Path(__file__).parents[2]
 
 
 def test_names() -> None:
-    promised = {"Pipeline", "PublicStreamProjector", "Policy", "StreamContext", "build_pipeline"}
+    promised = {"Pipeline", "PipelineBranch", "PublicStreamProjector", "Policy", "PolicyError", "StreamContext"}
+    promised |= {"UsageError", "build_pipeline"}
     assert promised <= set(projector.__all__)
     promised = {"ProjectingMiddleware", "Projection", "PublicSSEResponse", "Settings", "create_app", "workflow"}
     assert promised <= set(projector.server.__all__)

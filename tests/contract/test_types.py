@@ -7,6 +7,10 @@ import sys
 from pathlib import Path
 
 PROGRAM = """
+from openai import AsyncOpenAI, AsyncStream
+from openai.types.chat import ChatCompletionChunk
+from openai.types.responses import ResponseStreamEvent
+
 from projector import FAULTS, BranchContext, Fault, Policy, StreamContext, build_pipeline
 from projector.server import HostEvent, Projection, PublicSSEResponse, Settings, Terminal, Timeouts, ToolLoop, Turn
 from projector.server import UpstreamError, create_app, load_settings, public_stream
@@ -34,7 +38,24 @@ def ask(turn: Turn) -> AsyncIterator[object]:
     return source()
 
 
-loop = PublicSSEResponse(ToolLoop(ask, {"print": print}, input="question"), Projection())
+client = AsyncOpenAI()
+
+
+async def by_chat(turn: Turn) -> AsyncStream[ChatCompletionChunk]:
+    return await client.chat.completions.create(messages=turn.messages, model="m", stream=True)
+
+
+async def by_items(turn: Turn) -> AsyncStream[ResponseStreamEvent]:
+    return await client.responses.create(input=turn.items, model="m", store=False, stream=True)
+
+
+async def by_id(turn: Turn) -> AsyncStream[ResponseStreamEvent]:
+    before = turn.previous_response_id
+    return await client.responses.create(input=turn.new_items, previous_response_id=before, model="m", stream=True)
+
+
+loops = [ToolLoop(one, {"print": print}, input="question") for one in (ask, by_chat, by_items, by_id)]
+loop = PublicSSEResponse(loops[0], Projection())
 
 pipeline = build_pipeline(provider="openai_responses", dialect="public_sse_v1", run=True)
 output: bytes = pipeline.feed(b"data: {}") + pipeline.branch(BranchContext(agent="helper")).close()

@@ -100,6 +100,7 @@ class Stub:
     """In place of stage and projector: knows which messages must come."""
 
     ended = False
+    is_idle = False
 
     def __init__(self, known: Sequence[Known]) -> None:
         self._known = known

@@ -65,3 +65,8 @@ def test_d14_http_statuses(status: int, *, is_retryable: bool) -> None:
     cause = " (the server's key for it is missing or not accepted)" if status == 401 else ""
     message = f"The provider answered with HTTP status {status}{cause}."
     assert Fault.of_status(status) == Fault(f"upstream_http_{status}", "provider", message, is_retryable)
+
+
+def test_a_status_that_is_no_number() -> None:
+    with pytest.raises(UsageError, match=r"^`status`: expected a whole number, such as 429$"):
+        Fault.of_status("429")  # type: ignore[arg-type]

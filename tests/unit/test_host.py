@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
@@ -154,6 +155,24 @@ def test_context(open_stream: Callable[..., Any], before: Event, event: Event, a
     assert stream.feed(event) == []
     stream.feed({"type": "response.in_progress", "response": {"status": "in_progress"}})
     assert {name: stream.sealed[-1][name] for name in CONTEXT if name in stream.sealed[-1]} == after
+
+
+@pytest.mark.parametrize(
+    ("event", "count"),
+    [
+        (context(agent="a", conversation_id=None, workflow=WORKFLOW), 0),
+        (context(agnt="a"), 1),
+        (context(agent=7, conversation_id=[], secret="s"), 3),
+        (context(workflow="x"), 1),
+        (context(workflow={**WORKFLOW, "step": "two", "branch_index": "0"}), 2),
+    ],
+)
+def test_d30_members_of_a_context_that_are_not_read_are_counted(
+    open_stream: Callable[..., Any], event: Event, count: int
+) -> None:
+    stream = open_stream()
+    stream.feed(event)
+    assert stream.dropped == Counter({"projector.context": count} if count else {})
 
 
 def test_d35_provider_bytes_cannot_forge_the_host(open_stream: Callable[..., Any]) -> None:

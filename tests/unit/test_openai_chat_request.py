@@ -6,7 +6,18 @@ from typing import Final
 
 import pytest
 
-from projector.conversation.entries import Entry, Message, Reasoning, Role, ServerCall, ToolCall, ToolOutput
+from projector.conversation.entries import (
+    Entry,
+    File,
+    Image,
+    Message,
+    Reasoning,
+    Role,
+    ServerCall,
+    Text,
+    ToolCall,
+    ToolOutput,
+)
 from projector.conversation.model_request import ModelRequest
 from projector.providers.openai_chat.chunk_fields import ChatProfile
 from projector.providers.openai_chat.request import write_request
@@ -57,6 +68,31 @@ def test_calls_are_grouped(name: str, items: list[Entry], expected: str) -> None
         ids = [sent["tool_call_id"]] if sent["role"] == "tool" else [one["id"] for one in sent.get("tool_calls", ())]
         short.append(f"{sent['role']}:{','.join(ids)}" if ids else sent["role"])
     assert " ".join(short) == expected
+
+
+def test_media_of_outputs_are_sent_by_the_user() -> None:
+    """The API has only texts in the message of a tool."""
+    image, file = Image("data:image/png;base64,AA=="), File(name="a.pdf", url="data:application/pdf;base64,AA==")
+    items = [
+        *(ToolCall(name, "look", "{}") for name in ("c1", "c2", "c3")),
+        ToolOutput("c1", (Text("one"), image)),
+        ToolOutput("c2", (file,)),
+        ToolOutput("c3", (Text("three"),)),
+        Message("user", "And?"),
+    ]
+    assert write_request(ModelRequest(model="m", input=items), ChatProfile())["messages"][1:] == [
+        {"role": "tool", "tool_call_id": "c1", "content": [{"type": "text", "text": "one"}]},
+        {"role": "tool", "tool_call_id": "c2", "content": ""},
+        {"role": "tool", "tool_call_id": "c3", "content": [{"type": "text", "text": "three"}]},
+        {
+            "role": "user",
+            "content": [
+                {"type": "image_url", "image_url": {"url": image.url}},
+                {"type": "file", "file": {"filename": "a.pdf", "file_data": file.url}},
+            ],
+        },
+        {"role": "user", "content": "And?"},
+    ]
 
 
 def test_texts_between_calls_and_outputs_join_them() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from projector import build_pipeline
+from projector import UsageError, build_pipeline
 from projector._resources import resource
 from projector.contracts import limits
 from projector.redaction.explain import rules
@@ -131,7 +131,7 @@ def test_the_default_policy_is_the_default_and_the_strict_one_withholds_more() -
     assert Redactor(strict).json(tree, string_max_chars=9).value == dict.fromkeys(
         ("card_number", "sshKey"), "<redacted>"
     )
-    with pytest.raises(PolicyError, match="unknown policy `strikt`; did you mean `strict`"):
+    with pytest.raises(UsageError, match="unknown policy `strikt`; did you mean `strict`"):
         Policy.named("strikt")
 
 

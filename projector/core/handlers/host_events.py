@@ -5,15 +5,12 @@ They are never accepted from provider bytes: an upstream cannot forge them.
 
 from __future__ import annotations
 
-from typing import Final
-
 from projector.core import canonical as read
 from projector.core.canonical import CanonicalEvent, Frame
+from projector.core.context import CONTEXT_MEMBERS, unread_members
 from projector.core.handlers import tool_outputs
 from projector.core.state import StreamState
 from projector.redaction import compose
-
-CONTEXT_MEMBERS: Final = ("conversation_id", "agent", "workflow")
 
 
 def on_tool_output(state: StreamState, event: CanonicalEvent) -> list[Frame]:
@@ -40,5 +37,7 @@ def on_attachment(state: StreamState, event: CanonicalEvent) -> list[Frame]:
 
 def on_context(state: StreamState, event: CanonicalEvent) -> list[Frame]:
     """Change conversation, agent or workflow of the following events; null removes one."""
+    if unread := unread_members(event):
+        state.count("projector.context", unread)
     state.set_context({name: event[name] for name in CONTEXT_MEMBERS if name in event})
     return []

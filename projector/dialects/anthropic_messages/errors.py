@@ -26,6 +26,8 @@ PARAM_CODES: Final[Mapping[str | None, str]] = {"thread": "thread_unsupported_re
 """Member that this server does not support -> the code with which clients go on without it."""
 
 _STATUS_TYPES: Final = {status: name for name, status in TYPE_STATUSES.items()}
+_GENERAL: Final = frozenset({"invalid_request_error", "api_error"})
+"""Types that other APIs also have for statuses that have a type of their own here, such as 401."""
 _SERVER_ERROR: Final = 500
 OVERLOADED: Final = "overloaded_error"
 
@@ -57,7 +59,8 @@ def stream_error(
 
 def refusal(status: int, error: Mapping[str, Any], request_id: str, is_reported: bool) -> tuple[int, dict[str, Any]]:  # noqa: FBT001 - called by position
     """Return status and body of an error response, from an error in the form of OpenAI; the API has 529 for 503."""
-    kind = error["type"] if is_reported and error["type"] in TYPE_STATUSES else type_of(status)
+    named = error["type"] if is_reported and error["type"] in TYPE_STATUSES else None
+    kind = type_of(status) if named is None or (named in _GENERAL and status in _STATUS_TYPES) else named
     body = error_event(kind, str(error["message"]), request_id, error["param"])
     return TYPE_STATUSES[kind] if kind == OVERLOADED else status, body
 

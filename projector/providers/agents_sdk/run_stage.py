@@ -14,7 +14,7 @@ an index keeps it, any other has none and is known by its ID (CONTRACT D6).
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
@@ -215,11 +215,7 @@ class RunStage:
         """ID of each call of this stream -> name of its tool."""
         self._messages = 0
         """Messages of the last response that the run has still to repeat as run items."""
-        self._earlier = {
-            call_id: item.raw_item
-            for item in earlier
-            if getattr(item, "type", None) == "tool_call_item" and (call_id := getattr(item, "call_id", None))
-        }
+        self._earlier = _earlier_calls(earlier)
 
     def feed(self, event: object, /) -> list[CanonicalEvent]:
         """Return the events of a stream event, in order."""
@@ -277,7 +273,7 @@ class RunStage:
             return self.dropped.drop(kind)
         events: list[CanonicalEvent] = []
         if call_id not in self._calls and call_id in self._earlier:
-            events = self._own_response([_members(self._earlier[call_id])])
+            events = self._own_response([self._earlier[call_id]])
         if self._has_ended:
             self._phase = "awaited"
         status = FAILED if self._is_rejected(self._calls.get(call_id, ""), call_id) else raw.get("status")
@@ -333,6 +329,25 @@ class RunStage:
             return []
         context, self._context = self._context, []
         return context + events
+
+
+def _earlier_calls(run_items: Iterable[Any]) -> dict[str, CanonicalEvent]:
+    """Return the calls of earlier streams by their call IDs, each with the item ID that it had there.
+
+    The SDK keeps the items of a response in the order in which it announced them, so they are numbered again.
+    """
+    calls: dict[str, CanonicalEvent] = {}
+    responses: defaultdict[str, Placeholders] = defaultdict(Placeholders)
+    for one in run_items:
+        raw = _members(getattr(one, "raw_item", None))
+        if raw.get("id") == PLACEHOLDER:
+            response_id = read.text_or_none(read.mapping_or_empty(raw, "provider_data"), "response_id") or ""
+            numbers = responses[response_id]
+            numbers.response_id = response_id
+            raw["id"], _ = numbers.next_id(STEMS.get(str(raw.get("type")), "item"))
+        if getattr(one, "type", None) == "tool_call_item" and (call_id := getattr(one, "call_id", None)):
+            calls[call_id] = raw
+    return calls
 
 
 StreamHandler: TypeAlias = Callable[[RunStage, Any], list[CanonicalEvent]]

@@ -135,6 +135,8 @@ class _Messages(Turns):
         """Opaque values of the reasoning before the next call."""
         self._texts: list[str] = []
         """Texts of the model that stand between these calls and their outputs."""
+        self._media: list[Body] = []
+        """Images and files of the outputs; a message of a tool has only texts."""
         self._waiting = 0
 
     def message(self, entry: neutral.Message) -> None:
@@ -149,11 +151,13 @@ class _Messages(Turns):
         self._reasoning = self._reasoning if is_assistant else []
 
     def end_calls(self) -> None:
-        """Complete the message with the last calls."""
+        """Complete the message with the last calls, and send the media of their outputs as the user's."""
         if self._caller is not None and self._texts:
             own = self._caller.get("content")
             self._caller["content"] = "\n\n".join([own, *self._texts] if own else self._texts)
-        self._caller, self._texts, self._waiting = None, [], 0
+        if self._media:
+            self.all.append({"role": neutral.USER, "content": self._media})
+        self._caller, self._texts, self._media, self._waiting = None, [], [], 0
 
     def call(self, entry: neutral.ToolCall) -> None:
         """Add a call, in a message of its own if no other call belongs with it."""
@@ -168,8 +172,11 @@ class _Messages(Turns):
         self._waiting += 1
 
     def output(self, entry: neutral.ToolOutput) -> None:
-        content = _question(entry.output)
-        self.all.append({"role": "tool", "tool_call_id": entry.call_id, **content})
+        content = entry.output
+        if not isinstance(content, str):
+            self._media += written_parts(tuple(part for part in content if isinstance(part, MEDIA)), PARTS)
+            content = tuple(part for part in content if not isinstance(part, MEDIA)) or ""
+        self.all.append({"role": "tool", "tool_call_id": entry.call_id, **_question(content)})
         self._waiting -= 1
         if self._waiting <= 0:
             self.end_calls()
@@ -208,6 +215,7 @@ def _file(file: neutral.File) -> Body:
 
 
 PARTS: Final = PartWriters(lambda text: {"type": "text", "text": text}, _image, _file)
+MEDIA: Final = (neutral.Image, neutral.File)
 
 
 # messages as a conversation

@@ -18,7 +18,7 @@ from starlette.types import Scope
 
 from projector.server.config.caller_settings import ALL, EVERY_CALLER, Auth, CallerSettings
 from projector.server.control.rate_limits import limits_of
-from projector.server.http.problems import problem
+from projector.server.http.problems import Problem, problem
 from projector.server.telemetry.request_facts import client_api, client_of, facts_of
 from projector.store.budgets import Limit
 
@@ -128,14 +128,21 @@ class Authenticator:
             given = f"bearer {headers.get(api.key_header, '')}"
         kind, _, credential = (given or "").partition(" ")
         if kind.lower() != "bearer" or not credential:
-            raise problem("unauthenticated")
+            raise _unauthenticated(scope)
         digest = hashlib.sha256(credential.encode()).digest()
         names = [name for name, known in self._hashes if hmac.compare_digest(digest, known)]  # in constant time
         if names:
             facts.caller = f"key:{names[0]}"
             return facts.caller
         if self._tokens is None:
-            raise problem("unauthenticated")
+            raise _unauthenticated(scope)
         name, facts.groups = await self._tokens.caller(credential)
         facts.caller = f"token:{name}"
         return facts.caller
+
+
+def _unauthenticated(scope: Scope) -> Problem:
+    """Return the problem of a request without a valid key, with the headers that its client may use."""
+    api = client_api(scope)
+    own = None if api is None else f"A valid API key is required, sent as `{api.key_header}: KEY` or as bearer token."
+    return problem("unauthenticated", own)

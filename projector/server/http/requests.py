@@ -26,6 +26,7 @@ from projector.conversation.entries import Entry, File, Image, Part, parts_of
 from projector.dialects.descriptor import AI_SDK_LEVELS
 from projector.server.config.settings import Settings
 from projector.server.http.problems import ClientLeftError, problem
+from projector.server.streaming.clock import event_loop
 from projector.server.streaming.memory import LARGE_EVENT_BYTES, Account
 from projector.server.telemetry.request_facts import headers_of
 
@@ -322,6 +323,7 @@ async def read_json(scope: Scope, receive: Receive, settings: Settings, account:
     Raises:
         Problem: another content type, a limit or the time-out is exceeded, or not a JSON object.
         ClientLeftError: the client disconnected.
+        UsageError: there is no event loop of asyncio.
     """
     try:
         async with asyncio.timeout(settings.timeouts.request_read_s):
@@ -332,6 +334,9 @@ async def read_json(scope: Scope, receive: Receive, settings: Settings, account:
             else:  # off the event loop
                 await account.receive(await account.memory.process(_parsed_bytes, text))
                 value = await account.memory.process(_parsed, text)
+    except RuntimeError:
+        event_loop()  # raises if there is none
+        raise
     except TimeoutError:
         raise problem("overloaded" if account.memory.is_spent else "request_timeout") from None
     if not isinstance(value, dict):

@@ -124,6 +124,20 @@ def event_loop() -> asyncio.AbstractEventLoop:
         raise UsageError("expected an event loop of asyncio: streams do not run with trio") from None
 
 
+def times_cancelled() -> int:
+    """Return how often the running task was cancelled, as `asyncio.Task.cancelling` counts."""
+    task = asyncio.current_task()
+    return task.cancelling() if task is not None else 0
+
+
+def is_cancelled(error: BaseException, before: int = 0) -> bool:
+    """Check whether an exception means that the running task was cancelled, and not something that the host awaited.
+
+    `before` is what `times_cancelled` returned before the code of the host was called.
+    """
+    return isinstance(error, asyncio.CancelledError) and times_cancelled() > before
+
+
 class Watch:
     """Has timers checked until the block is left."""
 

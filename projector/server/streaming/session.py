@@ -33,7 +33,7 @@ from projector.dialects import DIALECTS
 from projector.redaction.redactor import Redactor
 from projector.server.config.upstream_settings import Timeouts
 from projector.server.http.problems import problem_of_failure, problem_of_fault
-from projector.server.streaming.clock import event_loop
+from projector.server.streaming.clock import event_loop, is_cancelled
 from projector.server.streaming.log_session import NOTHING, Keeping
 from projector.server.streaming.memory import Account
 from projector.server.streaming.response_writer import (
@@ -288,7 +288,7 @@ class StreamSession(ResponseSession):
             self._source.stop()
         return True
 
-    def _crash(self, error: Exception) -> None:
+    def _crash(self, error: BaseException) -> None:
         """Log an internal error; it fails the stream, or the response if the stream is complete but not sent."""
         self._log_crash(error)
         fault = FAULTS["internal_error"]
@@ -297,7 +297,7 @@ class StreamSession(ResponseSession):
         elif self._state.apply(Signal.BREAK):
             self._problem = problem_of_fault(fault)
 
-    def _log_crash(self, error: Exception) -> None:
+    def _log_crash(self, error: BaseException) -> None:
         log_crash("stream_crashed", error, stream_id=self.stats.stream_id, request_id=self.stats.request_id)
 
     def _disconnect(self) -> None:
@@ -380,7 +380,9 @@ class StreamSession(ResponseSession):
             await source.run(write)
         except UpstreamError as error:
             self._fail(error)
-        except Exception as error:  # noqa: BLE001 - the stream must get its terminal event
+        except (Exception, asyncio.CancelledError) as error:  # the stream must get its terminal event
+            if is_cancelled(error):
+                raise
             self._crash(error)
         await self._end(writer)
 

@@ -29,7 +29,7 @@ from projector.server.catalog import Catalog, MakeUpstream, WorkflowBinding, pro
 from projector.server.config.settings import Settings
 from projector.server.http.request_bodies import agent_body
 from projector.server.http.requests import ChatRequest
-from projector.server.streaming.clock import Timer, Watch
+from projector.server.streaming.clock import Timer, Watch, is_cancelled
 from projector.server.streaming.memory import Account, Memory
 from projector.server.streaming.response_writer import Write
 from projector.server.streaming.session import StreamSession, byte_stream, report_failure
@@ -130,7 +130,9 @@ class WorkflowSource:
                 await self._write_next(branch.close)
         except UpstreamError as error:
             await self._on_failure(step, branch, error)
-        except Exception as error:  # noqa: BLE001 - only the step fails, the run continues
+        except (Exception, asyncio.CancelledError) as error:  # only the step fails, the run continues
+            if is_cancelled(error):
+                raise
             log_crash("stream_crashed", error, stream_id=self._stats.stream_id, request_id=self._stats.request_id)
             await self._on_failure(step, branch, UpstreamError(FAULTS["internal_error"]))
         finally:

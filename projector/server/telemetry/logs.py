@@ -211,8 +211,15 @@ log: Final = SafeLogger()
 
 
 def log_crash(event: str, error: BaseException, **ids: str | None) -> None:
-    """Log the type and location of an internal error; its message may contain payload, unless it is one of ours."""
-    place = traceback.extract_tb(error.__traceback__)[-1]
+    """Log the type and location of an internal error; its message may contain payload, unless it is one of ours.
+
+    Of a group, which the task groups of a host raise, the first exception is logged.
+    """
+    raised_at = error.__traceback__
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+        raised_at = error.__traceback__ or raised_at  # it may never have been raised by itself
+    place = traceback.extract_tb(raised_at)[-1]
     detail = {"detail": str(error)} if isinstance(error, UsageError) else {}
     log.error(event, **ids, error_type=type(error).__name__, **detail, place=f"{place.filename}:{place.lineno}")
 

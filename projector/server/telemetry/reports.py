@@ -25,6 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from projector._errors import check_argument
 from projector.core.handlers import HOST_HANDLERS
 from projector.server.http.problems import Problem, request_id
+from projector.server.streaming.clock import is_cancelled, times_cancelled
 from projector.server.streaming.session import StreamSession
 from projector.server.telemetry.logs import log
 from projector.server.telemetry.metrics import Metrics
@@ -214,7 +215,7 @@ class Observer:
 
 async def _call(hook: OnTerminal, stats: StreamStats) -> None:
     """Call the hook; a plain function runs in a thread, because it may block."""
-    cancelled_before = _times_cancelled()
+    cancelled_before = times_cancelled()
     try:
         with anyio.fail_after(HOOK_S):
             if inspect.iscoroutinefunction(hook):
@@ -224,14 +225,9 @@ async def _call(hook: OnTerminal, stats: StreamStats) -> None:
             if result is not None:
                 await result
     except (Exception, asyncio.CancelledError) as error:
-        if isinstance(error, asyncio.CancelledError) and _times_cancelled() > cancelled_before:
-            raise  # the task itself was cancelled, not something that the hook awaited
+        if is_cancelled(error, cancelled_before):
+            raise
         log.error("hook_failed", stream_id=stats.stream_id, error_type=type(error).__name__)
-
-
-def _times_cancelled() -> int:
-    task = asyncio.current_task()
-    return task.cancelling() if task is not None else 0
 
 
 def _threads() -> CapacityLimiter:

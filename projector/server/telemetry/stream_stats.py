@@ -99,8 +99,8 @@ _AWAITING: Final = "awaiting_approval"
 _CHOSEN: Final = "explicit"
 """Mode of a container that the request has named: it is nobody's, or was checked."""
 
-_WITHOUT_ANSWER: Final = frozenset({"upstream_empty", "upstream_truncated"})
-"""Codes of a stream that ended, but had no event, or no end, of the configured API."""
+_WITHOUT_ANSWER: Final = frozenset({"upstream_empty", "upstream_malformed", "upstream_truncated"})
+"""Codes of a stream that had no event, or no end, of the configured API."""
 _NUMBERS: Final = frozenset({"status", "usage"})
 """Members of `final` without text of the model."""
 

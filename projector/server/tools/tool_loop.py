@@ -12,13 +12,13 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import anyio
 
 from projector._errors import UsageError, check_argument, check_positive, known_name
 from projector.core.canonical import CanonicalEvent
-from projector.core.faults import FAULTS
+from projector.core.faults import FAULTS, OTHER_API
 from projector.providers import DEFAULT_PROVIDER, PROVIDERS, profile_of
 from projector.providers.agents_sdk import encode
 from projector.providers.agents_sdk.failures import RUN_FAULTS
@@ -90,7 +90,8 @@ class ToolLoop:
             raise UsageError(f"`client_tools`: `{name}` is also in `tools`")
         check_argument("input", "a text, or a list of items", holds=isinstance(input, Sequence))
         self._ask = ask
-        self._provider = provider
+        self.provider = provider
+        """API of the streams."""
         self._profile = profile_of(provider, profile or {})
         self._runner = ToolRunner(tools, timeout_s=tool_timeout_s, max_parallel=max_parallel)
         self._client_tools = frozenset(client_tools)
@@ -125,7 +126,7 @@ class ToolLoop:
     async def _run(self) -> AsyncGenerator[bytes, None]:
         turn = self._turn(1, self._items, None)
         while True:
-            reader = TurnReader(PROVIDERS[self._provider], self._profile)
+            reader = TurnReader(PROVIDERS[self.provider], self._profile)
             async with closing_stack() as stack:
                 chunks = self._read(turn, reader)
                 stack.push_async_callback(chunks.aclose)
@@ -149,8 +150,8 @@ class ToolLoop:
                 return
             turn = self._turn(turn.number + 1, outputs, reader.response_id)
 
-    def _turn(self, number: int, new_items: Sequence[Item], previous_response_id: str | None) -> Turn:
-        return Turn(number, self._items, new_items, previous_response_id, self._provider, self._profile)
+    def _turn(self, number: int, new_items: list[Any], previous_response_id: str | None) -> Turn:
+        return Turn(number, self._items, new_items, previous_response_id, self.provider, self._profile)
 
     async def _read(self, turn: Turn, reader: TurnReader) -> AsyncGenerator[bytes, None]:
         """Yield the response of a turn; raise `UpstreamError` if it did not end."""
@@ -174,7 +175,7 @@ class ToolLoop:
         self._dropped += reader.dropped
         if reader.end is None:
             missing = FAULTS["upstream_empty" if reader.is_empty else "upstream_truncated"]
-            raise failure or UpstreamError(reader.fault or missing)
+            raise failure or UpstreamError(reader.fault or (OTHER_API if reader.is_unread else missing))
 
     async def _run_tools(self, calls: Sequence[Call], results: dict[str, Result]) -> AsyncGenerator[bytes, None]:
         """Run calls, yield each output when it is known, and add it to the results."""

@@ -29,10 +29,11 @@ from projector.core.canonical import CanonicalEvent
 from projector.core.faults import Fault
 from projector.core.input_formats import decoder_for
 from projector.core.intake import HOST_PREFIX
-from projector.core.sse import SseMessage
+from projector.core.sse import COMMENT, SseMessage
 from projector.providers import DEFAULT_PROVIDER, PROVIDERS, profile_of
 from projector.providers.descriptor import Provider
 from projector.providers.openai_responses.request import read_input
+from projector.server.streaming.clock import is_cancelled
 from projector.server.telemetry.logs import log_crash
 
 Tool: TypeAlias = Callable[..., Any]
@@ -101,9 +102,8 @@ class ToolRunner:
                 with anyio.move_on_after(self._timeout_s):
                     return Result(call, _json_value(await self._result(bound)))
             except (Exception, asyncio.CancelledError) as error:
-                task = asyncio.current_task()
-                if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
-                    raise  # the loop was stopped, not something that the tool awaited
+                if is_cancelled(error):
+                    raise
                 log_crash("tool_failed", error, tool=call.name)
                 return _failed(call, "failed")
         return _failed(call, "timeout")
@@ -144,12 +144,17 @@ def _bind(tool: Tool, call: Call) -> Callable[[], Any]:
 
 
 def _json_value(value: Any) -> Any:
-    """Return a result as a JSON value; raise if it cannot be one."""
+    """Return a result as a JSON value; raise `UsageError` if it cannot be one."""
+    kind = type(value).__name__
     if hasattr(value, "model_dump"):
         value = value.model_dump(mode="json")
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         value = dataclasses.asdict(value)
-    return codec.loads(codec.dumps(value))
+    try:
+        return codec.loads(codec.dumps(value))
+    except codec.CodecError:
+        expected = "expected a result of JSON types, a pydantic model or a dataclass"
+        raise UsageError(f"{expected}; the tool returned `{kind}`") from None
 
 
 Item: TypeAlias = Mapping[str, Any]
@@ -191,9 +196,9 @@ class Turn:
 
     number: int
     """1 for the first request."""
-    items: Sequence[Item]
-    """The whole conversation, as `input` of the Responses API."""
-    new_items: Sequence[Item]
+    items: list[Any]
+    """The whole conversation, as `input` of the Responses API: of `Any`, which fits the types of its SDK."""
+    new_items: list[Any]
     """What follows `previous_response_id`: the outputs of the last calls; all items in the first turn."""
     previous_response_id: str | None
     """ID of the last response of this loop, if the provider sent one."""
@@ -236,9 +241,9 @@ class Turn:
         return (kind in HOSTED and self.provider != DEFAULT_PROVIDER) or ("opaque" in item and kind not in RETURNED)
 
     @property
-    def messages(self) -> list[dict[str, Any]]:
+    def messages(self) -> list[Any]:
         """The whole conversation, as `messages` of the API of the loop; raise `UsageError` if it has none."""
-        messages: list[dict[str, Any]] | None = self.request("").get("messages")
+        messages: list[Any] | None = self.request("").get("messages")
         if messages is None:
             raise UsageError(f"the API `{self.provider}` has no `messages`; use `items`")
         return messages
@@ -267,6 +272,11 @@ class TurnReader:
     def close(self) -> list[CanonicalEvent]:
         """Return the last events."""
         return self._read(self._decoder.close()) + self._accepted(self._stage.close())
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether there were events, but none of the API of the loop."""
+        return self.is_empty and bool(self._stage.dropped.keys() - {COMMENT})
 
     @property
     def items(self) -> list[Item]:
