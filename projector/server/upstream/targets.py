@@ -147,30 +147,34 @@ _SLOW: Final = Remedy(repeats=False, fails_over=True, is_counted=True)  # the cl
 _LIMITED: Final = Remedy(repeats=True, fails_over=True, is_counted=False)  # the target works, and asked to wait
 _ITS_OWN: Final = Remedy(repeats=False, fails_over=True, is_counted=False)  # key, account or model of the target
 _BUSY: Final = Remedy(repeats=True, fails_over=False, is_counted=False)
-_NOTHING: Final = Remedy(repeats=False, fails_over=False, is_counted=False)
 
 _PERMANENT: Final = frozenset({"upstream_http_501", "upstream_http_505"})
 """Server errors that the same request always gets. CONTRACT D14 calls them retryable, as all of 5xx."""
 
-REMEDIES: Final[Mapping[str, Remedy]] = {
-    "upstream_unreachable": _BROKEN,
-    "upstream_timeout_connect": _BROKEN,
-    "upstream_reset": _BROKEN,
-    "upstream_malformed": _SLOW,
-    "upstream_timeout_first_byte": _SLOW,
-    **{f"upstream_http_{status}": _ITS_OWN for status in (401, 402, 403, 404, 410)},
-    "upstream_http_408": _BROKEN,
-    "upstream_http_409": _BUSY,
-    "upstream_http_425": _BUSY,
-    "upstream_http_429": _LIMITED,
-    **{code: _BROKEN for status in range(500, 600) if (code := f"upstream_http_{status}") not in _PERMANENT},
-}
-"""Code of a failure -> what may follow. Nothing follows any other one: the request itself is refused."""
+
+class _Remedies(dict[str, Remedy]):
+    """Nothing follows a failure that has no entry: the request itself is refused."""
+
+    def __missing__(self, _code: str, /) -> Remedy:
+        return Remedy(repeats=False, fails_over=False, is_counted=False)
 
 
-def remedy_of(error: UpstreamError) -> Remedy:
-    """Return what may follow a failure."""
-    return REMEDIES.get(error.fault.code, _NOTHING)
+REMEDIES: Final[Mapping[str, Remedy]] = _Remedies(
+    {
+        "upstream_unreachable": _BROKEN,
+        "upstream_timeout_connect": _BROKEN,
+        "upstream_reset": _BROKEN,
+        "upstream_malformed": _SLOW,
+        "upstream_timeout_first_byte": _SLOW,
+        **{f"upstream_http_{status}": _ITS_OWN for status in (401, 402, 403, 404, 410)},
+        "upstream_http_408": _BROKEN,
+        "upstream_http_409": _BUSY,
+        "upstream_http_425": _BUSY,
+        "upstream_http_429": _LIMITED,
+        **{code: _BROKEN for status in range(500, 600) if (code := f"upstream_http_{status}") not in _PERMANENT},
+    }
+)
+"""Code of a failure -> what may follow."""
 
 
 def pause_before(error: UpstreamError, attempt: int, retries: Retries, chance: float) -> float | None:
@@ -181,7 +185,7 @@ def pause_before(error: UpstreamError, attempt: int, retries: Retries, chance: f
     `chance` is a random number from 0 to 1.
     """
     may_help = error.fault.is_retryable and error.should_retry is not False
-    if not remedy_of(error).repeats or not may_help or attempt > retries.max:
+    if not REMEDIES[error.fault.code].repeats or not may_help or attempt > retries.max:
         return None
     if error.retry_after_s is not None:
         return error.retry_after_s if error.retry_after_s <= retries.max_backoff_s else None
@@ -271,7 +275,7 @@ class Attempts:
 
         `chance` is a random number from 0 to 1.
         """
-        remedy, failed = remedy_of(error), self.target
+        remedy, failed = REMEDIES[error.fault.code], self.target
         if remedy.is_counted and failed not in self._errors:  # failures of one request have one cause, and count once
             permit.report(Signal.FAILURE, error.fault.code)
         elif not remedy.is_counted and error.failure is not None:
@@ -299,7 +303,7 @@ class Attempts:
             error.failure = replace(failure, message=f"{LOST} The provider: {failure.message}")
             error.reason = STATE_LOST
         is_over = self._is_refused or self._repeated >= self._retries.max
-        is_used_up = is_over and remedy_of(error).repeats
+        is_used_up = is_over and REMEDIES[error.fault.code].repeats
         if is_used_up or not error.fault.is_retryable or error.fault.code in _PERMANENT:
             error.should_retry = False
 
