@@ -43,7 +43,7 @@ from projector.server.streaming.host_source import (
     check_unused,
 )
 from projector.server.streaming.memory import Account, Memory
-from projector.server.streaming.response_writer import HEADERS, SHOULD_RETRY
+from projector.server.streaming.response_writer import HEADERS
 from projector.server.streaming.session import ProviderSource, StreamSession, byte_stream
 from projector.server.telemetry.reports import Observer, OnTerminal, begin_stream, check_hook
 from projector.server.telemetry.request_facts import facts_of
@@ -170,10 +170,8 @@ class PublicSSEResponse(Response):
             try:
                 await stream.observer.run(self._session, scope, receive, send)
             except Problem as problem:
-                response = problem_response(problem, scope)
-                if not problem.is_retryable:  # the SDKs of OpenAI and Anthropic would repeat the request
-                    response.headers[SHOULD_RETRY.decode()] = "false"
-                await response(scope, receive, send)
+                problem.should_retry = None if problem.is_retryable else False  # no retry of this server came before
+                await problem_response(problem, scope)(scope, receive, send)
         if self.background is not None:
             await self.background()
 

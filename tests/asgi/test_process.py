@@ -27,7 +27,10 @@ DONE = b'data: {"type":"response.completed","response":{"id":"r","status":"compl
 
 async def test_the_demo_prints_a_working_command(curl: str) -> None:
     async with running(DEMO, 3) as demo:
-        assert "image, approve, mcp, secret, tool, refuse, think, fail, limit, truncate (docs/cli.md)" in demo.lines[2]
+        assert (
+            "image, approve, mcp, secret, tool, refuse, think, fail, limit, truncate, oversized (docs/cli.md)"
+            in demo.lines[2]
+        )
         words = shlex.split(demo.lines[1].removeprefix("Try:"))
         assert words[:2] == ["curl", "-N"]
         process = await asyncio.create_subprocess_exec(curl, *words[1:], "-s", stdout=asyncio.subprocess.PIPE)
