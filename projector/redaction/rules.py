@@ -317,7 +317,7 @@ class KeyRules:
             return Verdict.MATERIAL
         if form in self._is:
             return Verdict.SENSITIVE
-        if form in self._plain or _PACKAGE.match(key) is not None:
+        if form in self._plain:
             return Verdict.PLAIN
         words = [word.lower() for word in _WORDS.findall(plain_letters(key))]
         is_sensitive = self._contains.search(self._harmless.sub("", form)) or not self._ends.isdisjoint(_endings(words))
@@ -333,8 +333,6 @@ class KeyRules:
         return words[0] in self._harmless_begins or not self._harmless_ends.isdisjoint(_endings(words))
 
 
-_PACKAGE: Final = re.compile(r"(?:[\w.@/-]*/)?node_modules/")
-"""The key of a package in `package-lock.json`: `node_modules/js-tokens`."""
 _LONG_COUNT_CHARS: Final = 6
 """Other words end with a shorter one: `admin`, `account`."""
 

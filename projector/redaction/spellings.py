@@ -178,8 +178,9 @@ class Decoder(State):
     def finish(self) -> str:
         """Return what is left at the end of the text: a spelling that is not finished is read as it is written."""
         text, self.pending = self.pending, ""
-        self._see(text, 0, [])
-        return text
+        parts: list[str] = []
+        self._see(text, 0, parts)
+        return "".join(parts)
 
     @property
     def unread(self) -> int:
@@ -421,19 +422,25 @@ class Queue(State):
     def add(self, steps: list[Step]) -> None:
         """Add the next steps."""
         self.steps += steps
-        ahead, self._ahead = self._ahead, 0
-        self.take(ahead)
+        while self._ahead and self.steps:
+            count = min(self._ahead, self.steps[0][0])
+            self._ahead -= count
+            self._take(count)
 
     def take(self, count: int) -> None:
         """Take the next characters, even those without a step."""
         while count and self.steps:
-            length, mark = self.steps[0]
-            if count < length:
-                self.steps[0] = (length - count, mark if mark is None else rest_of(mark))
-                return
-            del self.steps[0]
-            count -= length
+            taken = min(count, self.steps[0][0])
+            count -= taken
+            self._take(taken)
         self._ahead += count
+
+    def _take(self, count: int) -> None:
+        length, mark = self.steps[0]
+        if count == length:
+            del self.steps[0]
+        else:
+            self.steps[0] = (length - count, mark if mark is None else rest_of(mark))
 
 
 def merge(groups: Sequence[Sequence[Queue]], last: Step | None = None, lost: list[str] | None = None) -> list[Step]:
