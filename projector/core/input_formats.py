@@ -198,7 +198,7 @@ class AutoDecoder:
         return b"" if self._is_in_comment else rest
 
 
-_BLANKS_AND_COMMENTS: Final = re.compile(rb"\A(?:[%b \t\r\n]|:[^\r\n]*+[\r\n])*+" % BOM)
+_BLANKS_AND_COMMENTS: Final = re.compile(rb"\A(?:[%b \t\r\n]|:[^\r\n]*+[\r\n]|)*+" % BOM)
 
 
 Decoder: TypeAlias = SseDecoder | BareJsonDecoder | NdjsonDecoder | AutoDecoder

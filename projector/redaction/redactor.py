@@ -149,8 +149,9 @@ class Redactor:
 
     def noted_identifier(self, text: str) -> Cleaned[CleanText]:
         """Return an ID with its notice, for a place inside a tree."""
-        found = self.identifier(text)
-        return Cleaned(found, REDACTED_HERE if found in self.replaced else ())
+        stream = self if self._pseudonyms is not None else self.for_stream()
+        found = stream.identifier(text)
+        return Cleaned(found, REDACTED_HERE if found in stream.replaced else ())
 
     def name(self, text: str, max_chars: int = NAME_MAX_CHARS) -> CleanText:
         """Return a name that frames repeat without notices of its own, such as that of a tool: see `replaced`."""

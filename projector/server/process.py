@@ -27,7 +27,7 @@ from projector.server.config.loading import SettingsError
 from projector.server.config.preflight import warnings
 from projector.server.config.setting_names import PREFIX
 from projector.server.config.settings import Settings
-from projector.server.http.connection import Connections, GuardedProtocol, Listener
+from projector.server.http.connection import KEEP_ALIVE_S, Connections, GuardedProtocol, Listener
 from projector.server.interpreter import Collector, settle_interpreter
 from projector.server.listening import limit_stalls, listen, listen_admin, raise_file_limit, url_of
 from projector.server.telemetry.logs import configure_logs, log
@@ -158,6 +158,7 @@ class _Listener:
             log_config=None,
             server_header=False,
             proxy_headers=False,
+            timeout_keep_alive=KEEP_ALIVE_S,
             timeout_graceful_shutdown=CLOSE_S,
             workers=1,  # by default uvicorn reads WEB_CONCURRENCY, which hosting platforms set
         )

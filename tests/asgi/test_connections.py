@@ -12,13 +12,19 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from projector.server.config.settings import Limits
+from projector.server.config.settings import Limits, Settings
 from projector.server.http.connection import Connections, Listener
+from projector.server.process import server
 from projector.server.telemetry import logs
 from projector.server.telemetry.logs import JoinedLines
 from tests.waiting import wait_until
 
 PROBE = b"GET /livez HTTP/1.1\r\nhost: test\r\n\r\n"
+HEAD = (
+    b"POST /api/v1/chat/stream HTTP/1.1\r\nhost: test\r\ncontent-type: application/json\r\n"
+    b"content-length: 2\r\nexpect: 100-continue\r\n\r\n"
+)
+"""The head of a request whose body is awaited."""
 
 
 @contextlib.asynccontextmanager
@@ -58,17 +64,17 @@ def reported(lines: list[Any], reason: str) -> list[tuple[str, int]]:
 async def test_a_connection_too_many(serve: Any, limits: dict[str, int], reason: str) -> None:
     site = serve(limits=limits, admin={"port": 0})
     with capture_logs() as lines:
-        async with connected(site) as (reader, writer), connected(site) as (idle_reader, idle):
-            for one in (writer, idle):
-                one.write(PROBE)
-            for answers in (reader, idle_reader):  # one without a request would give way
-                await answers.readuntil(b"ok\n")
+        async with connected(site) as (reader, writer), connected(site) as (other_reader, other):
+            for one in (writer, other):
+                one.write(HEAD)
+            for answers in (reader, other_reader):  # one without a request would give way
+                assert await answers.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
             for _ in range(3):
                 async with connected(site) as (refused, _):
                     answer = await refused.read()
                     assert answer.startswith(b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 5\r\n")
-            writer.write(PROBE)  # those that are open go on
-            await reader.readuntil(b"ok\n")
+            writer.write(b"[]")  # those that are open go on
+            await reader.readuntil(b"must be a JSON object")
             text = (await (await site.get("/metrics", port=site.admin_port)).rest()).decode()
             assert "projector_connections_open 2.0" in text
             assert closed(text) == [f'projector_connections_closed_total{{reason="{reason}"}} 3.0']
@@ -91,6 +97,24 @@ async def test_silent_connections_give_way(serve: Any, sent: bytes) -> None:
         await reader.readuntil(b"ok\n")
     text = (await (await site.get("/metrics", port=site.admin_port)).rest()).decode()
     assert 'projector_connections_closed_total{reason="limit"}' in text
+
+
+async def test_idle_connections_give_way(serve: Any) -> None:
+    """The one that has been idle for longest is closed for a new one."""
+    site = serve(limits={"max_connections": 2})
+    async with connected(site) as (first, one), connected(site) as (second, other):
+        for reader, writer in ((first, one), (second, other), (first, one)):
+            writer.write(PROBE)
+            await reader.readuntil(b"ok\n")
+        assert (await probed(site)).startswith(b"HTTP/1.1 200")
+        assert await second.read() == b""
+        one.write(PROBE)
+        await first.readuntil(b"ok\n")
+
+
+def test_an_idle_connection_outlives_those_of_clients() -> None:
+    """Clients give theirs up after 5 s (httpx), 15 s (aiohttp) and 60 s (nginx); uvicorn's default is 5 s."""
+    assert server(Settings(), demo=True).config.timeout_keep_alive > 60
 
 
 async def test_a_head_that_is_late(serve: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import re
 import threading
@@ -177,6 +178,17 @@ async def test_a_source_that_awaits_what_was_cancelled(make: Callable[[], Any], 
     assert client.body.count(b'"code":"internal_error"') == stream.count(b'"kind":"error"') == 1
     assert told == ["internal_error"] * 2
     assert [line["error_type"] for line in lines if line["event"] == "stream_crashed"] == ["CancelledError"] * 2
+
+
+async def test_a_task_that_went_on_after_it_was_cancelled_gets_the_end() -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await asyncio.sleep(0)
+    stream = b"".join([data async for data in public_stream(gives(TEXT, asyncio.CancelledError()))])
+    task.uncancel()
+    assert stream.count(b'"code":"internal_error"') == stream.count(b'"kind":"error"') == 1
 
 
 async def test_a_response_that_is_no_stream_is_named_in_the_log() -> None:

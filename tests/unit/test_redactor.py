@@ -348,3 +348,10 @@ def test_notices_are_bounded() -> None:
     assert bounded(mixed) == (*many[:30], notice("redacted"), notice("truncated"))
     twice = [notice("redacted", ".a"), notice("redacted", ".a")]
     assert bounded(twice) == (Notice("redacted", ".a", "Something was withheld for safety."),)
+
+
+@pytest.mark.parametrize("is_stream", [False, True])
+def test_an_id_in_a_tree_has_its_notice(*, is_stream: bool) -> None:
+    redactor = Redactor(Policy(), ["quay-7781"])
+    found = (redactor.for_stream() if is_stream else redactor).noted_identifier("a-quay-7781")
+    assert (found.value, [notice.type for notice in found.notices]) == ("redacted_1", ["redacted"])

@@ -47,6 +47,11 @@ _TLS_BUFFER_BYTES: Final = 65_536
 """Size of each buffer of TLS, as that of a plain connection. The defaults are 512 and 256 KiB, for every connection."""
 _SLICE_BYTES: Final = 16_384
 """Bytes that are parsed at once. Overhead in the same slice as content is not counted."""
+KEEP_ALIVE_S: Final = 75
+"""How long a connection may be idle. Proxies and HTTP clients close theirs after 5 to 60 s: the server must not close
+one that just gets a request, because a POST is not sent again."""
+_LINGER_S: Final = 5
+"""How long the rest of a request may take whose response was the last one of its connection."""
 _HOST: Final = re.compile(rb"([A-Za-z0-9._~!$&'()*+,;=%-]*|\[[0-9A-Fa-f:.]+\])(:[0-9]*)?")
 _HEAD_END: Final = re.compile(rb"\n\r?\n")
 _PROBE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -76,7 +81,7 @@ class Connections:
         self.malformed = JoinedLines("malformed_http")
         """Log lines about bytes that are no request."""
         self.silent: dict[asyncio.Protocol, asyncio.Transport] = {}
-        """Admitted connections without a request, the oldest first; they are closed if there is no room for another."""
+        """Admitted connections without a request, also idle ones, the oldest first: they give way to new ones."""
         self.open = 0
         """Number of connections."""
 
@@ -131,12 +136,13 @@ class _LastTransport:
         self._cycle = cycle
 
     def close(self) -> None:
-        """Close the connection; if the response is complete, and the body is not, within the keep-alive time."""
+        """Close the connection; if the response is complete, and the body is not, after at most `_LINGER_S`."""
         transport = self._protocol.transport
         if not (self._cycle.response_complete and self._cycle.more_body) or transport.is_closing():
             transport.close()
             return
         self._protocol.is_ending = True
+        self._protocol.timeout_keep_alive = _LINGER_S
         if transport.can_write_eof():
             transport.write_eof()
 
@@ -255,6 +261,12 @@ class GuardedProtocol(HttpToolsProtocol):
         self._overhead_bytes = 0
         self._is_in_head = True
         super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """End a response: the connection is idle, unless it has another request."""
+        super().on_response_complete()
+        if self.timeout_keep_alive_task is not None:
+            self.admission.silent[self] = self.transport
 
     def send_400_response(self, msg: str) -> None:
         """Report bytes that are no request, and close the connection; `msg` is one of a few texts."""

@@ -130,7 +130,7 @@ def times_cancelled() -> int:
     return task.cancelling() if task is not None else 0
 
 
-def is_cancelled(error: BaseException, before: int = 0) -> bool:
+def is_cancelled(error: BaseException, before: int) -> bool:
     """Check whether an exception means that the running task was cancelled, and not something that the host awaited.
 
     `before` is what `times_cancelled` returned before the code of the host was called.

@@ -33,7 +33,7 @@ from projector.dialects import DIALECTS
 from projector.redaction.redactor import Redactor
 from projector.server.config.upstream_settings import Timeouts
 from projector.server.http.problems import problem_of_failure, problem_of_fault
-from projector.server.streaming.clock import event_loop, is_cancelled
+from projector.server.streaming.clock import event_loop, is_cancelled, times_cancelled
 from projector.server.streaming.log_session import NOTHING, Keeping
 from projector.server.streaming.memory import Account
 from projector.server.streaming.response_writer import (
@@ -357,7 +357,7 @@ class StreamSession(ResponseSession):
 
     async def _produce(self, source: StreamSource, writer: ResponseWriter, *, is_stored_first: bool) -> None:
         """Write the whole stream; however the source ends, write the end of the stream."""
-        account = self._account
+        account, cancelled_before = self._account, times_cancelled()
         if is_stored_first:  # who leaves before the answer must find the stream again, at any server, or stop it
             self._begin()
             await self._stored()
@@ -381,7 +381,7 @@ class StreamSession(ResponseSession):
         except UpstreamError as error:
             self._fail(error)
         except (Exception, asyncio.CancelledError) as error:  # the stream must get its terminal event
-            if is_cancelled(error):
+            if is_cancelled(error, cancelled_before):
                 raise
             self._crash(error)
         await self._end(writer)

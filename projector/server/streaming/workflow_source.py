@@ -29,7 +29,7 @@ from projector.server.catalog import Catalog, MakeUpstream, WorkflowBinding, pro
 from projector.server.config.settings import Settings
 from projector.server.http.request_bodies import agent_body
 from projector.server.http.requests import ChatRequest
-from projector.server.streaming.clock import Timer, Watch, is_cancelled
+from projector.server.streaming.clock import Timer, Watch, is_cancelled, times_cancelled
 from projector.server.streaming.memory import Account, Memory
 from projector.server.streaming.response_writer import Write
 from projector.server.streaming.session import StreamSession, byte_stream, report_failure
@@ -123,7 +123,7 @@ class WorkflowSource:
         return self.pipeline.branch(context, provider=provider.api, profile=provider.profile)
 
     async def _run_step(self, step: Step, branch: PipelineBranch) -> None:
-        account = self._account.part()
+        account, cancelled_before = self._account.part(), times_cancelled()
         try:
             await self._read_step(step, branch, account)
             if not self._is_over:
@@ -131,7 +131,7 @@ class WorkflowSource:
         except UpstreamError as error:
             await self._on_failure(step, branch, error)
         except (Exception, asyncio.CancelledError) as error:  # only the step fails, the run continues
-            if is_cancelled(error):
+            if is_cancelled(error, cancelled_before):
                 raise
             log_crash("stream_crashed", error, stream_id=self._stats.stream_id, request_id=self._stats.request_id)
             await self._on_failure(step, branch, UpstreamError(FAULTS["internal_error"]))

@@ -33,7 +33,7 @@ from projector.core.sse import COMMENT, SseMessage
 from projector.providers import DEFAULT_PROVIDER, PROVIDERS, profile_of
 from projector.providers.descriptor import Provider
 from projector.providers.openai_responses.request import read_input
-from projector.server.streaming.clock import is_cancelled
+from projector.server.streaming.clock import is_cancelled, times_cancelled
 from projector.server.telemetry.logs import log_crash
 
 Tool: TypeAlias = Callable[..., Any]
@@ -98,11 +98,12 @@ class ToolRunner:
         except (TypeError, codec.CodecError, ValidationError):
             return _failed(call, "arguments")
         async with self._turns:
+            cancelled_before = times_cancelled()
             try:
                 with anyio.move_on_after(self._timeout_s):
                     return Result(call, _json_value(await self._result(bound)))
             except (Exception, asyncio.CancelledError) as error:
-                if is_cancelled(error):
+                if is_cancelled(error, cancelled_before):
                     raise
                 log_crash("tool_failed", error, tool=call.name)
                 return _failed(call, "failed")
