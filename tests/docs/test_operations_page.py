@@ -30,8 +30,7 @@ from projector.server.process import CLOSE_S
 from projector.server.streaming.registry import LAST_WORDS_S
 from projector.server.telemetry.reports import HOOK_S
 from projector.server.upstream.demo import DemoUpstream
-from projector.server.upstream.protocol import UpstreamError
-from projector.server.upstream.targets import REMEDIES, remedy_of
+from projector.server.upstream.targets import REMEDIES
 from tests.exposed_metrics import exposed_labels, idle_metrics
 
 ROOT: Final = Path(__file__).parents[2]
@@ -181,7 +180,7 @@ def test_every_remedy_is_listed() -> None:
         codes += [f"upstream_http_{status}" for status in re.findall(r"\b[1-5]\d\d\b", name)]
         assert codes, name
         listed |= dict.fromkeys(codes, (over == "yes", again == "yes"))
-    remedies = {code: remedy_of(UpstreamError(Fault(code, "provider", "", True))) for code in listed}
+    remedies = {code: REMEDIES[code] for code in listed}
     assert listed == {code: (remedy.fails_over, remedy.repeats) for code, remedy in remedies.items()}
     assert {code for code in REMEDIES if not re.fullmatch("upstream_http_5..", code)} <= listed.keys()
 

@@ -109,7 +109,7 @@ class Limits(Table):
     """Concurrent streams of one caller in each process; one number for all callers."""
     max_connections: int | None = Field(default=None, gt=0)
     """Open connections of clients; by default twice `max_streams` and 100. At the limit, the oldest without a request
-    is closed; without one, the new one gets 503, or with TLS is closed. An idle one is closed after 75 s."""
+    is closed; without one, the new one gets 503, or with TLS is closed. Idle ones are closed after 75 s."""
     max_connections_per_address: int | None = Field(default=None, gt=0)
     """Open connections from one address, such as a reverse proxy."""
 
