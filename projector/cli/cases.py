@@ -136,7 +136,7 @@ def _replay(arguments: argparse.Namespace, folder: Path) -> int:
         dropped: Counter[str] = Counter()
         replay.play(case, case.dialects[0], dropped=dropped)
         if names := unexpected_drops(dropped, case.settings.dropped):
-            drops.append(f"{case.provider}/{case.name}.ndjson: dropped: {names}")
+            drops.append(f"{replay.inputs_of(case.provider)}/{case.name}.ndjson: dropped: {names}")
     differences += replay.orphans(folder, loaded, update=arguments.update)
     for difference in differences:
         print(f"{difference.dialect}/{difference.case}.ndjson: {difference.what}")

@@ -418,6 +418,15 @@ def test_dropped_input_is_listed_and_fails_on_request(run: Run, folder: Path) ->
     assert run("project", "--fail-on-dropped", given=CREATED + odd + HI + ENDED).status == 1
 
 
+def test_the_file_of_dropped_input_is_the_input(run: Run, tmp_path: Path) -> None:
+    """The folder of the provider's name has the goldens of its dialect."""
+    source = tmp_path / "anthropic_messages_input" / "mine.ndjson"
+    source.parent.mkdir()
+    source.write_bytes(b'{"type":"message_start","message":{"id":"msg_1","role":"assistant"}}\n{"type":"odd"}\n')
+    assert run("replay", str(tmp_path), "--update").status == 0
+    assert b"anthropic_messages_input/mine.ndjson: dropped: odd (1)" in run("replay", str(tmp_path)).out
+
+
 def test_a_folder_chooses_its_dialects(run: Run, folder: Path) -> None:
     assert run("replay", str(folder), "--update").status == 0
     (folder / "cases.toml").write_text('[defaults]\ndialects = ["public_sse_v1"]\n')
