@@ -424,7 +424,7 @@ def test_the_file_of_dropped_input_is_the_input(run: Run, tmp_path: Path) -> Non
     source.parent.mkdir()
     source.write_bytes(b'{"type":"message_start","message":{"id":"msg_1","role":"assistant"}}\n{"type":"odd"}\n')
     assert run("replay", str(tmp_path), "--update").status == 0
-    assert b"anthropic_messages_input/mine.ndjson: dropped: odd (1)" in run("replay", str(tmp_path)).out
+    assert b"anthropic_messages_input/mine.ndjson: dropped: event.odd (1)" in run("replay", str(tmp_path)).out
 
 
 def test_a_folder_chooses_its_dialects(run: Run, folder: Path) -> None:
