@@ -18,7 +18,7 @@ from projector.core.faults import FAULTS, OTHER_API, Fault, check_fault
 from projector.core.input_formats import BareJsonDecoder, Decoder, MakeDecoder
 from projector.core.lane import MESSAGE_MAX_BYTES, Lane, lane_of
 from projector.core.projector import PublicStreamProjector
-from projector.core.sse import COMMENT, SseDecoder, SseMessage
+from projector.core.sse import SseDecoder, SseMessage, has_unread
 from projector.core.state import StreamState
 from projector.core.transcript import ResponseEnd
 from projector.providers.descriptor import ProviderStage
@@ -224,7 +224,7 @@ class PipelineBranch:
         held = self._end_decoding()
         output = self.enter()
         read = self.pass_on(item for item in held if not (is_broken and isinstance(item, Fault)))
-        is_unread = self._projector.is_idle and not is_broken and bool(self._stage.dropped.keys() - {COMMENT})
+        is_unread = self._projector.is_idle and not is_broken and has_unread(self._stage.dropped)
         read += self.end_stage()
         if not read and isinstance(self._decoder, SseDecoder) and self._decoder.is_document:
             read = self._projector.fail(FAULTS["upstream_malformed"])  # neither an answer nor an error (D48)

@@ -18,7 +18,7 @@ later, so a read may end inside a line end, a mark or a character.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from projector.contracts import codec, limits
@@ -54,6 +54,11 @@ class SseMessage(NamedTuple):
 def is_comment(data: bytes) -> bool:
     """Check whether data is blank, or a comment that was sent as data (`data: : keepalive`; D47)."""
     return data.strip()[:1] in COMMENT_STARTS
+
+
+def has_unread(dropped: Mapping[str, int]) -> bool:
+    """Check whether a stage dropped anything but comments, by its counts."""
+    return bool(dropped.keys() - {COMMENT})
 
 
 def is_whole(data: bytes) -> bool:

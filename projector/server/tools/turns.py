@@ -29,7 +29,7 @@ from projector.core.canonical import CanonicalEvent
 from projector.core.faults import Fault
 from projector.core.input_formats import decoder_for
 from projector.core.intake import HOST_PREFIX
-from projector.core.sse import COMMENT, SseMessage
+from projector.core.sse import SseMessage, has_unread
 from projector.providers import DEFAULT_PROVIDER, PROVIDERS, profile_of
 from projector.providers.descriptor import Provider
 from projector.providers.openai_responses.request import read_input
@@ -277,7 +277,7 @@ class TurnReader:
     @property
     def is_unread(self) -> bool:
         """Whether there were events, but none of the API of the loop."""
-        return self.is_empty and bool(self._stage.dropped.keys() - {COMMENT})
+        return self.is_empty and has_unread(self._stage.dropped)
 
     @property
     def items(self) -> list[Item]:
