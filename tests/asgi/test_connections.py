@@ -112,6 +112,15 @@ async def test_idle_connections_give_way(serve: Any) -> None:
         await first.readuntil(b"ok\n")
 
 
+async def test_a_connection_whose_last_body_is_awaited_is_not_idle(serve: Any) -> None:
+    """Closing it at once would take its response from the client."""
+    site = serve(limits={"max_connections": 1})
+    async with connected(site) as (reader, writer):
+        writer.write(b"POST /nothing HTTP/1.1\r\nhost: test\r\nconnection: close\r\ncontent-length: 10\r\n\r\n")
+        await reader.readuntil(b"}")
+        assert (await probed(site)).startswith(b"HTTP/1.1 503")
+
+
 def test_an_idle_connection_outlives_those_of_clients() -> None:
     """Clients give theirs up after 5 s (httpx), 15 s (aiohttp) and 60 s (nginx); uvicorn's default is 5 s."""
     assert server(Settings(), demo=True).config.timeout_keep_alive > 60

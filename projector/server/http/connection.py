@@ -263,9 +263,9 @@ class GuardedProtocol(HttpToolsProtocol):
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """End a response: the connection is idle, unless it has another request."""
+        """End a response: the connection is idle, unless it has another request or awaits the rest of its last one."""
         super().on_response_complete()
-        if self.timeout_keep_alive_task is not None:
+        if self.timeout_keep_alive_task is not None and not self.is_ending:
             self.admission.silent[self] = self.transport
 
     def send_400_response(self, msg: str) -> None:
