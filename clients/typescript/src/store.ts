@@ -170,12 +170,13 @@ export function createStreamStore(options: StoreOptions): StreamStore {
 
 /** Calls back before the next frame, or soon where no frames are drawn, as in a tab that is hidden meanwhile. */
 function onNextFrame(callback: () => void): void {
-  const isDrawn = typeof requestAnimationFrame === "function" && !document.hidden;
+  if (typeof requestAnimationFrame !== "function" || document.hidden) return void setTimeout(callback, FRAME_MS);
   let isCalled = false;
   const call = (): void => {
+    clearTimeout(timer);
     if (!isCalled) callback();
     isCalled = true;
   };
-  if (isDrawn) requestAnimationFrame(call);
-  setTimeout(call, isDrawn ? HIDDEN_MS : FRAME_MS);
+  const timer = setTimeout(call, HIDDEN_MS);
+  requestAnimationFrame(call);
 }
