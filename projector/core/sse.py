@@ -35,6 +35,8 @@ CR: Final = ord("\r")
 
 COMMENT: Final = "(comment)"
 """Name in the counts of data that is a comment."""
+AFTER_THE_END: Final = "(after the end)"
+"""Name in the counts of messages after the end of the response."""
 COMMENT_STARTS: Final = (b"", b":")
 DOCUMENT_STARTS: Final = (b"{", b"[")
 

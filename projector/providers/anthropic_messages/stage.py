@@ -119,7 +119,7 @@ class AnthropicMessagesStage(JsonStage):
             if known is None or response_id in {None, known}:
                 return self._dropped.drop("repeated start")
             self._is_over = True
-            return [FAULTS["upstream_truncated"]]
+            return [*self._dropped.drop("start of another response"), FAULTS["upstream_truncated"]]
         self._note_usage(message)
         events = self._identify(message)
         for at, given in enumerate(read.mappings(message, "content")):
