@@ -6,17 +6,16 @@ import argparse
 import shlex
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from projector._errors import UsageError
+from projector.cli.mapping import policy_of
 from projector.cli.servers import load_settings, server_module
 from projector.cli.terminal import opened, paint_diff, print_error
 from projector.contracts import codec
 from projector.core.faults import Fault
-from projector.core.handlers import unexpected_drops
 from projector.providers import DEFAULT_PROVIDER
 from projector.recording import Recording, cases, replay
 from projector.recording.drift import drift
@@ -127,16 +126,16 @@ def replay_cases(arguments: argparse.Namespace) -> int:
 def _replay(arguments: argparse.Namespace, folder: Path) -> int:
     """Compare each case of a folder with its golden files; print the differences, and what was dropped."""
     loaded = replay.load_cases(folder)
+    if arguments.config is not None or arguments.policy is not None:
+        policy, _ = policy_of(arguments)
+        loaded = [case if case.settings.policy else case.with_policy(policy) for case in loaded]
     differences: list[replay.Difference] = []
     drops: list[str] = []
     for case in loaded:
         for dialect in case.dialects:
             difference = replay.compare(folder, case, dialect, update=arguments.update)
             differences += [difference] if difference is not None else []
-        dropped: Counter[str] = Counter()
-        replay.play(case, case.dialects[0], dropped=dropped)
-        if names := unexpected_drops(dropped, case.settings.dropped):
-            drops.append(f"{replay.inputs_of(case.provider)}/{case.name}.ndjson: dropped: {names}")
+        drops += [line] if (line := replay.drops_of(case)) else []
     differences += replay.orphans(folder, loaded, update=arguments.update)
     for difference in differences:
         print(f"{difference.dialect}/{difference.case}.ndjson: {difference.what}")

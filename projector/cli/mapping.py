@@ -6,6 +6,7 @@ import argparse
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from projector._errors import UsageError
@@ -49,6 +50,11 @@ def explain_name(arguments: argparse.Namespace) -> int:
     if lines:
         print("\n".join(lines))
         return 0
+    if Path(name).is_file():
+        raise UsageError(
+            f"{name}: expected a name, not a file: `projector project` lists what is dropped of a stream, "
+            "`--redaction FILE` what is withheld"
+        )
     known = [*(entry.name.removesuffix(ITEM) for entry in _entries()), RULES]
     similar = nearest(name, known)
     hint = "" if similar is None else f"; the nearest known name is `{similar}`"

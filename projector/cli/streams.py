@@ -66,7 +66,8 @@ def validate(arguments: argparse.Namespace) -> int:
     if (rules := DIALECTS[arguments.dialect].checker) is None:
         expected = " or ".join(f"`{name}`" for name, dialect in DIALECTS.items() if dialect.checker is not None)
         raise UsageError(
-            f"`{arguments.dialect}` has no rules of ours, use a validator of its protocol; expected {expected}"
+            f"`{arguments.dialect}` has no rules of ours, see `Check a stream` in docs/dialects.md for those of its "
+            f"protocol; expected {expected}"
         )
     found = False
     for name in arguments.files:

@@ -80,15 +80,20 @@ ROWS: Final[dict[str, Row]] = {
         {"stop of a closed block": 1, "(repeated chunk)": 1},
     ),
     # after the end
-    "Gemini, after its end": ("gemini", [part("Hi.", "STOP"), {"candidates": [], "usageMetadata": {}}, part("No.")], "Hi.", {
-        "(after the end)": 1,
-    }),
+    "Gemini, after its end": (
+        "gemini", [part("Hi.", "STOP"), {"candidates": [], "usageMetadata": {}}, part("No.")], "Hi.",
+        {"(after the end)": 1},
+    ),
     "Chat, after its end": ("openai_chat", [chunk({"content": "Hi."}, "stop"), "[DONE]", HA, HA, "[DONE]"], "Hi.", {
         "(after the end)": 2,
     }),
-    "Responses, after its end": ("openai_responses", [*of_responses("Hi."), *of_responses("No.")], "Hi.", {"(after the end)": 6}),
+    "Responses, after its end": ("openai_responses", [*of_responses("Hi."), *of_responses("No.")], "Hi.", {
+        "(after the end)": 6,
+    }),
     "Responses, an end mark": ("openai_responses", [*of_responses("Hi."), "[DONE]"], "Hi.", {}),
-    "Claude, after its end": ("anthropic_messages", [*of_messages("Hi."), *of_messages("No.")], "Hi.", {"(after the end)": 6}),
+    "Claude, after its end": ("anthropic_messages", [*of_messages("Hi."), *of_messages("No.")], "Hi.", {
+        "(after the end)": 6,
+    }),
     "Claude, its end twice": ("anthropic_messages", [*of_messages("Hi."), {"type": "message_stop"}], "Hi.", {
         "(after the end)": 1,
     }),
