@@ -6,7 +6,7 @@ import argparse
 import shlex
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -44,10 +44,8 @@ def record_case(arguments: argparse.Namespace) -> int:
     print(f"{source}: {answer.events} events, {answer.withheld} values redacted")
     if before is not None:
         print("\n".join(drift(before, answer.data)) or "Kinds, members and order are those of the case before.")
-    if close := answer.settings.get("close"):
-        print(f"The stream was cut off, and the case ends the same way: {close}")
-    elif answer.end not in {"", "completed"}:
-        print(f"The stream did not complete, and the case ends the same way: {answer.end}")
+    for line in _remarks(folder, name, answer, source):
+        print(line)
     if arguments.keep_request:
         kept = cases.write_request(folder, upstream, name, request)
         print(f"{kept}: the request, as it was sent; `projector record --again` sends it")
@@ -55,6 +53,17 @@ def record_case(arguments: argparse.Namespace) -> int:
         print("Next: review the case, write its golden files, and commit both:")
         print(f"  projector replay {shlex.quote(str(folder))} --update")
     return 0
+
+
+def _remarks(folder: Path, name: str, answer: Recording, source: Path) -> Iterator[str]:
+    """Yield what was dropped of a new case, and how it ends if it did not complete."""
+    stored = replay.load_settings(folder / replay.CASES_FILE)
+    if dropped := replay.drops_of(replay.Case(name, answer.provider, source, stored.get(name, stored[""]))):
+        yield dropped
+    if close := answer.settings.get("close"):
+        yield f"The stream was cut off, and the case ends the same way: {close}"
+    elif answer.end not in {"", "completed"}:
+        yield f"The stream did not complete, and the case ends the same way: {answer.end}"
 
 
 def _record_again(arguments: argparse.Namespace, settings: Any) -> int:

@@ -37,6 +37,10 @@ COMMENT: Final = "(comment)"
 """Name in the counts of data that is a comment."""
 AFTER_THE_END: Final = "(after the end)"
 """Name in the counts of messages after the end of the response."""
+REPEATED_CHUNK: Final = "(repeated chunk)"
+REPEATED_DELTA: Final = "(repeated delta)"
+"""Names in the counts of messages that are sent twice."""
+REASONS: Final = frozenset({COMMENT, AFTER_THE_END, REPEATED_CHUNK, REPEATED_DELTA})
 COMMENT_STARTS: Final = (b"", b":")
 DOCUMENT_STARTS: Final = (b"{", b"[")
 

@@ -16,7 +16,7 @@ from projector.contracts import codec
 from projector.core import canonical as read
 from projector.core.canonical import CanonicalEvent, Drops
 from projector.core.faults import FAULTS, Fault
-from projector.core.sse import AFTER_THE_END, COMMENT, DONE, SseMessage, is_comment
+from projector.core.sse import AFTER_THE_END, COMMENT, DONE, REPEATED_CHUNK, SseMessage, is_comment
 from projector.core.whole_objects import WholeObjects
 from projector.redaction.clean import Gathered
 
@@ -389,7 +389,7 @@ class JsonStage(ABC):
         """Return the events of a message."""
         if self._ending is not None:
             if message[0] == self._ending:
-                return self._dropped.drop("(repeated chunk)")
+                return self._dropped.drop(REPEATED_CHUNK)
             self._ending = None
         try:
             value = codec.loads(message[0])

@@ -139,6 +139,13 @@ async def test_a_request_becomes_a_case_that_replays(run: Run, upstream: Any, ca
     assert cli.main(["replay", "kept"]) == 0
 
 
+async def test_dropped_input_is_listed(run: Run, upstream: Any) -> None:
+    await upstream(sends(EVENTS[0], {"type": "response.odd"}, {**EVENTS[1], "extra": 1}, EVENTS[-1]))
+    done = await run("--upstream", "one", "--name", "odd")
+    assert done.status == 0
+    assert done.out.splitlines()[1] == "openai_responses/odd.ndjson: dropped: event.extra (1), response.odd (1)"
+
+
 async def test_raw_keeps_everything_and_warns(run: Run, upstream: Any) -> None:
     await upstream(sends(*EVENTS))
     done = await run("--upstream", "one", "--raw", "--name", "hello")
