@@ -40,7 +40,13 @@ AFTER_THE_END: Final = "(after the end)"
 REPEATED_CHUNK: Final = "(repeated chunk)"
 REPEATED_DELTA: Final = "(repeated delta)"
 """Names in the counts of messages that are sent twice."""
-REASONS: Final = frozenset({COMMENT, AFTER_THE_END, REPEATED_CHUNK, REPEATED_DELTA})
+REASONS: Final[Mapping[str, str]] = {
+    COMMENT: "a comment that was sent as data (D47)",
+    AFTER_THE_END: "the provider had ended its response",
+    REPEATED_CHUNK: "the chunk with the finish reason was sent twice",
+    REPEATED_DELTA: "its sequence number was that of the same delta (D52)",
+}
+"""Name in the counts of messages that are dropped whatever they contain -> why."""
 COMMENT_STARTS: Final = (b"", b":")
 DOCUMENT_STARTS: Final = (b"{", b"[")
 

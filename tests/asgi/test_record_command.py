@@ -168,12 +168,23 @@ async def test_the_profile_of_the_upstream_goes_with_the_case(run: Run, upstream
 
 @pytest.mark.parametrize(
     ("name", "api", "own", "other"),
-    [("one", "openai_responses", "input", "messages"), ("chat", "openai_chat", "messages", "input")],
+    [
+        ("one", "openai_responses", "`input`", "messages"),
+        ("chat", "openai_chat", "`messages`", "input"),
+        ("claude", "anthropic_messages", "`messages`", "contents"),
+        ("google", "gemini", "`contents` or `input`", "messages"),
+    ],
 )
 async def test_a_request_of_the_other_api_is_not_sent(run: Run, name: str, api: str, own: str, other: str) -> None:
     done = await run("--upstream", name, request={"model": "m", other: []})
     assert done.status == 2
-    assert f'`api = "{api}"`: expected `{own}` in the request, not `{other}`' in done.err
+    assert f'`api = "{api}"`: expected {own} in the request, not `{other}`' in done.err
+
+
+async def test_a_request_of_interactions_is_sent(run: Run, upstream: Any) -> None:
+    await upstream(sends({"event_type": "interaction.created", "interaction": {"id": "int_1"}}))
+    done = await run("--upstream", "google", request={"model": "m", "input": "Hello"})
+    assert (done.status, done.err) == (0, "")
 
 
 @pytest.mark.parametrize(("end", "code"), [("reset", "upstream_reset"), ("silence", "upstream_timeout_idle")])

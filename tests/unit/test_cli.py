@@ -480,6 +480,7 @@ def test_a_folder_chooses_its_dialects(run: Run, folder: Path) -> None:
     [
         ("response.output_text.delta", "response.output_text.delta: message.delta\n"),
         ("keepalive", f"keepalive: dropped\n  {DROPPED['keepalive']}\n"),
+        ("(repeated chunk)", "(repeated chunk): dropped\n  the chunk with the finish reason was sent twice\n"),
         ("shell_call", "shell_call (item): output_item.added and output_item.done only\n"),
         (
             "upstream_reset",
