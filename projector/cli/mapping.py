@@ -169,9 +169,7 @@ def _mapping_lines() -> Iterator[str]:
     about = "Printed by `make docs`; a row joins what is handled alike."
     contract = "../contracts/public_sse_v1/README.md"
     where = f"D22 and similar numbers are in [the contract]({contract}). Other APIs are translated to these events."
-    command = (
-        "`projector explain` also has the members of messages that are read, what they become, and why others are not."
-    )
+    command = "`projector explain` also has the members of messages, and why some are not read."
     yield from ("# Mapping", "", f"{about} {where} {command}", "")
     yield from ("## Handled provider events, and the public kinds that they emit", "")
     handled = {**HANDLERS, **HOST_HANDLERS}.items()
