@@ -89,10 +89,6 @@ class _File(pytest.File):
         return [_Item.from_parent(self, name=name, of=name, check=check) for name, check in checks.items()]
 
 
-class DiffersError(Exception):
-    """The output of a case differs from its golden file, or input was dropped."""
-
-
 def _told(difference: Difference | None, folder: Path) -> str:
     """Return the text of a failure, empty without one."""
     if difference is None:
@@ -118,12 +114,7 @@ class _Item(pytest.Item):
 
     def runtest(self) -> None:
         if failure := self._check():
-            raise DiffersError(failure)
-
-    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        if isinstance(excinfo.value, DiffersError):
-            return str(excinfo.value)
-        return super().repr_failure(excinfo, style)
+            pytest.fail(failure, pytrace=False)
 
     def reportinfo(self) -> tuple[Path, None, str]:
         return self.path, None, f"{self.path.stem} in {self._of}"
