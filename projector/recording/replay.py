@@ -28,7 +28,7 @@ from projector._validation import describe
 from projector.contracts import codec
 from projector.core.context import StreamContext, parse_time
 from projector.core.faults import FAULTS
-from projector.core.handlers import unexpected_drops
+from projector.core.handlers import listed, unexpected_drops
 from projector.core.pipeline import PUBLIC, OnOutput, build_pipeline
 from projector.core.replay import StreamReplay
 from projector.dialects import DIALECTS
@@ -236,7 +236,7 @@ def drops_of(case: Case) -> str:
     """Return a line about the input of a case that was dropped unexpectedly; empty if there is none."""
     dropped: Counter[str] = Counter()
     play(case, case.dialects[0], dropped=dropped)
-    names = unexpected_drops(dropped, case.settings.dropped)
+    names = listed(unexpected_drops(dropped, case.settings.dropped))
     return f"{inputs_of(case.provider)}/{case.name}.ndjson: dropped: {names}" if names else ""
 
 

@@ -23,7 +23,7 @@ from projector.core import sse
 from projector.core.canonical import Frame
 from projector.core.delta_frames import DeltaFrames
 from projector.core.faults import FAULTS
-from projector.core.handlers import DROPPED, HANDLERS
+from projector.core.handlers import DROPPED, HANDLERS, unexpected_drops
 from projector.core.reported_errors import ProviderError
 from projector.core.transcript import ERRORS_MAX
 from projector.server.control.token_meter import TokenMeter, reported_tokens
@@ -369,8 +369,7 @@ def line_of(stats: StreamStats, outcome: str) -> dict[str, object]:
 
 def _unexpected(dropped: Mapping[str, int]) -> dict[str, int] | None:
     """Return the most frequent names of input that was dropped without a reason in the tables; None without one."""
-    names = {name: times for name, times in dropped.items() if name not in DROPPED}
-    found = _labelled(names, lambda name: name if _PLAIN.fullmatch(name) else OTHER)
+    found = _labelled(unexpected_drops(dropped), lambda name: name if _PLAIN.fullmatch(name) else OTHER)
     return dict(found.most_common(_NAMES_MAX)) or None
 
 
