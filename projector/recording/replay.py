@@ -308,7 +308,7 @@ def load_settings(path: Path) -> dict[str, CaseSettings]:
             settings[name] = case.model_copy(update={"policy": with_rules_in(path.parent, case.policy)})
             Policy.load(settings[name].policy)
         except ValidationError as error:
-            unknown = isinstance(own, dict) and own.keys() - CaseSettings.model_fields
+            unknown = isinstance(values, dict) and values.keys() - CaseSettings.model_fields
             known = f"; known: {', '.join(f'`{one}`' for one in CaseSettings.model_fields)}" if unknown else ""
             raise UsageError(f"{where}: {describe(error, values, CaseSettings)}{known}") from None
         except PolicyError as error:

@@ -93,6 +93,7 @@ def test_d35_host_events_need_the_setting_of_the_case(folder: Path) -> None:
             "[cases.one]\nclok = 1",
             "cases.toml: `one`: `clok` is unknown; did you mean `clock`.; known: `about`, `clock`",
         ),
+        ("[defaults]\nfoo = 1", "cases.toml: `defaults`: `foo` is unknown; known: `about`, `clock`"),
         ("[defaults]\nrun = 'yes please'", "cases.toml: `defaults`: `run` must be true or false"),
         ("[cases.one]\nclose = 'NOT A CODE'", "cases.toml: `one`: `close`: unknown fault `NOT A CODE`"),
         (
