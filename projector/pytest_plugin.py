@@ -3,6 +3,9 @@
     [tool.pytest.ini_options]
     projector_cases = ["tests/streams"]      # or: pytest --projector-cases tests/streams
 
+With `projector_fail_on_dropped = true`, or `--projector-fail-on-dropped`, each input has one more test, `dropped`. It
+fails if input was dropped without a reason in the tables and is not named in `dropped` of `cases.toml`.
+
 The folders are collected when pytest runs without arguments; `pytest DIR/<provider>/<case>.ndjson::<dialect>` runs one
 test. `projector replay DIR --update` writes golden files; this plugin never does.
 
@@ -31,8 +34,12 @@ _FOLDERS: Final = pytest.StashKey["dict[Path, dict[str, Case] | None]"]()
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option and the setting."""
     about = "folder of cases: recorded provider streams with their golden files"
-    parser.getgroup("projector").addoption("--projector-cases", action="append", default=[], metavar="DIR", help=about)
+    dropped = "fail for input that was dropped without a reason in the tables, such as an unknown event"
+    group = parser.getgroup("projector")
+    group.addoption("--projector-cases", action="append", default=[], metavar="DIR", help=about)
+    group.addoption("--projector-fail-on-dropped", action="store_true", help=dropped)
     parser.addini("projector_cases", about, type="paths", default=[])
+    parser.addini("projector_fail_on_dropped", dropped, type="bool", default=False)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -72,38 +79,42 @@ class _File(pytest.File):
         folder, kind = self.path.parent.parent, self.path.parent.name
         if kind not in _inputs():
             missing = replay.Difference(self.path.stem, kind, "input is missing")
-            return [_Item.from_parent(self, name="input", of=kind, compare=lambda: missing)]
+            return [_Item.from_parent(self, name="input", of=kind, check=lambda: _told(missing, folder))]
         case = _cases(self.config, folder)[self.path.stem]
-        return [
-            _Item.from_parent(self, name=one, of=one, compare=partial(replay.compare, folder, case, one, update=False))
-            for one in case.dialects
-        ]
+        checks = {
+            one: lambda one=one: _told(replay.compare(folder, case, one, update=False), folder) for one in case.dialects
+        }
+        if self.config.getoption("projector_fail_on_dropped") or self.config.getini("projector_fail_on_dropped"):
+            checks["dropped"] = partial(_told_drops, case)
+        return [_Item.from_parent(self, name=name, of=name, check=check) for name, check in checks.items()]
 
 
-class DiffersError(Exception):
-    """The output of a case differs from its golden file."""
+def _told(difference: Difference | None, folder: Path) -> str:
+    """Return the text of a failure, empty without one."""
+    if difference is None:
+        return ""
+    place = f"{difference.dialect}/{difference.case}.ndjson: {difference.what}"
+    return f"{place}\n{difference.diff}\nTo accept it: projector replay {folder} --update"
+
+
+def _told_drops(case: Case) -> str:
+    from projector.recording import replay  # noqa: PLC0415 - see the module docstring
+
+    drops = replay.drops_of(case)
+    return f"{drops}\nTo accept it: name it in the list `dropped` of the case in {replay.CASES_FILE}" if drops else ""
 
 
 class _Item(pytest.Item):
-    """A test of one case in one dialect, `of`; it fails with a difference instead of a traceback."""
+    """A test of one case: in one dialect, `of`, or of what was dropped; it fails with a text instead of a traceback."""
 
-    def __init__(self, *, of: str, compare: Callable[[], Difference | None], **more: Any) -> None:
+    def __init__(self, *, of: str, check: Callable[[], str], **more: Any) -> None:
         super().__init__(**more)
         self._of = of
-        self._compare = compare
+        self._check = check
 
     def runtest(self) -> None:
-        difference = self._compare()
-        if difference is not None:
-            raise DiffersError(
-                f"{difference.dialect}/{difference.case}.ndjson: {difference.what}\n{difference.diff}\n"
-                f"To accept it: projector replay {self.path.parent.parent} --update"
-            )
-
-    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        if isinstance(excinfo.value, DiffersError):
-            return str(excinfo.value)
-        return super().repr_failure(excinfo, style)
+        if failure := self._check():
+            pytest.fail(failure, pytrace=False)
 
     def reportinfo(self) -> tuple[Path, None, str]:
         return self.path, None, f"{self.path.stem} in {self._of}"

@@ -6,17 +6,16 @@ import argparse
 import shlex
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from projector._errors import UsageError
+from projector.cli.mapping import policy_of
 from projector.cli.servers import load_settings, server_module
 from projector.cli.terminal import opened, paint_diff, print_error
 from projector.contracts import codec
 from projector.core.faults import Fault
-from projector.core.handlers import unexpected_drops
 from projector.providers import DEFAULT_PROVIDER
 from projector.recording import Recording, cases, replay
 from projector.recording.drift import drift
@@ -45,10 +44,8 @@ def record_case(arguments: argparse.Namespace) -> int:
     print(f"{source}: {answer.events} events, {answer.withheld} values redacted")
     if before is not None:
         print("\n".join(drift(before, answer.data)) or "Kinds, members and order are those of the case before.")
-    if close := answer.settings.get("close"):
-        print(f"The stream was cut off, and the case ends the same way: {close}")
-    elif answer.end not in {"", "completed"}:
-        print(f"The stream did not complete, and the case ends the same way: {answer.end}")
+    for line in _remarks(folder, name, answer, source):
+        print(line)
     if arguments.keep_request:
         kept = cases.write_request(folder, upstream, name, request)
         print(f"{kept}: the request, as it was sent; `projector record --again` sends it")
@@ -56,6 +53,17 @@ def record_case(arguments: argparse.Namespace) -> int:
         print("Next: review the case, write its golden files, and commit both:")
         print(f"  projector replay {shlex.quote(str(folder))} --update")
     return 0
+
+
+def _remarks(folder: Path, name: str, answer: Recording, source: Path) -> Iterator[str]:
+    """Yield what was dropped of a new case, and how it ends if it did not complete."""
+    stored = replay.load_settings(folder / replay.CASES_FILE)
+    if dropped := replay.drops_of(replay.Case(name, answer.provider, source, stored.get(name, stored[""]))):
+        yield dropped
+    if close := answer.settings.get("close"):
+        yield f"The stream was cut off, and the case ends the same way: {close}"
+    elif answer.end not in {"", "completed"}:
+        yield f"The stream did not complete, and the case ends the same way: {answer.end}"
 
 
 def _record_again(arguments: argparse.Namespace, settings: Any) -> int:
@@ -106,10 +114,21 @@ def _sent(settings: Any, upstream: str, request: Mapping[str, object], *, is_raw
 
 
 def _check_api(api: str, request: Mapping[str, object]) -> None:
-    """Raise `UsageError` for a request of the other API, which some servers answer with a useless stream."""
-    own, other = ("input", "messages") if api == DEFAULT_PROVIDER else ("messages", "input")
-    if other in request and own not in request:
-        raise UsageError(f'the upstream has `api = "{api}"`: expected `{own}` in the request, not `{other}`')
+    """Raise `UsageError` for a request of another API, which some servers answer with a useless stream."""
+    own = _CONTENT.get(api, ())
+    other = next((name for names in _CONTENT.values() for name in names if name in request), None)
+    if own and other is not None and not request.keys() & own:
+        expected = " or ".join(f"`{name}`" for name in own)
+        raise UsageError(f'the upstream has `api = "{api}"`: expected {expected} in the request, not `{other}`')
+
+
+_CONTENT: Final[Mapping[str, tuple[str, ...]]] = {
+    "openai_responses": ("input",),
+    "openai_chat": ("messages",),
+    "anthropic_messages": ("messages",),
+    "gemini": ("contents", "input"),
+}
+"""API -> the members of a request that have the conversation, one of which is there."""
 
 
 def replay_cases(arguments: argparse.Namespace) -> int:
@@ -127,16 +146,16 @@ def replay_cases(arguments: argparse.Namespace) -> int:
 def _replay(arguments: argparse.Namespace, folder: Path) -> int:
     """Compare each case of a folder with its golden files; print the differences, and what was dropped."""
     loaded = replay.load_cases(folder)
+    if arguments.config is not None or arguments.policy is not None:
+        policy, _ = policy_of(arguments)
+        loaded = [case if case.settings.policy else case.with_policy(policy) for case in loaded]
     differences: list[replay.Difference] = []
     drops: list[str] = []
     for case in loaded:
         for dialect in case.dialects:
             difference = replay.compare(folder, case, dialect, update=arguments.update)
             differences += [difference] if difference is not None else []
-        dropped: Counter[str] = Counter()
-        replay.play(case, case.dialects[0], dropped=dropped)
-        if names := unexpected_drops(dropped, case.settings.dropped):
-            drops.append(f"{replay.inputs_of(case.provider)}/{case.name}.ndjson: dropped: {names}")
+        drops += [line] if (line := replay.drops_of(case)) else []
     differences += replay.orphans(folder, loaded, update=arguments.update)
     for difference in differences:
         print(f"{difference.dialect}/{difference.case}.ndjson: {difference.what}")

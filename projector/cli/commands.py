@@ -176,11 +176,21 @@ COMMANDS: Final = (
         "replay",
         "Compare the output of each case in a folder with its golden file; exit 1 on a difference.",
         "cases:replay_cases",
-        ("projector replay tests/streams", "projector replay tests/streams --update"),
+        (
+            "projector replay tests/streams",
+            "projector replay tests/streams --update",
+            "projector replay tests/streams --config projector.toml --policy agents.support",
+        ),
         (
             _value("folder", "DIR", "folder of cases, or one as a ZIP file" + _DEFAULT, nargs="?", default=EXAMPLES),
             _flag("--update", "write the golden files instead of comparing them"),
             _FAIL_ON_DROPPED,
+            _value(
+                "--config",
+                "FILE",
+                "configuration file in TOML whose policy holds for cases without one in `cases.toml`",
+            ),
+            _POLICY_PATH,
         ),
     ),
     Command(

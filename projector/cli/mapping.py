@@ -6,6 +6,7 @@ import argparse
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from projector._errors import UsageError
@@ -16,6 +17,7 @@ from projector.core.faults import FAULTS
 from projector.core.handlers import DROPPED, EMITS, HANDLERS, HOST_HANDLERS
 from projector.core.handlers.items import FINISHERS, ITEMS_ONLY
 from projector.core.intake import STEERING
+from projector.core.sse import REASONS
 from projector.providers import PROVIDERS
 from projector.redaction.explain import Tracer, rules
 from projector.redaction.policy import Policy
@@ -49,6 +51,11 @@ def explain_name(arguments: argparse.Namespace) -> int:
     if lines:
         print("\n".join(lines))
         return 0
+    if Path(name).is_file():
+        raise UsageError(
+            f"{name}: expected a name, not a file: `projector project` lists what is dropped of a stream, "
+            "`--redaction FILE` what is withheld"
+        )
     known = [*(entry.name.removesuffix(ITEM) for entry in _entries()), RULES]
     similar = nearest(name, known)
     hint = "" if similar is None else f"; the nearest known name is `{similar}`"
@@ -135,7 +142,7 @@ def _entries() -> Iterator[Entry]:
         yield Entry(name, ", ".join(EMITS[handler]) or "no event by itself", summary(handler))
     for name, steer in STEERING.items():
         yield Entry(name, "recording directive", summary(steer))
-    for name, why in DROPPED.items():
+    for name, why in {**DROPPED, **REASONS}.items():
         yield Entry(name, "dropped", why)
     for name, finisher in FINISHERS.items():
         yield Entry(f"{name}{ITEM}", "output_item.added, output_item.done", summary(finisher))
@@ -162,9 +169,7 @@ def _mapping_lines() -> Iterator[str]:
     about = "Printed by `make docs`; a row joins what is handled alike."
     contract = "../contracts/public_sse_v1/README.md"
     where = f"D22 and similar numbers are in [the contract]({contract}). Other APIs are translated to these events."
-    command = (
-        "`projector explain` also has the members of messages that are read, what they become, and why others are not."
-    )
+    command = "`projector explain` also has the members of messages, and why some are not read."
     yield from ("# Mapping", "", f"{about} {where} {command}", "")
     yield from ("## Handled provider events, and the public kinds that they emit", "")
     handled = {**HANDLERS, **HOST_HANDLERS}.items()

@@ -11,7 +11,7 @@ from projector._errors import UsageError
 from projector.cli import EXIT_INTERRUPTED
 from projector.cli.terminal import opened, paint, print_error, reads, write_out
 from projector.core.context import StreamContext, parse_time
-from projector.core.handlers import unexpected_drops
+from projector.core.handlers import listed, unexpected_drops
 from projector.core.intake import HOST_PREFIX
 from projector.core.pipeline import Pipeline, build_pipeline
 from projector.dialects import DIALECTS
@@ -49,7 +49,7 @@ def project(arguments: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         write_out(pipeline.cancel())
         return EXIT_INTERRUPTED
-    names = unexpected_drops(pipeline.dropped)
+    names = listed(unexpected_drops(pipeline.dropped))
     if names:
         print_error(f"dropped: {names}")
     if not arguments.host_events and any(name.startswith(HOST_PREFIX) for name in pipeline.dropped):
@@ -66,7 +66,8 @@ def validate(arguments: argparse.Namespace) -> int:
     if (rules := DIALECTS[arguments.dialect].checker) is None:
         expected = " or ".join(f"`{name}`" for name, dialect in DIALECTS.items() if dialect.checker is not None)
         raise UsageError(
-            f"`{arguments.dialect}` has no rules of ours, use a validator of its protocol; expected {expected}"
+            f"`{arguments.dialect}` has no rules of ours, see `Check a stream` in docs/dialects.md for those of its "
+            f"protocol; expected {expected}"
         )
     found = False
     for name in arguments.files:

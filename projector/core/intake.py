@@ -18,7 +18,7 @@ from projector.core.faults import FAULTS, OTHER_API, Fault, check_fault
 from projector.core.input_formats import BareJsonDecoder, Decoder, MakeDecoder
 from projector.core.lane import MESSAGE_MAX_BYTES, Lane, lane_of
 from projector.core.projector import PublicStreamProjector
-from projector.core.sse import SseDecoder, SseMessage, has_unread
+from projector.core.sse import AFTER_THE_END, DONE, SseDecoder, SseMessage, has_unread, is_comment
 from projector.core.state import StreamState
 from projector.core.transcript import ResponseEnd
 from projector.providers.descriptor import ProviderStage
@@ -93,6 +93,11 @@ class PipelineBranch:
     def end(self) -> ResponseEnd | None:
         """How its last response ended; None if none has."""
         return self._state.end
+
+    @property
+    def _has_ended(self) -> bool:
+        """Whether the provider has ended the last response, not the host."""
+        return self.end is not None and self.end.status != "cancelled"
 
     @property
     def dropped(self) -> Counter[str]:
@@ -204,13 +209,16 @@ class PipelineBranch:
         return unfinished
 
     def pass_on(self, messages: Iterable[SseMessage | Fault]) -> list[Frame]:
-        """Process messages of the provider up to the end; after a fault, what the stage holds may be one (D32)."""
+        """Process messages of the provider up to the end; after a fault, what the stage holds may be one (D32).
+
+        Messages after the end are counted, if the provider has ended its response.
+        """
         output: list[Frame] = []
         stage, projector = self._stage.feed, self._projector.feed
         for message in messages:
             if self._projector.ended:
-                break  # what follows is read in vain, in this read or in the next one
-            if type(message) is Fault:
+                self._count_late(message)
+            elif type(message) is Fault:
                 output += self.end_stage() + self._projector.fail(message)
             elif len(message[0]) > UNCOUNTED_MAX_BYTES and _is_expensive(message[0]):
                 output += self.end_stage() + self._projector.fail(FAULTS["upstream_event_too_large"])
@@ -254,10 +262,25 @@ class PipelineBranch:
         self._stage = self._make_stage()
 
     def release(self) -> None:
-        """Drop everything read, except the counts, and the pipeline, with which the branch would be a cycle."""
+        """Drop everything read, except the counts, and the pipeline, with which the branch would be a cycle.
+
+        If the provider has ended its response, the decoder stays: see `read_late`.
+        """
         self._count_dropped()
-        self._decoder, self._stage, self._lane = _RELEASED, _RELEASED, None
+        if not self._has_ended:
+            self._decoder = _RELEASED
+        self._stage, self._lane = _RELEASED, None
         self._run = _no_output
+
+    def read_late(self, data: bytes | None) -> None:
+        """Count the messages in bytes after the end of the stream; None ends them."""
+        self.pass_on(self._decoder.close() if data is None else self._decoder.feed(data))
+
+    def _count_late(self, message: SseMessage | Fault) -> None:
+        if (self._stage is _RELEASED or self._has_ended) and type(message) is not Fault:
+            data = message[0].strip()
+            if data != DONE and not is_comment(data):
+                self._projector.count(AFTER_THE_END, 1)
 
     def _count_dropped(self) -> None:
         for name, count in self._stage.dropped.items():

@@ -138,6 +138,9 @@ class Pipeline:
         """Process bytes of the provider, cut anywhere; raise `UsageError` for anything else."""
         if not isinstance(data, bytes):
             data = as_bytes(data)
+        if self.ended:
+            self._main.read_late(data)
+            return b""
         return self._run(self._main.read, data)
 
     def close(self, fault: Fault | None = None) -> bytes:
@@ -149,6 +152,8 @@ class Pipeline:
         Raises:
             UsageError: the fault is no `Fault`.
         """
+        if self.ended:
+            self._main.read_late(None)
         if fault is None:
             return self._run(lambda: self._finish_branches() + self._projector.close())
         check_fault(fault)

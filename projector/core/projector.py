@@ -20,6 +20,7 @@ from projector.core.handlers.responses import CANCELLED, is_cancelled
 from projector.core.handlers.text_channels import OpenText
 from projector.core.lifecycle import BRANCH_TRANSITIONS, OPTIONAL_BRANCH_TRANSITIONS, Phase, Signal, Verdict
 from projector.core.reported_errors import ProviderError
+from projector.core.sse import AFTER_THE_END
 from projector.core.state import StreamState
 from projector.redaction import compose
 from projector.redaction.clean import Cleaned, CleanText
@@ -32,9 +33,6 @@ DROPPED: Final = Signal.DROPPED
 EMIT: Final = Verdict.EMIT
 IGNORE: Final = Verdict.IGNORE
 SETTLED: Final = Phase.SETTLED
-
-TOO_LATE: Final = "after the end of its response"
-"""Name in the counts for events that arrive after the end of their response."""
 
 BEGINNINGS: Final = frozenset(
     {Verdict.BEGIN, Verdict.BEGIN_AND_SETTLE, Verdict.BEGIN_AND_FAIL_BRANCH, Verdict.EMPTY_BRANCH}
@@ -313,7 +311,7 @@ class PublicStreamProjector:
         state = self.branch
         if verdict is Verdict.IGNORE:
             if handler is not None and self._phase is not Phase.ENDED:
-                state.count(TOO_LATE)
+                state.count(AFTER_THE_END)
             return []
         if verdict in BEGINNINGS:
             state.begin_response()

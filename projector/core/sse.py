@@ -35,6 +35,20 @@ CR: Final = ord("\r")
 
 COMMENT: Final = "(comment)"
 """Name in the counts of data that is a comment."""
+AFTER_THE_END: Final = "(after the end)"
+"""Name in the counts of messages after the end of the response."""
+REPEATED_CHUNK: Final = "(repeated chunk)"
+REPEATED_DELTA: Final = "(repeated delta)"
+"""Names in the counts of messages that are sent twice."""
+ANOTHER_START: Final = "start of another response"
+REASONS: Final[Mapping[str, str]] = {
+    COMMENT: "a comment that was sent as data (D47)",
+    AFTER_THE_END: "the provider had ended its response",
+    REPEATED_CHUNK: "the chunk with the finish reason was sent twice",
+    REPEATED_DELTA: "its sequence number was that of the same delta (D52)",
+    ANOTHER_START: "the first response had not ended: the stream ends with `upstream_truncated`",
+}
+"""Name in the counts of messages that are dropped because of what came before them, or as comments -> why."""
 COMMENT_STARTS: Final = (b"", b":")
 DOCUMENT_STARTS: Final = (b"{", b"[")
 

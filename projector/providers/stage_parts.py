@@ -16,7 +16,7 @@ from projector.contracts import codec
 from projector.core import canonical as read
 from projector.core.canonical import CanonicalEvent, Drops
 from projector.core.faults import FAULTS, Fault
-from projector.core.sse import COMMENT, DONE, SseMessage, is_comment
+from projector.core.sse import AFTER_THE_END, COMMENT, DONE, REPEATED_CHUNK, SseMessage, is_comment
 from projector.core.whole_objects import WholeObjects
 from projector.redaction.clean import Gathered
 
@@ -381,17 +381,29 @@ class JsonStage(ABC):
         """Members of the response so far; empty before it is announced."""
         self._reason: str | None = None
         """Why the response ends, if that is known before its end."""
+        self._ending: bytes | None = None
+        """The message with that reason, until another one follows: some gateways send their last one twice."""
         self._usage: dict[str, object] = {}
 
     def feed(self, message: SseMessage, /) -> Events:
         """Return the events of a message."""
+        if self._ending is not None:
+            if message[0] == self._ending:
+                return self._dropped.drop(REPEATED_CHUNK)
+            self._ending = None
         try:
             value = codec.loads(message[0])
         except codec.TooDeepError:
             return self._dropped.drop("(too deep)")
         except codec.CodecError:
             return self._read_text(message)
-        return self._dropped.drop("(after the end)") if self._is_over else self.read(value, message)
+        if self._is_over:
+            return self._dropped.drop(AFTER_THE_END)
+        is_open = self._reason is None
+        events = self.read(value, message)
+        if is_open and self._reason is not None:
+            self._ending = message[0]
+        return events
 
     @abstractmethod
     def read(self, value: object, message: SseMessage) -> Events:
@@ -418,7 +430,7 @@ class JsonStage(ABC):
         if message.data.strip() == DONE:
             return self.close()
         if self._is_over or self._reason is not None:
-            return self._dropped.drop("(after the end)")
+            return self._dropped.drop(AFTER_THE_END)
         held, self._is_over = self._held(), True
         return [*held, FAULTS["upstream_malformed"]]
 

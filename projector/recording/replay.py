@@ -28,6 +28,7 @@ from projector._validation import describe
 from projector.contracts import codec
 from projector.core.context import StreamContext, parse_time
 from projector.core.faults import FAULTS
+from projector.core.handlers import listed, unexpected_drops
 from projector.core.pipeline import PUBLIC, OnOutput, build_pipeline
 from projector.core.replay import StreamReplay
 from projector.dialects import DIALECTS
@@ -73,6 +74,7 @@ class CaseSettings(BaseModel):
     close: FaultCode | None = None
     context: CaseContext = CaseContext()
     policy: str | Mapping[str, object] = {}
+    """A table, or the name of a ready policy; empty: the default policy, or that of `Case.with_policy`."""
     profile: Mapping[str, object] = {}
     dialects: tuple[DialectName, ...] = ()
     """Dialects with a golden file; empty: all."""
@@ -92,6 +94,10 @@ class Case(NamedTuple):
     def dialects(self) -> tuple[str, ...]:
         """Return the dialects that have a golden file."""
         return self.settings.dialects or tuple(DIALECTS)
+
+    def with_policy(self, policy: Policy) -> Case:
+        """Return the case with another policy."""
+        return self._replace(settings=self.settings.model_copy(update={"policy": policy}))
 
 
 class Difference(NamedTuple):
@@ -226,6 +232,14 @@ def compare(folder: Path, case: Case, dialect: str, *, update: bool) -> Differen
     return Difference(case.name, dialect, "differs", _diff(before, now))
 
 
+def drops_of(case: Case) -> str:
+    """Return a line about the input of a case that was dropped unexpectedly; empty if there is none."""
+    dropped: Counter[str] = Counter()
+    play(case, case.dialects[0], dropped=dropped)
+    names = listed(unexpected_drops(dropped, case.settings.dropped))
+    return f"{inputs_of(case.provider)}/{case.name}.ndjson: dropped: {names}" if names else ""
+
+
 def orphans(folder: Path, cases: list[Case], *, update: bool) -> list[Difference]:
     """Return the goldens without an input, or in a dialect that is not chosen; with `update`, delete them instead.
 
@@ -294,7 +308,9 @@ def load_settings(path: Path) -> dict[str, CaseSettings]:
             settings[name] = case.model_copy(update={"policy": with_rules_in(path.parent, case.policy)})
             Policy.load(settings[name].policy)
         except ValidationError as error:
-            raise UsageError(f"{where}: {describe(error, values, CaseSettings)}") from None
+            unknown = isinstance(values, dict) and values.keys() - CaseSettings.model_fields
+            known = f"; known: {', '.join(f'`{one}`' for one in CaseSettings.model_fields)}" if unknown else ""
+            raise UsageError(f"{where}: {describe(error, values, CaseSettings)}{known}") from None
         except PolicyError as error:
             raise UsageError(f"{where}: {error}") from None
     return settings

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from projector._errors import UsageError
 
@@ -19,12 +19,6 @@ _BRACES: Final = ("{{", "}}")
 REQUEST_MESSAGE: Final = "request.message"
 STEP_FIELDS: Final = ("text", "status")
 """The values of a step that a template may refer to."""
-
-
-class Name(NamedTuple):
-    """A placeholder."""
-
-    value: str
 
 
 class Template:
@@ -39,37 +33,29 @@ class Template:
     """
 
     def __init__(self, source: str, known: Collection[str]) -> None:
-        self._parts: list[str | Name] = []
-        for at, piece in enumerate(_PLACEHOLDER.split(source)):
-            if at % 2:
-                self._parts.append(_name(piece, known))
-            elif any(braces in piece for braces in _BRACES):
-                raise UsageError("expected `{{name}}`: braces that are not closed, or not opened")
-            elif piece:
-                self._parts.append(piece)
+        pieces = _PLACEHOLDER.split(source)
+        self._texts, self._names = pieces[::2], [piece.strip() for piece in pieces[1::2]]
+        """Each name is between two texts, which may be empty."""
+        if any(braces in text for text in self._texts for braces in _BRACES):
+            raise UsageError("expected `{{name}}`: braces that are not closed, or not opened")
+        for name in self._names:
+            if name not in known:
+                raise UsageError(f"`{{{{{name[:80]}}}}}` is not available here; available: {', '.join(sorted(known))}")
 
     def render(self, values: Mapping[str, str], max_chars: int) -> str:
         """Return the text with its values, truncated to `max_chars` characters.
 
         The values are truncated first, the longest before others, so that the template's own text is kept.
         """
-        own = sum(len(part) for part in self._parts if isinstance(part, str))
-        names = [part.value for part in self._parts if isinstance(part, Name)]
-        share = _share([len(values[name]) for name in names], max_chars - own)
-        text = "".join(part if isinstance(part, str) else values[part.value][:share] for part in self._parts)
-        return text[:max_chars]
+        own = sum(map(len, self._texts))
+        share = _share([len(values[name]) for name in self._names], max_chars - own)
+        shown = [values[name][:share] for name in self._names]
+        return "".join(text + value for text, value in zip(self._texts, [*shown, ""], strict=True))[:max_chars]
 
 
 def names_of(steps: Collection[str]) -> set[str]:
     """Return the names that a template may use after these steps."""
     return {REQUEST_MESSAGE, *(f"steps.{step}.{name}" for step in steps for name in STEP_FIELDS)}
-
-
-def _name(piece: str, known: Collection[str]) -> Name:
-    name = piece.strip()
-    if name not in known:
-        raise UsageError(f"`{{{{{name[:80]}}}}}` is not available here; available: {', '.join(sorted(known))}")
-    return Name(name)
 
 
 def _share(lengths: list[int], room: int) -> int:

@@ -82,6 +82,18 @@ async def test_one_line_for_each_stream() -> None:
     }
 
 
+async def test_the_line_names_what_was_dropped() -> None:
+    """A provider chooses these names: only plain words are in the log, and only the most frequent."""
+    odd = [b'data: {"type":"%b"}\n\n' % name for name in (b"response.new", b"response.new", b"a \\u00e9", b"keepalive")]
+    many = [b'data: {"type":"odd.%d"}\n\n' % number for number in range(60)]
+    with structlog.testing.capture_logs() as lines:
+        await Observer().report(record(CREATED, *odd, TEXT, DONE, TEXT))
+        await Observer().report(record(CREATED, *odd, *many, DONE))
+    some, most = [line["dropped"] for line in lines if line["event"] == "stream_end"]
+    assert some == {"response.new": 2, "other": 1, "(after the end)": 1}
+    assert (len(most), most["response.new"]) == (16, 2)
+
+
 @pytest.mark.parametrize(("model", "reported"), [("gpt-5.4-mini", "gpt-5.4-mini"), ("m" * 9, None)])
 async def test_a_model_is_reported_if_it_is_configured(
     serve: Any, upstream: Any, model: str, reported: str | None
@@ -153,7 +165,7 @@ def test_how_a_stream_ended(parts: Any, changes: dict[str, Any], outcome: str, c
 
 def test_metrics_have_the_names_that_are_documented() -> None:
     counted = idle_metrics()
-    one = record(CREATED, UNKNOWN, TEXT, DONE)
+    one = record(CREATED, UNKNOWN, TEXT, DONE, TEXT)
     one.heartbeats = 2
     counted.count(one, one.outcome)
     text = counted.text().decode()
@@ -164,6 +176,7 @@ def test_metrics_have_the_names_that_are_documented() -> None:
         'projector_streams_total{dialect="public_sse_v1",outcome="completed"} 1.0',
         'projector_events_dropped_total{type="other"} 1.0',
         'projector_events_dropped_total{type="keepalive"} 1.0',
+        'projector_events_dropped_total{type="(after the end)"} 1.0',
         "projector_heartbeats_total 2.0",
         'projector_overhead_seconds_count{agent="",outcome="completed",upstream=""} 1.0',
         'projector_stream_duration_seconds_bucket{agent="",le="2.5",outcome="completed",upstream=""} 1.0',

@@ -139,6 +139,13 @@ async def test_a_request_becomes_a_case_that_replays(run: Run, upstream: Any, ca
     assert cli.main(["replay", "kept"]) == 0
 
 
+async def test_dropped_input_is_listed(run: Run, upstream: Any) -> None:
+    await upstream(sends(EVENTS[0], {"type": "response.odd"}, {**EVENTS[1], "extra": 1}, EVENTS[-1]))
+    done = await run("--upstream", "one", "--name", "odd")
+    assert done.status == 0
+    assert done.out.splitlines()[1] == "openai_responses/odd.ndjson: dropped: event.extra (1), response.odd (1)"
+
+
 async def test_raw_keeps_everything_and_warns(run: Run, upstream: Any) -> None:
     await upstream(sends(*EVENTS))
     done = await run("--upstream", "one", "--raw", "--name", "hello")
@@ -161,12 +168,23 @@ async def test_the_profile_of_the_upstream_goes_with_the_case(run: Run, upstream
 
 @pytest.mark.parametrize(
     ("name", "api", "own", "other"),
-    [("one", "openai_responses", "input", "messages"), ("chat", "openai_chat", "messages", "input")],
+    [
+        ("one", "openai_responses", "`input`", "messages"),
+        ("chat", "openai_chat", "`messages`", "input"),
+        ("claude", "anthropic_messages", "`messages`", "contents"),
+        ("google", "gemini", "`contents` or `input`", "messages"),
+    ],
 )
 async def test_a_request_of_the_other_api_is_not_sent(run: Run, name: str, api: str, own: str, other: str) -> None:
     done = await run("--upstream", name, request={"model": "m", other: []})
     assert done.status == 2
-    assert f'`api = "{api}"`: expected `{own}` in the request, not `{other}`' in done.err
+    assert f'`api = "{api}"`: expected {own} in the request, not `{other}`' in done.err
+
+
+async def test_a_request_of_interactions_is_sent(run: Run, upstream: Any) -> None:
+    await upstream(sends({"event_type": "interaction.created", "interaction": {"id": "int_1"}}))
+    done = await run("--upstream", "google", request={"model": "m", "input": "Hello"})
+    assert (done.status, done.err) == (0, "")
 
 
 @pytest.mark.parametrize(("end", "code"), [("reset", "upstream_reset"), ("silence", "upstream_timeout_idle")])

@@ -19,6 +19,7 @@ TESTS: Final = {
     ("docs/frontend-events.md", "tsx"): ("docs/test_frontend_page.py", "clients/test_frontend_events.py"),
     ("docs/library.md", "python"): ("asgi/test_library_page.py",),
     ("docs/providers.md", "python"): ("contract/test_readme.py",),
+    ("docs/recording.md", "python"): ("docs/test_recording_page.py",),
     ("docs/workflows.md", "python"): ("asgi/test_workflows_page.py",),
 }
 """Page and language -> the tests that run the blocks. Here: `toml`; in tests/deploy/test_page_commands.py: shells."""

@@ -301,7 +301,7 @@ def test_validate_has_rules_of_our_contract_and_of_openwop(run: Run) -> None:
     done = run("validate", "--dialect", "ag_ui", str(stream))
     assert (done.status, done.out) == (2, b"")
     assert done.err.decode() == (
-        "projector: `ag_ui` has no rules of ours, use a validator of its protocol; "
+        "projector: `ag_ui` has no rules of ours, see `Check a stream` in docs/dialects.md for those of its protocol; "
         "expected `public_sse_v1` or `openwop`\n"
     )
 
@@ -418,6 +418,42 @@ def test_dropped_input_is_listed_and_fails_on_request(run: Run, folder: Path) ->
     assert run("project", "--fail-on-dropped", given=CREATED + odd + HI + ENDED).status == 1
 
 
+CONFIGURED: Final = """
+[upstreams.default]
+api_key = "${SOME_KEY}"
+
+[agents.support]
+upstream = "default"
+model = "m"
+policy.text.email = "mask"
+
+[agents.sales]
+upstream = "default"
+model = "m"
+"""
+
+
+def test_replay_with_a_policy_of_a_configuration(
+    run: Run, monkeypatch: pytest.MonkeyPatch, folder: Path, tmp_path: Path
+) -> None:
+    """A case with a policy of its own keeps it."""
+    monkeypatch.setenv("SOME_KEY", "a-key-of-some-length")
+    mail = HI.replace(b'"Hi"', b'"ann@mail.example "')
+    assert mail != HI
+    for name in ("mine", "own"):
+        (folder / "openai_responses" / f"{name}.ndjson").write_bytes(CREATED + mail + ENDED)
+    (folder / "cases.toml").write_text('[defaults]\ndialects = ["public_sse_v1"]\n[cases.own]\npolicy = "default"\n')
+    (config := tmp_path / "projector.toml").write_text(CONFIGURED)
+    assert run("replay", str(folder), "--update").status == 0
+    options = ("--config", str(config), "--policy", "agents.support")
+    done = run("replay", str(folder), *options)
+    assert (done.status, b"mine.ndjson: differs" in done.out, b"own.ndjson: differs" in done.out) == (1, True, False)
+    assert b"<redacted:email>" in done.out
+    assert run("replay", str(folder), *options, "--update").status == 0
+    assert run("replay", str(folder), *options).status == 0
+    assert run("replay", str(folder), "--config", str(config)).status == 2
+
+
 def test_the_file_of_dropped_input_is_the_input(run: Run, tmp_path: Path) -> None:
     """The folder of the provider's name has the goldens of its dialect."""
     source = tmp_path / "anthropic_messages_input" / "mine.ndjson"
@@ -444,6 +480,7 @@ def test_a_folder_chooses_its_dialects(run: Run, folder: Path) -> None:
     [
         ("response.output_text.delta", "response.output_text.delta: message.delta\n"),
         ("keepalive", f"keepalive: dropped\n  {DROPPED['keepalive']}\n"),
+        ("(repeated chunk)", "(repeated chunk): dropped\n  the chunk with the finish reason was sent twice\n"),
         ("shell_call", "shell_call (item): output_item.added and output_item.done only\n"),
         (
             "upstream_reset",
@@ -470,6 +507,15 @@ def test_explain_an_unknown_name(run: Run, name: str, hint: str) -> None:
     done = run("explain", name)
     assert (done.status, done.out) == (1, b"")
     assert done.err.startswith(f"projector: unknown name `{name}`{hint}".encode())
+
+
+def test_explain_a_file(run: Run, tmp_path: Path) -> None:
+    done = run("explain", name := written(tmp_path, CREATED))
+    assert (done.status, done.out) == (2, b"")
+    assert done.err.decode() == (
+        f"projector: {name}: expected a name, not a file: `projector project` lists what is dropped of a stream, "
+        "`--redaction FILE` what is withheld\n"
+    )
 
 
 def test_explain_everything(run: Run) -> None:

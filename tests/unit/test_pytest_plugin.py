@@ -92,6 +92,14 @@ def move(streams: Path) -> None:
     streams.rename(streams.with_name("moved"))
 
 
+def drop(streams: Path) -> None:
+    source = streams / "openai_responses" / "hello.ndjson"
+    source.write_text('{"type": "response.odd"}\n' + source.read_text())
+    (streams / "cases.toml").write_text('[cases.bye]\ndropped = ["delta.odd"]\n')
+    bye = streams / "openai_chat" / "bye.ndjson"
+    bye.write_text(bye.read_text().replace('"content"', '"odd": 1, "content"'))
+
+
 RUNS: Final[Mapping[str, tuple[Job, int]]] = {
     "with everything else": (Job(), 2 * EACH + 1),
     "not when other tests are named": (Job(("tests",)), 1),
@@ -101,6 +109,8 @@ RUNS: Final[Mapping[str, tuple[Job, int]]] = {
     "one test": (Job(("streams/openai_chat/bye.ndjson::public_sse_v1",)), 1),
     "by name": (Job((".", "-k", "hello and public_sse_v1")), 1),
     "once, however often it is named": (Job((".", "--projector-cases", "streams")), 2 * EACH + 1),
+    "dropped input": (Job(("streams",), drop), 2 * EACH),
+    "no dropped input": (Job(("streams", "-o", "projector_fail_on_dropped=true")), 2 * EACH + 2),
     "none without a folder": (Job(("-o", "projector_cases=")), 1),
 }
 """Arguments of pytest -> number of tests that pass."""
@@ -116,6 +126,8 @@ MISTAKES: Final[Mapping[str, tuple[Job, str]]] = {
 OTHERS: Final[Mapping[str, Job]] = {
     "differences": Job((), say_hi),
     "an orphan": Job((), lose_an_input),
+    "dropped, by the setting": Job(("streams", "-o", "projector_fail_on_dropped=true"), drop),
+    "dropped, by the option": Job(("streams", "--projector-fail-on-dropped"), drop),
     "mistakes elsewhere": Job(("tests",), lose_everything),
     "wrong settings": Job(("streams/openai_chat/bye.ndjson",), configure_wrongly),
 }
@@ -155,6 +167,14 @@ def test_a_failure_shows_the_difference_and_what_to_do(ended: dict[str, Ended]) 
     assert re.search(r"^To accept it: projector replay .*/streams --update$", output, re.MULTILINE)
     assert "Traceback" not in output
     assert (status, f"{EACH + 1} failed" in output) == (1, True)
+
+
+@pytest.mark.parametrize("by", ["setting", "option"])
+def test_dropped_input_fails_on_request(ended: dict[str, Ended], by: str) -> None:
+    status, output = ended[f"dropped, by the {by}"]
+    assert "openai_responses/hello.ndjson: dropped: response.odd (1)" in output
+    assert re.search(r"^To accept it: .*`dropped`.*cases.toml", output, re.MULTILINE)
+    assert (status, f"1 failed, {2 * EACH + 1} passed" in output) == (1, True)
 
 
 def test_a_golden_without_an_input_fails(ended: dict[str, Ended]) -> None:

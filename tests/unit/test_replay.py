@@ -89,7 +89,11 @@ def test_d35_host_events_need_the_setting_of_the_case(folder: Path) -> None:
         ("cases = 3", r"cases.toml: expected tables `\[defaults\]` and `\[cases.NAME\]`"),
         ("defaults = 3", r"cases.toml: expected tables `\[defaults\]` and `\[cases.NAME\]`"),
         ("[cases]\none = 3", "cases.toml: `one`: "),
-        ("[cases.one]\nclok = 1", "cases.toml: `one`: `clok` is unknown"),
+        (
+            "[cases.one]\nclok = 1",
+            "cases.toml: `one`: `clok` is unknown; did you mean `clock`.; known: `about`, `clock`",
+        ),
+        ("[defaults]\nfoo = 1", "cases.toml: `defaults`: `foo` is unknown; known: `about`, `clock`"),
         ("[defaults]\nrun = 'yes please'", "cases.toml: `defaults`: `run` must be true or false"),
         ("[cases.one]\nclose = 'NOT A CODE'", "cases.toml: `one`: `close`: unknown fault `NOT A CODE`"),
         (
@@ -104,7 +108,10 @@ def test_d35_host_events_need_the_setting_of_the_case(folder: Path) -> None:
         ),
         ("[cases.one]\npolicy = 'strit'", "cases.toml: `one`: `policy`: unknown policy `strit`; did you mean `strict`"),
         ("[cases.one]\ncontext = { stream_id = 'x' }", "cases.toml: `one`: `context.stream_id` is unknown"),
-        ("[cases.one]\ncontext = { agnt = 'x' }", "cases.toml: `one`: `context.agnt` is unknown"),
+        (
+            "[cases.one]\ncontext = { agnt = 'x' }",
+            "cases.toml: `one`: `context.agnt` is unknown; did you mean `context.agent`.$",
+        ),
         ("[cases.one]\npolicy = { image = 'host' }", "cases.toml: `one`: `image` is unknown"),
         ("[cases.two]", "cases.toml: no input for `two`: restore it, or remove its table"),
     ],

@@ -133,7 +133,11 @@ EMITS: Final[Mapping[Handler, tuple[str, ...]]] = {
 """The public kinds that each handler may emit, for documentation; the goldens check it."""
 
 
-def unexpected_drops(dropped: Mapping[str, int], expected: Collection[str] = ()) -> str:
-    """Return names and counts of dropped input that is not in `DROPPED` or `expected`; empty if there is none."""
-    found = sorted(name for name in dropped if name not in DROPPED and name not in expected)
-    return ", ".join(f"{name} ({dropped[name]})" for name in found)
+def unexpected_drops(dropped: Mapping[str, int], expected: Collection[str] = ()) -> dict[str, int]:
+    """Return names and counts of dropped input that is not in `DROPPED` or `expected`, sorted by name."""
+    return {name: dropped[name] for name in sorted(dropped) if name not in DROPPED and name not in expected}
+
+
+def listed(drops: Mapping[str, int]) -> str:
+    """Return names and counts as text; empty without one."""
+    return ", ".join(f"{name} ({times})" for name, times in drops.items())

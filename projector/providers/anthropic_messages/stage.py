@@ -9,7 +9,7 @@ from typing import Any, Final
 from projector.core import canonical as read
 from projector.core.faults import FAULTS
 from projector.core.lane import Slots
-from projector.core.sse import SseMessage
+from projector.core.sse import ANOTHER_START, SseMessage
 from projector.providers.anthropic_messages import block_fields as fields
 from projector.providers.anthropic_messages.api import MessagesProfile
 from projector.providers.anthropic_messages.output_blocks import Block, Output
@@ -119,7 +119,7 @@ class AnthropicMessagesStage(JsonStage):
             if known is None or response_id in {None, known}:
                 return self._dropped.drop("repeated start")
             self._is_over = True
-            return [FAULTS["upstream_truncated"]]
+            return [*self._dropped.drop(ANOTHER_START), FAULTS["upstream_truncated"]]
         self._note_usage(message)
         events = self._identify(message)
         for at, given in enumerate(read.mappings(message, "content")):

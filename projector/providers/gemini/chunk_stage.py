@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from projector.core import canonical as read
 from projector.core.lane import Slots
-from projector.core.sse import SseMessage
+from projector.core.sse import AFTER_THE_END, SseMessage
 from projector.providers.error_shapes import error_of
 from projector.providers.gemini import gemini_fields as fields
 from projector.providers.gemini.gemini_output import Output, action_of
@@ -88,7 +88,7 @@ class ChunkStage(JsonStage):
 
     def _read(self, chunk: object, data: bytes) -> Events:
         if self._is_over:
-            return self._dropped.drop("(after the end)")
+            return self._dropped.drop(AFTER_THE_END)
         if not read.is_mapping(chunk):
             return self._dropped.drop("(no object)")
         if chunk.get("error"):

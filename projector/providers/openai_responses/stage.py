@@ -14,7 +14,7 @@ from projector.core.handlers import DROPPED, HANDLERS
 from projector.core.handlers.responses import END_STATUS
 from projector.core.handlers.tool_calls import ARGUMENTS_DELTAS
 from projector.core.lane import TEXT_DELTA, Slots
-from projector.core.sse import SseMessage
+from projector.core.sse import REPEATED_DELTA, SseMessage
 from projector.providers.error_shapes import error_of
 from projector.providers.openai_responses.tagged_texts import TaggedTexts
 from projector.providers.stage_parts import Events, JsonStage
@@ -107,9 +107,7 @@ class OpenAIResponsesStage(JsonStage):
             name = event["type"]
             if type(name) is str and (name in HANDLERS or name in DROPPED):  # others are counted as a whole
                 self._dropped.note_unknown_in(event, MEMBERS)
-            return (
-                self._dropped.drop("(repeated delta)") if self._numbers.is_repeated(event) else self._texts.read(event)
-            )
+            return self._dropped.drop(REPEATED_DELTA) if self._numbers.is_repeated(event) else self._texts.read(event)
         return self._untyped(event, message.event)
 
     def _held(self) -> Events:

@@ -7,8 +7,9 @@ caller or a provider.
 
 from __future__ import annotations
 
+import re
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import lru_cache, partial
@@ -18,10 +19,11 @@ from typing import Any, Final, NamedTuple
 
 from projector.contracts import codec
 from projector.contracts.kinds import Kind, PrivateKind
+from projector.core import sse
 from projector.core.canonical import Frame
 from projector.core.delta_frames import DeltaFrames
 from projector.core.faults import FAULTS
-from projector.core.handlers import DROPPED, HANDLERS
+from projector.core.handlers import DROPPED, HANDLERS, unexpected_drops
 from projector.core.reported_errors import ProviderError
 from projector.core.transcript import ERRORS_MAX
 from projector.server.control.token_meter import TokenMeter, reported_tokens
@@ -50,7 +52,10 @@ _OPENWOP_CODES: Final = frozenset({
     "run_already_terminal", "interrupt_cancelled", "rate_limited", "subscription_not_found", "run_not_terminal",
 })  # fmt: skip
 """Codes of an OpenWOP host, which this module must not import."""
-_EVENTS: Final = frozenset({*DROPPED, *HANDLERS})
+_EVENTS: Final = frozenset({*DROPPED, *HANDLERS, *sse.REASONS})
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_.:/() -]+")
+"""Form of a name of dropped input that is logged: a provider chooses it."""
+_NAMES_MAX: Final = 16
 _STATUSES: Final = frozenset(status.value for status in HTTPStatus)
 _CODES: Final = frozenset(
     {*PROBLEMS, *FAULTS, *_OPENWOP_CODES, MALFORMED_HTTP, "run_max_turns", "run_guardrail", "run_model_behavior"}
@@ -357,8 +362,22 @@ def line_of(stats: StreamStats, outcome: str) -> dict[str, object]:
         "events": stats.terminal.get("event_id"),
         "heartbeats": stats.heartbeats,
         "notices": dict(stats.notices) or None,
+        "dropped": _unexpected(stats.dropped) if stats.dropped else None,
         **stats.usage,
     }
+
+
+def _unexpected(dropped: Mapping[str, int]) -> dict[str, int] | None:
+    """Return the most frequent names of input that was dropped without a reason in the tables; None without one."""
+    found = _labelled(unexpected_drops(dropped), lambda name: name if _PLAIN.fullmatch(name) else OTHER)
+    return dict(found.most_common(_NAMES_MAX)) or None
+
+
+def _labelled(dropped: Mapping[str, int], label_of: Callable[[str], str]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for name, times in dropped.items():
+        found[label_of(name)] += times
+    return found
 
 
 _IN_HEAD: Final = frozenset({"stream_id", "trace_id", "caller", "dialect", "notices"})
@@ -377,8 +396,4 @@ def ending_of(stats: StreamStats, dropped: Mapping[str, int]) -> bytes:
         for name, value in line_of(stats, stats.outcome).items()
         if value is not None and name not in _IN_HEAD
     }
-    known: dict[str, int] = {}
-    for name, times in dropped.items():
-        label = event_label(name)
-        known[label] = known.get(label, 0) + times
-    return codec.dumps_to_keep({**line, "withheld": stats.notices, "dropped": known})
+    return codec.dumps_to_keep({**line, "withheld": stats.notices, "dropped": _labelled(dropped, event_label)})
