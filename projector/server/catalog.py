@@ -26,7 +26,7 @@ from projector.server.config.agent_settings import (
     WorkflowSettings,
     can_serve,
 )
-from projector.server.config.config_base import DEFAULT
+from projector.server.config.config_base import DEFAULT, unwrapped
 from projector.server.config.settings import Settings, secret_values
 from projector.server.config.upstream_settings import Timeouts, UpstreamSettings
 from projector.server.http.problems import Problem, problem
@@ -226,7 +226,7 @@ class Catalog:
     def agents_with(self, dialect: str) -> dict[str, AgentBinding]:
         """Return the agents that have a dialect, by name, each with this one only: the path of a route implies it."""
         return {
-            name: replace(agent, settings=agent.settings.model_copy(update={"dialects": (dialect,)}))
+            name: replace(agent, settings=unwrapped(agent.settings, dialects=(dialect,)))
             for name, agent in self.agents.items()
             if dialect in agent.settings.dialects
         }
@@ -266,7 +266,7 @@ class Catalog:
                 providers[key] = _of_api(one, name)
         providers = self._recorded(name, agent.record, agent.policy, providers)
         targets = [self._target(providers[one.upstream], one.model, one.weight) for one in agent.all_targets]
-        return AgentBinding(name, TargetList(targets, agent.balance), agent, self.redactor(agent.policy))
+        return AgentBinding(name, TargetList(targets, agent.balance), unwrapped(agent), self.redactor(agent.policy))
 
     def _recorded(
         self, name: str, record: RecordSettings | None, policy: Policy, providers: Mapping[str, UpstreamBinding]
@@ -304,7 +304,9 @@ class Catalog:
         targets = {one.upstream: self._upstreams[one.upstream] for model in own.values() for one in model.targets}
         recorded = self._recorded(route, table.record, table.policy, targets | {one.name: one for one in upstreams})
         keeping = {name: getattr(table, name) for name in KeepingSettings.model_fields}
-        agent = AgentSettings(upstream=DEFAULT, model=settings.model, dialects=dialects, record=table.record, **keeping)
+        agent = unwrapped(
+            AgentSettings(upstream=DEFAULT, model=settings.model, dialects=dialects, record=table.record, **keeping)
+        )
         bindings = tuple(
             AgentBinding(
                 None,
@@ -326,9 +328,8 @@ class Catalog:
 def _upstream(name: str, one: UpstreamSettings, settings: Settings, make_upstream: MakeUpstream) -> UpstreamBinding:
     timeouts, url = settings.timeouts_of(one), urlsplit(one.base_url)
     address = url.hostname or "", url.port or _PORTS[url.scheme]
-    return UpstreamBinding(
-        name, one.api, make_upstream(one, timeouts), timeouts, settings.retries, one.profile, address, one.models
-    )
+    upstream, retries = make_upstream(one, timeouts), unwrapped(settings.retries)
+    return UpstreamBinding(name, one.api, upstream, unwrapped(timeouts), retries, one.profile, address, one.models)
 
 
 def _of_api(one: UpstreamBinding, api: str) -> UpstreamBinding:
