@@ -225,7 +225,7 @@ async def test_a_response_that_fails_while_sending_fails_too(provider: Any) -> N
     one.replies = [sends(pause_s=60)]
     failing = asyncio.create_task(failure(upstream))
     await wait_until(lambda: one.heads)
-    (handler,) = upstream._pool.connector._acquired
+    (handler,) = upstream._pool._acquired
     handler.data_received(b"HTTP/1.1 100 Continue\r\n\r\n" * 100)
     handler.close()  # by the task that sends the body, which forgets why the response failed
     error = await failing
@@ -468,7 +468,7 @@ def test_each_event_loop_has_its_own_session() -> None:
             one.replies = [sends(answer(b"a"))]
             text = await ask(upstream)
             if upstream._pool is not None:
-                await upstream._pool.aclose()
+                await upstream._pool.close()
             return text
 
     assert [asyncio.run(once()) for _ in range(2)] == [b"a", b"a"]

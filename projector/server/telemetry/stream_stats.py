@@ -348,11 +348,11 @@ def line_of(stats: StreamStats, outcome: str) -> dict[str, object]:
         "outcome": outcome,
         "code": stats.code,
         "reason": stats.reason,
-        "duration_s": _rounded(stats.duration_s, 1_000),
-        "first_byte_s": _rounded(stats.first_byte_s, 1_000),
-        "first_token_s": _rounded(stats.first_token_s, 1_000),
+        "duration_s": _rounded(stats.duration_s),
+        "first_byte_s": None if stats.first_byte_s is None else _rounded(stats.first_byte_s),
+        "first_token_s": None if stats.first_token_s is None else _rounded(stats.first_token_s),
         "client_gone": stats.client_gone,
-        "client_gone_s": _rounded(stats.client_gone_s, 1_000),
+        "client_gone_s": None if stats.client_gone_s is None else _rounded(stats.client_gone_s),
         "overhead_s": _rounded(stats.overhead_s, 1_000_000),
         "events": stats.terminal.get("event_id"),
         "heartbeats": stats.heartbeats,
@@ -361,9 +361,9 @@ def line_of(stats: StreamStats, outcome: str) -> dict[str, object]:
     }
 
 
-def _rounded(seconds: float | None, parts: int) -> float | None:
+def _rounded(seconds: float, parts: int = 1_000) -> float:
     """Return seconds in whole parts of a second. `round` writes the number out, and reads it again."""
-    return None if seconds is None else int(seconds * parts + 0.5) / parts
+    return int(seconds * parts + 0.5) / parts
 
 
 _IN_HEAD: Final = frozenset({"stream_id", "trace_id", "caller", "dialect", "notices"})

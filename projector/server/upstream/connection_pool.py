@@ -46,8 +46,8 @@ _PROBE: Final = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 _PROBE_HEADERS: Final = ((b"Content-Length", b"0"),)
 
 
-class Pool:
-    """The connections to one server, in the event loop that creates it.
+class Pool(aiohttp.TCPConnector):
+    """The connections to one server, in the event loop that creates it. Those on which anything arrived are discarded.
 
     Args:
         base_url: address of the server, or of anything on it.
@@ -60,14 +60,31 @@ class Pool:
     def __init__(
         self, base_url: str, headers: Mapping[str, str], tls: SSLContext | None, proxy: str | None, connect_s: float
     ) -> None:
-        self.connector = CleanConnector(limit=0, ssl=True if tls is None else tls)
-        self._timeout = aiohttp.ClientTimeout(total=None, connect=connect_s)
+        super().__init__(limit=0, ssl=True if tls is None else tls)
         loop, by_way_of = asyncio.get_running_loop(), None if proxy is None else URL(proxy)
+        self._factory: Any = functools.partial(_Handler, loop=loop)
+        self._connect_timeout = aiohttp.ClientTimeout(total=None, connect=connect_s)
         self._any = aiohttp.ClientRequest("GET", URL(base_url), headers=headers, loop=loop, proxy=by_way_of)
-        self._is_url_sent = by_way_of is not None and not self._any.is_ssl()
+
+    async def connect(self, *args: Any, **kwargs: Any) -> Any:
+        """Return a clean connection from the pool, or a new one."""
+        while True:
+            connection = await super().connect(*args, **kwargs)
+            handler = connection.protocol
+            if isinstance(handler, _Handler) and handler.take():
+                connection.add_callback(handler.on_release)
+                return connection
+            connection.close()
 
     async def send(
-        self, method: str, url: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes | None
+        self,
+        method: str,
+        url: str,
+        query: Mapping[str, str],
+        headers: Mapping[str, str],
+        body: bytes | None,
+        *,
+        is_again: bool = False,
     ) -> Exchange:
         """Send a request, and return its response once its head was received.
 
@@ -75,39 +92,30 @@ class Pool:
             aiohttp.ClientError: there is no connection, or no response.
             aiohttp.EofStream, HttpProcessingError, OSError: there is no response.
         """
-        target = _target(url, tuple(query.items()), is_url=self._is_url_sent)
         try:
-            return await self._send(f"{method} {target} HTTP/1.1", headers, body)
-        except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
-            if method != "GET" or isinstance(error, aiohttp.ClientConnectorError):
-                raise
-            return await self._send(f"{method} {target} HTTP/1.1", headers, body)  # an idle connection was closed
-
-    async def _send(self, line: str, headers: Mapping[str, str], body: bytes | None) -> Exchange:
-        try:
-            connection = await self.connector.connect(self._any, traces=[], timeout=self._timeout)
+            connection = await self.connect(self._any, traces=[], timeout=self._connect_timeout)
         except TimeoutError as error:
             raise aiohttp.ConnectionTimeoutError from error
+        is_url = self._any.proxy is not None and not self._any.is_ssl()
+        whole = self._any.headers.copy()  # with what the connector has added for a proxy
+        whole.update(headers)
         exchange = Exchange(connection)
         try:
-            whole = self._any.headers.copy()  # with what the connector has added for a proxy
-            whole.update(headers)
-            await exchange.start(line, whole, body)
-        except BaseException:
+            await exchange.start(f"{method} {_target(url, tuple(query.items()), is_url)} HTTP/1.1", whole, body)
+        except BaseException as error:
             exchange.close()
-            raise
+            is_closed = isinstance(error, aiohttp.ClientOSError | aiohttp.ServerDisconnectedError)
+            if is_again or not is_closed or method != "GET":
+                raise
+            return await self.send(method, url, query, headers, body, is_again=True)  # an idle one may just be closed
         return exchange
-
-    async def aclose(self) -> None:
-        """Close the connections."""
-        await self.connector.close()
 
 
 @lru_cache(_TARGETS_MAX)
-def _target(url: str, query: tuple[tuple[str, str], ...], *, is_url: bool) -> str:
+def _target(url: str, query: tuple[tuple[str, str], ...], is_url: bool, /) -> str:  # noqa: FBT001 - of a cached function
     """Return the target of a request: the path and query of its URL, or the whole URL, for a proxy."""
     whole = URL(url).extend_query(query)
-    return str(whole) if is_url else whole.raw_path_qs
+    return str(whole.with_fragment(None)) if is_url else whole.raw_path_qs
 
 
 class Exchange:
@@ -162,24 +170,6 @@ class Exchange:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
-
-
-class CleanConnector(aiohttp.TCPConnector):
-    """A connector that discards pooled connections on which anything arrived."""
-
-    def __init__(self, *, limit: int, ssl: SSLContext | bool) -> None:
-        super().__init__(limit=limit, ssl=ssl)
-        self._factory: Any = functools.partial(_Handler, loop=asyncio.get_running_loop())
-
-    async def connect(self, *args: Any, **kwargs: Any) -> Any:
-        """Return a clean connection from the pool, or a new one."""
-        while True:
-            connection = await super().connect(*args, **kwargs)
-            handler = connection.protocol
-            if isinstance(handler, _Handler) and handler.take():
-                connection.add_callback(handler.on_release)
-                return connection
-            connection.close()
 
 
 class _Handler(ResponseHandler):

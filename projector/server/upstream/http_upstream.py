@@ -228,7 +228,7 @@ class HTTPUpstream:
         pool, self._pool = self._pool, None
         if pool is not None:
             with anyio.move_on_after(CLOSE_S, shield=True):
-                await pool.aclose()
+                await pool.close()
 
     def _open_pool(self) -> Pool:
         """Return the connections of the running event loop; they are opened here because they belong to one loop."""
