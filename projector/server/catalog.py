@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 from urllib.parse import urlsplit
 
-from projector import Pipeline, StreamContext, build_pipeline
+from projector import Pipeline, StreamContext
 from projector._errors import known_name
 from projector._registry import resolve
 from projector.contracts.limits import NAME_MAX_CHARS
@@ -111,20 +112,26 @@ class AgentBinding:
         output_format: OutputFormat,
         is_run: bool = False,
     ) -> Pipeline:
-        """Return the pipeline of one response, or of a run; each step of a run gets a branch of it."""
+        """Return the pipeline of one response, or of a run; each step of a run gets a branch of it.
+
+        `build_pipeline` would check for each stream what was checked with the configuration.
+        """
         provider = self.provider
-        return build_pipeline(
-            provider=provider.api,
-            profile=provider.profile,
+        return Pipeline(
+            provider=PROVIDERS[provider.api],
+            profile=self.targets.targets[0].profile,
             dialect=stats.dialect,
             redactor=redactor,
             context=context,
             run=is_run,
+            input_format="sse",
+            output_format=output_format,
             takes_host_events=provider.upstream.is_recording and not is_run,
+            clock=time.time,
+            options=options or DialectOptions(),
             on_frame=stats.on_frame,
             on_deltas=stats.on_deltas,
-            options=options,
-            output_format=output_format,
+            on_output=None,
         )
 
 
