@@ -192,10 +192,10 @@ class _Handler(ResponseHandler):
         """Expect no response."""
         self._is_idle = True
 
-    def resume_reading(self, resume_parser: bool = True) -> None:  # noqa: FBT001, FBT002 - the signature of aiohttp
+    def resume_reading(self, *args: Any, **kwargs: Any) -> None:
         """Go on reading, if it was paused; aiohttp resumes its parser and the transport after each read."""
         if self._reading_paused:
-            super().resume_reading(resume_parser)
+            super().resume_reading(*args, **kwargs)  # without arguments up to 3.13
 
     def data_received(self, data: bytes) -> None:
         """Parse data; close the connection if no response is expected, or if data is left behind its end."""
