@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 from urllib.parse import urlsplit
 
-from projector import Pipeline, StreamContext, build_pipeline
+from projector import Pipeline, StreamContext
 from projector._errors import known_name
 from projector._registry import resolve
 from projector.contracts.limits import NAME_MAX_CHARS
@@ -26,7 +27,7 @@ from projector.server.config.agent_settings import (
     WorkflowSettings,
     can_serve,
 )
-from projector.server.config.config_base import DEFAULT
+from projector.server.config.config_base import DEFAULT, unwrapped
 from projector.server.config.settings import Settings, secret_values
 from projector.server.config.upstream_settings import Timeouts, UpstreamSettings
 from projector.server.http.problems import Problem, problem
@@ -111,20 +112,26 @@ class AgentBinding:
         output_format: OutputFormat,
         is_run: bool = False,
     ) -> Pipeline:
-        """Return the pipeline of one response, or of a run; each step of a run gets a branch of it."""
+        """Return the pipeline of one response, or of a run; each step of a run gets a branch of it.
+
+        `build_pipeline` would check for each stream what was checked with the configuration.
+        """
         provider = self.provider
-        return build_pipeline(
-            provider=provider.api,
-            profile=provider.profile,
+        return Pipeline(
+            provider=PROVIDERS[provider.api],
+            profile=self.targets.targets[0].profile,
             dialect=stats.dialect,
             redactor=redactor,
             context=context,
             run=is_run,
+            input_format="sse",
+            output_format=output_format,
             takes_host_events=provider.upstream.is_recording and not is_run,
+            clock=time.time,
+            options=options or DialectOptions(),
             on_frame=stats.on_frame,
             on_deltas=stats.on_deltas,
-            options=options,
-            output_format=output_format,
+            on_output=None,
         )
 
 
@@ -226,7 +233,7 @@ class Catalog:
     def agents_with(self, dialect: str) -> dict[str, AgentBinding]:
         """Return the agents that have a dialect, by name, each with this one only: the path of a route implies it."""
         return {
-            name: replace(agent, settings=agent.settings.model_copy(update={"dialects": (dialect,)}))
+            name: replace(agent, settings=unwrapped(agent.settings, dialects=(dialect,)))
             for name, agent in self.agents.items()
             if dialect in agent.settings.dialects
         }
@@ -266,7 +273,7 @@ class Catalog:
                 providers[key] = _of_api(one, name)
         providers = self._recorded(name, agent.record, agent.policy, providers)
         targets = [self._target(providers[one.upstream], one.model, one.weight) for one in agent.all_targets]
-        return AgentBinding(name, TargetList(targets, agent.balance), agent, self.redactor(agent.policy))
+        return AgentBinding(name, TargetList(targets, agent.balance), unwrapped(agent), self.redactor(agent.policy))
 
     def _recorded(
         self, name: str, record: RecordSettings | None, policy: Policy, providers: Mapping[str, UpstreamBinding]
@@ -304,7 +311,9 @@ class Catalog:
         targets = {one.upstream: self._upstreams[one.upstream] for model in own.values() for one in model.targets}
         recorded = self._recorded(route, table.record, table.policy, targets | {one.name: one for one in upstreams})
         keeping = {name: getattr(table, name) for name in KeepingSettings.model_fields}
-        agent = AgentSettings(upstream=DEFAULT, model=settings.model, dialects=dialects, record=table.record, **keeping)
+        agent = unwrapped(
+            AgentSettings(upstream=DEFAULT, model=settings.model, dialects=dialects, record=table.record, **keeping)
+        )
         bindings = tuple(
             AgentBinding(
                 None,
@@ -326,9 +335,8 @@ class Catalog:
 def _upstream(name: str, one: UpstreamSettings, settings: Settings, make_upstream: MakeUpstream) -> UpstreamBinding:
     timeouts, url = settings.timeouts_of(one), urlsplit(one.base_url)
     address = url.hostname or "", url.port or _PORTS[url.scheme]
-    return UpstreamBinding(
-        name, one.api, make_upstream(one, timeouts), timeouts, settings.retries, one.profile, address, one.models
-    )
+    upstream, retries = make_upstream(one, timeouts), unwrapped(settings.retries)
+    return UpstreamBinding(name, one.api, upstream, unwrapped(timeouts), retries, one.profile, address, one.models)
 
 
 def _of_api(one: UpstreamBinding, api: str) -> UpstreamBinding:

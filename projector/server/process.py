@@ -191,7 +191,7 @@ class DrainingServer(uvicorn.Server):
         self._signals = 0
         self._loop: asyncio.AbstractEventLoop | None = None
         """The running event loop; None before and after `on_tick` is called."""
-        self._exit = asyncio.Event()
+        self._woken = asyncio.Event()
         self._received: deque[signal.Signals] = deque()
         self._read: ReadSettings | None = None
         self._listener: socket.socket | None = None
@@ -213,7 +213,7 @@ class DrainingServer(uvicorn.Server):
         self.should_exit = True
         self.force_exit = self._signals > 2  # noqa: PLR2004 - the first starts the drain, the second ends it
         if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._exit.set)
+            self._loop.call_soon_threadsafe(self._woken.set)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Accept connections. uvicorn would serve the same application on all sockets."""
@@ -250,9 +250,10 @@ class DrainingServer(uvicorn.Server):
         log.info("ready", host=host, port=port, admin_port=admin_port)
         self._loop = asyncio.get_running_loop()
         while not await self.on_tick(0):
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_TICK_S):
-                    await self._exit.wait()
+            self._woken.clear()
+            next_tick = self._loop.call_later(_TICK_S, self._woken.set)  # a time-out would raise once a second
+            await self._woken.wait()
+            next_tick.cancel()
         self._loop = None
         streams = self._app.state.streams
         log.info("drain", streams=streams.active, drain_timeout_s=self._drain_timeout_s)

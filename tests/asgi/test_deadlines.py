@@ -32,7 +32,7 @@ def test_the_earliest_deadline_counts(name: str, waits: list[float], expected: t
     deadlines.on_attempt(0)
     for now in waits:
         deadlines.pause()
-        deadlines.on_wait(now)
+        deadlines.idle_at = now + TIMEOUTS.idle_s
     assert deadlines.next() == expected, name
 
 

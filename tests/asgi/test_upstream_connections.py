@@ -225,7 +225,7 @@ async def test_a_response_that_fails_while_sending_fails_too(provider: Any) -> N
     one.replies = [sends(pause_s=60)]
     failing = asyncio.create_task(failure(upstream))
     await wait_until(lambda: one.heads)
-    (handler,) = upstream._session.connector._acquired
+    (handler,) = upstream._pool._acquired
     handler.data_received(b"HTTP/1.1 100 Continue\r\n\r\n" * 100)
     handler.close()  # by the task that sends the body, which forgets why the response failed
     error = await failing
@@ -403,6 +403,61 @@ async def test_a_proxy_that_refuses() -> None:
     assert (error.fault.code, error.reason) == ("upstream_unreachable", "proxy")
 
 
+@pytest.mark.parametrize(
+    ("user", "sent"), [("", b""), ("me:pass@", b"proxy-authorization: basic bwu6cgfzcw==")], ids=["nobody", "a-user"]
+)
+@pytest.mark.parametrize("api", ["openai_responses", "anthropic_messages"])
+async def test_a_proxy_does_not_receive_the_key_of_the_provider(user: str, sent: bytes, api: Any) -> None:
+    heads: list[bytes] = []
+
+    async def on_connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heads.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(b"HTTP/1.1 407 No\r\ncontent-length: 0\r\n\r\n")
+        await writer.drain()
+
+    async with listening(on_connection) as port:
+        proxy = f"http://{user}127.0.0.1:{port}"
+        await failure_at("https://provider.invalid/v1", proxy=proxy, api_key="sk-test", api=api)
+    (head,) = heads
+    assert head.startswith(b"CONNECT provider.invalid:443 ")
+    assert b"sk-test" not in head
+    assert [line for line in head.lower().split(b"\r\n") if b"authorization" in line] == [sent] * bool(sent)
+
+
+async def test_a_proxy_without_tls_receives_the_whole_url() -> None:
+    heads: list[bytes] = []
+
+    async def on_connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heads.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(answer(b"a"))
+        await writer.drain()
+
+    async with listening(on_connection) as port:
+        settings = UpstreamSettings(base_url="http://provider.invalid/v1", proxy=f"http://127.0.0.1:{port}")
+        upstream = HTTPUpstream(settings, UpstreamTimeouts())
+        assert await ask(upstream) == b"a"
+        await upstream.aclose()
+    assert heads[0].startswith(b"POST http://provider.invalid/v1/responses HTTP/1.1\r\nHost: provider.invalid\r\n")
+
+
+async def test_a_get_is_sent_again_if_its_connection_was_closed() -> None:
+    connections = 0
+
+    async def on_connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        await reader.readuntil(b"\r\n\r\n")
+        if connections > 1:
+            writer.write(answer(b'{"data": [{"id": "m"}]}'))
+            await writer.drain()
+
+    async with listening(on_connection) as port:
+        upstream = HTTPUpstream(UpstreamSettings(base_url=f"http://127.0.0.1:{port}/v1"), UpstreamTimeouts())
+        assert [model.id for model in await upstream.models()] == ["m"]
+        await upstream.aclose()
+    assert connections == 2
+
+
 def test_each_event_loop_has_its_own_session() -> None:
     """A test client of Starlette may run each request in a loop of its own."""
     upstream = HTTPUpstream(UpstreamSettings(), UpstreamTimeouts())
@@ -412,8 +467,8 @@ def test_each_event_loop_has_its_own_session() -> None:
             upstream._base_url = other._base_url
             one.replies = [sends(answer(b"a"))]
             text = await ask(upstream)
-            if upstream._session is not None:
-                await upstream._session.close()
+            if upstream._pool is not None:
+                await upstream._pool.close()
             return text
 
     assert [asyncio.run(once()) for _ in range(2)] == [b"a", b"a"]

@@ -10,7 +10,8 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from ipaddress import ip_address
-from typing import Annotated, Any, ClassVar, Final, TypeAlias, TypeVar, get_args
+from types import SimpleNamespace
+from typing import Annotated, Any, ClassVar, Final, TypeAlias, TypeVar, cast, get_args
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
@@ -40,6 +41,15 @@ Dialects: TypeAlias = Annotated[tuple[Dialect, ...], Field(min_length=1)]
 
 
 _PartT = TypeVar("_PartT")
+_TableT = TypeVar("_TableT", bound="Table")
+
+
+def unwrapped(table: _TableT, **changes: object) -> _TableT:
+    """Return the values of a table as the attributes of a plain object, for what each request or event reads.
+
+    Classes of pydantic have `__getattr__`, with which reading an attribute takes ten times as long.
+    """
+    return cast("_TableT", SimpleNamespace(**{**vars(table), **changes}))
 
 
 class Table(BaseModel):

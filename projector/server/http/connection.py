@@ -229,11 +229,6 @@ class GuardedProtocol(HttpToolsProtocol):
         self._is_in_head = True
         self._start_timer()
 
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Keep a header. Trailers are dropped: nothing reads them."""
-        if self._is_in_head:
-            super().on_header(name, value)
-
     def on_headers_complete(self) -> None:
         """End a head; refuse the request if too many others wait, or if it does not have one valid host."""
         if len(self.pipeline) >= PIPELINED_MAX:
@@ -248,6 +243,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._overhead_bytes = 0
         self._stop_timer()
         super().on_headers_complete()
+        self.headers = []  # not those of the request: nothing reads trailers
         if not self.cycle.keep_alive:
             self.cycle.transport = _LastTransport(self, self.cycle)  # type: ignore[assignment] # all that it uses
 

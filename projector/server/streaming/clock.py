@@ -166,7 +166,8 @@ class Deadlines:
         self._began_at = now
         self._total_at = now + timeouts.total_s
         self._first_byte_at = inf
-        self._idle_at = inf
+        self.idle_at = inf
+        """Set by the reader for each event: when it begins to wait for further bytes, and when they arrive."""
 
     def on_attempt(self, now: float, timeouts: Timeouts | None = None) -> None:
         """Start to wait for the first byte; each attempt has its own wait, and may have other limits."""
@@ -176,19 +177,14 @@ class Deadlines:
 
     def pause(self) -> None:
         """Stop waiting for the upstream: bytes arrived, or the next attempt is delayed."""
-        self._first_byte_at = inf
-        self._idle_at = inf
-
-    def on_wait(self, now: float) -> None:
-        """Start to wait for further bytes."""
-        self._idle_at = now + self._timeouts.idle_s
+        self._first_byte_at = self.idle_at = inf
 
     def next(self) -> tuple[float, str]:
         """Return the earliest deadline: its time, and the code of its fault."""
         return min(
             (self._total_at, "upstream_timeout_total"),
             (self._first_byte_at, "upstream_timeout_first_byte"),
-            (self._idle_at, "upstream_timeout_idle"),
+            (self.idle_at, "upstream_timeout_idle"),
         )
 
 

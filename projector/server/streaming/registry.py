@@ -11,6 +11,7 @@ from typing import Final, Protocol
 import anyio
 
 from projector.core.faults import FAULTS, Fault
+from projector.server.config.config_base import unwrapped
 from projector.server.config.settings import Limits
 from projector.server.control.rate_limits import owner_of
 from projector.server.http.problems import problem, problem_of_fault
@@ -46,7 +47,7 @@ class Streams:
     """The running streams of one process, by id."""
 
     def __init__(self, limits: Limits) -> None:
-        self._limits = limits
+        self._limits = unwrapped(limits)
         self._memory = Memory(limits.max_memory_bytes, limits.max_text_bytes)
         self._admitted: Counter[str] = Counter()  # requests by caller, from their head to the end of their stream
         self._running: dict[str, Running] = {}
@@ -57,7 +58,7 @@ class Streams:
 
     def set_limits(self, limits: Limits) -> None:
         """Use other limits for new requests."""
-        self._limits = limits
+        self._limits = unwrapped(limits)
         self._memory.set_limits(limits.max_memory_bytes, limits.max_text_bytes)
 
     @property

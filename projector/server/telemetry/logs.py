@@ -17,6 +17,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from functools import partialmethod
 from typing import Any, Final
 
@@ -127,6 +128,10 @@ class SafeLogger:
         except Exception:  # noqa: BLE001 - a log must not change what is logged
             _failed += 1
 
+    def bind(self) -> None:
+        """Use the configuration of structlog as it is now. Otherwise each line looks it up."""
+        self._logger = structlog.get_logger().bind()
+
     info = partialmethod(log, logging.INFO)
     """Log normal operation."""
     warning = partialmethod(log, logging.WARNING)
@@ -150,6 +155,7 @@ _escaped: Final = structlog.processors.JSONRenderer()
 
 def _rendered(logger: object, name: str, fields: structlog.types.EventDict) -> str | bytes:
     """Return a line of JSON in ASCII: a terminal must not interpret what a client or a provider sent."""
+    fields["level"], fields["timestamp"] = name, f"{datetime.now(UTC).isoformat()[:-6]}Z"
     try:
         line = codec.dumps(fields)
     except codec.CodecError:
@@ -175,14 +181,13 @@ def configure_logs(fd: int = STDERR, *, level: str = "info", worker: int | None 
     structlog.configure(
         processors=[
             *([] if worker is None else [add_worker]),
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
             _rendered,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
         logger_factory=structlog.WriteLoggerFactory(writer),  # type: ignore[arg-type]  # it calls `write` and `flush`
         cache_logger_on_first_use=True,
     )
+    log.bind()
     logging.getLogger().handlers = [_LibraryHandler(logging.WARNING)]
     return writer
 

@@ -117,8 +117,10 @@ class Metrics:
         for name, value in read.items():
             self._made[name].set_function(value)
         self._circuits, self._logs = circuits, logs
-        self._counted_lines = 0
+        self._counts = circuits.counts
+        """What is added to the counters when they are read: each addition takes the library four calls and a lock."""
         self._counted: Counts = {}
+        """What was added."""
         ProcessCollector(registry=registry)
 
     def watch_connections(self, count: Callable[[], int]) -> None:
@@ -127,13 +129,14 @@ class Metrics:
 
     def count(self, stats: StreamStats, outcome: str) -> None:
         """Record an ended stream, which has this outcome."""
-        code = stats.code
-        self._of("projector_streams", outcome, stats.dialect).inc()
+        code, counts = stats.code, self._counts
+        counts["projector_streams", outcome, stats.dialect] += 1
         if stats.heartbeats:
-            self._made["projector_heartbeats"].inc(stats.heartbeats)
+            counts["projector_heartbeats",] += stats.heartbeats
         if stats.client_gone is not None:
-            self._of("projector_clients_gone", stats.client_gone).inc()
-        labels = stats.upstream, stats.agent or "", outcome
+            counts["projector_clients_gone", stats.client_gone] += 1
+        upstream, agent = stats.upstream, stats.agent or ""
+        labels = upstream, agent, outcome
         self._of("projector_stream_duration_seconds", *labels).observe(stats.duration_s)
         self._of("projector_overhead_seconds", *labels).observe(stats.overhead_s)
         if stats.first_byte_s is not None:
@@ -141,42 +144,43 @@ class Metrics:
         for name, kind in _TOKEN_TYPES:
             count = stats.usage.get(name, 0)
             if 0 < count <= _TOKENS_MAX:  # a provider may report anything
-                self._of("projector_tokens", stats.upstream, stats.agent or "", kind).inc(count)
+                counts["projector_tokens", upstream, agent, kind] += count
         if code is not None and not stats.is_client_gone:
-            self._of("projector_stream_errors", stats.upstream, stats.agent or "", code_label(code)).inc()
+            counts["projector_stream_errors", upstream, agent, code_label(code)] += 1
             if code not in stats.upstream_codes:  # those are counted when they happen
-                self.count_failure(stats.upstream, code)
+                self.count_failure(upstream, code)
         for name, times in stats.dropped.items():
-            self._of("projector_events_dropped", event_label(name)).inc(times)
+            counts["projector_events_dropped", event_label(name)] += times
         for name, times in stats.notices.items():
-            self._of("projector_notices", name).inc(times)
+            counts["projector_notices", name] += times
 
     def _of(self, name: str, *labels: str) -> Any:
-        """Return a metric with labels. The library checks them and takes a lock each time."""
+        """Return a metric with labels, if it has any. The library checks them and takes a lock each time."""
         found = self._labelled.get((name, labels))
         if found is None:
-            found = self._labelled[name, labels] = self._made[name].labels(*labels)
+            made = self._made[name]
+            found = self._labelled[name, labels] = made.labels(*labels) if labels else made
         return found
 
     def count_failure(self, upstream: str, code: str) -> None:
         """Record a failure after the response of an upstream began, if its code is one of an upstream."""
         code = code_label(code)
         if code.startswith("upstream_") or code == PROVIDER_CODE:
-            self._of("projector_upstream_failures", upstream, code, IN_STREAM).inc()
+            self._counts["projector_upstream_failures", upstream, code, IN_STREAM] += 1
 
     def count_request(self, route: str | None, facts: RequestFacts) -> None:
         """Record a request whose response has ended."""
-        self._of("projector_requests", route or OTHER, status_label(facts.status)).inc()
+        self._counts["projector_requests", route or OTHER, status_label(facts.status)] += 1
         if facts.code is not None:
-            self._of("projector_refusals", route or OTHER, code_label(facts.code)).inc()
+            self._counts["projector_refusals", route or OTHER, code_label(facts.code)] += 1
 
     def count_malformed(self) -> None:
         """Record bytes of a client that are no request."""
-        self._of("projector_refusals", OTHER, MALFORMED_HTTP).inc()
+        self._counts["projector_refusals", OTHER, MALFORMED_HTTP] += 1
 
     def count_closed_connection(self, reason: str) -> None:
         """Record a connection that the server closed without a request."""
-        self._of("projector_connections_closed", reason).inc()
+        self._counts["projector_connections_closed", reason] += 1
 
     def text(self) -> bytes:
         """Return all metrics in the Prometheus text format."""
@@ -184,11 +188,8 @@ class Metrics:
         states.clear()
         for (upstream, model), circuit in self._circuits:
             states.labels(upstream, model).set(circuit.state)
-        lost = lost_lines()
-        self._made["projector_log_lines_lost"].inc(lost - self._counted_lines)
-        self._counted_lines = lost
-        lost_logs: Counts = {("projector_store_logs_lost", reason): times for reason, times in self._logs.lost.items()}
-        now: Counts = {**self._circuits.counts, **lost_logs}
+        now: Counts = {**self._counts, ("projector_log_lines_lost",): lost_lines()}
+        now |= {("projector_store_logs_lost", reason): times for reason, times in self._logs.lost.items()}
         for key, times in now.items():
             self._of(*key).inc(times - self._counted.get(key, 0))
         self._counted = now

@@ -353,12 +353,12 @@ def line_of(stats: StreamStats, outcome: str) -> dict[str, object]:
         "outcome": outcome,
         "code": stats.code,
         "reason": stats.reason,
-        "duration_s": round(stats.duration_s, 3),
-        "first_byte_s": None if stats.first_byte_s is None else round(stats.first_byte_s, 3),
-        "first_token_s": None if stats.first_token_s is None else round(stats.first_token_s, 3),
+        "duration_s": _rounded(stats.duration_s),
+        "first_byte_s": None if stats.first_byte_s is None else _rounded(stats.first_byte_s),
+        "first_token_s": None if stats.first_token_s is None else _rounded(stats.first_token_s),
         "client_gone": stats.client_gone,
-        "client_gone_s": None if stats.client_gone_s is None else round(stats.client_gone_s, 3),
-        "overhead_s": round(stats.overhead_s, 6),
+        "client_gone_s": None if stats.client_gone_s is None else _rounded(stats.client_gone_s),
+        "overhead_s": _rounded(stats.overhead_s, 1_000_000),
         "events": stats.terminal.get("event_id"),
         "heartbeats": stats.heartbeats,
         "notices": dict(stats.notices) or None,
@@ -378,6 +378,11 @@ def _labelled(dropped: Mapping[str, int], label_of: Callable[[str], str]) -> Cou
     for name, times in dropped.items():
         found[label_of(name)] += times
     return found
+
+
+def _rounded(seconds: float, parts: int = 1_000) -> float:
+    """Return seconds in whole parts of a second. `round` writes the number out, and reads it again."""
+    return int(seconds * parts + 0.5) / parts
 
 
 _IN_HEAD: Final = frozenset({"stream_id", "trace_id", "caller", "dialect", "notices"})

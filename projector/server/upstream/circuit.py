@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from enum import IntEnum
 from typing import Final, TypeAlias
 
+from projector.server.config.config_base import unwrapped
 from projector.server.config.upstream_settings import CircuitBreaker
 from projector.server.telemetry.logs import log
 
@@ -74,7 +75,7 @@ class Circuit:
     """The circuit breaker of one target, and the wait that its provider asked for."""
 
     def __init__(self, upstream: str, model: str, settings: CircuitBreaker, clock: Callable[[], float]) -> None:
-        self.settings = settings
+        self.settings = unwrapped(settings)
         self.state = State.CLOSED
         self._names = {"upstream": upstream, "model": model or None}
         self._clock = clock
@@ -115,7 +116,7 @@ class Circuit:
 
     def use(self, settings: CircuitBreaker) -> None:
         """Change the settings; a circuit that is turned off is closed."""
-        self.settings = settings
+        self.settings = unwrapped(settings)
         if not settings.failures and self.state is not State.CLOSED:
             self._enter(State.CLOSED)
 

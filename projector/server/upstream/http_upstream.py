@@ -10,13 +10,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
-import io
 import re
 import ssl
 import zlib
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager, closing
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import aiohttp
 import anyio
@@ -27,10 +26,10 @@ from projector.contracts import codec
 from projector.contracts.limits import NAME_MAX_CHARS
 from projector.core.faults import FAULTS, Fault
 from projector.providers import PROVIDERS, profile_of
-from projector.providers.descriptor import BodyReader, FramingError, Outgoing, Provider, ResponseCursor
+from projector.providers.descriptor import FramingError, Outgoing, Provider, ResponseCursor
 from projector.server.config.upstream_settings import UpstreamSettings, UpstreamTimeouts, plain
 from projector.server.telemetry.logs import log
-from projector.server.upstream.connection_pool import CleanConnector
+from projector.server.upstream.connection_pool import Exchange, Pool
 from projector.server.upstream.protocol import (
     Ask,
     Model,
@@ -78,8 +77,6 @@ CLOSE_S: Final = 0.5
 """Time limit for closing: half of the second after which a disconnected client must have freed its upstream."""
 CHUNK_MAX_BYTES: Final = 16_384
 """Size of one chunk: a few hundred small events, which take some milliseconds; their output is larger."""
-READ_MAX_BYTES: Final = 65_536
-"""Half of what is buffered for a client that reads slowly."""
 ERROR_BODY_MAX_BYTES: Final = 65_536
 """Size of an error response that is read; those of providers have a few hundred bytes."""
 ERROR_BODY_S: Final = 1.0
@@ -97,8 +94,8 @@ CONTINUED_MAX: Final = 3
 """How often a response is continued after its connection broke."""
 _READ_OUT_MAX_BYTES: Final = 65_536
 _OK: Final = 200
-_LARGE_BYTES: Final = 2**20
-"""aiohttp sends a larger body in parts only if it is a file."""
+_FAILURES: Final = (aiohttp.ClientError, aiohttp.EofStream, aiohttp.http.HttpProcessingError, OSError)
+"""Exceptions of `Pool.send`, and of reading a response."""
 _PROBLEMS: Final = (
     (aiohttp.ConnectionTimeoutError, "upstream_timeout_connect", "timeout"),
     (aiohttp.ClientConnectorDNSError, "upstream_unreachable", "dns"),
@@ -134,11 +131,11 @@ class HTTPUpstream:
         self._proxy = settings.proxy.get_secret_value() if settings.proxy else None
         self._api = settings.api
         self._profile = profile_of(settings.api, settings.profile)
-        self._timeout = aiohttp.ClientTimeout(total=None, connect=timeouts.connect_s)  # the others: `deadlines`
+        self._connect_s = timeouts.connect_s  # the others: `deadlines`
         self._ssl = _ssl(settings)
         self._headers = _headers(settings)
         self._query = {name: plain(value) for name, value in settings.query.items()}
-        self._session: aiohttp.ClientSession | None = None
+        self._pool: Pool | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self.providers = frozenset(_same_server(PROVIDERS[settings.api]))
 
@@ -223,68 +220,84 @@ class HTTPUpstream:
         content: bytes | None = None,
     ) -> _Response:
         """Return the response to a request, which is sent when the response is entered."""
-        sending = self._open_session().request(
-            method,
-            self._base_url + path,
-            params={**query, **self._query},
-            data=None if content is None else _payload(content),
-            headers=headers,
-            allow_redirects=False,
-        )
-        return _Response(provider, sending)
+        url, whole_query = self._base_url + path, {**query, **self._query}
+        return _Response(provider, self._open_pool().send(method, url, whole_query, headers, content))
 
     async def aclose(self) -> None:
         """Close the pooled connections."""
-        session, self._session = self._session, None
-        if session is not None:
+        pool, self._pool = self._pool, None
+        if pool is not None:
             with anyio.move_on_after(CLOSE_S, shield=True):
-                await session.close()
+                await pool.close()
 
-    def _open_session(self) -> aiohttp.ClientSession:
-        """Return the session of the running event loop; it is opened here because a session belongs to one loop."""
+    def _open_pool(self) -> Pool:
+        """Return the connections of the running event loop; they are opened here because they belong to one loop."""
         loop = asyncio.get_running_loop()
-        if self._session is None or self._loop is not loop:
+        if self._pool is None or self._loop is not loop:
             self._loop = loop
-            self._session = aiohttp.ClientSession(
-                connector=CleanConnector(limit=0, ssl=self._ssl),
-                headers=self._headers,
-                cookie_jar=aiohttp.DummyCookieJar(),
-                timeout=self._timeout,
-                read_bufsize=READ_MAX_BYTES,
-                auto_decompress=False,
-                trust_env=False,
-                proxy=self._proxy,
-            )
-        return self._session
+            self._pool = Pool(self._base_url, self._headers, self._ssl, self._proxy, self._connect_s)
+        return self._pool
 
 
 class _Response:
-    """The response to a request that is sent when the block is entered."""
+    """The bytes of the response to a request that is sent when the block is entered.
 
-    def __init__(self, provider: Provider, sending: Awaitable[aiohttp.ClientResponse]) -> None:
+    A body in a format that the provider has a reader for is read as an event stream.
+    """
+
+    def __init__(self, provider: Provider, sending: Awaitable[Exchange]) -> None:
         self._provider = provider
         self._sending = sending
+        self._pieces: Iterator[bytes] = iter(())
+        """Rest of an inflated chunk."""
+        self._failure: Exception | None = None
 
     async def __aenter__(self) -> AsyncIterator[bytes]:
         """Return the bytes of the response; raise `UpstreamError` for another status than 200."""
         try:
-            self._response = response = await self._sending
+            self._exchange = exchange = await self._sending
             del self._sending  # it has the body of the request
-        except (aiohttp.ClientError, aiohttp.EofStream, OSError) as error:
+        except _FAILURES as error:
             raise _failed(error) from error
-        if response.status != _OK:
-            raise await _refused(response, self._provider)
-        self._chunks = _read(response, self._provider)
-        return self._chunks
+        if exchange.status != _OK:
+            raise await _refused(exchange, self._provider)
+        self._content, self._inflater = exchange.content, inflater_of(exchange.headers)
+        media_type = exchange.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+        make_reader = self._provider.body_readers.get(media_type)
+        self._reader = None if make_reader is None else make_reader()
+        self._is_plain = self._inflater is None and self._reader is None
+        return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Read a response that has ended to the end of its connection, and close it."""
         try:
-            if kind is None and not self._response.content.at_eof():
-                await _read_out(self._chunks)
-            await self._chunks.aclose()
+            if kind is None and not self._content.at_eof():
+                await _read_out(self)
         finally:
-            self._response.close()
+            self._exchange.close()
+
+    def __aiter__(self) -> Self:
+        """Return the bytes of the response."""
+        return self
+
+    async def __anext__(self) -> bytes:
+        """Return the next bytes; raise `UpstreamError` if the response is broken off."""
+        while (piece := next(self._pieces, None)) is None:
+            try:
+                chunk = b"" if self._failure is not None else await self._content.read(CHUNK_MAX_BYTES)
+            except _FAILURES as error:
+                self._failure, chunk = error, b""
+            if self._failure is not None and not (chunk := _rest(self._content)):
+                raise _failed(self._failure) from self._failure
+            if not chunk:
+                raise StopAsyncIteration
+            if self._is_plain:
+                return chunk
+            self._pieces = iter((chunk,)) if self._inflater is None else self._inflater.feed(chunk)
+        try:
+            return piece if self._reader is None else self._reader.feed(piece)
+        except FramingError:
+            raise UpstreamError(FAULTS["upstream_malformed"]) from None
 
 
 def _aside(provider: Provider, request: ProviderRequest, profile: Any) -> Outgoing:
@@ -298,14 +311,10 @@ def _aside(provider: Provider, request: ProviderRequest, profile: Any) -> Outgoi
     raise UsageError(f"expected a provider that can be asked to {request.ask}")
 
 
-def _payload(body: bytes) -> bytes | io.BytesIO:
-    return io.BytesIO(body) if len(body) > _LARGE_BYTES else body
-
-
-def _ssl(settings: UpstreamSettings) -> ssl.SSLContext | bool:
+def _ssl(settings: UpstreamSettings) -> ssl.SSLContext | None:
     """Return the context of an upstream with TLS settings; raise `SettingsError` if it cannot use them."""
     if settings.tls.is_default:
-        return True  # the context that all others share
+        return None
     from projector.server.tls import client_context  # noqa: PLC0415 - a start without it is faster
 
     return client_context(settings.tls)
@@ -333,38 +342,6 @@ def _headers(settings: UpstreamSettings) -> Mapping[str, str]:
     given = {name.lower() for name in settings.headers}
     own = {name: value for name, value in headers.items() if name.lower() not in given}
     return own | {name: plain(value) for name, value in settings.headers.items()}
-
-
-def _read(response: aiohttp.ClientResponse, provider: Provider) -> AsyncGenerator[bytes, None]:
-    """Return the bytes of a response, as an event stream if the provider has a reader for its media type."""
-    chunks = _read_raw(response)
-    make_reader = provider.body_readers.get(response.content_type)
-    return chunks if make_reader is None else _read_body(chunks, make_reader())
-
-
-async def _read_body(chunks: AsyncGenerator[bytes, None], reader: BodyReader) -> AsyncGenerator[bytes, None]:
-    async with aclosing(chunks):
-        async for chunk in chunks:
-            try:
-                yield reader.feed(chunk)
-            except FramingError:
-                raise UpstreamError(FAULTS["upstream_malformed"]) from None
-
-
-async def _read_raw(response: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
-    content, inflater = response.content, inflater_of(response.headers)
-    try:
-        while chunk := await content.read(CHUNK_MAX_BYTES):
-            if inflater is None:
-                yield chunk
-                continue
-            for inflated in inflater.feed(chunk):
-                yield inflated
-    except (aiohttp.ClientError, aiohttp.http.HttpProcessingError, OSError) as error:
-        while chunk := _rest(content):
-            for inflated in (chunk,) if inflater is None else inflater.feed(chunk):
-                yield inflated
-        raise _failed(error) from error
 
 
 def _rest(content: aiohttp.StreamReader) -> bytes:
@@ -397,14 +374,14 @@ def _failed(error: Exception) -> UpstreamError:
     return UpstreamError(FAULTS[code], reason=reason)
 
 
-async def _refused(response: aiohttp.ClientResponse, provider: Provider) -> UpstreamError:
+async def _refused(response: Exchange, provider: Provider) -> UpstreamError:
     """Close a failed response, and return its error; of its body a limited part is read, for a limited time."""
     body = bytearray()
     with closing(response), anyio.move_on_after(ERROR_BODY_S):
         try:
             while len(body) <= ERROR_BODY_MAX_BYTES and (chunk := await response.content.readany()):
                 body += chunk
-        except (aiohttp.ClientError, aiohttp.http.HttpProcessingError, OSError):
+        except _FAILURES:
             pass  # the status counts
     received = bytes(body[:ERROR_BODY_MAX_BYTES])
     if (inflater := inflater_of(response.headers)) is not None:

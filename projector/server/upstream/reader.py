@@ -176,12 +176,13 @@ class UpstreamReader:
         await on_open()
         await self._wait_again()
         account, turn_ends_s = self._account, self._stats.overhead_s + _TURN_S
+        deadlines, idle_s = self._deadlines, self.target.provider.timeouts.idle_s
         async for chunk in chunks:
             if self._stats.overhead_s >= turn_ends_s or self._is_interrupted:
                 turn_ends_s = self._stats.overhead_s + _TURN_S
                 await checkpoint()  # chunks that arrive without a pause leave no other moment for it
             self._is_waiting = False
-            self._deadlines.pause()
+            deadlines.idle_at = inf
             if not self._has_bytes:
                 self._on_first_bytes(permit)
             if await on_chunk(chunk):
@@ -189,10 +190,11 @@ class UpstreamReader:
             self._is_waiting = True
             if self._is_interrupted or account.may_have_to_wait:
                 await self._wait_again()
-            self._deadlines.on_wait(time.monotonic())
+            deadlines.idle_at = time.monotonic() + idle_s
 
     def _on_first_bytes(self, permit: Permit) -> None:
         self._has_bytes = True
+        self._deadlines.pause()
         permit.report(Signal.SUCCESS)
         self._attempts.release()
         stats = self._stats
