@@ -397,6 +397,10 @@ class JsonStage(ABC):
     def read(self, value: object, message: SseMessage) -> Events:
         """Return the events of the JSON of a message, before the end."""
 
+    def usage_so_far(self) -> Mapping[str, object]:
+        """Return the usage that was read, in the shape of the Responses API, which holds if the response is cut off."""
+        return self._usage
+
     def close(self) -> Events:
         """Return the end of the response, if its reason is known; else the stream was truncated."""
         if self._is_over:
@@ -446,7 +450,6 @@ class JsonStage(ABC):
         status: str,
         *,
         reason: str | None,
-        usage: Mapping[str, object],
         error: Mapping[str, object] | None = None,
     ) -> Events:
         """Return the last events, and the end of the response, whose items had their own events.
@@ -455,7 +458,6 @@ class JsonStage(ABC):
             events: the last events of items.
             status: the status of the response.
             reason: why it is `incomplete`, or the code of its error; None if no reason is known.
-            usage: its usage; empty if none is known.
             error: its error, if more than a code is known.
         """
         response = {**self._response, "status": status, "output": []}
@@ -463,7 +465,7 @@ class JsonStage(ABC):
             response["error"] = error or {"code": reason}
         elif reason is not None:
             response["incomplete_details"] = {"reason": reason}
-        if usage:
+        if usage := self.usage_so_far():
             response["usage"] = usage
         return self._stop([*events, {"type": f"response.{status}", "response": response}])
 

@@ -121,10 +121,13 @@ class InteractionStage(JsonStage):
         cut_off = [step.call for step in self._steps.values() if step is not None and step.call is not None]
         events += [event for call in cut_off for event in call.flush()]
         events += self._output.end(end.status)
-        usage = usage_of(self._usage, fields.INTERACTION_COUNTS)
         error = members_of(interaction) if interaction.get("error") else ReportedError()
         reported = {"code": _code(error.code) or end.reason, "message": error.message}
-        return self._finish(events, end.status, reason=end.reason, usage=usage, error=reported)
+        return self._finish(events, end.status, reason=end.reason, error=reported)
+
+    def usage_so_far(self) -> Mapping[str, object]:
+        """Return the usage that was read."""
+        return usage_of(self._usage, fields.INTERACTION_COUNTS)
 
     def on_error(self, event: Mapping[str, Any]) -> Events:
         """End the stream with an error."""
