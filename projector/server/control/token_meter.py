@@ -111,7 +111,10 @@ class TokenMeter:
         self._chars[_response(deltas.frame)] += sum(map(len, deltas.texts))
 
     def used(self, code: str | None = None) -> tuple[int, Mapping[str, int]]:
-        """Return the tokens that were used in total, and by agent; `code` is the error that the stream ended with."""
+        """Return the tokens that were used in total, and by agent; `code` is the error that the stream ended with.
+
+        Of a response that was cut off: what was reported, and at least its output; its input is estimated if need be.
+        """
         by_agent: Counter[str] = Counter()
         for agent, tokens in self._reported:
             by_agent[agent] += tokens
