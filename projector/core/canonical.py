@@ -184,11 +184,6 @@ class Drops(Counter[str]):
             self.note(name)
         return text or ""
 
-    def note_unknown(self, kind: str, names: Iterable[str]) -> None:
-        """Count unknown members of a kind of object."""
-        for name in names:
-            self.note(f"{kind}.{name}")
-
     def note_unknown_in(self, value: Mapping[str, object], known: Known, kind: str = "event") -> None:
         """Count what `unknown_members` finds in an object."""
         for member in unknown_members(value, known, kind):

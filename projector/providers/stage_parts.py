@@ -368,9 +368,14 @@ def image_events(item_id: str, output_index: int, image_format: str, data: str) 
 
 
 class JsonStage(ABC):
-    """A stage of messages that are JSON. The last item is a fault if one is not JSON before the end of the response."""
+    """A stage of messages that are JSON. The last item is a fault if one is not JSON before the end of the response.
 
-    def __init__(self) -> None:
+    Args:
+        counts: where the usage of the API has its counts; none if its events have the shape of the Responses API.
+    """
+
+    def __init__(self, counts: Counts | None = None) -> None:
+        self._counts = counts or {}
         self.dropped: Counter[str]
         """Input that was not read, by object and member or by reason."""
         self.dropped = self._dropped = Drops()
@@ -399,7 +404,7 @@ class JsonStage(ABC):
 
     def usage_so_far(self) -> Mapping[str, object]:
         """Return the usage that was read, in the shape of the Responses API, which holds if the response is cut off."""
-        return self._usage
+        return usage_of(self._usage, self._counts)
 
     def close(self) -> Events:
         """Return the end of the response, if its reason is known; else the stream was truncated."""

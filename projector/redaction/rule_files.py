@@ -361,7 +361,8 @@ def _check_own(file: str, table: str, rows: Sequence[Entry], known: frozenset[st
         if row.name in known:
             raise RuleFileError(f"{file}: `{row.name}`: `name`: expected a new name; a shipped entry has this one")
         if isinstance(row, Format) and not row.before and (fields := [f for f in _WITH_BEFORE if getattr(row, f)]):
-            raise RuleFileError(f"{file}: `{row.name}`: `{fields[0]}`: expected with `before` only")
+            where = "redaction/README.md: A credential format"
+            raise RuleFileError(f"{file}: `{row.name}`: `{fields[0]}`: expected with `before` only ({where})")
         for field in _COSTLY.get(type(row), ()):
             if problem := _cost_problem(getattr(row, field)):
                 raise RuleFileError(f"{file}: `{row.name}`: `{field}`: {problem}")

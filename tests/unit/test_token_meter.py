@@ -112,6 +112,13 @@ def test_usage_before_the_end_counts_if_the_response_is_cut_off(
     assert (stats.usage["input_tokens"], stats.usage["output_tokens"]) == (3_000, 4_000)
 
 
+def test_a_log_has_no_usage_of_a_response_that_is_cut_off() -> None:
+    pipeline = build_pipeline(provider="openai_chat", dialect="openwop")
+    chunks = [CHUNK, {**CHUNK, "choices": [], "usage": COUNTED}]
+    said = pipeline.feed(b"".join(b"data: %b\n\n" % json.dumps(chunk).encode() for chunk in chunks))
+    assert b"provider.usage" not in said + pipeline.cancel()
+
+
 def test_output_beyond_what_a_provider_reported_counts_if_the_response_is_cut_off() -> None:
     meter = TokenMeter(["a"], BODY)
     meter.on_request(BODY)

@@ -16,7 +16,7 @@ from projector.providers.error_shapes import error_of
 from projector.providers.gemini import gemini_fields as fields
 from projector.providers.gemini.gemini_output import Output, action_of
 from projector.providers.gemini.partial_arguments import PartialArguments
-from projector.providers.stage_parts import Event, Events, JsonStage, usage_of
+from projector.providers.stage_parts import Event, Events, JsonStage
 
 TOOLS: Final[Mapping[str, str]] = {
     "GOOGLE_SEARCH_WEB": fields.WEB,
@@ -39,7 +39,7 @@ class ChunkStage(JsonStage):
     """Translates one response."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(fields.CHUNK_COUNTS)
         self._output = Output(self._dropped)
         self._is_blocked = False
         self._arguments: PartialArguments | None = None
@@ -87,10 +87,6 @@ class ChunkStage(JsonStage):
         """Record deltas of the text, and their sequence numbers."""
         self._output.skip(texts)
         self._pass_over(numbers)
-
-    def usage_so_far(self) -> Mapping[str, object]:
-        """Return the usage that was read."""
-        return usage_of(self._usage, fields.CHUNK_COUNTS)
 
     def _read(self, chunk: object, data: bytes) -> Events:
         if self._is_over:

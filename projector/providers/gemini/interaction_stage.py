@@ -16,7 +16,7 @@ from projector.providers.error_shapes import ReportedError, error_of, members_of
 from projector.providers.gemini import gemini_fields as fields
 from projector.providers.gemini.gemini_output import Output, action_of, file_result
 from projector.providers.gemini.grounding import file_citation, url_citation
-from projector.providers.stage_parts import Annotation, Call, Event, Events, HostedCall, JsonStage, usage_of
+from projector.providers.stage_parts import Annotation, Call, Event, Events, HostedCall, JsonStage
 
 QUEUED: Final = "queued"
 KNOWN_MAX: Final = 4_096
@@ -50,7 +50,7 @@ class InteractionStage(JsonStage):
     """Translates one interaction."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(fields.INTERACTION_COUNTS)
         self._known: dict[str, int] = {}
         """ID of an event -> hash of the event."""
         self._begin: list[tuple[str, int]] = []
@@ -124,10 +124,6 @@ class InteractionStage(JsonStage):
         error = members_of(interaction) if interaction.get("error") else ReportedError()
         reported = {"code": _code(error.code) or end.reason, "message": error.message}
         return self._finish(events, end.status, reason=end.reason, error=reported)
-
-    def usage_so_far(self) -> Mapping[str, object]:
-        """Return the usage that was read."""
-        return usage_of(self._usage, fields.INTERACTION_COUNTS)
 
     def on_error(self, event: Mapping[str, Any]) -> Events:
         """End the stream with an error."""

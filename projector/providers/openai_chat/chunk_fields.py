@@ -145,6 +145,8 @@ _TOKENS: Final = frozenset({
 })  # fmt: skip
 
 MEMBERS: Final[Mapping[str, Known]] = {
+    "chunk": {"chunk": frozenset(CHUNK_KNOWN)},
+    "choice": {"choice": frozenset(CHOICE_KNOWN)},
     "content": {
         "content": frozenset({
             "type", "text", "annotations", "refusal", "thinking", "image_url", "closed", "reference_ids", "index",
@@ -180,7 +182,7 @@ MEMBERS: Final[Mapping[str, Known]] = {
         "completion_tokens_details": _TOKENS,
     },
 }  # fmt: skip
-"""Object below a delta, or usage -> the members that known servers send in it, and in objects in it."""
+"""Object of a chunk -> the members that known servers send in it, and in objects in it."""
 
 FINISHES: Final[Mapping[str, tuple[str, str | None]]] = {
     "stop": ("completed", None),

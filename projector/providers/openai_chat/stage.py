@@ -113,7 +113,7 @@ class DeltaReader:
         self._returned = frozenset(profile.returned_reasoning)
         self._reasoning_field: str | None = None
         """The first that was seen; servers repeat the same text under several (D33)."""
-        self._known = chunk_fields.DELTA_KNOWN | set(profile.reasoning_fields)
+        self._known = frozenset({*chunk_fields.DELTA_KNOWN, *profile.reasoning_fields})
         self.splitter = ThinkSplitter(profile.think_mode, profile.think_tags)
         self._images: set[bytes] = set()
         """Digests of the images."""
@@ -125,7 +125,7 @@ class DeltaReader:
         if len(delta) == 1 and type(text := delta.get("content")) is str and text and self.splitter.passes(text):
             return self._output.text(text)  # nearly every delta of servers that send no empty members
         if not self._known.issuperset(delta):
-            self._dropped.note_unknown("delta", delta.keys() - self._known)
+            self._dropped.note_unknown_in(delta, {"delta": self._known}, "delta")
         events = self._read_reasoning(delta)
         if content := delta.get("content"):
             events += self._split(content) if type(content) is str else self._read_parts(content)
@@ -297,7 +297,7 @@ class OpenAIChatStage(JsonStage):
     """Translates one response. The last item is a fault if a payload is not JSON before a finish reason (D12, D32)."""
 
     def __init__(self, profile: ChatProfile = DEFAULT) -> None:
-        super().__init__()
+        super().__init__(chunk_fields.COUNTS)
         self._citations = Citations()
         self._output = ChatOutput(self._dropped)
         self._deltas = DeltaReader(profile, self._output, self._citations, self._dropped)
@@ -332,10 +332,6 @@ class OpenAIChatStage(JsonStage):
         self._deltas.splitter.pass_over(texts)
         self._pass_over(numbers)
 
-    def usage_so_far(self) -> Mapping[str, object]:
-        """Return the usage that was read."""
-        return usage_of(self._usage, chunk_fields.COUNTS)
-
     def _read_object(self, chunk: dict[str, Any], name: str) -> Events:
         was_finished = self._reason is not None
         if CHUNK_MARKS.isdisjoint(chunk):
@@ -346,8 +342,7 @@ class OpenAIChatStage(JsonStage):
         return self._numbered(events) if error is None else self._report(error, events, is_late=was_finished)
 
     def _read_chunk(self, chunk: dict[str, Any]) -> list[Event]:
-        if not chunk_fields.CHUNK_KNOWN.issuperset(chunk):
-            self._dropped.note_unknown("chunk", chunk.keys() - chunk_fields.CHUNK_KNOWN)
+        self._dropped.note_unknown_in(chunk, chunk_fields.MEMBERS["chunk"], "chunk")
         tier = {"service_tier": chunk["service_tier"]} if chunk.get("service_tier") else {}
         events = [] if self._is_identified else self._identify(chunk, tier)
         self._response |= tier
@@ -368,8 +363,7 @@ class OpenAIChatStage(JsonStage):
         return events
 
     def _read_choice(self, choice: Mapping[str, object]) -> list[Event]:
-        if not chunk_fields.CHOICE_KNOWN.issuperset(choice):
-            self._dropped.note_unknown("choice", choice.keys() - chunk_fields.CHOICE_KNOWN)
+        self._dropped.note_unknown_in(choice, chunk_fields.MEMBERS["choice"], "choice")
         if usage := choice.get("usage"):
             self._take_usage(usage)
         if ERROR in choice:
