@@ -253,7 +253,7 @@ class PipelineBranch:
     def _usage_so_far(self) -> Mapping[str, object]:
         """Return the usage that the stage knows of a response that is cut off; empty if its events have all usage."""
         if self._lane is not None:
-            self._lane.tell()
+            self._lane.end()  # which tells the stage what was read
         of_stage = getattr(self._stage, "usage_so_far", None)
         return {} if of_stage is None else of_stage()
 

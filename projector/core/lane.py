@@ -192,7 +192,7 @@ class Lane:
         self._texts += texts
         self._numbers += numbers
         if len(self._texts) > KEPT_MAX:
-            self.tell()
+            self._tell()
         return repeat(texts, encoded, numbers) if texts else []
 
     def _completed(self, data: bytes) -> bytes:
@@ -224,10 +224,10 @@ class Lane:
 
     def end(self) -> bytes:
         """Tell the stage what was read, and return the bytes that were read for the next message."""
-        self.tell()
+        self._tell()
         return self.unfinished
 
-    def tell(self) -> None:
+    def _tell(self) -> None:
         """Tell the stage about the deltas that it does not know."""
         if self._texts:
             self.count += len(self._texts)
