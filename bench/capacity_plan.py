@@ -18,7 +18,7 @@ from typing import Any, Final
 PAGE: Final = Path(__file__).parents[1] / "docs" / "capacity.md"
 SIZES: Final = (10_000, 100_000, 1_000_000)
 PRIMARIES_MAX: Final = 32
-"""Primaries of one cluster that have streams: `projector.store.redis_logs.GROUPS`."""
+"""Primaries of one cluster that have streams: `projector.store.redis_servers.GROUPS`."""
 TURN_S: Final = 0.01
 """Seconds whose events a server handles together: about as long as it takes, two thirds of the time."""
 MONTH_H: Final = 730

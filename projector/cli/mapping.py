@@ -13,6 +13,7 @@ from projector._errors import UsageError
 from projector._validation import nearest
 from projector.cli.servers import load_settings, server_module
 from projector.cli.terminal import opened, print_error
+from projector.contracts.kinds import PrivateKind
 from projector.core.faults import FAULTS
 from projector.core.handlers import DROPPED, EMITS, HANDLERS, HOST_HANDLERS
 from projector.core.handlers.items import FINISHERS, ITEMS_ONLY
@@ -139,7 +140,7 @@ def summary(handler: Callable[..., object]) -> str:
 
 def _entries() -> Iterator[Entry]:
     for name, handler in {**HANDLERS, **HOST_HANDLERS}.items():
-        yield Entry(name, ", ".join(EMITS[handler]) or "no event by itself", summary(handler))
+        yield Entry(name, _emitted(EMITS[handler]) or "no event by itself", summary(handler))
     for name, steer in STEERING.items():
         yield Entry(name, "recording directive", summary(steer))
     for name, why in {**DROPPED, **REASONS}.items():
@@ -154,6 +155,13 @@ def _entries() -> Iterator[Entry]:
             for kind, table in kinds.items():
                 for name, why in table.items():
                     yield Entry(f"{kind}.{name}", output, why)
+
+
+def _emitted(kinds: Iterable[str], mark: str = "") -> str:
+    """Return the kinds that are emitted; those that only some dialects have after the others."""
+    private = {*PrivateKind}
+    public, others = ([f"{mark}{kind}{mark}" for kind in kinds if (kind in private) is only] for only in (False, True))
+    return "; ".join(filter(None, [", ".join(public), f"in dialects: {', '.join(others)}" if others else ""]))
 
 
 def _field(name: str) -> str:
@@ -175,8 +183,8 @@ def _mapping_lines() -> Iterator[str]:
     handled = {**HANDLERS, **HOST_HANDLERS}.items()
     kinds: dict[str, dict[str, None]] = {}
     for _, how in handled:
-        kinds.setdefault(summary(how), {}).update(dict.fromkeys(f"`{kind}`" for kind in EMITS[how]))
-    emitted = {how: ", ".join(kinds[summary(how)]) or "none" for _, how in handled}
+        kinds.setdefault(summary(how), {}).update(dict.fromkeys(EMITS[how]))
+    emitted = {how: _emitted(kinds[summary(how)], "`") or "none" for _, how in handled}
     yield from _list({name: f"{summary(how)} → {emitted[how]}" for name, how in handled})
     yield from ("", "If the provider did not announce an item, `output_item.added` is emitted before any of these.", "")
     steering = {name: summary(steer) for name, steer in STEERING.items()}

@@ -22,6 +22,9 @@ Frame: TypeAlias = dict[str, Any]
 WireEvent: TypeAlias = tuple[str | None, bytes]
 """One event of a dialect: SSE event name or None, and data. A plain tuple, since one is made for every token."""
 
+Known: TypeAlias = Mapping[str, frozenset[str]]
+"""Kind of an object, and names of members that are objects -> the members that each of them has."""
+
 INDEX_MAX: Final = 1_000_000
 """Larger indexes are invalid: a stream of a million items would have exceeded its size limit before."""
 COUNT_END: Final = 2**53
@@ -181,33 +184,32 @@ class Drops(Counter[str]):
             self.note(name)
         return text or ""
 
-    def note_unknown(self, kind: str, names: Iterable[str]) -> None:
-        """Count unknown members of a kind of object."""
-        for name in names:
-            self.note(f"{kind}.{name}")
-
-    def note_unknown_in(self, event: Mapping[str, object], known: Mapping[str, frozenset[str]]) -> None:
-        """Count what `unknown_members` finds in an event."""
-        for member in unknown_members(event, known):
+    def note_unknown_in(self, value: Mapping[str, object], known: Known, kind: str = "event") -> None:
+        """Count what `unknown_members` finds in an object."""
+        for member in unknown_members(value, known, kind):
             self.note(member)
 
-    def objects(self, holder: Mapping[str, object], kind: str, name: str) -> list[Mapping[str, object]]:
-        """Return the objects in a list field. Non-objects are counted; a missing field is not."""
+    def objects(
+        self, holder: Mapping[str, object], kind: str, name: str, known: Known | None = None
+    ) -> list[Mapping[str, object]]:
+        """Return the objects in a list field. Non-objects are counted, and members that are not known, if some are."""
         value = holder.get(name)
         entries = value if isinstance(value, list) else [] if value is None else [value]
         found = mappings(holder, name)
         if len(found) < len(entries):
             self.note(f"{kind}.{name}", len(entries) - len(found))
+        for one in found if known is not None else ():
+            self.note_unknown_in(one, known or {}, name)
         return found
 
 
-def unknown_members(event: Mapping[str, object], known: Mapping[str, frozenset[str]]) -> list[str]:
-    """Return the unknown members of an event, and of the objects directly in it that are named in `known`."""
+def unknown_members(value: Mapping[str, object], known: Known, kind: str = "event") -> list[str]:
+    """Return the unknown members of an object of a kind, and of the objects directly in it that `known` names."""
     found: list[str] = []
-    for kind, members in known.items():
-        value = event if kind == "event" else event.get(kind)
-        if value is not None and isinstance(value, dict) and not members.issuperset(value):
-            found += [f"{kind}.{name}" for name in value if name not in members]
+    for name, members in known.items():
+        inner = value if name == kind else value.get(name)
+        if inner is not None and isinstance(inner, dict) and not members.issuperset(inner):
+            found += [f"{name}.{member}" for member in inner if member not in members]
     return found
 
 

@@ -186,9 +186,12 @@ def file_path(place: Place, content_index: int, citation: Mapping[str, object], 
     return {**frame, "kind": "message.file_path"}
 
 
-def response_usage(usage: Mapping[str, int]) -> Frame:
-    """Build the private `response.usage`: tokens of one response; `final` has the sum of a run (CONTRACT D13)."""
-    return {"kind": "response.usage", "usage": dict(usage)}
+def response_usage(usage: Mapping[str, int], *, is_cut: bool = False) -> Frame:
+    """Build the private `response.usage`: tokens of one response; `final` has the sum of a run (CONTRACT D13).
+
+    Of a response that was cut off (`is_cut`) they are what was known by then, and in no `final`.
+    """
+    return {"kind": "response.usage", "usage": dict(usage), **({"is_cut": True} if is_cut else {})}
 
 
 def response_error(

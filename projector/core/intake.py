@@ -82,6 +82,7 @@ class PipelineBranch:
         self._lane: Lane | None = None
         self._vain = 0
         """Lanes in a row that were too short."""
+        self._state.usage_so_far = self._usage_so_far
         self._start()
 
     @property
@@ -256,6 +257,13 @@ class PipelineBranch:
     def start_stage(self) -> None:
         """Start another response within the same bytes."""
         self._stage = self._make_stage()
+
+    def _usage_so_far(self) -> Mapping[str, object]:
+        """Return the usage that the stage knows of a response that is cut off; empty if its events have all usage."""
+        if self._lane is not None:
+            self._lane.end()  # which tells the stage what was read
+        of_stage = getattr(self._stage, "usage_so_far", None)
+        return {} if of_stage is None else of_stage()
 
     def _start(self) -> None:
         self._decoder: Decoder | _Released = self._make_decoder()

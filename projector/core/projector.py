@@ -320,7 +320,7 @@ class PublicStreamProjector:
             output += BRANCH_ENDS[verdict](state)
             state.phase = Phase.ENDED
         elif verdict in TERMINALS:
-            output += endings.close_items(state)
+            output += endings.close_response(state)
             output += TERMINALS[verdict](state)
             self.ended = True
         return output
@@ -329,7 +329,7 @@ class PublicStreamProjector:
         """Close the open items of each branch in its own context, then emit the terminal event."""
         branch, self.branch.phase = self.branch, self._phase
         output = handler(branch, event) if handler is not None else []
-        closers = [(one, endings.close_items(one)) for one in self._branches]
+        closers = [(one, endings.close_response(one)) for one in self._branches]
         for other in self._branches[1:] if verdict is Verdict.CANCELLED else ():
             if other.phase is Phase.OPEN:
                 endings.settle(other, "cancelled")  # its text so far belongs to `final`

@@ -141,6 +141,8 @@ class StreamState:
         self.response = Response(self.slots.next_slot, after=None)
         self._has_begun = False
         """Whether a response began, perhaps with the record that was created with the branch."""
+        self.usage_so_far: Callable[[], Mapping[str, object]] | None = None
+        """Returns usage of a response that is cut off which none of its events has."""
         self.fault: Fault | None = None
         """The error that the provider reported."""
         self.fault_notices: tuple[Notice, ...] = ()
@@ -192,6 +194,7 @@ class StreamState:
     def release(self) -> None:
         """Drop what the ended stream has emitted."""
         self.calls.clear()
+        self.usage_so_far = None
         self.response.release()
         self.run.release()
 

@@ -116,6 +116,8 @@ class Response:
     service_tier: str | None = None
     usage: Mapping[str, object] = field(default_factory=dict)
     """As the provider sent it last."""
+    is_counted: bool = False
+    """Whether its usage was emitted."""
     wants_structure: bool = False
     container_mode: str | None = None
     items: list[Item] = field(default_factory=list)

@@ -126,7 +126,9 @@ def on_meta(state: LogState, frame: Frame) -> None:
 
 
 def on_usage(state: LogState, frame: Frame) -> None:
-    """Emit the usage of a model call, if the provider reported input and output tokens."""
+    """Emit the usage of a model call that ended, if the provider reported input and output tokens."""
+    if frame.get("is_cut"):
+        return
     tokens = {name: frame["usage"][member] for member, name in TOKENS.items() if member in frame["usage"]}
     if tokens.keys() >= {"inputTokens", "outputTokens"}:
         source = {"provider": state.options.provider or UNKNOWN, "model": state.branch.model or UNKNOWN}

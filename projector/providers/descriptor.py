@@ -26,7 +26,7 @@ class ProviderStage(Protocol):
     """Translates the messages of one response into canonical events.
 
     Nothing else is needed. A stage that may be passed over for deltas is a `projector.core.lane.ShapedStage`,
-    too.
+    too; one that knows usage before the end of the response has `usage_so_far` (`JsonStage`).
     """
 
     dropped: Counter[str]

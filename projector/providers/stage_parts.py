@@ -368,9 +368,14 @@ def image_events(item_id: str, output_index: int, image_format: str, data: str) 
 
 
 class JsonStage(ABC):
-    """A stage of messages that are JSON. The last item is a fault if one is not JSON before the end of the response."""
+    """A stage of messages that are JSON. The last item is a fault if one is not JSON before the end of the response.
 
-    def __init__(self) -> None:
+    Args:
+        counts: where the usage of the API has its counts; none if its events have the shape of the Responses API.
+    """
+
+    def __init__(self, counts: Counts | None = None) -> None:
+        self._counts = counts or {}
         self.dropped: Counter[str]
         """Input that was not read, by object and member or by reason."""
         self.dropped = self._dropped = Drops()
@@ -408,6 +413,10 @@ class JsonStage(ABC):
     @abstractmethod
     def read(self, value: object, message: SseMessage) -> Events:
         """Return the events of the JSON of a message, before the end."""
+
+    def usage_so_far(self) -> Mapping[str, object]:
+        """Return the usage that was read, in the shape of the Responses API, which holds if the response is cut off."""
+        return usage_of(self._usage, self._counts)
 
     def close(self) -> Events:
         """Return the end of the response, if its reason is known; else the stream was truncated."""
@@ -458,7 +467,6 @@ class JsonStage(ABC):
         status: str,
         *,
         reason: str | None,
-        usage: Mapping[str, object],
         error: Mapping[str, object] | None = None,
     ) -> Events:
         """Return the last events, and the end of the response, whose items had their own events.
@@ -467,7 +475,6 @@ class JsonStage(ABC):
             events: the last events of items.
             status: the status of the response.
             reason: why it is `incomplete`, or the code of its error; None if no reason is known.
-            usage: its usage; empty if none is known.
             error: its error, if more than a code is known.
         """
         response = {**self._response, "status": status, "output": []}
@@ -475,7 +482,7 @@ class JsonStage(ABC):
             response["error"] = error or {"code": reason}
         elif reason is not None:
             response["incomplete_details"] = {"reason": reason}
-        if usage:
+        if usage := self.usage_so_far():
             response["usage"] = usage
         return self._stop([*events, {"type": f"response.{status}", "response": response}])
 

@@ -7,6 +7,7 @@ file is one text.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple, TypeAlias
 
@@ -193,21 +194,30 @@ def _container(text: str) -> object:
 # samples of rules
 
 
+_REST: Final = re.compile(re.escape(REDACTED) + "[-.~+=_]*[A-Za-z0-9]")
+"""The rest of a credential after what was withheld of it."""
+
+
 def check_samples(rules: Rules, policy: Policy) -> list[str]:
     """Return an error for each sample that a policy does not treat as its entry expects."""
     search = Search(policy)
 
+    def shown(row: Entry, sample: str) -> str:
+        of_class = search.of_prose({row.name: "mask"}, (row,)) if isinstance(row, TextClass) else None
+        return clean_plain(of_class or search, sample)
+
     def is_withheld(row: Entry, sample: str) -> bool:
         if isinstance(row, Word):
             return search.keys.verdict(sample) is Verdict.SENSITIVE
-        of_class = search.of_prose({row.name: "mask"}, (row,)) if isinstance(row, TextClass) else None
-        return clean_plain(of_class or search, sample) != sample
+        return shown(row, sample) != sample
 
     def problem(row: Entry, sample: str, *, is_match: bool) -> str:
         if is_withheld(row, sample) is not is_match:
             return f"expected to be {'withheld' if is_match else 'shown'}"
         if is_match and isinstance(row, Format) and not is_withheld(row, sample + "\n"):
             return "withheld only where the text ends: expected a sample that is as long as `pattern`"
+        if is_match and isinstance(row, Format) and _REST.search(shown(row, sample)):
+            return "withheld only in part: expected a `pattern` and `tail` up to its end"
         return ""
 
     entries: list[Entry] = [each for table in rules for each in table]

@@ -360,6 +360,9 @@ def _check_own(file: str, table: str, rows: Sequence[Entry], known: frozenset[st
     for row in rows:
         if row.name in known:
             raise RuleFileError(f"{file}: `{row.name}`: `name`: expected a new name; a shipped entry has this one")
+        if isinstance(row, Format) and not row.before and (fields := [f for f in _WITH_BEFORE if getattr(row, f)]):
+            where = "redaction/README.md: A credential format"
+            raise RuleFileError(f"{file}: `{row.name}`: `{fields[0]}`: expected with `before` only ({where})")
         for field in _COSTLY.get(type(row), ()):
             if problem := _cost_problem(getattr(row, field)):
                 raise RuleFileError(f"{file}: `{row.name}`: `{field}`: {problem}")
@@ -375,6 +378,9 @@ OWN_MAX_REPEATS: Final = 1_024
 """Limits of a host's own rules. A search cannot backtrack, so a character costs at most as many steps as the pattern
 takes characters, and each alternative may have its own."""
 
+_WITH_BEFORE: Final = ("word", "exact", "not_after")
+"""Fields of a format that is found in generated characters. Shipped ones may have them without `before`: their anchors
+are too common for any other search, which would withhold names in code."""
 
 _COSTLY: Final[Mapping[type, tuple[str, ...]]] = {
     Format: ("anchor", "pattern", "pattern_at_end"),

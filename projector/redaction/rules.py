@@ -50,12 +50,12 @@ class Format(NamedTuple):
 
     @property
     def is_run(self) -> bool:
-        """Whether it is found in runs of generated characters (`RunSearch`), because its anchor does not begin it."""
+        """Whether it is found in generated characters (`RunSearch`): its anchor is inside it, or begins names too."""
         return bool(self.before or self.not_after) or self.exact
 
 
 class Context(NamedTuple):
-    """A text between a sensitive key and its value, and which values count there (`projector.redaction.value_reader`).
+    """A text between a sensitive key and its value, and which values count there (`projector.redaction.assignments`).
 
     `before` and `key` are expressions that the end of the text before the key and the key contain; `link` is in the
     pattern language.

@@ -117,6 +117,12 @@ def test_each_name_of_ours_is_there(page: Path) -> None:
         assert is_there(name), name
 
 
+def test_each_name_of_ours_in_a_module_is_there() -> None:
+    modules = [path for folder in ("projector", "tests", "bench") for path in (ROOT / folder).rglob("*.py")]
+    named = {(name, path.name) for path in modules for name in MODULE.findall(path.read_text(encoding="utf-8"))}
+    assert {(name, path) for name, path in named if name not in OTHERS and not is_there(name)} == set()
+
+
 @pytest.mark.parametrize("page", PAGES, ids=IDS)
 def test_each_target_of_make_is_there(page: Path) -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import pytest
 
 from projector.contracts.stream_rules.table import check_lines
 from tests.protocols.ai_sdk.checker import RULES, AiSdkChecker
+from tests.protocols.ai_sdk.events import Data, TransientData
 
 EXAMPLES: Final = Path(__file__).parents[2] / "examples_ndjson" / "ai_sdk"
 DONE: Final = {"type": "[DONE]"}
@@ -112,6 +114,19 @@ def test_every_rule_has_a_row() -> None:
     assert {rule for rule, *_ in ROWS} | {"json"} == RULES.keys()
 
 
-@pytest.mark.parametrize("path", sorted(EXAMPLES.iterdir()), ids=lambda path: path.stem)
-def test_no_golden_violates_a_rule(path: Path) -> None:
-    assert check_lines(AiSdkChecker(), path.read_bytes().splitlines()) == []
+PART_TYPES: Final = Path(__file__).parents[2] / "clients" / "typescript" / "src" / "ai-sdk.ts"
+
+
+def test_the_types_of_the_client_have_the_data_of_each_golden() -> None:
+    """`PublicDataParts` is written by hand. Of a part that is an object of its own, members are compared too."""
+    source = re.findall(r"PublicDataParts = \{\n(.*?)\n\};", PART_TYPES.read_text(encoding="utf-8"), re.DOTALL)[0]
+    types = dict(re.findall(r'^  "?([a-z-]+)"?: (.*);$', source, re.MULTILINE))
+    names = {name for model in (Data, TransientData) for name in get_args(model.model_fields["type"].annotation)}
+    assert {f"data-{name}" for name in types} == names, f"PublicDataParts in {PART_TYPES.name}"
+    chunks = [json.loads(line) for path in EXAMPLES.iterdir() for line in path.read_bytes().splitlines()[:-1]]
+    for chunk in chunks:
+        written = types.get(chunk["type"].removeprefix("data-"), "") if chunk["type"].startswith("data-") else ""
+        if "&" not in written and written.startswith("{"):
+            members = dict(re.findall(r"(\w+)(\??):", written))
+            required = {name for name, optional in members.items() if not optional}
+            assert required <= chunk["data"].keys() <= members.keys(), (chunk["type"], written)

@@ -448,6 +448,22 @@ def test_usage_is_cumulative(ends: list[dict[str, Any]], expected: tuple[int, in
     assert (usage["usage"]["input_tokens"], usage["usage"]["output_tokens"]) == expected
 
 
+NEW: Final[Mapping[str, dict[str, Any]]] = {
+    "usage.new": {"type": "message_start", "message": {"id": "m", "usage": {"input_tokens": 1, "new": 1}}},
+    "message.new": {"type": "message_start", "message": {"id": "m", "new": 1}},
+    "content.new": {"type": "message", "id": "m", "content": [{"type": "text", "text": "a", "new": 1}]},
+    "message.newer": {"type": "message", "id": "m", "role": "assistant", "model": "x", "content": [], "newer": 1},
+}
+"""Name in the counts -> an event with an unknown member."""
+
+
+@pytest.mark.parametrize(("name", "event"), NEW.items(), ids=NEW)
+def test_unknown_members_are_counted(name: str, event: dict[str, Any]) -> None:
+    stage = AnthropicMessagesStage()
+    stage.feed(SseMessage(json.dumps(event).encode(), ""))
+    assert dict(stage.dropped) == {name: 1}
+
+
 def assembled(events: list[dict[str, Any]]) -> list[Any]:
     """Return the blocks of a message by a plain reading, without citations."""
     blocks: dict[int, dict[str, Any]] = {}

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 import pytest
 
 from projector.core.faults import FAULTS
-from projector.core.handlers import endings, items, responses
+from projector.core.handlers import endings, items
 from projector.redaction.redactor import Redactor
 
 Event: TypeAlias = dict[str, Any]
@@ -267,7 +267,7 @@ def broken(*_: object, **__: object) -> None:
         pytest.param(Redactor, "message_stream", delta("x", 3), "redaction_failed", id="D12-redactor-message"),
         pytest.param(Redactor, "identifier", delta("x", 3), "redaction_failed", id="D12-redactor-identifier"),
         pytest.param(Redactor, "name", call(3), "redaction_failed", id="D12-redactor-name"),
-        pytest.param(responses, "_add_usage", on("completed"), "internal_error", id="D12-a-handler"),
+        pytest.param(endings, "usage", on("completed"), "internal_error", id="D12-a-handler"),
         pytest.param(endings, "_run_status", on("completed"), "internal_error", id="D12-the-terminal-itself"),
         pytest.param(items, "close", on("completed"), "internal_error", id="D12-a-closer"),
     ],

@@ -43,6 +43,14 @@ CHAT_DROPPED: Final = PROVIDERS["openai_chat"].tables().dropped
             id="D35-host",
         ),
         pytest.param(
+            "response.reasoning_text.done",
+            [
+                "response.reasoning_text.done: in dialects: reasoning.delta, reasoning.done",
+                "  " + explain.summary(HANDLERS["response.reasoning_text.done"]),
+            ],
+            id="private",
+        ),
+        pytest.param(
             "projector.branch_end",
             ["projector.branch_end: recording directive", "  " + explain.summary(STEERING["projector.branch_end"])],
             id="D35-recorded",

@@ -769,6 +769,9 @@ def test_odd_streams(name: str) -> None:
         ({"candidates": [{"content": {"parts": {"text": "a"}}}]}, "content.parts"),
         (chunk({"text": 7}), "part.text"),
         (chunk(call(name="f", args=[1])), "functionCall.args"),
+        (chunk(call(name="f", new=1)), "functionCall.new"),
+        ({"candidates": [], "usageMetadata": {"newTokenCount": 1}}, "usageMetadata.newTokenCount"),
+        ({"candidates": [{"content": {"new": 1}}]}, "content.new"),
     ],
     ids=str,
 )

@@ -346,6 +346,43 @@ def test_everything_dropped_is_counted() -> None:
     }
 
 
+UNKNOWN: dict[str, dict[str, Any]] = {
+    "content.new": {"content": [{"type": "text", "text": "a", "new": 1}]},
+    "content.poem": {"content": [{"type": "poem", "text": "a"}]},
+    "thinking.new": {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "a", "new": 1}]}]},
+    "image_url.new": {"images": [{"image_url": {"url": "data:image/png;base64,eA==", "new": 1}}]},
+    "tool_calls.new": {"tool_calls": [{"index": 0, "id": "c", "function": {"name": "f"}, "new": 1}]},
+    "function.new": {"tool_calls": [{"index": 0, "id": "c", "function": {"name": "f", "new": 1}}]},
+    "custom.new": {"tool_calls": [{"index": 0, "id": "c", "custom": {"name": "f", "new": 1}}]},
+    "function_call.new": {"function_call": {"name": "f", "new": 1}},
+    "annotations.new": {"content": "a", "annotations": [{"type": "url_citation", "url": "https://a.b", "new": 1}]},
+    "url_citation.new": {"annotations": [{"type": "url_citation", "url_citation": {"url": "https://a.b", "new": 1}}]},
+    "reasoning_details.new": {"reasoning_details": [{"type": "reasoning.text", "text": "a", "new": 1}]},
+}
+"""Name in the counts -> a delta with an unknown member."""
+
+
+@pytest.mark.parametrize(("name", "delta"), UNKNOWN.items(), ids=UNKNOWN)
+def test_unknown_members_of_objects_in_a_delta_are_counted(name: str, delta: dict[str, Any]) -> None:
+    stage = OpenAIChatStage()
+    feed(stage, [chunk({"content": "a"}), chunk(delta), chunk({}, "stop"), DONE])
+    assert dict(stage.dropped) == {name: 1}
+
+
+def test_unknown_members_of_usage_are_counted() -> None:
+    stage = OpenAIChatStage()
+    usage = {"prompt_tokens": 1, "new": 1, "prompt_tokens_details": {"newer": 1}}
+    feed(stage, [chunk({"content": "a"}, "stop", usage=usage), DONE])
+    assert dict(stage.dropped) == {"usage.new": 1, "prompt_tokens_details.newer": 1}
+
+
+def test_citations_of_a_text_part_are_those_of_the_text() -> None:
+    citation = {"type": "url_citation", "url": "https://a.b", "title": "A", "start_index": 0, "end_index": 1}
+    parts = [{"type": "text", "text": "a", "annotations": [citation]}]
+    events = feed(OpenAIChatStage(), [chunk({"content": parts}, "stop"), DONE])
+    assert [event["annotation"] for event in events if "annotation" in event] == [citation]
+
+
 def test_names_in_the_counts_are_bounded() -> None:
     stage = OpenAIChatStage()
     feed(stage, [chunk({}, **{f"{'x' * 500}{number}": 1}) for number in range(5)])

@@ -40,6 +40,14 @@ TEXT: Cases = {
         ],
         "0 + message | 0 refusal No | 0 refusal . | 0 refusal= No. | 0 - message completed | completed",
     ),
+    "text parts in other spellings": (
+        [
+            chunk({"content": [{"type": "output_text", "text": "a"}, {"text": "b"}]}),
+            chunk({"content": {"text": "c"}}),
+            chunk({"content": {"type": "text", "text": "d"}}, "stop"),
+        ],
+        "0 + message | 0 text a | 0 text b | 0 text c | 0 text d | 0 - message completed | completed",
+    ),
     "blanks before a refusal come with the text after it": (
         [chunk({"content": "\n"}), chunk({"refusal": "No"}), chunk({"content": " "}, "stop")],
         "0 + message | 0 refusal No | 0 text \n  | 0 refusal= No | 0 - message completed | completed",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Final
 
@@ -65,3 +66,13 @@ def test_messages(messages: Sequence[tuple[bytes, str]], expected: list[object],
     assert events == expected
     assert stage.close() == []
     assert stage.dropped == dropped
+
+
+@pytest.mark.parametrize(
+    ("kind", "event_type"), [("part", "content_part.added"), ("annotation", "output_text.annotation.added")]
+)
+def test_unknown_members_are_counted(kind: str, event_type: str) -> None:
+    stage = OpenAIResponsesStage()
+    event = {"type": f"response.{event_type}", kind: {"type": "x", "new": 1}}
+    stage.feed(SseMessage(json.dumps(event).encode(), ""))
+    assert dict(stage.dropped) == {f"{kind}.new": 1}

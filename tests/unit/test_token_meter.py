@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from projector import build_pipeline
+from projector.core.faults import FAULTS
 from projector.server.control.token_meter import (
     INPUT_MAX,
     OUTPUT_DEFAULT,
@@ -16,6 +17,7 @@ from projector.server.control.token_meter import (
     TokenMeter,
     input_tokens,
 )
+from projector.server.telemetry.stream_stats import StreamStats
 
 BODY = {"input": "x" * 383}
 """400 bytes: 100 tokens."""
@@ -73,6 +75,58 @@ def test_used_tokens(name: str, frames: list[dict[str, Any]], code: str | None, 
 
 CHUNK = {"id": "c", "object": "chat.completion.chunk", "choices": [{"index": 0, "delta": {"content": "x" * 8}}]}
 SAID = {"candidates": [{"content": {"parts": [{"text": "x" * 8}]}}], "responseId": "r"}
+
+
+BEGUN = {"type": "message_start", "message": {"id": "m", "usage": {"input_tokens": 3_000, "output_tokens": 1}}}
+BLOCK = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "x" * 8}}
+COUNTED = {"prompt_tokens": 3_000, "completion_tokens": 4_000}
+METADATA = {"promptTokenCount": 3_000, "candidatesTokenCount": 1_500, "thoughtsTokenCount": 2_500}
+LATE = {"type": "message_delta", "delta": {}, "usage": {"output_tokens": 4_000}}
+
+
+@pytest.mark.parametrize(
+    ("provider", "messages"),
+    [
+        ("openai_chat", [CHUNK, {**CHUNK, "choices": [], "usage": COUNTED}]),
+        ("gemini", [SAID, *([{**SAID, "usageMetadata": METADATA}] * 8)]),
+        ("anthropic_messages", [BEGUN, BLOCK, LATE]),
+    ],
+)
+@pytest.mark.parametrize("end", ["cancel", "close", "fail", "error"])
+def test_usage_before_the_end_counts_if_the_response_is_cut_off(
+    provider: str, messages: list[dict[str, Any]], end: str
+) -> None:
+    stats = StreamStats(dialect="public_sse_v1", meter=TokenMeter(["a"], BODY))
+    assert stats.meter is not None
+    stats.meter.on_request(BODY)
+    pipeline = build_pipeline(provider=provider, dialect="public_sse_v1", on_frame=stats.on_frame)
+    pipeline.feed(b"".join(b"data: %b\n\n" % json.dumps(message).encode() for message in messages))
+    ends = {"close": pipeline.close, "fail": lambda: pipeline.close(FAULTS["upstream_reset"])}
+    ends |= {
+        "cancel": pipeline.cancel,
+        "error": lambda: pipeline.feed(b'event: error\ndata: {"error": {"message": "x"}}\n\n'),
+    }
+    ends[end]()
+    assert stats.terminal.get("final", {}).get("usage") is None
+    assert stats.meter.used("upstream_truncated") == (7_000, {"a": 7_000})
+    assert (stats.usage["input_tokens"], stats.usage["output_tokens"]) == (3_000, 4_000)
+
+
+def test_a_log_has_no_usage_of_a_response_that_is_cut_off() -> None:
+    pipeline = build_pipeline(provider="openai_chat", dialect="openwop")
+    chunks = [CHUNK, {**CHUNK, "choices": [], "usage": COUNTED}]
+    said = pipeline.feed(b"".join(b"data: %b\n\n" % json.dumps(chunk).encode() for chunk in chunks))
+    assert b"provider.usage" not in said + pipeline.cancel()
+
+
+def test_output_beyond_what_a_provider_reported_counts_if_the_response_is_cut_off() -> None:
+    meter = TokenMeter(["a"], BODY)
+    meter.on_request(BODY)
+    pipeline = build_pipeline(provider="anthropic_messages", dialect="public_sse_v1", on_frame=meter.on_frame)
+    block = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "x" * 400}}
+    pipeline.feed(b"".join(b"data: %b\n\n" % json.dumps(message).encode() for message in [BEGUN, block]))
+    pipeline.close()
+    assert meter.used("upstream_truncated")[0] == 3_100
 
 
 @pytest.mark.parametrize(

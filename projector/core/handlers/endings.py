@@ -7,6 +7,7 @@ from functools import partial
 from operator import attrgetter
 from typing import Final
 
+from projector.core import canonical as read
 from projector.core import frames
 from projector.core.canonical import Frame
 from projector.core.faults import FAULTS, Fault
@@ -21,14 +22,37 @@ from projector.redaction.clean import Cleaned, CleanText
 OPTIONAL_STATUS: Final = {"failed": "incomplete", "cancelled": "incomplete"}
 """Status of an optional response -> status that counts for the run."""
 
+USAGE: Final[Mapping[str, tuple[str, ...]]] = {
+    "input_tokens": ("input_tokens",),
+    "output_tokens": ("output_tokens",),
+    "total_tokens": ("total_tokens",),
+    "cached_input_tokens": ("input_tokens_details", "cached_tokens"),
+    "reasoning_output_tokens": ("output_tokens_details", "reasoning_tokens"),
+}
+"""Member of `final.usage` -> path in the provider's usage (D13)."""
 
-def close_items(state: StreamState) -> list[Frame]:
-    """Close every open item; they were cut off (D7)."""
+
+def close_response(state: StreamState) -> list[Frame]:
+    """Close every open item, and emit the usage of a response that has not ended: they were cut off (D7)."""
     output: list[Frame] = []
     for item in state.response.items:
         if item.open:
             output += items.close(state, item, {}, None)
-    return output
+    if state.usage_so_far is not None and (so_far := state.usage_so_far()):
+        state.response.usage = so_far
+    return output if state.response.is_counted else output + usage(state, is_cut=True)
+
+
+def usage(state: StreamState, *, is_cut: bool = False) -> list[Frame]:
+    """Emit the private `response.usage`; add the usage to that of the run, unless the response was cut off."""
+    counts: dict[str, int] = {}
+    for name, (*outer, member) in USAGE.items():
+        source = read.mapping_or_empty(state.response.usage, outer[0]) if outer else state.response.usage
+        if (count := read.count_or_none(source, member)) is not None:
+            counts[name] = count
+    state.response.is_counted = True
+    state.run.usage.update({} if is_cut else counts)
+    return [frames.response_usage(counts, is_cut=is_cut)] if counts else []
 
 
 def settle(state: StreamState, status: str) -> None:
@@ -90,13 +114,13 @@ def error(state: StreamState, code: str | None = None) -> list[Frame]:
 
 def leave(state: StreamState) -> list[Frame]:
     """End a branch: close its open items."""
-    return [*close_items(state), frames.branch(state.branch, is_over=True)]
+    return [*close_response(state), frames.branch(state.branch, is_over=True)]
 
 
 def fail_branch(state: StreamState, code: str | None = None) -> list[Frame]:
     """End an optional branch that failed; the run continues."""
     fault = _fault(state, code)
-    output = close_items(state)
+    output = close_response(state)
     settle(state, "failed")
     reason = Cleaned(state.redactor.identifier(fault.code), state.fault_notices)
     return [*output, frames.lifecycle("failed", reason), frames.branch(state.branch, is_over=True)]

@@ -39,15 +39,6 @@ REQUESTED_TIER: Final = "auto"
 STRUCTURED: Final = frozenset({"json_schema", "json_object"})
 """Types of a text format that a frame has; its name and schema belong to the request."""
 
-USAGE: Final[Mapping[str, tuple[str, ...]]] = {
-    "input_tokens": ("input_tokens",),
-    "output_tokens": ("output_tokens",),
-    "total_tokens": ("total_tokens",),
-    "cached_input_tokens": ("input_tokens_details", "cached_tokens"),
-    "reasoning_output_tokens": ("output_tokens_details", "reasoning_tokens"),
-}
-"""Member of `final.usage` -> path in the provider's usage (D13)."""
-
 
 def on_status(state: StreamState, event: CanonicalEvent) -> list[Frame]:
     """Emit the status of a response when it changes."""
@@ -67,7 +58,7 @@ def on_end(state: StreamState, event: CanonicalEvent) -> list[Frame]:
     ended = status if status is not None and status in ENDED else END_STATUS[read.text(event, "type")]
     output = _identify(state, response)
     output += _settle_items(state, read.mappings(response, "output"), is_complete=ended == "completed")
-    output += _add_usage(state)
+    output += endings.usage(state)
     error = read.mapping_or_empty(response, "error")
     if ended == "failed" and error and not state.response.is_repeated:
         output.append(_report(state, reported_errors.read_error(state.redactor, error)))
@@ -167,20 +158,6 @@ def _note_usage(state: StreamState, response: Mapping[str, object]) -> None:
     usage = read.mapping_or_empty(response, "usage")
     if usage and (read.has_counts(usage) or not state.response.usage):
         state.response.usage = usage
-
-
-def _add_usage(state: StreamState) -> list[Frame]:
-    """Add the usage of the response to that of the run; emit the private `response.usage`."""
-    counts: dict[str, int] = {}
-    usage = state.response.usage
-    for name, path in USAGE.items():
-        if path[0] not in usage:
-            continue
-        source = usage if len(path) == 1 else read.mapping_or_empty(usage, path[0])
-        if (count := read.count_or_none(source, path[-1])) is not None:
-            counts[name] = count
-            state.run.usage[name] += count
-    return [frames.response_usage(counts)] if counts else []
 
 
 def _settle_items(state: StreamState, snapshot: list[Mapping[str, object]], *, is_complete: bool) -> list[Frame]:

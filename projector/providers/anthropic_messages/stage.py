@@ -26,6 +26,10 @@ _FULL_THINKING: Final = "dev-full-thinking"
 _SUMMARISING: Final = re.compile(r"(?:^|[./])claude-(?!v?[0-3](?:\D|$)|instant)")
 """Name of a model whose thinking is a summary: from 4 on."""
 
+MESSAGE: Final = "message"
+CONTENT: Final = {"content": fields.MEMBERS["content_block"]}
+"""Members of the blocks of a whole message."""
+
 
 class AnthropicMessagesStage(JsonStage):
     """Translates one response. The last item is a fault, too, if another response begins."""
@@ -44,7 +48,7 @@ class AnthropicMessagesStage(JsonStage):
         if isinstance(event, dict):
             name = read.text_or_none(event, "type") or message.event
             if (handle := EVENTS.get(name)) is not None:
-                self._dropped.note_unknown_in(event, fields.MEMBERS)
+                self._dropped.note_unknown_in(event, fields.MEMBERS, MESSAGE if name == MESSAGE else "event")
                 return handle(self, event)
         error = error_of(event, has_begun=bool(self._response))
         return self._dropped.drop(f"event.{name}") if error is None else self._stop([error.event()])
@@ -112,6 +116,12 @@ class AnthropicMessagesStage(JsonStage):
         error = members_of(event)
         return self._stop([error._replace(code=error.code or error.type).event()])
 
+    def on_start(self, event: Mapping[str, Any]) -> Events:
+        """Begin the response."""
+        message = read.mapping_or_empty(event, MESSAGE)
+        self._dropped.note_unknown_in(message, {"usage": fields.MEMBERS["usage"]})
+        return self.on_message(message)
+
     def on_message(self, message: Mapping[str, Any]) -> Events:
         """Begin the response, or read a whole one; a repeated start is ignored, and one of another is a fault."""
         known, response_id = self._response.get("id"), read.text_or_none(message, "id")
@@ -122,7 +132,7 @@ class AnthropicMessagesStage(JsonStage):
             return [*self._dropped.drop(ANOTHER_START), FAULTS["upstream_truncated"]]
         self._note_usage(message)
         events = self._identify(message)
-        for at, given in enumerate(read.mappings(message, "content")):
+        for at, given in enumerate(self._dropped.objects(message, MESSAGE, "content", CONTENT)):
             events += self._start_block(at, given)
             block = self._blocks.pop(at, None)
             events += self._output.stop(block) if block is not None else []
@@ -133,7 +143,7 @@ class AnthropicMessagesStage(JsonStage):
         response_id, model = read.text_or_none(message, "id"), read.text_or_none(message, "model")
         self._output.response_id = response_id or ""
         self._output.is_summary = self._thinks_in_summaries(model or "")
-        return self._announce(id=response_id, model=model, usage=fields.responses_usage(self._usage))
+        return self._announce(id=response_id, model=model, usage=self.usage_so_far())
 
     def _thinks_in_summaries(self, model: str) -> bool:
         if self._profile.thinking != "auto":
@@ -164,6 +174,10 @@ class AnthropicMessagesStage(JsonStage):
         if read.has_counts(usage) or not self._usage:
             self._usage |= {name: value for name, value in usage.items() if value is not None}
 
+    def usage_so_far(self) -> Mapping[str, object]:
+        """Return the usage that was read."""
+        return fields.responses_usage(self._usage)
+
     def _end(self) -> Events:
         stop = self._reason or "end_turn"
         if stop not in fields.ENDS:
@@ -179,12 +193,12 @@ class AnthropicMessagesStage(JsonStage):
             open_blocks = []
             events += self._output.refuse(read.text_or_none(self._details, "explanation"))
         events += self._output.end(status, open_blocks, is_cut=stop == "max_tokens")
-        return self._finish(events, status, reason=reason, usage=fields.responses_usage(self._usage))
+        return self._finish(events, status, reason=reason)
 
 
 EVENTS: Final[Mapping[str, Callable[[AnthropicMessagesStage, Mapping[str, Any]], Events]]] = {
-    "message_start": lambda stage, event: stage.on_message(read.mapping_or_empty(event, "message")),
-    "message": AnthropicMessagesStage.on_message,
+    "message_start": AnthropicMessagesStage.on_start,
+    MESSAGE: AnthropicMessagesStage.on_message,
     "content_block_start": AnthropicMessagesStage.on_block_start,
     DELTA: AnthropicMessagesStage.on_delta,
     "content_block_stop": AnthropicMessagesStage.on_block_stop,

@@ -16,7 +16,7 @@ from projector.providers.error_shapes import error_of
 from projector.providers.gemini import gemini_fields as fields
 from projector.providers.gemini.gemini_output import Output, action_of
 from projector.providers.gemini.partial_arguments import PartialArguments
-from projector.providers.stage_parts import Event, Events, JsonStage, usage_of
+from projector.providers.stage_parts import Event, Events, JsonStage
 
 TOOLS: Final[Mapping[str, str]] = {
     "GOOGLE_SEARCH_WEB": fields.WEB,
@@ -39,7 +39,7 @@ class ChunkStage(JsonStage):
     """Translates one response."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(fields.CHUNK_COUNTS)
         self._output = Output(self._dropped)
         self._is_blocked = False
         self._arguments: PartialArguments | None = None
@@ -64,6 +64,8 @@ class ChunkStage(JsonStage):
         """Return what may differ in further chunks with nothing but text, and counts; None for another chunk."""
         candidates, usage = chunk.get("candidates"), read.mapping_or_empty(chunk, "usageMetadata")
         if not isinstance(candidates, list) or len(candidates) != 1 or not _TEXT_CHUNK.issuperset(chunk):
+            return None
+        if not fields.MEMBERS["usageMetadata"].issuperset(usage):
             return None
         if self._arguments is not None or not self._response.get("id") or not self._output.is_in_text:
             return None
@@ -96,7 +98,7 @@ class ChunkStage(JsonStage):
         if not {"candidates", "usageMetadata", "promptFeedback"} & chunk.keys():
             is_error = error_of(chunk, has_begun=bool(self._response)) is not None
             return self._report(chunk) if is_error else self._dropped.drop("(no chunk)")
-        self._dropped.note_unknown("chunk", chunk.keys() - fields.CHUNK_KNOWN)
+        self._dropped.note_unknown_in(chunk, fields.MEMBERS, "chunk")
         self._usage |= {name: count for name, count in read.mapping_or_empty(chunk, "usageMetadata").items() if count}
         events = self._identify(chunk, data)
         self._is_blocked |= bool(read.mapping_or_empty(chunk, "promptFeedback").get("blockReason"))
@@ -120,10 +122,10 @@ class ChunkStage(JsonStage):
             return []
         if not known:
             self._output.response_id = response_id or blake2b(data, digest_size=8).hexdigest()
-        return self._announce(id=response_id, model=model, usage=usage_of(self._usage, fields.CHUNK_COUNTS))
+        return self._announce(id=response_id, model=model, usage=self.usage_so_far())
 
     def _read_candidate(self, candidate: Mapping[str, object]) -> list[Event]:
-        self._dropped.note_unknown("candidate", candidate.keys() - fields.CANDIDATE_KNOWN)
+        self._dropped.note_unknown_in(candidate, fields.MEMBERS, "candidate")
         events: list[Event] = []
         for part in self._dropped.objects(read.mapping_or_empty(candidate, "content"), "content", "parts"):
             events += self._read_part(part)
@@ -141,8 +143,8 @@ class ChunkStage(JsonStage):
 
     def _read_part(self, part: Mapping[str, object]) -> list[Event]:
         kinds = [kind for kind in PARTS if kind in part]
-        unknown = part.keys() - fields.PART_KNOWN
-        self._dropped.note_unknown("part", unknown)
+        unknown = part.keys() - fields.MEMBERS["part"]
+        self._dropped.note_unknown_in(part, fields.MEMBERS, "part")
         if not kinds:
             if signature := read.text_or_none(part, "thoughtSignature"):
                 return self._output.text("", signature)
@@ -285,12 +287,11 @@ class ChunkStage(JsonStage):
         end = fields.FILTERED if self._reason is None else fields.ENDS.get(self._reason, fields.OTHER)
         events = self._end_arguments() if end.status == "completed" else []
         events += self._output.end(end.status)
-        usage = usage_of(self._usage, fields.CHUNK_COUNTS)
         if end.status == "error":
             code = (self._reason or "").lower()
-            events += self._announce(usage=usage)
+            events += self._announce(usage=self.usage_so_far())
             return self._stop([*events, {"type": "error", "error": {"code": code}}])
-        return self._finish(events, end.status, reason=end.reason, usage=usage)
+        return self._finish(events, end.status, reason=end.reason)
 
     def _report(self, value: Mapping[str, object]) -> Events:
         """Emit an error of the provider, which ends the stream, unless it follows a finish reason (CONTRACT D32)."""

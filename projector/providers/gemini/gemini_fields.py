@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from projector.core import canonical as read
+from projector.core.canonical import Known
 from projector.providers.descriptor import InputTables
 from projector.providers.error_shapes import ReportedError, members_of
 from projector.providers.recording_shape import RecordingShape
@@ -189,9 +190,24 @@ DROPPED: Final[Mapping[str, Mapping[str, str]]] = {
     },
 }
 
-CHUNK_KNOWN: Final = READ["chunk"].keys() | DROPPED["chunk"].keys()
-CANDIDATE_KNOWN: Final = READ["candidate"].keys() | DROPPED["candidate"].keys()
-PART_KNOWN: Final = READ["part"].keys() | DROPPED["part"].keys()
+MEMBERS: Final[Known] = {
+    **{kind: frozenset(READ[kind].keys() | DROPPED[kind].keys()) for kind in ("chunk", "candidate", "part")},
+    "promptFeedback": frozenset({"blockReason", "blockReasonMessage", "safetyRatings"}),
+    "usageMetadata": frozenset({
+        "promptTokenCount", "cachedContentTokenCount", "candidatesTokenCount", "toolUsePromptTokenCount",
+        "thoughtsTokenCount", "totalTokenCount", "promptTokensDetails", "cacheTokensDetails",
+        "candidatesTokensDetails", "toolUsePromptTokensDetails", "trafficType", "serviceTier",
+    }),
+    "content": frozenset({"parts", "role"}),
+    "functionCall": frozenset({"id", "name", "args", "partialArgs", "willContinue"}),
+    "executableCode": frozenset({"id", "language", "code"}),
+    "codeExecutionResult": frozenset({"id", "outcome", "output"}),
+    "toolCall": frozenset({"id", "toolType", "args"}),
+    "toolResponse": frozenset({"id", "toolType", "response"}),
+    "inlineData": frozenset({"displayName", "mimeType", "data"}),
+    "fileData": frozenset({"displayName", "mimeType", "fileUri"}),
+}  # fmt: skip
+"""Members of a chunk, a candidate and a part, and of objects in them, that the API has."""
 
 
 def input_tables() -> InputTables:

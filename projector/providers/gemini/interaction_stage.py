@@ -16,7 +16,7 @@ from projector.providers.error_shapes import ReportedError, error_of, members_of
 from projector.providers.gemini import gemini_fields as fields
 from projector.providers.gemini.gemini_output import Output, action_of, file_result
 from projector.providers.gemini.grounding import file_citation, url_citation
-from projector.providers.stage_parts import Annotation, Call, Event, Events, HostedCall, JsonStage, usage_of
+from projector.providers.stage_parts import Annotation, Call, Event, Events, HostedCall, JsonStage
 
 QUEUED: Final = "queued"
 KNOWN_MAX: Final = 4_096
@@ -50,7 +50,7 @@ class InteractionStage(JsonStage):
     """Translates one interaction."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(fields.INTERACTION_COUNTS)
         self._known: dict[str, int] = {}
         """ID of an event -> hash of the event."""
         self._begin: list[tuple[str, int]] = []
@@ -121,10 +121,9 @@ class InteractionStage(JsonStage):
         cut_off = [step.call for step in self._steps.values() if step is not None and step.call is not None]
         events += [event for call in cut_off for event in call.flush()]
         events += self._output.end(end.status)
-        usage = usage_of(self._usage, fields.INTERACTION_COUNTS)
         error = members_of(interaction) if interaction.get("error") else ReportedError()
         reported = {"code": _code(error.code) or end.reason, "message": error.message}
-        return self._finish(events, end.status, reason=end.reason, usage=usage, error=reported)
+        return self._finish(events, end.status, reason=end.reason, error=reported)
 
     def on_error(self, event: Mapping[str, Any]) -> Events:
         """End the stream with an error."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from projector.core.canonical import Known
 from projector.providers.descriptor import InputTables
 from projector.providers.stage_parts import Counts
 from projector.providers.think import NonEmpty, ThinkProfile
@@ -132,6 +133,56 @@ DELTA_DROPPED: Final = _reasons(
 CHUNK_KNOWN: Final = CHUNK_READ | CHUNK_DROPPED.keys()
 CHOICE_KNOWN: Final = CHOICE_READ | CHOICE_DROPPED.keys()
 DELTA_KNOWN: Final = DELTA_READ | DELTA_DROPPED.keys()
+
+_CALL: Final = frozenset({"name", "arguments", "input"})
+_IMAGE: Final = {"image_url": frozenset({"url", "detail"})}
+_CITED: Final = frozenset({
+    "type", "title", "url", "start_index", "end_index", "content", "file_id", "filename", "index", "container_id",
+})  # fmt: skip
+_TOKENS: Final = frozenset({
+    "accepted_prediction_tokens", "audio_tokens", "cache_write_tokens", "cached_tokens", "image_tokens",
+    "reasoning_tokens", "rejected_prediction_tokens", "text_tokens", "video_tokens",
+})  # fmt: skip
+
+MEMBERS: Final[Mapping[str, Known]] = {
+    "chunk": {"chunk": frozenset(CHUNK_KNOWN)},
+    "choice": {"choice": frozenset(CHOICE_KNOWN)},
+    "content": {
+        "content": frozenset({
+            "type", "text", "annotations", "refusal", "thinking", "image_url", "closed", "reference_ids", "index",
+        }),
+        **_IMAGE,
+    },
+    "thinking": {"thinking": frozenset({"type", "text"})},
+    "images": {"images": frozenset({"type", "index", "image_url"}), **_IMAGE},
+    "tool_calls": {
+        "tool_calls": frozenset({"index", "id", "type", "function", "custom", EXTRA}),
+        "function": _CALL,
+        "custom": _CALL,
+    },
+    "function_call": {"function_call": _CALL},
+    "annotations": {
+        "annotations": _CITED | {"url_citation", "file_citation", "container_file_citation"},
+        **dict.fromkeys(("url_citation", "file_citation", "container_file_citation"), _CITED),
+    },
+    "reasoning_details": {
+        "reasoning_details": frozenset({
+            "type", "text", "summary", "data", "signature", "format", "index", "id", "provider",
+        }),
+    },
+    "usage": {
+        "usage": frozenset({
+            "prompt_tokens", "completion_tokens", "total_tokens", "prompt_tokens_details", "completion_tokens_details",
+            "prompt_token_details", "prompt_cache_hit_tokens", "prompt_cache_miss_tokens", "cached_tokens",
+            "num_cached_tokens", "cache_creation_input_tokens", "reasoning_tokens", "queue_time", "prompt_time",
+            "completion_time", "total_time", "cost", "cost_details", "cost_in_usd_ticks", "market_cost", "is_byok",
+            "num_sources_used", "search_context_size", "service_tier",
+        }),
+        "prompt_tokens_details": _TOKENS,
+        "completion_tokens_details": _TOKENS,
+    },
+}  # fmt: skip
+"""Object of a chunk -> the members that known servers send in it, and in objects in it."""
 
 FINISHES: Final[Mapping[str, tuple[str, str | None]]] = {
     "stop": ("completed", None),

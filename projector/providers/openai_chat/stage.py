@@ -33,6 +33,9 @@ DETAILS: Final[Mapping[str, tuple[str, Callable[[ChatOutput, str], list[Event]]]
 """Type of an entry of `reasoning_details` -> the member that is read, and where it goes. Signatures and formats are
 not read."""
 
+TEXTS: Final = {"output_text": "text"}
+"""Type of a part of another API -> its type here. A part without a type that has a text is one."""
+
 _IMAGE_URL: Final = re.compile(r"data:image/([a-z0-9.+-]{1,40});base64,", re.IGNORECASE)
 
 NEVER_REPEATED: Final = frozenset({SUMMARY, ENCRYPTED})
@@ -110,7 +113,7 @@ class DeltaReader:
         self._returned = frozenset(profile.returned_reasoning)
         self._reasoning_field: str | None = None
         """The first that was seen; servers repeat the same text under several (D33)."""
-        self._known = chunk_fields.DELTA_KNOWN | set(profile.reasoning_fields)
+        self._known = frozenset({*chunk_fields.DELTA_KNOWN, *profile.reasoning_fields})
         self.splitter = ThinkSplitter(profile.think_mode, profile.think_tags)
         self._images: set[bytes] = set()
         """Digests of the images."""
@@ -122,21 +125,21 @@ class DeltaReader:
         if len(delta) == 1 and type(text := delta.get("content")) is str and text and self.splitter.passes(text):
             return self._output.text(text)  # nearly every delta of servers that send no empty members
         if not self._known.issuperset(delta):
-            self._dropped.note_unknown("delta", delta.keys() - self._known)
+            self._dropped.note_unknown_in(delta, {"delta": self._known}, "delta")
         events = self._read_reasoning(delta)
         if content := delta.get("content"):
             events += self._split(content) if type(content) is str else self._read_parts(content)
         if refusal := delta.get("refusal"):
             events += self._output.refusal(refusal) if type(refusal) is str else self._dropped.drop("delta.refusal")
         if delta.get("annotations"):
-            annotations = self._dropped.objects(delta, "delta", "annotations")
-            events += self._output.cite(self._citations.of_message(annotations))
+            events += self._read_annotations("delta", delta)
         if delta.get("images"):
-            images = self._dropped.objects(delta, "delta", "images")
+            images = self._objects("delta", delta, "images")
             events += [event for image in images for event in self._read_image(image)]
         if delta.get("tool_calls"):
-            events += self._read_calls(self._dropped.objects(delta, "delta", "tool_calls"))
+            events += self._read_calls(self._objects("delta", delta, "tool_calls"))
         if function := delta.get("function_call"):
+            self._dropped.note_unknown_in(delta, chunk_fields.MEMBERS["function_call"], "delta")
             events += self._read_call(LEGACY_INDEX, {"function": function})
         return events
 
@@ -171,10 +174,16 @@ class DeltaReader:
                 events += output.text(text) if kind == "text" else output.reasoning(text)
         return events
 
+    def _objects(self, kind: str, holder: Mapping[str, object], name: str) -> list[Mapping[str, object]]:
+        return self._dropped.objects(holder, kind, name, chunk_fields.MEMBERS[name])
+
+    def _read_annotations(self, kind: str, holder: Mapping[str, object]) -> list[Event]:
+        return self._output.cite(self._citations.of_message(self._objects(kind, holder, "annotations")))
+
     def _read_reasoning(self, delta: Mapping[str, object]) -> list[Event]:
         events: list[Event] = []
         has_details = bool(delta.get("reasoning_details"))
-        details = self._dropped.objects(delta, "delta", "reasoning_details") if has_details else []
+        details = self._objects("delta", delta, "reasoning_details") if has_details else []
         repeated = _texts_with_summary(details) if details else ()
         for name in self._reasoning_fields:
             text = delta.get(name)
@@ -203,6 +212,8 @@ class DeltaReader:
         return events
 
     def _read_parts(self, parts: object) -> list[Event]:
+        """Read the parts of a content; some servers send one part without a list."""
+        parts = [parts] if isinstance(parts, dict) else parts
         if not isinstance(parts, list):
             return self._dropped.drop("delta.content")
         events: list[Event] = []
@@ -216,7 +227,9 @@ class DeltaReader:
         return events
 
     def _read_part(self, part: Mapping[str, object]) -> list[Event]:
-        kind = read.text_or_none(part, "type")
+        self._dropped.note_unknown_in(part, chunk_fields.MEMBERS["content"], "content")
+        given = part.get("type", "text" if "text" in part else None)
+        kind = TEXTS.get(given, given) if isinstance(given, str) else None
         if kind == "image_url" and part.get(kind):
             return self._read_image(part)
         if kind not in {"text", "refusal", "thinking"}:
@@ -226,8 +239,9 @@ class DeltaReader:
             if text is None and part.get(kind):
                 return self._dropped.drop(f"content.{kind}")
             add = self._split if kind == "text" else self._output.refusal
-            return add(text) if text else []
-        inner = [] if text else self._dropped.objects(part, "content", kind)
+            events = add(text) if text else []
+            return events + self._read_annotations("content", part) if part.get("annotations") else events
+        inner = [] if text else self._objects("content", part, kind)
         texts = [text] if text else [read.text_or_none(one, "text") for one in inner]
         return [event for text in texts if text for event in self._output.reasoning(text)]
 
@@ -283,7 +297,7 @@ class OpenAIChatStage(JsonStage):
     """Translates one response. The last item is a fault if a payload is not JSON before a finish reason (D12, D32)."""
 
     def __init__(self, profile: ChatProfile = DEFAULT) -> None:
-        super().__init__()
+        super().__init__(chunk_fields.COUNTS)
         self._citations = Citations()
         self._output = ChatOutput(self._dropped)
         self._deltas = DeltaReader(profile, self._output, self._citations, self._dropped)
@@ -328,8 +342,7 @@ class OpenAIChatStage(JsonStage):
         return self._numbered(events) if error is None else self._report(error, events, is_late=was_finished)
 
     def _read_chunk(self, chunk: dict[str, Any]) -> list[Event]:
-        if not chunk_fields.CHUNK_KNOWN.issuperset(chunk):
-            self._dropped.note_unknown("chunk", chunk.keys() - chunk_fields.CHUNK_KNOWN)
+        self._dropped.note_unknown_in(chunk, chunk_fields.MEMBERS["chunk"], "chunk")
         tier = {"service_tier": chunk["service_tier"]} if chunk.get("service_tier") else {}
         events = [] if self._is_identified else self._identify(chunk, tier)
         self._response |= tier
@@ -350,8 +363,7 @@ class OpenAIChatStage(JsonStage):
         return events
 
     def _read_choice(self, choice: Mapping[str, object]) -> list[Event]:
-        if not chunk_fields.CHOICE_KNOWN.issuperset(choice):
-            self._dropped.note_unknown("choice", choice.keys() - chunk_fields.CHOICE_KNOWN)
+        self._dropped.note_unknown_in(choice, chunk_fields.MEMBERS["choice"], "choice")
         if usage := choice.get("usage"):
             self._take_usage(usage)
         if ERROR in choice:
@@ -399,7 +411,9 @@ class OpenAIChatStage(JsonStage):
         """Keep the last usage that is not all zero (D52): several are cumulative."""
         if not isinstance(usage, dict):
             self._dropped.note("usage")
-        elif read.has_counts(usage) or not self._usage:
+            return
+        self._dropped.note_unknown_in(usage, chunk_fields.MEMBERS["usage"], "usage")
+        if read.has_counts(usage) or not self._usage:
             self._usage = usage
 
     def _end(self) -> Events:
@@ -408,7 +422,7 @@ class OpenAIChatStage(JsonStage):
             return self._stop([])
         status, reason = chunk_fields.FINISHES.get(self._reason or "", ("completed", None))
         events = self._deltas.flush() + self._output.end(status)
-        return self._finish(events, status, reason=reason, usage=usage_of(self._usage, chunk_fields.COUNTS))
+        return self._finish(events, status, reason=reason)
 
     def _report(self, error: ReportedError, events: list[Event], *, is_late: bool = False) -> Events:
         """Emit an error of the provider, which ends the stream, unless it follows a finish reason (D32)."""

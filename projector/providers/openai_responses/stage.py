@@ -88,6 +88,9 @@ MEMBERS: Final = {
         "svg_usage", "tools", "type",
     }),
     "part": frozenset({"annotations", "logprobs", "refusal", "text", "type"}),
+    "annotation": frozenset({
+        "container_id", "end_index", "file_id", "filename", "index", "start_index", "title", "type", "url",
+    }),
 }  # fmt: skip
 """Members of an event, and of an object in it, that the API has: others are counted (CONTRACT D30)."""
 

@@ -88,10 +88,16 @@ class TokenMeter:
             self._chars[_response(frame)] += len(delta)
         elif frame["kind"] == PrivateKind.RESPONSE_META and 0 < frame.get("input_tokens", 0) <= REPORTED_MAX:
             self._read[frame.get("agent", ""), frame.get("id")] = frame["input_tokens"]
-        elif frame["kind"] == PrivateKind.RESPONSE_USAGE and self.on_usage(frame["usage"], frame.get("agent", "")):
-            for response_id in (frame.get("response_id"), None):  # output may come before the ID
-                self._chars.pop((frame.get("agent", ""), response_id), None)
-                self._read.pop((frame.get("agent", ""), response_id), None)
+        elif frame["kind"] == PrivateKind.RESPONSE_USAGE:
+            agent, usage = frame.get("agent", ""), frame["usage"]
+            keys = dict.fromkeys([(agent, frame.get("response_id")), (agent, None)])  # output may come before the ID
+            if frame.get("is_cut"):  # some providers count the output at the end, so more may have come
+                written = sum(_tokens_of(self._chars.get(key, 0)) for key in keys)
+                usage = {**usage, "output_tokens": max(written, usage.get("output_tokens", 0))}
+            if self.on_usage(usage, agent):
+                for key in keys:
+                    self._chars.pop(key, None)
+                    self._read.pop(key, None)
 
     def on_usage(self, usage: Mapping[str, object], agent: str = "") -> bool:
         """Count the tokens that a provider reports with an answer; return whether it reports any."""
@@ -105,12 +111,15 @@ class TokenMeter:
         self._chars[_response(deltas.frame)] += sum(map(len, deltas.texts))
 
     def used(self, code: str | None = None) -> tuple[int, Mapping[str, int]]:
-        """Return the tokens that were used in total, and by agent; `code` is the error that the stream ended with."""
+        """Return the tokens that were used in total, and by agent; `code` is the error that the stream ended with.
+
+        Of a response that was cut off: what was reported, and at least its output; its input is estimated if need be.
+        """
         by_agent: Counter[str] = Counter()
         for agent, tokens in self._reported:
             by_agent[agent] += tokens
         for (agent, _), chars in self._chars.items():
-            by_agent[agent] += -(-chars // _BYTES_PER_TOKEN)
+            by_agent[agent] += _tokens_of(chars)
         for (agent, _), tokens in self._read.items():
             by_agent[agent] += tokens
         unreported = max(0, self._requests - len(self._reported) - len(self._read))
@@ -128,6 +137,10 @@ def reported_tokens(usage: Mapping[str, object]) -> int:
     )
     tokens = max(total, read + written)
     return tokens if 0 < tokens <= REPORTED_MAX else 0
+
+
+def _tokens_of(chars: int) -> int:
+    return -(-chars // _BYTES_PER_TOKEN)
 
 
 def _response(frame: Frame) -> tuple[str, str | None]:

@@ -132,7 +132,11 @@ class SessionRoute:
         self._open_session = open_session
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Respond to a request with a stream; raise `Problem` if there is none."""
+        """Respond to a request with a stream; raise `Problem` if there is none.
+
+        After the middleware (proxies, host, CORS) are checked: key, route, limits of streams and rate, body, in
+        `open_session` members, agent or model and references; then conversation, store and idempotency key.
+        """
         site = self._site
         caller, grant = await site.authenticator.grant(scope)
         grant.check_route(self._name)

@@ -93,7 +93,8 @@ def status_label(status: int | None) -> str:
 
 
 _TERMINALS: Final = frozenset({Kind.FINAL, Kind.ERROR})
-_NOTED: Final = _TERMINALS | {Kind.OUTPUT_ITEM_ADDED, Kind.TOOL_STATUS, PrivateKind.RESPONSE_META}
+_PRIVATE: Final = frozenset({PrivateKind.RESPONSE_META, PrivateKind.RESPONSE_USAGE})
+_NOTED: Final = _TERMINALS | _PRIVATE | {Kind.OUTPUT_ITEM_ADDED, Kind.TOOL_STATUS}
 """Kinds of frames from which more is reported than from all."""
 _DELTAS: Final = frozenset({
     Kind.MESSAGE_DELTA, Kind.REFUSAL_DELTA, Kind.REASONING_SUMMARY_DELTA, PrivateKind.REASONING_DELTA,
@@ -179,8 +180,8 @@ class StreamStats:
     """The error code; None if the stream did not fail."""
     terminal: Frame = field(default_factory=dict)
     """Terminal frame, whether sent or not; empty until it exists."""
-    usage: Mapping[str, int] = field(default_factory=dict)
-    """Tokens, as the provider reported them."""
+    usage: Counter[str] = field(default_factory=Counter)
+    """Tokens, as the provider reported them, also of a response that was cut off."""
     notices: dict[str, int] = field(default_factory=_counts)
     frames: int = 0
     response_model: str | None = None
@@ -252,13 +253,16 @@ class StreamStats:
 
     def _note(self, kind: str, frame: Frame) -> None:
         if kind in _TERMINALS:
-            self.terminal, self.usage = frame, frame.get("final", {}).get("usage", {})
+            self.terminal = frame
+            self.usage = self.usage or Counter(frame.get("final", {}).get("usage", {}))
             self.code = frame["error"]["code"] if "error" in frame else None
             if self.on_response is not None and "response_id" in frame:
                 self.on_response(frame["response_id"], self.upstream, self.tokens)
         elif kind == Kind.OUTPUT_ITEM_ADDED:
             if self.on_item is not None:
                 self.on_item(frame["item_id"], self.upstream)
+        elif kind == PrivateKind.RESPONSE_USAGE:
+            self.usage.update(frame["usage"])
         elif kind == PrivateKind.RESPONSE_META:
             self.response_model = frame.get("model", self.response_model)
         elif kind == Kind.TOOL_STATUS:
