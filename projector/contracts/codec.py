@@ -28,6 +28,10 @@ _ARRAYS: Final = (list, tuple)
 _INT64: Final = range(-(2**63), 2**64)  # what orjson writes: signed or unsigned 64 bits
 
 
+Fragment: Final = orjson.Fragment
+"""Bytes that `dumps` writes as they are, in place of a value."""
+
+
 class CodecError(ValueError):
     """The text is not JSON; the message holds no payload."""
 

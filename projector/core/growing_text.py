@@ -144,7 +144,7 @@ class TextPart(GrowingText[TextStream]):
         if self._digest is not None or self._ends_in_half:
             return [], None
         shown = self._filter.feed_run(deltas, start)
-        self._received += len("".join(deltas[start : start + len(shown)]))
+        self._received += len("".join(shown if shown == deltas else deltas[start : start + len(shown)]))
         self._emitted.extend(shown)
         return shown, None
 

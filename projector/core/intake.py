@@ -147,61 +147,53 @@ class PipelineBranch:
         return self._projector.enter(self._state)
 
     def read(self, data: bytes) -> list[Output]:
-        """Decode bytes and process their messages."""
+        """Decode bytes and process their messages, a large read in pieces, so that a lane may begin after each."""
         projector, lane = self._projector, self._lane
-        if projector.branch is not self._state:
-            return [*self.enter(), *self._read(self._end_lane() + data)]
-        if lane is None:
-            return self._read(data)
-        if projector.open_text is not lane.owner:
-            return self._read(self._end_lane() + data)
-        output = lane.read(data, projector.repeat)
-        if not lane.rest:  # nearly every read
-            return output
-        self._end_lane()
-        return output + self._read(lane.rest)
-
-    def _read(self, data: bytes) -> list[Output]:
-        """Decode bytes outside of a lane, in pieces, so that a lane may begin within a large read."""
         output: list[Output] = []
-        size = PIECE_BYTES
-        while True:
-            messages = self._decoder.feed(data[:size])
-            output += self.pass_on(messages)
-            data = data[size:]
-            size *= 2
-            if messages and self._vain < VAIN_MAX:
-                lane = self._begin_lane(messages[-1])
-                if lane is not None and data:
-                    output += lane.read(data, self._projector.repeat)
-                    data = lane.rest
-                    if data:
-                        self._end_lane()
-            if not data:
+        if lane is None or projector.open_text is not lane.owner:
+            output += self.enter()
+            data = self._end_lane() + data
+        elif len(data) <= PIECE_BYTES:
+            output = lane.read(data, projector.repeat)
+            if not lane.rest:  # nearly every read
                 return output
+            data = self._end_lane()
+        size = PIECE_BYTES
+        while data:
+            piece, data = data[:size], data[size:]
+            size *= 2
+            if (lane := self._lane) is not None:
+                output += lane.read(piece, projector.repeat)
+                if lane.rest:
+                    data, size = self._end_lane() + data, PIECE_BYTES
+                continue
+            messages = self._decoder.feed(piece)
+            output += self.pass_on(messages)
+            if messages and self._vain < VAIN_MAX:
+                self._begin_lane(messages[-1])
+        return output
 
-    def _begin_lane(self, last: SseMessage | Fault) -> Lane | None:
+    def _begin_lane(self, last: SseMessage | Fault) -> None:
         """Begin a lane, if the last message continued a text and nothing else."""
         decoder, text = self._decoder, self._projector.open_text
         if text is None or text.count < LANE_MIN or type(last) is Fault or not isinstance(decoder, LANE_DECODERS):
-            return None
+            return
         lane = None
         if decoder.most_bytes >= MESSAGE_MAX_BYTES:
             lane = lane_of(last, self._stage, text, text.name, decoder.line_end)
         if lane is None:
             self._vain += 1
-            return None
+            return
         unfinished = decoder.take_unfinished()
         if not lane.may_begin(unfinished):
             decoder.feed(unfinished)  # completes no message: it did not before
             self._vain += 1
-            return None
+            return
         lane.unfinished = unfinished
         self._lane = lane
-        return lane
 
     def _end_lane(self) -> bytes:
-        """Return the bytes that were read for the next message of a lane."""
+        """Return the bytes that a lane has read and not handled."""
         lane, self._lane = self._lane, None
         if lane is None:
             return b""

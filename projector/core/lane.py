@@ -35,6 +35,7 @@ _NUMBER: Final = rb"(?>0|[1-9][0-9]{0,14}+)"
 """A number that is exact in JavaScript."""
 _CONTENT: Final = re.compile(_STRING % (b"", b""), re.DOTALL)
 _DIGITS: Final = re.compile(_NUMBER)
+_COLON: Final = re.compile(rb"\s*:\s*")
 TEXT_DELTA: Final = "response.output_text.delta"
 _OTHER_TEXT: Final = "another text"
 _OTHER_NUMBER: Final = 907_060_501
@@ -110,7 +111,7 @@ class Lane:
     """
 
     __slots__ = (
-        *("_constants", "_counted", "_counts", "_end", "_last", "_match", "_number", "_numbers", "_on_counts"),
+        *("_constants", "_counted", "_counts", "_end", "_find", "_last", "_number", "_numbers", "_on_counts"),
         *("_stage", "_stops", "_text", "_texts"),
         *("count", "owner", "rest", "unfinished"),
     )
@@ -130,7 +131,7 @@ class Lane:
         owner: object,
     ) -> None:
         self._constants = constants
-        self._match = _expression(tuple(map(len, constants)), members).match
+        self._find = _expression(tuple(map(len, constants)), members).findall
         self._text, self._number, self._counts = text, number, counts
         self._counted: list[bytes] = []
         """The numbers of the last message of which the last ones count."""
@@ -162,14 +163,13 @@ class Lane:
         texts: list[str] = []
         encoded: list[bytes] = []
         numbers: list[int] = []
-        match, constants, last, at = self._match, self._constants, self._last, 0
-        text_at, number_at, counts = self._text, self._number, self._counts
-        size = len(data)
-        while at < size and (found := match(data, at)) is not None:
-            parts, end = found.groups(), found.end()
-            raw = parts[text_at]
-            if parts[::2] != constants or end - at > MESSAGE_MAX_BYTES:
+        constants, last, number_at, counts = self._constants, self._last, self._number, self._counts
+        is_long = len(data) > MESSAGE_MAX_BYTES
+        rows = self._find(data)
+        for parts in rows:
+            if parts[::2] != constants or (is_long and sum(map(len, parts)) > MESSAGE_MAX_BYTES):
                 break
+            raw = parts[self._text]
             try:
                 text = raw.decode()
                 if _BACKSLASH in raw:
@@ -181,12 +181,12 @@ class Lane:
             is_next = 0 < len(text) <= TEXT_MAX_CHARS and number > last  # a number may be repeated (CONTRACT D52)
             if not is_next or (counts and not self._count(parts)):
                 break
-            last, at = number, end
+            last = number
             texts.append(text)
             encoded.append(raw)
             numbers.append(number)
-        if at < size:
-            data = data[at:]
+        if len(texts) < len(rows):
+            data = b"".join([part for parts in rows[len(texts) :] for part in parts])
             self.unfinished, self.rest = (data, b"") if self.may_begin(data) else (b"", data)
         self._last = last
         self._texts += texts
@@ -223,9 +223,9 @@ class Lane:
         return is_open and data.find(_OTHER_END[end], len(head), at) < 0
 
     def end(self) -> bytes:
-        """Tell the stage what was read, and return the bytes that were read for the next message."""
+        """Tell the stage what was read, and return the bytes that were read and not handled."""
         self._tell()
-        return self.unfinished
+        return self.unfinished or self.rest
 
     def _tell(self) -> None:
         """Tell the stage about the deltas that it does not know."""
@@ -239,11 +239,11 @@ class Lane:
 
 @lru_cache(maxsize=64)
 def _expression(lengths: tuple[int, ...], members: tuple[bytes, ...]) -> re.Pattern[bytes]:
-    """Return the expression of a message: constants of these lengths, and members between them.
+    """Return the expression of a message: constants of these lengths, and members between them; otherwise of the rest.
 
     It says nothing of the content of constants, so that few are compiled, for all streams together.
     """
-    parts = zip(lengths, (*members, b""), strict=True)
+    parts = zip(lengths, (*members, b"|(.+)"), strict=True)
     return re.compile(b"".join([b"(.{%d})%b" % (length, member) for length, member in parts]), re.DOTALL)
 
 
@@ -274,7 +274,8 @@ def lane_of(message: SseMessage, passed: object, owner: object, event: object, l
     found = ((path, _place(data, tree, path, is_number=path in numbers)) for path in paths)
     places = dict(sorted(((path, place) for path, place in found if place is not None), key=itemgetter(1)))
     is_complete = {slots.text, *numbers} - {None} <= places.keys()
-    if not is_complete or len(data) > MESSAGE_MAX_BYTES or not _is_exact(data, places):
+    last = slots.next_number - 1 if slots.number is None else tree.get(slots.number[0])
+    if not is_complete or len(data) > MESSAGE_MAX_BYTES or not _is_exact(data, tree, places):
         return None
     constants = [b"event: %b%bdata: " % (message.event.encode(), line_end) if message.event else b"data: "]
     members: list[bytes] = []
@@ -293,7 +294,7 @@ def lane_of(message: SseMessage, passed: object, owner: object, event: object, l
         tuple(members),
         text=groups[slots.text],
         number=groups[slots.number],
-        last=tree[slots.number[0]] if slots.number is not None else slots.next_number - 1,
+        last=last,
         counts=[groups[path] for path in slots.counts],
         slots=slots,
         line_end=line_end,
@@ -309,10 +310,11 @@ def _place(data: bytes, tree: Any, path: Path, *, is_number: bool) -> tuple[int,
             tree = tree[step]
     except (KeyError, IndexError, TypeError):
         return None
-    names = [*_name(path[-1]).finditer(data)]
-    if len(names) != 1:
+    name = b'"%b"' % str(path[-1]).encode()
+    colon = _COLON.match(data, data.find(name) + len(name))
+    if colon is None or data.count(name) != 1:
         return None
-    start = names[0].end()
+    start = colon.end()
     if type(tree) is str and not is_number and data[start] == _QUOTE:
         return start + 1, _end_of_string(data, start + 1)
     if type(tree) is int and is_number and (digits := _DIGITS.match(data, start)) is not None:
@@ -320,24 +322,20 @@ def _place(data: bytes, tree: Any, path: Path, *, is_number: bool) -> tuple[int,
     return None
 
 
-@lru_cache(maxsize=64)
-def _name(step: str | int) -> re.Pattern[bytes]:
-    """Return the expression of the name of a member, up to its value."""
-    return re.compile(rb'"%b"\s*:\s*' % re.escape(str(step).encode()))
+def _is_exact(data: bytes, tree: Any, places: dict[Path, tuple[int, int]]) -> bool:
+    """Check with other values that the places, in order, are those of the members, and of nothing else.
 
-
-def _is_exact(data: bytes, places: dict[Path, tuple[int, int]]) -> bool:
-    """Check with other values that the places, in order, are those of the members, and of nothing else."""
-    expected = codec.loads(data)
+    The tree of the data has the other values then.
+    """
     for path, (start, end) in reversed(places.items()):
-        holder = expected
+        holder = tree
         for step in path[:-1]:
             holder = holder[step]
         is_number = type(holder[path[-1]]) is int
         holder[path[-1]] = _OTHER_NUMBER if is_number else _OTHER_TEXT
         data = data[:start] + str(holder[path[-1]]).encode() + data[end:]
     try:
-        return bool(codec.loads(data) == expected)
+        return bool(codec.loads(data) == tree)
     except codec.CodecError:
         return False
 
@@ -350,6 +348,6 @@ def _end_of_string(data: bytes, start: int) -> int:
 
 def _unescaped(raw: bytes, stops: frozenset[str]) -> str:
     """Return the text of a JSON string with escapes, empty if it has a stop; raise `UnicodeError` for half a pair."""
-    text = str(codec.loads(b'"%b"' % raw))
+    text: str = codec.loads(b'"%b"' % raw)
     text.encode()
     return text if not stops or stops.isdisjoint(text) else ""

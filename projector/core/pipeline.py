@@ -24,7 +24,7 @@ from projector.core.input_formats import InputFormat, MakeDecoder, decoder_for
 from projector.core.intake import MakeStage, PipelineBranch, RecordedBranches, as_bytes, recorded_context
 from projector.core.projector import PublicStreamProjector
 from projector.core.reported_errors import ProviderError
-from projector.core.sse import encode_events, encode_numbered_events, encode_rows
+from projector.core.sse import LINES, encode_events, encode_numbered_events, framing_of
 from projector.core.transcript import KeepOpaque
 from projector.dialects import DIALECTS
 from projector.dialects.descriptor import DialectOptions, FrameSender, RepeatWriter
@@ -87,8 +87,10 @@ class Pipeline:
         self._projector = PublicStreamProjector(redactor, context, is_run=run)
         own = options if options.is_run == run else replace(options, is_run=run)
         self._dialect = DIALECTS[dialect].writer(redactor.policy, own)
-        self._repeat: RepeatWriter | None = None
+        self._repeat = _NO_REPEAT
         """What writes the next deltas of the text of `_repeated`."""
+        self._framing = LINES
+        """The bytes before, between and after its events."""
         self._repeated: Frame | None = None
         """The frame of a delta of the text that was written last; None if there was another frame since."""
         self._public = cast("FrameSender", self._dialect) if dialect == PUBLIC else None
@@ -255,7 +257,7 @@ class Pipeline:
             branch.release()
         self._projector.release()
         self._on_frame = self._on_deltas = self.on_output = None  # they may refer to their owner, and it to this object
-        self._repeat = self._repeated = None
+        self._repeat, self._repeated = _NO_REPEAT, None
         del self._dialect
 
     def _finish_branches(self, *, is_broken: bool = False) -> list[Frame]:
@@ -264,8 +266,16 @@ class Pipeline:
     def _encode(self, output: Sequence[Output]) -> bytes:
         if self._on_frame is not None:
             self._report(self._on_frame, output)
-        if len(output) == 1 and type(run := output[0]) is DeltaFrames and run.frame is self._repeated and self._repeat:
-            return self._encode_run(run, self._repeat)  # nearly every step
+        if len(output) == 1 and type(run := output[0]) is DeltaFrames and run.frame is self._repeated:
+            rows = self._repeat.write(run)  # nearly every step
+            whole = "".join(run.texts)
+            self.kept_bytes += len(whole) if whole.isascii() else sum(map(_text_bytes, run.texts))
+            if self.on_output is not None:
+                self.on_output(output, [*rows] if self._public else [None] * len(rows))
+            if self.has_event_ids:
+                return self._joined([(self._repeat.name, data) for data in rows])
+            head, between, end = self._framing
+            return head + between.join(rows) + end
         wire: list[WireEvent] = []
         sent: list[bytes | None] = []
         for one in output:
@@ -282,18 +292,6 @@ class Pipeline:
         if output and self._projector.ended and self._end_mark is not None:
             wire.append((None, self._end_mark))
         return self._joined(wire)
-
-    def _encode_run(self, run: DeltaFrames, repeat: RepeatWriter) -> bytes:
-        """Encode deltas of the text that was written last."""
-        name, write = repeat
-        rows = write(run)
-        whole = "".join(run.texts)
-        self.kept_bytes += len(whole) if whole.isascii() else sum(map(_text_bytes, run.texts))
-        if self.on_output is not None:
-            self.on_output([run], [*rows] if self._public else [None] * len(rows))
-        if self._output_format == "ndjson" or self.has_event_ids:
-            return self._joined([(name, data) for data in rows])
-        return encode_rows(name, rows)
 
     def _joined(self, wire: Sequence[WireEvent]) -> bytes:
         if self._output_format == "ndjson":
@@ -313,14 +311,15 @@ class Pipeline:
     def _write_run(self, deltas: DeltaFrames) -> list[WireEvent]:
         """Write deltas of one text: the first one of a run as a frame, the others without theirs."""
         events: list[WireEvent] = []
-        if self._repeated is not deltas.frame or self._repeat is None:
+        if self._repeated is not deltas.frame:
             first, deltas = deltas.divided()
             events = self._write(first)
             is_known = self._public or "content_index" in first  # of arguments, other dialects write each frame
-            self._repeat = self._dialect.repeat(first) if is_known else None
-            if self._repeat is None:
+            repeat = self._dialect.repeat(first) if is_known else None
+            if repeat is None:
                 return events + [event for frame in deltas.frames() for event in self._write(frame)]
-            self._repeated = deltas.frame
+            self._repeat, self._repeated = repeat, deltas.frame
+            self._framing = LINES if self._output_format == "ndjson" else framing_of(repeat.name)
         self.kept_bytes += sum(map(_text_bytes, deltas.texts))
         return events + [(self._repeat.name, data) for data in self._repeat.write(deltas)]
 
@@ -336,6 +335,10 @@ class Pipeline:
                 for frame in one.frames():
                     on_frame(frame)
         self._on_frame = on_frame
+
+
+_NO_REPEAT: Final = RepeatWriter(None, lambda _: [])
+"""The writer of deltas while no text is repeated."""
 
 
 def _text_bytes(text: str) -> int:

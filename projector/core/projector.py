@@ -184,7 +184,7 @@ class PublicStreamProjector:
         """
         output: list[Frame | DeltaFrames] = []
         text, at = self.open_text, 0
-        while text is not None and at < len(deltas) and self.open_text is text:
+        while text is not None and text is self.open_text:
             try:
                 shown, last = ([], None) if self._replaced else text.part.feed_run(deltas, at)
             except Exception as error:  # noqa: BLE001 - as in `_signal`
@@ -200,6 +200,8 @@ class PublicStreamProjector:
             elif not shown:
                 output += self._next_delta(text, deltas[at], numbers[at])
                 at += 1
+            if at == len(deltas):
+                break
         return output
 
     def _run(self, frame: Frame, shown: list[CleanText], numbers: list[int]) -> list[DeltaFrames]:

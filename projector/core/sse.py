@@ -373,12 +373,14 @@ def encode_events(events: Iterable[tuple[str | None, bytes]]) -> bytes:
     return b"".join(parts)
 
 
-def encode_rows(name: str | None, rows: Sequence[bytes]) -> bytes:
-    """Encode several messages with the same name, at least one, of data without line ends."""
-    if len(rows) == 1:
-        return b"data: %b\n\n" % rows[0] if name is None else b"event: %b\ndata: %b\n\n" % (name.encode(), rows[0])
-    begin = b"data: " if name is None else b"event: %b\ndata: " % name.encode()
-    return begin + (b"\n\n" + begin).join(rows) + b"\n\n"
+LINES: Final = (b"", b"\n", b"\n")
+"""What `framing_of` returns, for lines of JSON."""
+
+
+def framing_of(name: str | None) -> tuple[bytes, bytes, bytes]:
+    """Return the bytes before, between and after messages with the same name, of data without line ends."""
+    head = b"data: " if name is None else b"event: %b\ndata: " % name.encode()
+    return head, b"\n\n" + head, b"\n\n"
 
 
 def encode_numbered_events(events: Iterable[tuple[str | None, bytes]], first: int) -> bytes:

@@ -117,11 +117,11 @@ def pattern_of(event: Mapping[str, object], places: Mapping[str, bytes]) -> byte
         event: its members, in order.
         places: the members that differ, with their formats; the order of the values is that of the event.
     """
-    members = [
-        literal(codec.dumps(name)) + b":" + (places[name] if name in places else literal(codec.dumps(value)))
-        for name, value in event.items()
-    ]
-    return b"{%b}" % b",".join(members)
+    marks = {name: b"\0%b\0" % name.encode() for name in places if name in event}  # no JSON has a zero byte
+    pattern = literal(codec.dumps({**event, **{name: codec.Fragment(mark) for name, mark in marks.items()}}))
+    for name, mark in marks.items():
+        pattern = pattern.replace(mark, places[name])
+    return pattern
 
 
 def literal(data: bytes) -> bytes:

@@ -129,8 +129,8 @@ class JsonStreamFilter:
         """Read a piece and return the steps that no later text can change."""
         text = self._pending + text
         self._pending = ""
-        at = 0
-        while at < len(text) and not self.failed:
+        at, size = 0, len(text)
+        while at < size and not self.failed:
             at = self._read(self, text, at)
         if self.failed:
             self.rest = text[at:]

@@ -225,8 +225,7 @@ class MessageStream(TextStream):
         if plain is None or not (seam is None or seam.owner is self):
             return []
         shown = plain.shows_each(deltas, start)
-        for text in shown:
-            self.positions.read += len(text)
+        self.positions.read += len("".join(shown))
         return shown
 
     def close(self) -> Cleaned[CleanText]:
@@ -369,12 +368,13 @@ class ArgumentStream:
             self._writer.write(self._filter.feed(piece), piece) for piece in pieces if not self._filter.failed
         )
 
-    def _delta(self, clean: str) -> Cleaned[CleanText]:
+    def _delta(self, shown: str) -> Cleaned[CleanText]:
         """Return clean text as a delta, up to the limit."""
-        self._clean.add(CleanText(clean))
+        clean = CleanText(shown)
+        self._clean.add(clean)
         if len(clean) <= self._remaining and not self._writer.marked and not self._filter.failed:
             self._remaining -= len(clean)
-            return Cleaned(CleanText(clean))
+            return Cleaned(clean)
         delta = _cut(clean, self._remaining)
         self._remaining -= len(delta)
         self._is_cut = len(delta) < len(clean)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, Protocol, cast
+from typing import Any, Final, Protocol
 
 from projector.redaction.clean import CleanText
 from projector.redaction.scanners import BEFORE_CHARS, Scanner, scanners_of
@@ -284,7 +284,7 @@ class TextFilter(State):
 
     def shows_each(self, texts: Sequence[str], start: int, /) -> list[CleanText]:
         """Read pieces from a position on and return what each shows, as long as `shows` can tell."""
-        found: list[str] = []
+        found: list[Any] = []
         words = self._search.words if self._readings is None else None
         for text in texts[start:] if start else texts:
             before = self._before
@@ -302,7 +302,7 @@ class TextFilter(State):
                 found.append(shown)
             else:
                 break
-        return cast("list[CleanText]", found)
+        return found
 
     def _decide_word(self, words: dict[str, int], text: str, whole: str) -> int:
         """Return the position up to which a text is shown, and keep what was decided about a word."""

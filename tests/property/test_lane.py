@@ -431,6 +431,25 @@ def test_a_long_text_is_one_lane(api: Api, size: int, first: int, lanes: list[La
     assert "".join(texts) in "".join(frame["delta"] for frame in played.frames if "delta" in frame)
 
 
+def test_lanes_that_end_within_a_large_read_read_little_in_vain(
+    monkeypatch: pytest.MonkeyPatch, lanes: list[Lane]
+) -> None:
+    given: list[int] = []
+    read = Lane.read
+
+    def counted(lane: Lane, data: bytes, *rest: Any) -> Any:
+        given.append(len(data))
+        return read(lane, data, *rest)
+
+    monkeypatch.setattr(Lane, "read", counted)
+    style = Style((",", ":"), is_ascii=False, padding=0, line="\n", is_named=True)
+    messages = [{**_delta(number, " word"), "item_id": f"msg_{number // 40 % 2}"} for number in range(2_000)]
+    whole = b"".join(as_sse(messages, {}, style))
+    start(RESPONSES, "off", PUBLIC, "sse").pipeline.feed(whole)
+    assert len(lanes) > 40
+    assert len(whole) / 2 < sum(given) < 2 * len(whole)
+
+
 @pytest.mark.parametrize(("line", "other"), [("\n", "\r\n"), ("\n", "\r"), ("\r\n", "\n"), ("\r\n", "\r")])
 def test_a_message_with_another_line_end_does_not_wait(line: str, other: str) -> None:
     played = start(RESPONSES, "off", PUBLIC, "sse")

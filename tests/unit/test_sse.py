@@ -16,8 +16,8 @@ from projector.core.sse import (
     encode_comment,
     encode_events,
     encode_numbered_events,
-    encode_rows,
     encode_sse,
+    framing_of,
 )
 
 MALFORMED = FAULTS["upstream_malformed"]
@@ -288,6 +288,11 @@ def test_the_first_character_chooses(sent: bytes, expected: list[SseMessage | Fa
         ), width
 
 
+def framed(name: str | None, rows: list[bytes]) -> bytes:
+    head, between, end = framing_of(name)
+    return head + between.join(rows) + end
+
+
 WRITTEN: dict[str, tuple[Callable[..., bytes], tuple[Any, ...], bytes]] = {
     "data": (encode_sse, (b"{}",), b"data: {}\n\n"),
     "a named event": (encode_sse, (b"{}", "ping"), b"event: ping\ndata: {}\n\n"),
@@ -299,11 +304,11 @@ WRITTEN: dict[str, tuple[Callable[..., bytes], tuple[Any, ...], bytes]] = {
         b"data: {}\n\nevent: ping\ndata: 1\n\ndata: a\ndata: b\n\ndata: a\ndata: b\n\n",
     ),
     "no message": (encode_events, ([],), b""),
-    "a message without a name": (encode_rows, (None, [b"1"]), b"data: 1\n\n"),
-    "messages without a name": (encode_rows, (None, [b"1", b"2"]), b"data: 1\n\ndata: 2\n\n"),
-    "a message with a name": (encode_rows, ("ping", [b"1"]), b"event: ping\ndata: 1\n\n"),
+    "a message without a name": (framed, (None, [b"1"]), b"data: 1\n\n"),
+    "messages without a name": (framed, (None, [b"1", b"2"]), b"data: 1\n\ndata: 2\n\n"),
+    "a message with a name": (framed, ("ping", [b"1"]), b"event: ping\ndata: 1\n\n"),
     "messages with the same name": (
-        encode_rows,
+        framed,
         ("ping", [b"1", b"2"]),
         b"event: ping\ndata: 1\n\nevent: ping\ndata: 2\n\n",
     ),
