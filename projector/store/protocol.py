@@ -253,7 +253,7 @@ class Store(Protocol):
         return ""
 
     async def ping(self, place: str = "") -> None:
-        """Return if the store can be used: a place, or all of it."""
+        """Return if the store can read and write: a place, or all of it."""
 
     async def aclose(self) -> None:
         """Release connections and threads. Idempotent. Methods must not be called afterwards."""
