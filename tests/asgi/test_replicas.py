@@ -277,6 +277,29 @@ async def test_a_redis_that_refuses_to_write_is_unavailable(
         await client.aclose()
 
 
+@pytest.mark.parametrize("store", ["memory", "sqlite", "redis", "elsewhere"])
+async def test_a_stream_that_is_deleted_while_it_runs_has_not_lost_its_log(
+    replicas: Any, stores: Any, upstream: Any, text_events: Any, store: str
+) -> None:
+    stores["memory"] = {"kind": "memory"}
+    provider = Provider(text_events, 6)
+    await upstream(provider)
+    one, *others = replicas("redis" if store == "elsewhere" else store)
+    other = others[0] if store == "elsewhere" else one
+    with structlog.testing.capture_logs() as lines:
+        for _ in range(5):
+            answer = await one.ask()
+            begin = await until(answer, b"message.delta")
+            place = answer.headers["location"]
+            await (await found(other, place)).rest()
+            assert (await other.get(place, method="DELETE")).status == 204
+            assert frames_of(begin + await answer.rest())[-1]["final"]["status"] == "cancelled"
+            await settled(one)
+            assert (await other.get(place)).status == 404
+    assert [line for line in lines if line["event"] == "stream_log_lost"] == []
+    assert one.state.logs.lost == {}
+
+
 @pytest.mark.parametrize("is_there_first", [True, False])
 async def test_limits_count_in_the_server_while_redis_is_away(
     serve: Any,
