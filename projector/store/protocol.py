@@ -203,7 +203,8 @@ class Store(Protocol):
     async def recent(self, count: int, owner: str | None = None) -> Sequence[StreamStatus]:
         """Return the states of at most `count` streams, of one owner or of all: those that run, then those sealed last.
 
-        The cost depends on `count`, and at most on the number of the streams that are kept.
+        The cost depends on `count`, and at most on the number of the streams that are kept. The `meta` of a stream
+        with a key that is not configured any more is empty, so that it does not hide the others.
         """
 
     async def delete(self, stream_id: str) -> None:

@@ -268,8 +268,7 @@ def test_a_folder_that_does_not_exist_yet(tmp_path: Path, capsys: pytest.Capture
             "`trusted_proxies` is set, and `auth` has no callers: everyone",
         ),
         (
-            'trusted_proxies = ["127.0.0.1"]\n'
-            f'[auth.api_keys]\na = "{KEY}"\n{SERVED}base_url = "https://models.example/v1"\n',
+            f'trusted_proxies = ["::1"]\nauth.api_keys.a = "{KEY}"\n{SERVED}base_url = "https://models.example/v1"\n',
             "",
         ),
     ],

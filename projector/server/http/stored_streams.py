@@ -257,8 +257,9 @@ async def delete(request: Request, owner: str | None) -> Response:
     """Cancel a stream of an owner, or of any, if it runs, and delete its log once its producer has closed it."""
     site: Site = request.app.state.site
     store, stream_id = site.logs.store, request.path_params["stream_id"]
-    status: StreamStatus | None = await find(site, stream_id, owner)
-    await cancel_stored(site, stream_id, status.head.owner)
+    found = await find(site, stream_id, owner)
+    await cancel_stored(site, stream_id, found.head.owner)
+    status: StreamStatus | None = found
     with anyio.move_on_after(_CLOSED_S):
         while status is not None and status.seal is None:
             await store.wait(stream_id, status.last, _CLOSED_S)

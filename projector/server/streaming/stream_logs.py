@@ -23,6 +23,7 @@ from projector.contracts import codec
 from projector.contracts.kinds import Kind
 from projector.core.delta_frames import DeltaFrames, Output, frames_of
 from projector.server.telemetry.logs import log
+from projector.server.telemetry.request_facts import CALLER_MAX_CHARS
 from projector.store.protocol import (
     RENEWAL_S,
     Batch,
@@ -465,12 +466,13 @@ class StreamLogs:
         task.add_done_callback(self._noting.discard)
 
     async def _log_interrupted(self, stream_id: str) -> None:
-        """Log that the producer of a stream did not end it, with what its head has of the request."""
-        status = None
+        """Log that the producer of a stream did not end it, with what its head has of caller and request."""
+        known: dict[str, object] = {}
         with contextlib.suppress(StoreError):
-            status = await self.store.find(stream_id)
-        request = {} if status is None else codec.loads(status.head.meta).get("request", {})
-        log.warning("stream_interrupted", stream_id=stream_id, **request)
+            if (status := await self.store.find(stream_id)) is not None:
+                caller = status.head.owner[:CALLER_MAX_CHARS]
+                known = {"caller": caller, **codec.loads(status.head.meta).get("request", {})}
+        log.warning("stream_interrupted", stream_id=stream_id, **known)
 
     async def _delete_leftovers(self) -> None:
         """Delete incomplete logs, whose readers would otherwise wait for a stream that ends elsewhere."""

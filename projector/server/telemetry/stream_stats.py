@@ -344,6 +344,7 @@ def line_of(stats: StreamStats, outcome: str) -> dict[str, object]:
         "upstream": stats.upstream or None,
         "model": stats.model or None,
         "dialect": stats.dialect,
+        "conversation_id": stats.terminal.get("conversation_id"),
         "response_id": stats.terminal.get("response_id"),
         "outcome": outcome,
         "code": stats.code,
@@ -361,7 +362,7 @@ def line_of(stats: StreamStats, outcome: str) -> dict[str, object]:
     }
 
 
-_IN_HEAD: Final = frozenset({"stream_id", "trace_id", "caller", "dialect", "notices"})
+_IN_HEAD: Final = frozenset({"stream_id", "trace_id", "caller", "dialect", "conversation_id", "notices"})
 """Fields that a stored stream has anyway, that are of use in a log only, or that have another name in the record."""
 
 
