@@ -92,7 +92,7 @@ class RequestFacts:
     code: str | None = None
     """Code of the error response, if there is one."""
     reason: str | None = None
-    """Why the store could not be used."""
+    """Why the store could not be used, or the period of the limit that was reached."""
     groups: tuple[str, ...] = ()
     """Groups of the caller."""
     headers: list[tuple[bytes, bytes]] = field(default_factory=list)
