@@ -165,15 +165,10 @@ def position_of(name: str, text: str) -> int:
 
 async def _stream(request: Request) -> Response:
     """Respond with the state of a stream, or delete it: one route, so that `Allow` has both methods."""
-    if request.method == "DELETE":
-        return await delete(request, await request.app.state.site.authenticator.caller(request.scope))
-    return await _status(request)
-
-
-async def _status(request: Request) -> Response:
-    """Respond with the state of a stream."""
     site: Site = request.app.state.site
     caller = await site.authenticator.caller(request.scope)
+    if request.method == "DELETE":
+        return await delete(request, caller)
     status = await find(site, request.path_params["stream_id"], caller)
     stored = StoredStream.of(status.head)
     document: dict[str, Any] = {

@@ -29,14 +29,7 @@ from projector.server.streaming.clock import is_cancelled, times_cancelled
 from projector.server.streaming.session import StreamSession
 from projector.server.telemetry.logs import log
 from projector.server.telemetry.metrics import Metrics
-from projector.server.telemetry.request_facts import (
-    CALLER_MAX_CHARS,
-    RequestFacts,
-    client_of,
-    facts_of,
-    headers_of,
-    route_of,
-)
+from projector.server.telemetry.request_facts import CALLER_MAX_CHARS, RequestFacts, facts_of, headers_of, route_of
 from projector.server.telemetry.stream_stats import StreamStats, Terminal, Trace, line_of, terminal_of
 
 try:
@@ -140,7 +133,7 @@ def _log(scope: Scope, facts: RequestFacts, duration_s: float) -> None:
     fields = {
         "request_id": request_id(scope),
         "caller": None if facts.caller is None else facts.caller[:CALLER_MAX_CHARS],
-        "address": client_of(scope) if facts.code == "unauthenticated" else None,
+        "address": facts.address if facts.caller is None else None,
         "method": method if method in _METHODS else OTHER_METHOD,
         "route": route,
         "status": None if facts.status is None else int(facts.status),
