@@ -365,6 +365,9 @@ class MemoryStore(Store):
         if len(values) > self._limits.values:
             values.popitem(last=False)
 
+    async def ping(self, place: str = "") -> None:
+        """See `Store`."""
+
     async def aclose(self) -> None:
         """See `Store`."""
         for stream_id in [*self._open, *self._sealed]:
