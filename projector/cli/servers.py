@@ -7,6 +7,7 @@ import hashlib
 import importlib
 import os
 import secrets
+import signal
 import sys
 from collections.abc import Mapping
 from contextlib import closing
@@ -35,6 +36,8 @@ def demo(arguments: argparse.Namespace) -> int:
 
 def serve(arguments: argparse.Namespace) -> int:
     """Serve the configured upstreams, with several worker processes if they are requested."""
+    if (reload := getattr(signal, "SIGHUP", None)) is not None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, {reload})  # it waits for its handler, and would end the process
     flags = {"host": arguments.host, "port": arguments.port}
     if arguments.workers == 1:
         return _run(flags, arguments.config, is_demo=False)

@@ -111,10 +111,7 @@ class Ownership(BackgroundWrites[tuple[Kind, str], _Owner]):
 
     async def load(self, body: Mapping[str, Any]) -> None:
         """Load the owners of everything that a request may refer to by its ID."""
-        if self._store is None:
-            return
-        ids = ids_of(body)
-        if not ids:
+        if self._store is None or not (ids := ids_of(body)):
             return
         await self._load(ids)
         previous = body.get("previous_response_id")

@@ -108,6 +108,8 @@ def _serve(
         url = url_of(listener, is_tls=settings.tls is not None)
         serving = server(settings, demo=demo)
         serving.on_signals(signals, read, listener)
+        if RELOAD is not None:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {RELOAD})  # the command line has blocked it
         serving.place = place
         admin = listen_admin(settings.admin, 0 if place is None else place.number)
         if admin is not None:

@@ -128,6 +128,7 @@ class _Workers:
             signal.signal(number, lambda received, _frame: self._stops.append(received))
         if RELOAD is not None:
             signal.signal(RELOAD, lambda received, _frame: self._reloads.append(received))
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {RELOAD})
         while not self._stops:
             time.sleep(_POLL_S)
             if self._reloads and RELOAD is not None:

@@ -132,8 +132,15 @@ class EncryptedStore:
         return None if status is None else self._status(status)
 
     async def recent(self, count: int, owner: str | None = None) -> Sequence[StreamStatus]:
-        """See `Store`."""
-        return [self._status(status) for status in await self._inner.recent(count, owner)]
+        """See `Store`. What cannot be decrypted is empty."""
+        found = []
+        for status in await self._inner.recent(count, owner):
+            try:
+                found.append(self._status(status))
+            except StoreUnavailableError:
+                seal = None if status.seal is None else status.seal._replace(ending=b"")
+                found.append(status._replace(head=status.head._replace(meta=b""), seal=seal))
+        return found
 
     async def claim(self, kind: str, values: Mapping[str, bytes], ttl_s: float) -> Mapping[str, bytes]:
         """See `Store`."""

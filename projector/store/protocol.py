@@ -203,7 +203,8 @@ class Store(Protocol):
     async def recent(self, count: int, owner: str | None = None) -> Sequence[StreamStatus]:
         """Return the states of at most `count` streams, of one owner or of all: those that run, then those sealed last.
 
-        The cost depends on `count`, and at most on the number of the streams that are kept.
+        The cost depends on `count`, and at most on the number of the streams that are kept. The `meta` of a stream
+        with a key that is not configured any more is empty, so that it does not hide the others.
         """
 
     async def delete(self, stream_id: str) -> None:
@@ -253,7 +254,7 @@ class Store(Protocol):
         return ""
 
     async def ping(self, place: str = "") -> None:
-        """Return if the store can be used: a place, or all of it."""
+        """Return if the store can read and write: a place, or all of it."""
 
     async def aclose(self) -> None:
         """Release connections and threads. Idempotent. Methods must not be called afterwards."""

@@ -21,7 +21,7 @@ from redis.exceptions import AskError, OutOfMemoryError, ReadOnlyError, RedisErr
 from redis.exceptions import ConnectionError as NoConnectionError
 from redis.exceptions import TimeoutError as NoAnswerError
 
-from projector.store.protocol import StoreFullError, StoreUnavailableError
+from projector.store.protocol import StoreUnavailableError
 
 Command: TypeAlias = tuple[Any, ...]
 _Answer = TypeVar("_Answer")
@@ -204,12 +204,10 @@ class Connection:
         self._check()
         try:
             yield
-        except OutOfMemoryError as error:
-            raise StoreFullError("Redis has reached its `maxmemory`") from error
         except (AskError, TryAgainError):  # of a cluster: another server has the keys
             raise
         except ResponseError as error:
-            raise StoreUnavailableError(f"Redis refused a command: {_code(error)}") from error
+            raise refused(error) from error
         except (RedisError, OSError, TimeoutError, RuntimeError) as error:  # uvloop raises the last one if it is closed
             self._answered_s = -inf
             self.failures += 1
@@ -246,7 +244,7 @@ def accepted(answers: list[Any]) -> list[Any]:
     """Return answers; raise `StoreUnavailableError` if a command was refused."""
     for answer in answers:
         if isinstance(answer, ResponseError):
-            raise StoreUnavailableError(f"Redis refused a command: {_code(answer)}")
+            raise refused(answer)
     return answers
 
 
@@ -254,16 +252,18 @@ def _without_failure(answers: list[Any]) -> list[Any]:
     """Raise the error of a command that every command would have now."""
     for answer in answers:
         if isinstance(answer, OutOfMemoryError):
-            raise StoreFullError("Redis has reached its `maxmemory`")
+            raise refused(answer)
         if isinstance(answer, RedisError) and not isinstance(answer, ResponseError):
             raise StoreUnavailableError(f"Redis failed: {type(answer).__name__}")
     return answers
 
 
-def _code(error: ResponseError) -> str:
-    """Return the first word of an answer, such as `NOAUTH`: the rest may repeat the command."""
-    word = str(error).partition(" ")[0]
-    return word if word.isupper() else type(error).__name__
+def refused(error: ResponseError) -> StoreUnavailableError:
+    """Return the error of a refused command, with the first word such as `NOAUTH`: the rest may repeat the command."""
+    if isinstance(error, OutOfMemoryError):
+        return StoreUnavailableError("Redis has reached its `maxmemory`")
+    word = str(error).rpartition("caused error: ")[2].partition(" ")[0]  # redis-py puts the command before it
+    return StoreUnavailableError(f"Redis refused a command: {word if word.isupper() else type(error).__name__}")
 
 
 def ttl_ms(seconds: float) -> int:

@@ -212,12 +212,6 @@ class Servers:
         async with self._at(key) as node:
             return await node.block(*command)
 
-    async def ping(self) -> None:
-        """Return if all servers answer."""
-        await self.find()
-        nodes = [self._single] if self._single is not None else [self._node(one.name) for one in self._primaries()]
-        await asyncio.gather(*(node.run("PING") for node in nodes))
-
     def present_s(self, key: str) -> float:
         """Return the seconds for which the server of a key is known to have answered."""
         node = self._single

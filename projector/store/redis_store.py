@@ -31,7 +31,7 @@ from projector.store.protocol import (
     StreamStatus,
     UnknownStreamError,
 )
-from projector.store.redis_connection import Command, accepted, ttl_ms
+from projector.store.redis_connection import Command, accepted, refused, ttl_ms
 from projector.store.redis_logs import (
     BEGIN,
     ENTRY_BYTES,
@@ -55,6 +55,7 @@ _ENTRIES_MAX: Final = 512
 _TRIES: Final = 100
 """Tries to change values that others change at the same time."""
 _PAUSE_S: Final = 0.01
+_PROBE_S: Final = 1.0
 _LEASE_MS: Final = int(1_000 * LEASE_S)
 PRESENT_S: Final = 3.0
 """Seconds for which Redis must have been there before a lapsed lease counts: after an outage producers renew theirs."""
@@ -379,11 +380,11 @@ class RedisStore:
         return tag_of(stream_id) if self._connection.is_cluster else ""
 
     async def ping(self, place: str = "") -> None:
-        """See `Store`."""
-        if place:
-            await self._connection.run("EXISTS", f"{self._prefix}{place}ping")
-            return
-        await self._connection.ping()
+        """See `Store`. A Redis that is full, or lacks the replicas that it must have, answers but does not write."""
+        await self._connection.find()
+        places = [place] if place else self.places() or [""]
+        probes: list[Command] = [("SET", f"{self._prefix}{one}ping", "", "PX", ttl_ms(_PROBE_S)) for one in places]
+        accepted(await self._connection.run_all(probes))
         if not self._connection.is_cluster:
             self._reader("").start()  # from now on it is known whether Redis is there
 
@@ -483,4 +484,4 @@ def _refusal(answer: object) -> Refusal | None:
         return "sealed"
     if "equal or smaller" in str(answer):  # it was appended, and the answer lost
         return None
-    raise StoreUnavailableError(f"Redis refused an entry: {type(answer).__name__}")
+    raise refused(answer)

@@ -155,14 +155,12 @@ class SqliteStore(Store):
     async def find(self, stream_id: str) -> StreamStatus | None:
         """See `Store`."""
         row = await self._row(stream_id)
+        if row is not None and row.seal is None and not self._is_leased(stream_id):
+            await self.seal(stream_id, reason=INTERRUPTED)
+            row = await self._row(stream_id)
         if row is None:
             self._end(stream_id)
             return None
-        if row.seal is None and not self._is_leased(stream_id):
-            await self.seal(stream_id, reason=INTERRUPTED)
-            row = await self._row(stream_id)
-            if row is None:
-                return None
         return StreamStatus(row.head, row.first, row.last, row.seal)
 
     async def _row(self, stream_id: str) -> Row | None:

@@ -125,14 +125,17 @@ async def test_a_refusal_has_the_form_of_its_route(path: str, kind: str, expecte
     assert refused.headers["retry-after"] == "60"
     assert refused.headers.get("x-should-retry") == ("true" if path == RESPONSES else None)
     code = {"requests": "request_limit_exceeded", "tokens": "token_limit_exceeded"}[kind]
-    assert [line["code"] for line in lines if line["event"] == "request" and line["status"] == refused.status] == [code]
+    found = [line for line in lines if line["event"] == "request" and line["status"] == refused.status]
+    assert [(line["code"], line["reason"]) for line in found] == [(code, "minute")]
     text = site.app.state.metrics.text().decode()
     assert f'projector_refusals_total{{code="{code}",route="{path}"}} 1.0' in text
 
 
 async def test_a_client_should_not_retry_after_a_long_wait() -> None:
     site, _ = server(limited(requests_per_day=1))
-    refused = [await site.ask(RESPONSES, ASKED) for _ in range(2)][1]
+    with capture_logs() as lines:
+        refused = [await site.ask(RESPONSES, ASKED) for _ in range(2)][1]
+    assert [line["reason"] for line in lines if line["event"] == "request"] == ["day"]
     assert refused.headers["retry-after"] == "86400"
     assert refused.headers["x-should-retry"] == "false"
 

@@ -378,6 +378,18 @@ def test_a_file_has_a_key_in_each_line(written: Any, tmp_path: Path) -> None:
     assert new not in to_toml(loaded)
 
 
+@pytest.mark.parametrize("text", ["", "\n\n"])
+@pytest.mark.parametrize("table", ["", "store"])
+def test_a_file_of_keys_without_a_key_is_rejected(written: Any, tmp_path: Path, table: str, text: str) -> None:
+    """Nothing would be encrypted, without a word of it."""
+    (tmp_path / "keys").write_text(text)
+    name = "encryption_keys_file" if table else "state_encryption_keys_file"
+    with pytest.raises(SettingsError, match=f"{name}`: .*keys is empty"):
+        load({}, config=written(f'{f"[{table}]" if table else ""}\n{name} = "keys"\n'))
+    with pytest.raises(SettingsError, match=f"{name.upper()}`: .*keys is empty"):
+        load({f"PROJECTOR_{f'{table.upper()}__' if table else ''}{name.upper()}": str(tmp_path / "keys")})
+
+
 def test_printed_settings_contain_no_secret(written: Any) -> None:
     text = to_toml(read(ENVIRON | {"PROJECTOR_UPSTREAMS__LOCAL__PROFILE": "{}"}, config=written()))
     assert "sk-of" not in text

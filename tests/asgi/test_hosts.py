@@ -72,6 +72,26 @@ async def test_only_allowed_hosts_are_served(serve: Any, path: str, host: str, s
     assert (b"host_not_allowed" in answer) == (status != 200)
 
 
+@pytest.mark.parametrize(
+    ("target", "host", "status"),
+    [
+        ("http://localhost", "localhost", 200),
+        ("http://localhost:80", "evil.test", 200),
+        ("http://evil.test", "localhost", 400),
+        ("HTTPS://evil.test", "localhost", 400),
+        ("http://localhost@evil.test", "localhost", 400),
+        ("http://evil.test", "", 400),
+    ],
+)
+async def test_the_host_of_the_target_comes_before_that_of_the_header(
+    serve: Any, target: str, host: str, status: int
+) -> None:
+    """RFC 9112, section 3.2.2: `Host` is ignored if the target is absolute."""
+    port = serve(demo=True, allowed_hosts=("localhost",)).port
+    head = f"GET {target}/openapi.json HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n"
+    assert (await exchange(port, head.encode())).startswith(b"HTTP/1.1 %d " % status)
+
+
 async def test_probes_have_any_host(serve: Any) -> None:
     port = serve(demo=True, allowed_hosts=("localhost", "[::1]", "*.example.com")).port
     for path in (b"/livez", b"/healthz", b"/readyz"):

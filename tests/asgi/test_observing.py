@@ -25,6 +25,7 @@ from projector.server.telemetry.stream_stats import StreamStats
 from tests.asgi.conftest import plays
 from tests.asgi.examples import example
 from tests.exposed_metrics import idle_metrics
+from tests.rule_samples import MIXED
 
 GIVEN = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 CREATED = b'data: {"type":"response.created","response":{"id":"resp_1","model":"gpt-x-1","status":"in_progress"}}\n\n'
@@ -92,6 +93,25 @@ async def test_the_line_names_what_was_dropped() -> None:
     some, most = [line["dropped"] for line in lines if line["event"] == "stream_end"]
     assert some == {"response.new": 2, "other": 1, "(after the end)": 1}
     assert (len(most), most["response.new"]) == (16, 2)
+
+
+@pytest.mark.parametrize(
+    ("given", "reported"), [("conv-7", "conv-7"), (f"sk-{MIXED[:48]}", "redacted_1"), (None, None)]
+)
+async def test_a_conversation_is_reported_as_its_events_name_it(
+    serve: Any, upstream: Any, given: str | None, reported: str | None
+) -> None:
+    async def script(peer: Any) -> None:
+        await peer.start()
+        await peer.chunk(CREATED + TEXT + DONE)
+        await peer.end()
+
+    await upstream(script)
+    site = serve()
+    with structlog.testing.capture_logs() as lines:
+        await (await site.ask(body={"message": "hi"} | ({"conversation_id": given} if given else {}))).rest()
+        assert await site.is_quiet()
+    assert [line.get("conversation_id") for line in lines if line["event"] == "stream_end"] == [reported]
 
 
 @pytest.mark.parametrize(("model", "reported"), [("gpt-5.4-mini", "gpt-5.4-mini"), ("m" * 9, None)])

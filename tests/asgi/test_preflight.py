@@ -76,6 +76,14 @@ def test_a_memory_limit_below_one_request(check: Check) -> None:
             "[timeouts]\ntotal_s = 60\n[upstreams.a]\ntimeouts.first_byte_s = 90\n",
             "`upstreams.a.timeouts.first_byte_s` must be at most `timeouts.total_s` (60)",
         ),
+        (
+            "[timeouts]\nfirst_byte_s = 5000\n[upstreams.a]\n",
+            ": `timeouts.first_byte_s` must be at most `timeouts.total_s` (1800)",
+        ),
+        (
+            "[timeouts]\nfirst_byte_s = 90\n[upstreams.a]\ntimeouts.total_s = 60\n",
+            ": `timeouts.first_byte_s` must be at most `upstreams.a.timeouts.total_s` (60)",
+        ),
     ],
 )
 def test_values_in_another_unit(check: Check, text: str, message: str) -> None:
@@ -255,6 +263,14 @@ def test_a_folder_that_does_not_exist_yet(tmp_path: Path, capsys: pytest.Capture
         (f'{SERVED}api_key = "${{SHORT_KEY}}"\n', "`upstreams.a.api_key`: streams do not withhold this secret: it has"),
         (f'{SERVED}headers = {{ Authorization = "Bearer ${{SHORT_KEY}}" }}\n', "`upstreams.a.headers.Authorization`: "),
         (f'{SERVED}headers = {{ Authorization = "Bearer ${{SHELL_KEY}}" }}\n', ""),
+        (
+            f'trusted_proxies = ["127.0.0.1"]\n[auth.api_keys]\n{SERVED}base_url = "https://models.example/v1"\n',
+            "`trusted_proxies` is set, and `auth` has no callers: everyone",
+        ),
+        (
+            f'trusted_proxies = ["::1"]\nauth.api_keys.a = "{KEY}"\n{SERVED}base_url = "https://models.example/v1"\n',
+            "",
+        ),
     ],
 )
 def test_what_an_operator_should_look_at_is_named(

@@ -114,6 +114,16 @@ async def test_callers_see_their_streams_and_operators_all(store: dict[str, Any]
     await one.app.state.aclose()
 
 
+async def test_a_stream_of_a_key_that_was_removed_does_not_hide_the_others(tmp_path: Path) -> None:
+    store = {"kind": "sqlite", "path": str(tmp_path / "store.db")}
+    for key, rows in ((KEY, ["completed"]), (KEY[::-1].replace("=", "") + "=", ["completed", "unreadable"])):
+        one = site(DemoUpstream(pace_s=0), store=store | {"encryption_keys": (key,)})
+        await one.ask(key="ann", body={"message": "hello"})
+        assert [row["outcome"] for row in await one.recent("ann")] == rows
+        assert [row["caller"] for row in await one.recent(is_admin=True)] == ["key:ann"] * len(rows)
+        await one.app.state.logs.aclose()
+
+
 async def test_a_stream_that_runs_and_one_that_its_server_did_not_end(store: dict[str, Any], tmp_path: Path) -> None:
     gate = asyncio.Event()
 
@@ -138,7 +148,8 @@ async def test_a_stream_that_runs_and_one_that_its_server_did_not_end(store: dic
     assert row["outcome"] == "interrupted"
     known = {name: row[name] for name in ("request_id", "route", "upstream", "model")}
     assert (known["request_id"][:4], known["upstream"], known["model"]) == ("req_", "one", "m")
-    told = {"event": "stream_interrupted", "log_level": "warning", "stream_id": row["stream_id"], **known}
+    about = {"stream_id": row["stream_id"], "caller": "key:ann", "agent": "helper"}
+    told = {"event": "stream_interrupted", "log_level": "warning", **about, **known}
     expected = [] if store["kind"] == "memory" else [told]
     assert [line for line in logs if line["event"] == "stream_interrupted"] == expected
     assert "withheld" not in row

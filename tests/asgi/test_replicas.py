@@ -14,10 +14,12 @@ from typing import Any, Final
 
 import pytest
 import structlog
+from redis.asyncio import Redis
 
 from bench.redis_server import RedisServer
 from projector.contracts import codec
 from projector.dialects import DIALECTS
+from projector.server.streaming import stream_logs
 from projector.server.upstream import http_upstream
 from tests.asgi.callers import keys
 from tests.asgi.conftest import Answer, Peer, Script, frames_of
@@ -227,6 +229,75 @@ async def test_a_store_that_is_away_is_known_before_the_first_stream(
         redis.start()
         await wait_until(lambda: site.state.logs.is_available)
         assert await (await site.get("/readyz")).rest() == b"ok\n"
+
+
+@pytest.mark.parametrize("has_limits", [True, False])
+@pytest.mark.parametrize(("name", "reason"), [("maxmemory", "maxmemory"), ("min-replicas-to-write", "NOREPLICAS")])
+async def test_a_redis_that_refuses_to_write_is_unavailable(
+    serve: Any,
+    upstream: Any,
+    upstream_port: int,
+    text_events: Any,
+    program: Any,
+    tmp_path: Path,
+    name: str,
+    reason: str,
+    *,
+    has_limits: bool,
+) -> None:
+    """It answers reads and pings: only a write shows that it works again."""
+    provider = Provider(text_events, 6)
+    provider.gate.set()
+    await upstream(provider)
+    with RedisServer(program("redis-server"), tmp_path) as redis, structlog.testing.capture_logs() as lines:
+        client: Any = Redis.from_url(redis.url)
+        store = {"kind": "redis", "url": redis.url}
+        limits = {"default": {"rate_limits": {"requests_per_day": 9}}} if has_limits else {}
+        one, strict = (
+            serve(**agents(upstream_port), store=store | {"required": required}, callers=limits)
+            for required in (False, True)
+        )
+        for site in (one, strict):
+            assert "location" in (await site.ask()).headers
+        await client.config_set(name, 1)
+        for site in (one, strict):
+            await (await site.ask()).rest()
+        for _ in range(3):
+            assert "location" not in (await one.ask()).headers
+            assert (await strict.ask()).status == 503
+            assert (await strict.get("/readyz")).status == 503
+            assert b"projector_store_available 0.0" in await (await one.get("/metrics")).rest()
+            await asyncio.sleep(stream_logs._RETRY_S[-1])
+        assert one.state.logs.lost["unavailable"] >= 3
+        reasons = [line["reason"] for line in lines if line["event"] == "store_unavailable"]
+        assert (len(reasons), all(reason in one for one in reasons)) == (2, True), reasons
+        await client.config_set(name, 0)
+        await wait_until(lambda: all(site.state.logs.is_available for site in (one, strict)))
+        assert "location" in (await one.ask()).headers
+        await client.aclose()
+
+
+@pytest.mark.parametrize("store", ["memory", "sqlite", "redis", "elsewhere"])
+async def test_a_stream_that_is_deleted_while_it_runs_has_not_lost_its_log(
+    replicas: Any, stores: Any, upstream: Any, text_events: Any, store: str
+) -> None:
+    stores["memory"] = {"kind": "memory"}
+    provider = Provider(text_events, 6)
+    await upstream(provider)
+    one, *others = replicas("redis" if store == "elsewhere" else store)
+    other = others[0] if store == "elsewhere" else one
+    with structlog.testing.capture_logs() as lines:
+        for _ in range(5):
+            answer = await one.ask()
+            begin = await until(answer, b"message.delta")
+            place = answer.headers["location"]
+            await (await found(other, place)).rest()
+            assert (await other.get(place, method="DELETE")).status == 204
+            assert frames_of(begin + await answer.rest())[-1]["final"]["status"] == "cancelled"
+            await settled(one)
+            assert (await other.get(place)).status == 404
+    assert [line for line in lines if line["event"] == "stream_log_lost"] == []
+    assert one.state.logs.lost == {}
 
 
 @pytest.mark.parametrize("is_there_first", [True, False])

@@ -64,8 +64,9 @@ async def test_each_request_has_one_line(serve: Any, upstream: Any, name: str) -
     path, body, headers, expected = REQUESTS[name]
     await upstream(answered)
     with structlog.testing.capture_logs() as logs:
-        site = serve(auth=AUTH, passthrough={"responses": "default"})
-        answer = await site.ask(path, body, **{"x-request-id": "req-sight", "authorization": f"Bearer {KEY}"} | headers)
+        site = serve(auth=AUTH, passthrough={"responses": "default"}, trusted_proxies=("127.0.0.1",))
+        sent = {"x-request-id": "req-sight", "x-forwarded-for": "192.0.2.7", "authorization": f"Bearer {KEY}"}
+        answer = await site.ask(path, body, **sent | headers)
         await answer.rest()
         [line] = await lines_until(logs, "req-sight")
         await site.is_quiet()
@@ -73,6 +74,7 @@ async def test_each_request_has_one_line(serve: Any, upstream: Any, name: str) -
     assert answer.status == line["status"]
     assert line["duration_s"] >= 0
     assert line.get("caller") == (None if line.get("code") in {"not_found", "unauthenticated"} else "key:desk")
+    assert line.get("address") == ("192.0.2.7" if line.get("code") == "unauthenticated" else None)
     assert [one for one in logs if one.get("request_id") == "req-sight"] == [line]
 
 

@@ -17,6 +17,7 @@ import pytest
 from tests.asgi.certificates import Authority
 from tests.asgi.conftest import SSE_HEAD, ScriptedUpstream
 from tests.asgi.process import DEMO, Process, lines_of, running
+from tests.asgi.process import SERVE as WITHOUT_FILE
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="Windows has no such signals")
@@ -324,6 +325,23 @@ async def test_a_start_and_a_reload_warn(started: Started) -> None:
         await server.send(signal.SIGUSR1, "signal_ignored")
         warned = [(line["level"], line["reason"]) for line in server.log() if line["event"] == "configuration_warning"]
         assert warned == [("warning", reason)] * 2
+
+
+async def test_a_reload_during_the_start_is_done_after_it(tmp_path: Path) -> None:
+    """It may come before the server is there that could do it, and ended the process."""
+    sent_early = """
+import os, signal
+from projector.cli import servers
+server_module = servers.server_module
+def imported(name):
+    os.kill(os.getpid(), signal.SIGHUP)
+    return server_module(name)
+servers.server_module = imported
+"""
+    async with running(sent_early + WITHOUT_FILE, 1, log=tmp_path / "log") as process:
+        await wait_until(lambda: "reloaded" in [line["event"] for line in lines_of(tmp_path / "log")])
+        process.stop()
+        assert await process.exit_code() == 0
 
 
 async def test_settings_that_need_a_restart_are_named(started: Started) -> None:

@@ -25,6 +25,7 @@ _AROUND: Final = """
 {user}
 daemon off;
 pid {folder}/pid;
+error_log {folder}/error.log warn;
 events {{}}
 http {{
     access_log off;

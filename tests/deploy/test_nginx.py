@@ -143,6 +143,26 @@ async def test_a_body_that_nginx_refuses_is_a_problem_like_others(front: Front, 
     assert re.fullmatch(r"req_[0-9a-f]{32}", problem["request_id"])
 
 
+async def test_a_large_body_is_in_no_file(front: Front, serve: Any, upstream: Any, tmp_path: Path) -> None:
+    """nginx would write a conversation of more than 16 KB to its disk, in plain text."""
+    said = "a long conversation " * 50_000
+    received: list[Any] = []
+
+    async def script(peer: Any) -> None:
+        received.append(peer.body)
+        await plays([CREATED, ENDED])(peer)
+
+    await upstream(script)
+    body = json.dumps({"message": said}).encode()
+    async with front(free_port(), serve().port) as port:  # one is away: the body goes to the other
+        for number in range(8):
+            async with asking(port, body=body, x_sticky=f"session-{number}") as browser:
+                assert (await browser.until("final"))["final"]["status"] == "completed"
+    assert [said in json.dumps(one) for one in received] == [True] * 8
+    assert "Connection refused" in (tmp_path / "error.log").read_text(encoding="utf-8")
+    assert "buffered to a temporary file" not in (tmp_path / "error.log").read_text(encoding="utf-8")
+
+
 async def test_the_demo_plays_through_it(front: Front, serve: Any) -> None:
     """The arrangement of deploy/compose.yaml."""
     async with front(serve(demo=True).port) as port, asking(port) as browser:

@@ -126,6 +126,12 @@ async def test_keys_are_changed_one_after_the_other(run: Run) -> None:
         with pytest.raises(StoreUnavailableError, match="key that is not configured"):
             await use
     assert await read_all(both) == frames(1, 5)
+    assert await new.open(head("u")._replace(meta=SECRET))
+    assert {status.head.stream_id: status.head.meta for status in await new.recent(9)} == {
+        "s": b"",
+        "t": b"",
+        "u": SECRET,
+    }
 
 
 async def test_what_is_not_encrypted_is_not_read(run: Run) -> None:

@@ -293,7 +293,10 @@ def _read_files(
                 if field in node:
                     raise SettingsError(f"{name}: cannot be combined with `{field}`")
                 text = _read_text(folder / value, f"{name}: {folder / value}").strip()
-                node[field] = text.split() if is_json(kind_of((*path, field))) else text
+                is_list = is_json(kind_of((*path, field)))
+                if is_list and not text:  # no keys would turn encryption off
+                    raise SettingsError(f"{name}: {folder / value} is empty")
+                node[field] = text.split() if is_list else text
 
 
 def _invalid_settings(

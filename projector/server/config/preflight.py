@@ -85,6 +85,8 @@ def warnings(settings: Settings) -> Iterator[str]:
     jwt = settings.auth.jwt
     if jwt is not None and jwt.jwks_url is not None and _is_plain(jwt.jwks_url):
         yield "`auth.jwt.jwks_url`: the keys are fetched unencrypted, and can be replaced on the way; use https://"
+    if settings.trusted_proxies and not settings.auth.is_on:
+        yield "`trusted_proxies` is set, and `auth` has no callers: everyone who reaches the proxies has access"
     yield from secret_warnings(settings)
     for path, tls in _tls_tables(settings):
         from projector.server.tls import certificate_warnings  # noqa: PLC0415 - a start without it is faster
@@ -144,10 +146,10 @@ def _check_memory(settings: Settings) -> None:
 
 def _check_timeouts(path: str, upstream: UpstreamSettings, settings: Settings) -> None:
     """Raise `SettingsError` if a time-out for the first byte was set that can never be reached."""
-    timeouts = settings.timeouts_of(upstream)
-    is_set = "first_byte_s" in upstream.timeouts.model_fields_set | settings.timeouts.model_fields_set
-    if is_set and timeouts.first_byte_s > timeouts.total_s:
-        raise SettingsError(f"`{path}timeouts.first_byte_s` must be at most `timeouts.total_s` ({timeouts.total_s:g})")
+    timeouts, own = settings.timeouts_of(upstream), upstream.timeouts.model_fields_set
+    if "first_byte_s" in own | settings.timeouts.model_fields_set and timeouts.first_byte_s > timeouts.total_s:
+        first, total = (f"{path if name in own else ''}timeouts.{name}" for name in ("first_byte_s", "total_s"))
+        raise SettingsError(f"`{first}` must be at most `{total}` ({timeouts.total_s:g})")
 
 
 def _check_folder(name: str, folder: Path) -> None:

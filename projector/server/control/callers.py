@@ -122,6 +122,7 @@ class Authenticator:
         if not self._hashes and self._tokens is None:
             facts.caller = f"address:{client_of(scope) or ''}"
             return facts.caller
+        facts.address = client_of(scope)
         headers = Headers(scope=scope)
         given = headers.get("authorization")
         if given is None and (api := client_api(scope)) is not None:

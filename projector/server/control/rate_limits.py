@@ -21,7 +21,7 @@ from projector.server.config.caller_settings import RateLimits
 from projector.server.control.token_meter import TokenMeter
 from projector.server.http.problems import Problem, problem
 from projector.server.streaming.stream_logs import StreamLogs
-from projector.server.telemetry.request_facts import facts_of
+from projector.server.telemetry.request_facts import RequestFacts, facts_of
 from projector.store.budgets import Budgets, Level, Limit, MemoryBudgets, Receipt, Unit
 from projector.store.protocol import StoreUnavailableError
 
@@ -109,9 +109,10 @@ class Admission:
             return
         levels, receipts = await self._limiter.budgets.take(self._owner, wanted)
         self._levels |= {level.limit: level for level in levels}
-        facts_of(self._scope).headers = _headers(self._levels.values())
+        facts = facts_of(self._scope)
+        facts.headers = _headers(self._levels.values())
         if not receipts:
-            raise _refusal(max(levels, key=lambda level: level.wait_s))
+            raise _refusal(max(levels, key=lambda level: level.wait_s), facts)
         self._receipts += [receipt for receipt in receipts if receipt.amount > 0]
 
     async def take_stream(self, meter: TokenMeter | None) -> TokenMeter | None:
@@ -220,12 +221,12 @@ def _headers(levels: Iterable[Level]) -> list[tuple[bytes, bytes]]:
     return [(name.encode(), value.encode()) for name, value in found.items()]
 
 
-def _refusal(level: Level) -> Problem:
-    """Return the problem of a request that a limit refuses."""
+def _refusal(level: Level, facts: RequestFacts) -> Problem:
+    """Return the problem of a request that a limit refuses, and note the period of the limit."""
     limit, wait_s = level.limit, max(1, math.ceil(level.wait_s - _SECOND_PART))
-    period = next(name for name, seconds in _PERIODS_S.items() if seconds == limit.period_s)
+    facts.reason = next(name for name, seconds in _PERIODS_S.items() if seconds == limit.period_s)
     units = limit.unit.removesuffix("s") if limit.most == 1 else limit.unit
-    what = f"{limit.most} {units} per {period} for this caller" + ("" if limit.agent is None else " and agent")
+    what = f"{limit.most} {units} per {facts.reason} for this caller" + ("" if limit.agent is None else " and agent")
     refused = problem(CODES[limit.unit], f"Rate limit reached: {what}. Try again in {duration_text(wait_s)}.")
     refused.headers["retry-after"] = str(wait_s)
     refused.error_type = limit.unit

@@ -53,6 +53,8 @@ one that just gets a request, because a POST is not sent again."""
 _LINGER_S: Final = 5
 """How long the rest of a request may take whose response was the last one of its connection."""
 _HOST: Final = re.compile(rb"([A-Za-z0-9._~!$&'()*+,;=%-]*|\[[0-9A-Fa-f:.]+\])(:[0-9]*)?")
+_ABSOLUTE: Final = re.compile(rb"[A-Za-z][A-Za-z0-9+.-]*://([^/?#]*)")
+"""A target with a host, as a proxy gets it."""
 _HEAD_END: Final = re.compile(rb"\n\r?\n")
 _PROBE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 """A response that changes nothing (RFC 9110, section 15.2); the client's system rejects it if the client has left."""
@@ -236,6 +238,9 @@ class GuardedProtocol(HttpToolsProtocol):
         hosts = [value for name, value in self.headers if name == b"host"]
         if len(hosts) > 1 or (not hosts and self.parser.get_http_version() == "1.1"):
             raise _HostError
+        if (absolute := _ABSOLUTE.match(self.url)) is not None:  # its host counts (RFC 9112, section 3.2.2)
+            hosts = [absolute[1]]
+            self.headers[:] = [*(pair for pair in self.headers if pair[0] != b"host"), (b"host", absolute[1])]
         if hosts and not _HOST.fullmatch(hosts[0]):
             raise _HostError
         self._is_in_head = False

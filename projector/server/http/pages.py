@@ -137,6 +137,8 @@ COUNT_MAX: Final = 200
 """Streams of one answer."""
 INTERRUPTED: Final = "interrupted"
 RUNNING: Final = "in_progress"
+UNREADABLE: Final = "unreadable"
+"""Outcome of a stream whose encryption key is not configured any more."""
 _OF_RECORDING: Final = {"about", "close", "host_events", "profile"}
 """Settings of a case that a recording writes."""
 _STREAM_ID: Final = re.compile(r"stream_([0-9a-f]{32})")
@@ -284,17 +286,18 @@ class RecentStreams:
 
 def _row(status: StreamStatus) -> dict[str, Any]:
     """Return what is shown of a stream in a list."""
-    head, seal, stored = status.head, status.seal, StoredStream.of(status.head)
+    head, seal = status.head, status.seal
+    stored: dict[str, Any] = codec.loads(head.meta) if head.meta else {}
     row: Mapping[str, Any] = {
         "stream_id": head.stream_id,
         "caller": head.owner,
-        "agent": stored.agent,
-        "workflow": stored.workflow,
-        "dialect": stored.dialect,
+        "agent": stored.get("agent"),
+        "workflow": stored.get("workflow"),
+        "dialect": stored.get("dialect"),
         "created_ms": head.created_ms,
         "ended_ms": None if seal is None else seal.at_ms,
-        "outcome": RUNNING if seal is None else INTERRUPTED,
-        **codec.loads(head.meta).get("request", {}),
+        "outcome": UNREADABLE if not stored else RUNNING if seal is None else INTERRUPTED,
+        **stored.get("request", {}),
         **(codec.loads(seal.ending) if seal is not None and seal.ending else {}),
     }
     return {name: value for name, value in row.items() if value is not None}

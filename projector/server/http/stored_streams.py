@@ -38,6 +38,8 @@ from projector.server.telemetry.request_facts import headers_of
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.store.protocol import Store, StoreUnavailableError, StreamStatus, TrimmedError, UnknownStreamError
 
+_CLOSED_S: Final = 2.0
+"""Seconds for the producer of a stream that is deleted to close its log, which it would report as lost otherwise."""
 _DIGITS_MAX: Final = 15
 """Digits of the largest event number; more are inexact in JavaScript."""
 
@@ -163,15 +165,10 @@ def position_of(name: str, text: str) -> int:
 
 async def _stream(request: Request) -> Response:
     """Respond with the state of a stream, or delete it: one route, so that `Allow` has both methods."""
-    if request.method == "DELETE":
-        return await delete(request, await request.app.state.site.authenticator.caller(request.scope))
-    return await _status(request)
-
-
-async def _status(request: Request) -> Response:
-    """Respond with the state of a stream."""
     site: Site = request.app.state.site
     caller = await site.authenticator.caller(request.scope)
+    if request.method == "DELETE":
+        return await delete(request, caller)
     status = await find(site, request.path_params["stream_id"], caller)
     stored = StoredStream.of(status.head)
     document: dict[str, Any] = {
@@ -252,13 +249,17 @@ async def cancel_stored(site: Site, stream_id: str, caller: str) -> None:
 
 
 async def delete(request: Request, owner: str | None) -> Response:
-    """Cancel a stream of an owner, or of any, if it runs, and delete its log."""
+    """Cancel a stream of an owner, or of any, if it runs, and delete its log once its producer has closed it."""
     site: Site = request.app.state.site
-    stream_id = request.path_params["stream_id"]
-    status = await find(site, stream_id, owner)
-    if not site.streams.cancel(stream_id, status.head.owner):
-        await site.logs.store.request_cancel(stream_id)
-    await site.logs.store.delete(stream_id)
+    store, stream_id = site.logs.store, request.path_params["stream_id"]
+    found = await find(site, stream_id, owner)
+    await cancel_stored(site, stream_id, found.head.owner)
+    status: StreamStatus | None = found
+    with anyio.move_on_after(_CLOSED_S):
+        while status is not None and status.seal is None:
+            await store.wait(stream_id, status.last, _CLOSED_S)
+            status = await store.find(stream_id)
+    await store.delete(stream_id)
     return no_content(request.scope)
 
 

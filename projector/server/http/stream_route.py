@@ -205,10 +205,12 @@ class SessionRoute:
         """Return whether a stream gets a log; raise `Problem` if it must have one, and the store is away."""
         if session.keeping.stored is None:
             return False
-        is_available = self._site.logs.at(session.stats.stream_id).is_available
-        if not is_available and self._site.settings.store.required:
+        if self._site.logs.at(session.stats.stream_id).is_available:
+            return True
+        if self._site.settings.store.required:
             raise problem("store_unavailable")
-        return is_available
+        self._site.logs.count_lost("unavailable")
+        return False
 
 
 class ProviderCall(NamedTuple):

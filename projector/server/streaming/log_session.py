@@ -44,6 +44,9 @@ DEFAULT_OPTIONS: Final = DialectOptions()
 _OPTIONS: Final = [(one.name, getattr(DEFAULT_OPTIONS, one.name)) for one in fields(DEFAULT_OPTIONS)]
 
 
+_OF_REQUEST: Final = ("request_id", "route", "agent", "workflow", "upstream", "model")
+
+
 class StoredStream(NamedTuple):
     """A stream as its readers need it. Of the policy, dialects read two values only: redaction is over."""
 
@@ -61,9 +64,7 @@ class StoredStream(NamedTuple):
     def head(self, stats: StreamStats, producer: str) -> StreamHead:
         """Return the head of a new log. Its `request` is what is known of a stream that its producer does not end."""
         values = self._asdict()
-        values["request"] = {
-            name: value for name in ("request_id", "route", "upstream", "model") if (value := getattr(stats, name))
-        }
+        values["request"] = {name: value for name in _OF_REQUEST if (value := getattr(stats, name))}
         values["policy"] = {
             "reasoning": self.policy.reasoning,
             "limits": {"frame_max_bytes": self.policy.limits.frame_max_bytes},

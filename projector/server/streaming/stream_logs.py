@@ -23,6 +23,7 @@ from projector.contracts import codec
 from projector.contracts.kinds import Kind
 from projector.core.delta_frames import DeltaFrames, Output, frames_of
 from projector.server.telemetry.logs import log
+from projector.server.telemetry.request_facts import CALLER_MAX_CHARS
 from projector.store.protocol import (
     RENEWAL_S,
     Batch,
@@ -213,8 +214,9 @@ class StreamLogs:
         self.waiting_bytes = 0
         self.is_available = True
         """Whether the store worked when it was used last."""
-        self.lost: dict[Loss | Literal["interrupted"], int] = {} if whole is None else whole.lost
-        """Streams that lost their log, by reason, and of other processes that did not end theirs."""
+        self.lost: dict[str, int] = {} if whole is None else whole.lost
+        """Streams that lost their log, by reason, that had none as the store was away, and of other processes that did
+        not end theirs."""
         self._noting: set[asyncio.Task[None]] = set()
         self._open: dict[str, StreamLog] = {}
         self._changed: dict[str, StreamLog] = {}
@@ -446,26 +448,31 @@ class StreamLogs:
         one.close()
         self._open.pop(stream_id, None)
         self._changed.pop(stream_id, None)
-        self.lost[reason] = self.lost.get(reason, 0) + 1
+        self.count_lost(reason)
         log.warning("stream_log_lost", stream_id=stream_id, reason=reason)
         if reason in {"overflow", "gap"} and len(self._leftovers) < _LEFTOVERS_MAX:
             self._leftovers[stream_id] = None
         self._wake.set()
         one.on_loss(reason)
 
+    def count_lost(self, reason: Loss | Literal["unavailable", "interrupted"]) -> None:
+        """Count a stream that cannot be resumed."""
+        self.lost[reason] = self.lost.get(reason, 0) + 1
+
     def _note_interrupted(self, stream_id: str) -> None:
-        self.lost["interrupted"] = self.lost.get("interrupted", 0) + 1
+        self.count_lost("interrupted")
         task = asyncio.create_task(self._log_interrupted(stream_id))
         self._noting.add(task)
         task.add_done_callback(self._noting.discard)
 
     async def _log_interrupted(self, stream_id: str) -> None:
-        """Log that the producer of a stream did not end it, with what its head has of the request."""
-        status = None
+        """Log that the producer of a stream did not end it, with what its head has of caller and request."""
+        known: dict[str, object] = {}
         with contextlib.suppress(StoreError):
-            status = await self.store.find(stream_id)
-        request = {} if status is None else codec.loads(status.head.meta).get("request", {})
-        log.warning("stream_interrupted", stream_id=stream_id, **request)
+            if (status := await self.store.find(stream_id)) is not None:
+                caller = status.head.owner[:CALLER_MAX_CHARS]
+                known = {"caller": caller, **codec.loads(status.head.meta).get("request", {})}
+        log.warning("stream_interrupted", stream_id=stream_id, **known)
 
     async def _delete_leftovers(self) -> None:
         """Delete incomplete logs, whose readers would otherwise wait for a stream that ends elsewhere."""

@@ -133,6 +133,7 @@ def _log(scope: Scope, facts: RequestFacts, duration_s: float) -> None:
     fields = {
         "request_id": request_id(scope),
         "caller": None if facts.caller is None else facts.caller[:CALLER_MAX_CHARS],
+        "address": facts.address if facts.caller is None else None,
         "method": method if method in _METHODS else OTHER_METHOD,
         "route": route,
         "status": None if facts.status is None else int(facts.status),

@@ -43,8 +43,7 @@ def client_of(scope: Scope) -> str | None:
 
 def is_openai(scope: Scope) -> bool:
     """Return whether a path is one of the providers' own APIs."""
-    path: str = scope["path"]
-    return path.removeprefix(scope.get("root_path", "")).startswith(OPENAI_PREFIX)
+    return path_of(scope).startswith(OPENAI_PREFIX)
 
 
 def client_api(scope: Scope) -> ClientApi | None:
@@ -87,12 +86,14 @@ class RequestFacts:
 
     caller: str | None = None
     """Name of the caller, None until the request is authenticated."""
+    address: str | None = None
+    """Address of a client that must have a key or token."""
     status: int | None = None
     """HTTP status, None until the response has started."""
     code: str | None = None
     """Code of the error response, if there is one."""
     reason: str | None = None
-    """Why the store could not be used."""
+    """Why the store could not be used, or the period of the limit that was reached."""
     groups: tuple[str, ...] = ()
     """Groups of the caller."""
     headers: list[tuple[bytes, bytes]] = field(default_factory=list)

@@ -353,6 +353,7 @@ def line_of(stats: StreamStats, outcome: str) -> dict[str, object]:
         "upstream": stats.upstream or None,
         "model": stats.model or None,
         "dialect": stats.dialect,
+        "conversation_id": stats.terminal.get("conversation_id"),
         "response_id": stats.terminal.get("response_id"),
         "outcome": outcome,
         "code": stats.code,
@@ -389,7 +390,7 @@ def _rounded(seconds: float, parts: int = 1_000) -> float:
     return int(seconds * parts + 0.5) / parts
 
 
-_IN_HEAD: Final = frozenset({"stream_id", "trace_id", "caller", "dialect", "notices"})
+_IN_HEAD: Final = frozenset({"stream_id", "trace_id", "caller", "dialect", "conversation_id", "notices"})
 """Fields that a stored stream has anyway, that are of use in a log only, or that have another name in the record."""
 
 
