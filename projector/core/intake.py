@@ -149,11 +149,10 @@ class PipelineBranch:
     def read(self, data: bytes) -> list[Output]:
         """Decode bytes and process their messages, a large read in pieces, so that a lane may begin after each."""
         projector, lane = self._projector, self._lane
-        output: list[Output] = []
-        if lane is None or projector.open_text is not lane.owner:
-            output += self.enter()
+        output: list[Output] = [] if projector.branch is self._state else [*self.enter()]
+        if lane is not None and projector.open_text is not lane.owner:
             data = self._end_lane() + data
-        elif len(data) <= PIECE_BYTES:
+        elif lane is not None and len(data) <= PIECE_BYTES:
             output = lane.read(data, projector.repeat)
             if not lane.rest:  # nearly every read
                 return output
