@@ -19,6 +19,7 @@ from projector.core.faults import Fault
 from projector.providers import DEFAULT_PROVIDER
 from projector.recording import Recording, cases, replay
 from projector.recording.drift import drift
+from projector.redaction.redactor import Redactor
 
 
 def record_case(arguments: argparse.Namespace) -> int:
@@ -147,8 +148,8 @@ def _replay(arguments: argparse.Namespace, folder: Path) -> int:
     """Compare each case of a folder with its golden files; print the differences, and what was dropped."""
     loaded = replay.load_cases(folder)
     if arguments.config is not None or arguments.policy is not None:
-        policy, _ = policy_of(arguments)
-        loaded = [case if case.settings.policy else case.with_policy(policy) for case in loaded]
+        redactor = Redactor(*policy_of(arguments))
+        loaded = [case if case.settings.policy else case._replace(redactor=redactor) for case in loaded]
     differences: list[replay.Difference] = []
     drops: list[str] = []
     for case in loaded:

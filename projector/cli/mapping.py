@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from projector._errors import UsageError
@@ -52,7 +52,7 @@ def explain_name(arguments: argparse.Namespace) -> int:
     if lines:
         print("\n".join(lines))
         return 0
-    if Path(name).is_file():
+    if os.path.isfile(name):  # noqa: PTH113 - `Path.is_file` raises for a long name
         raise UsageError(
             f"{name}: expected a name, not a file: `projector project` lists what is dropped of a stream, "
             "`--redaction FILE` what is withheld"

@@ -98,7 +98,7 @@ class PipelineBranch:
     @property
     def _has_ended(self) -> bool:
         """Whether the provider has ended the last response, not the host."""
-        return self.end is not None and self.end.status != "cancelled"
+        return self.end is not None and self.end is not self._end_before and self.end.status != "cancelled"
 
     @property
     def dropped(self) -> Counter[str]:
@@ -246,7 +246,10 @@ class PipelineBranch:
         return output
 
     def start_stage(self) -> None:
-        """Start another response within the same bytes."""
+        """Start another response within the same bytes, unless the stream has ended."""
+        if self._projector.ended:
+            return
+        self._end_before = self.end
         self._stage = self._make_stage()
 
     def _usage_so_far(self) -> Mapping[str, object]:
@@ -257,6 +260,7 @@ class PipelineBranch:
         return {} if of_stage is None else of_stage()
 
     def _start(self) -> None:
+        self._end_before = self.end
         self._decoder: Decoder | _Released = self._make_decoder()
         self._stage = self._make_stage()
 
@@ -273,7 +277,13 @@ class PipelineBranch:
 
     def read_late(self, data: bytes | None) -> None:
         """Count the messages in bytes after the end of the stream; None ends them."""
-        self.pass_on(self._decoder.close() if data is None else self._decoder.feed(data))
+        messages = self._decoder.close() if data is None else self._decoder.feed(data)
+        self.pass_on(message for message in messages if not self._is_of_host(message))
+        if data is None:
+            self._decoder = _RELEASED  # with an unfinished message
+
+    def _is_of_host(self, _message: SseMessage | Fault) -> bool:
+        return False
 
     def _count_late(self, message: SseMessage | Fault) -> None:
         if (self._stage is _RELEASED or self._has_ended) and type(message) is not Fault:
@@ -342,6 +352,9 @@ class RecordedBranches(PipelineBranch):
         if fault is not None:
             return output + self._projector.fail(fault)
         return output + (self._projector.stop() if event.get("is_stopped") is True else self._projector.end_branch())
+
+    def _is_of_host(self, message: SseMessage | Fault) -> bool:
+        return not isinstance(message, Fault) and _recorded_event(message.data) is not None
 
     def _replay(self, messages: Iterable[SseMessage | Fault]) -> list[Frame]:
         output: list[Frame] = []

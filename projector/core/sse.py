@@ -41,12 +41,22 @@ REPEATED_CHUNK: Final = "(repeated chunk)"
 REPEATED_DELTA: Final = "(repeated delta)"
 """Names in the counts of messages that are sent twice."""
 ANOTHER_START: Final = "start of another response"
+REPEATED_START: Final = "repeated start"
+REPEATED_EVENT: Final = "repeated event"
+CLOSED_DELTA: Final = "delta of a closed block"
+CLOSED_STOP: Final = "stop of a closed block"
+LATE_ERROR: Final = "error after a finish reason"
 REASONS: Final[Mapping[str, str]] = {
     COMMENT: "a comment that was sent as data (D47)",
     AFTER_THE_END: "the provider had ended its response",
     REPEATED_CHUNK: "the chunk with the finish reason was sent twice",
     REPEATED_DELTA: "its sequence number was that of the same delta (D52)",
     ANOTHER_START: "the first response had not ended: the stream ends with `upstream_truncated`",
+    REPEATED_START: "the start of a response was sent twice",
+    REPEATED_EVENT: "the event ID was that of an event before",
+    CLOSED_DELTA: "its content block had ended",
+    CLOSED_STOP: "its content block had ended",
+    LATE_ERROR: "the response had its finish reason (D32)",
 }
 """Name in the counts of messages that are dropped because of what came before them, or as comments -> why."""
 COMMENT_STARTS: Final = (b"", b":")

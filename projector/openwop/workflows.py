@@ -203,6 +203,7 @@ class AgentWork(Work):
         self._leave()
         self._pipeline.cancel()
         self.stats.dropped = self._pipeline.dropped
+        self.stats.plain_name = self._pipeline.redactor.plain_name
         await self._admission.close(self.stats.code)
         await self._site.observer.report(self.stats)
 

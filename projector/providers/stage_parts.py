@@ -387,15 +387,14 @@ class JsonStage(ABC):
         self._reason: str | None = None
         """Why the response ends, if that is known before its end."""
         self._ending: bytes | None = None
-        """The message with that reason, until another one follows: some gateways send their last one twice."""
+        """The message with that reason, until another one follows: some gateways send their last one twice. Not the
+        first message of a response: others send a reason with each one."""
         self._usage: dict[str, object] = {}
 
     def feed(self, message: SseMessage, /) -> Events:
         """Return the events of a message."""
-        if self._ending is not None:
-            if message[0] == self._ending:
-                return self._dropped.drop(REPEATED_CHUNK)
-            self._ending = None
+        if self._ending is not None and message[0] == self._ending:
+            return self._dropped.drop(REPEATED_CHUNK)
         try:
             value = codec.loads(message[0])
         except codec.TooDeepError:
@@ -404,10 +403,9 @@ class JsonStage(ABC):
             return self._read_text(message)
         if self._is_over:
             return self._dropped.drop(AFTER_THE_END)
-        is_open = self._reason is None
+        may_end = self._reason is None and bool(self._response)
         events = self.read(value, message)
-        if is_open and self._reason is not None:
-            self._ending = message[0]
+        self._ending = message[0] if may_end and self._reason is not None else None
         return events
 
     @abstractmethod

@@ -34,6 +34,7 @@ from projector.core.replay import StreamReplay
 from projector.dialects import DIALECTS
 from projector.providers import PROVIDERS, profile_of
 from projector.redaction.policy import Policy, PolicyError, with_rules_in
+from projector.redaction.redactor import Redactor
 
 CASES_FILE: Final = "cases.toml"
 CLOCK: Final = "2025-12-15T12:00:00.000Z"
@@ -74,7 +75,7 @@ class CaseSettings(BaseModel):
     close: FaultCode | None = None
     context: CaseContext = CaseContext()
     policy: str | Mapping[str, object] = {}
-    """A table, or the name of a ready policy; empty: the default policy, or that of `Case.with_policy`."""
+    """A table, or the name of a ready policy; empty: the default policy, or that of `Case.redactor`."""
     profile: Mapping[str, object] = {}
     dialects: tuple[DialectName, ...] = ()
     """Dialects with a golden file; empty: all."""
@@ -89,15 +90,13 @@ class Case(NamedTuple):
     provider: str
     source: Path
     settings: CaseSettings
+    redactor: Redactor | None = None
+    """Policy and secrets of a configuration, for a case without a policy."""
 
     @property
     def dialects(self) -> tuple[str, ...]:
         """Return the dialects that have a golden file."""
         return self.settings.dialects or tuple(DIALECTS)
-
-    def with_policy(self, policy: Policy) -> Case:
-        """Return the case with another policy."""
-        return self._replace(settings=self.settings.model_copy(update={"policy": policy}))
 
 
 class Difference(NamedTuple):
@@ -169,7 +168,7 @@ def play(case: Case, dialect: str, on_output: OnOutput | None = None, *, dropped
     data = case.source.read_bytes()
     if case.provider == PUBLIC:
         _check_events(case.source, data)
-    return project(case.provider, data, case.settings, dialect, on_output, dropped=dropped)
+    return project(case.provider, data, case.settings, dialect, on_output, dropped=dropped, redactor=case.redactor)
 
 
 def project(
@@ -180,18 +179,20 @@ def project(
     on_output: OnOutput | None = None,
     *,
     dropped: Counter[str] | None = None,
+    redactor: Redactor | None = None,
 ) -> bytes:
     """Return the output of an input in a dialect, as NDJSON; the provider is one of `sources`, see `play`."""
     lines, close = data.splitlines(keepends=True), settings.close
+    policy = Policy.load(settings.policy) if redactor is None else redactor.policy
     if provider == PUBLIC:
-        policy = Policy.load(settings.policy)
         writer = StreamReplay(dialect=dialect, policy=policy, is_run=settings.run, output_format="ndjson")
         return writer.feed(map(codec.loads, lines))
     now = parse_time(settings.clock)
     pipeline = build_pipeline(
         provider=provider,
         dialect=dialect,
-        policy=Policy.load(settings.policy),
+        policy=policy if redactor is None else None,
+        redactor=redactor,
         context=StreamContext(stream_id=settings.stream_id, **dict(settings.context)),
         run=settings.run,
         profile=settings.profile,

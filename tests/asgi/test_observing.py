@@ -45,7 +45,7 @@ def record(*parts: bytes, provider: str = "openai_responses") -> StreamStats:
     for part in parts:
         pipeline.feed(part)
     pipeline.close()
-    one.dropped = pipeline.dropped
+    one.dropped, one.plain_name = pipeline.dropped, pipeline.redactor.plain_name
     one.first_byte_s, one.first_token_s = 0.5, one.first_token_s and 0.75
     one.started_at, one.duration_s = one.started_at - 2, 2.0
     one.server_address, one.server_port = "api.example", 443
@@ -84,14 +84,21 @@ async def test_one_line_for_each_stream() -> None:
 
 
 async def test_the_line_names_what_was_dropped() -> None:
-    """A provider chooses these names: only plain words are in the log, and only the most frequent."""
-    odd = [b'data: {"type":"%b"}\n\n' % name for name in (b"response.new", b"response.new", b"a \\u00e9", b"keepalive")]
+    """A provider chooses these names: only clean ones without blanks are in the log, and only the most frequent."""
+    names = (
+        b"response.new",
+        b"response.new",
+        b"a sentence of a user",
+        b"sk-proj-%b" % MIXED[:40].encode(),
+        b"keepalive",
+    )
+    odd = [b'data: {"type":"%b"}\n\n' % name for name in names]
     many = [b'data: {"type":"odd.%d"}\n\n' % number for number in range(60)]
     with structlog.testing.capture_logs() as lines:
         await Observer().report(record(CREATED, *odd, TEXT, DONE, TEXT))
         await Observer().report(record(CREATED, *odd, *many, DONE))
     some, most = [line["dropped"] for line in lines if line["event"] == "stream_end"]
-    assert some == {"response.new": 2, "other": 1, "(after the end)": 1}
+    assert some == {"response.new": 2, "other": 2, "(after the end)": 1}
     assert (len(most), most["response.new"]) == (16, 2)
 
 

@@ -68,6 +68,14 @@ ROWS: Final[dict[str, Row]] = {
     "Chat, a finish reason in each chunk": (
         "openai_chat", [chunk({"content": "H"}, "stop"), HA, HA, HA, "[DONE]"], "Hhahaha", {},
     ),
+    "Chat, a finish reason in each chunk, the first two alike": (
+        "openai_chat", [HA, HA, chunk({"content": "!"}, "stop"), "[DONE]"], "haha!", {},
+    ),
+    "Gemini, a finish reason in each chunk": ("gemini", [part("ha", "STOP"), part("ha", "STOP")], "haha", {}),
+    "Chat, a comment as data between": (
+        "openai_chat", [chunk({"content": "Hel"}), LAST, ": wait", LAST], "Hello.",
+        {"(repeated chunk)": 1, "(comment)": 1},
+    ),
     "Chat, before a finish reason": (
         "openai_chat", [chunk({"content": "ha"}), chunk({"content": "ha"}), chunk({}, "stop")], "haha", {},
     ),
@@ -127,6 +135,29 @@ def test_the_start_of_another_message_ends_the_stream_and_is_counted(size: int) 
     written = b"".join([pipeline.feed(data[at : at + size]) for at in range(0, len(data), size)])
     assert json.loads(written.splitlines()[-1])["error"]["code"] == "upstream_truncated"
     assert dict(pipeline.dropped) == {"start of another response": 1}
+
+
+def test_an_earlier_response_of_a_run_is_not_the_end_that_counts() -> None:
+    policy = Policy.load({"text": {"email": "block"}})
+    pipeline = build_pipeline(provider="openai_responses", dialect="public_sse_v1", policy=policy, run=True)
+    pipeline.feed(encoded(of_responses("Hi.")))
+    pipeline.next_response()
+    pipeline.feed(encoded(of_responses("ann@mail.example ")))
+    assert pipeline.ended
+    assert not pipeline.dropped
+
+
+def test_late_events_of_the_host_are_not_counted_as_the_provider_s() -> None:
+    host = {"type": "projector.output.appended", "text": "x"}
+    data = b"".join(json.dumps(event).encode() + b"\n" for event in [*of_responses("Hi."), host, *of_responses("No.")])
+    for at in range(len(data) + 1):
+        pipeline = build_pipeline(
+            provider="openai_responses", dialect="public_sse_v1", input_format="ndjson", takes_host_events=True
+        )
+        pipeline.feed(data[:at])
+        pipeline.feed(data[at:])
+        pipeline.close()
+        assert pipeline.dropped["(after the end)"] == 6
 
 
 @pytest.mark.parametrize("end", ["a fault", "the host", "the policy", "an error of the provider"])

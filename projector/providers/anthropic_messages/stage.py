@@ -9,7 +9,7 @@ from typing import Any, Final
 from projector.core import canonical as read
 from projector.core.faults import FAULTS
 from projector.core.lane import Slots
-from projector.core.sse import ANOTHER_START, SseMessage
+from projector.core.sse import ANOTHER_START, CLOSED_DELTA, CLOSED_STOP, REPEATED_START, SseMessage
 from projector.providers.anthropic_messages import block_fields as fields
 from projector.providers.anthropic_messages.api import MessagesProfile
 from projector.providers.anthropic_messages.output_blocks import Block, Output
@@ -82,9 +82,7 @@ class AnthropicMessagesStage(JsonStage):
         kind = read.text_or_none(delta, "type") or ""
         block = self._blocks.get(index)
         if block is None:
-            return self._dropped.drop(
-                "delta of an unknown block" if index in self._blocks else "delta of a closed block"
-            )
+            return self._dropped.drop("delta of an unknown block" if index in self._blocks else CLOSED_DELTA)
         add = DELTAS.get(kind)
         if add is None or (block.kind in fields.GROWING) == (add is _compaction):
             return self._dropped.drop(f"delta.{kind}")
@@ -94,7 +92,7 @@ class AnthropicMessagesStage(JsonStage):
         """End a block."""
         index = read.index_or_none(event, "index") or 0
         if index not in self._blocks:
-            return self._dropped.drop("stop of a closed block")
+            return self._dropped.drop(CLOSED_STOP)
         block = self._blocks.pop(index)
         return [] if block is None else self._numbered(self._output.stop(block))
 
@@ -127,7 +125,7 @@ class AnthropicMessagesStage(JsonStage):
         known, response_id = self._response.get("id"), read.text_or_none(message, "id")
         if self._response:
             if known is None or response_id in {None, known}:
-                return self._dropped.drop("repeated start")
+                return self._dropped.drop(REPEATED_START)
             self._is_over = True
             return [*self._dropped.drop(ANOTHER_START), FAULTS["upstream_truncated"]]
         self._note_usage(message)

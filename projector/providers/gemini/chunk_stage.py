@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from projector.core import canonical as read
 from projector.core.lane import Slots
-from projector.core.sse import AFTER_THE_END, SseMessage
+from projector.core.sse import AFTER_THE_END, LATE_ERROR, SseMessage
 from projector.providers.error_shapes import error_of
 from projector.providers.gemini import gemini_fields as fields
 from projector.providers.gemini.gemini_output import Output, action_of
@@ -296,7 +296,7 @@ class ChunkStage(JsonStage):
     def _report(self, value: Mapping[str, object]) -> Events:
         """Emit an error of the provider, which ends the stream, unless it follows a finish reason (CONTRACT D32)."""
         if self._reason is not None:
-            return self._dropped.drop("error after a finish reason")
+            return self._dropped.drop(LATE_ERROR)
         return self._stop([fields.error_members(value).event()])
 
 

@@ -11,7 +11,7 @@ from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
 from projector.core import canonical as read
-from projector.core.sse import SseMessage
+from projector.core.sse import REPEATED_EVENT, SseMessage
 from projector.providers.error_shapes import ReportedError, error_of, members_of
 from projector.providers.gemini import gemini_fields as fields
 from projector.providers.gemini.gemini_output import Output, action_of, file_result
@@ -68,7 +68,7 @@ class InteractionStage(JsonStage):
         if not isinstance(event, dict):
             return self._dropped.drop("(no object)")
         if self._is_repeated(read.text_or_none(event, "event_id"), hash(message.data)):
-            return self._dropped.drop("repeated event")
+            return self._dropped.drop(REPEATED_EVENT)
         name = read.text_or_none(event, "event_type") or message.event
         handle = EVENTS.get(PREVIEW_NAMES.get(name, name))
         if handle is None and "status" in event and ("steps" in event or "outputs" in event):

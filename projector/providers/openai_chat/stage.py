@@ -14,7 +14,7 @@ from typing import Any, Final
 from projector.core import canonical as read
 from projector.core.canonical import Drops
 from projector.core.lane import Slots
-from projector.core.sse import DONE, SseMessage, is_comment
+from projector.core.sse import DONE, LATE_ERROR, SseMessage, is_comment
 from projector.providers.error_shapes import ReportedError, error_beside, error_of, members_of
 from projector.providers.openai_chat import chunk_fields
 from projector.providers.openai_chat.chunk_fields import ERROR, EXTRA, ChatProfile
@@ -427,7 +427,7 @@ class OpenAIChatStage(JsonStage):
     def _report(self, error: ReportedError, events: list[Event], *, is_late: bool = False) -> Events:
         """Emit an error of the provider, which ends the stream, unless it follows a finish reason (D32)."""
         if is_late:
-            self._dropped.note("error after a finish reason")
+            self._dropped.note(LATE_ERROR)
             return self._numbered(events)
         return self._stop([*events, *self._deltas.flush(), error.event()])
 

@@ -7,7 +7,6 @@ caller or a provider.
 
 from __future__ import annotations
 
-import re
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -53,8 +52,6 @@ _OPENWOP_CODES: Final = frozenset({
 })  # fmt: skip
 """Codes of an OpenWOP host, which this module must not import."""
 _EVENTS: Final = frozenset({*DROPPED, *HANDLERS, *sse.REASONS})
-_PLAIN: Final = re.compile(r"[A-Za-z0-9_.:/() -]+")
-"""Form of a name of dropped input that is logged: a provider chooses it."""
 _NAMES_MAX: Final = 16
 _STATUSES: Final = frozenset(status.value for status in HTTPStatus)
 _CODES: Final = frozenset(
@@ -187,6 +184,8 @@ class StreamStats:
     response_model: str | None = None
     dropped: Mapping[str, int] = field(default_factory=dict)
     """Provider events that were not forwarded, by type or reason; set at the end."""
+    plain_name: Callable[[str], str | None] = lambda _name: None
+    """Returns a name that a provider chose, if it may be logged; set with `dropped`."""
     provider_errors: list[tuple[str, ProviderError]] = field(default_factory=list)
     """Errors that providers reported, redacted, each with the name of the upstream."""
     failure_reason: str | None = None
@@ -367,14 +366,16 @@ def line_of(stats: StreamStats, outcome: str) -> dict[str, object]:
         "events": stats.terminal.get("event_id"),
         "heartbeats": stats.heartbeats,
         "notices": dict(stats.notices) or None,
-        "dropped": _unexpected(stats.dropped) if stats.dropped else None,
+        "dropped": _unexpected(stats) if stats.dropped else None,
         **stats.usage,
     }
 
 
-def _unexpected(dropped: Mapping[str, int]) -> dict[str, int] | None:
+def _unexpected(stats: StreamStats) -> dict[str, int] | None:
     """Return the most frequent names of input that was dropped without a reason in the tables; None without one."""
-    found = _labelled(unexpected_drops(dropped), lambda name: name if _PLAIN.fullmatch(name) else OTHER)
+    found = _labelled(
+        unexpected_drops(stats.dropped), lambda name: name if name in _EVENTS else stats.plain_name(name) or OTHER
+    )
     return dict(found.most_common(_NAMES_MAX)) or None
 
 
