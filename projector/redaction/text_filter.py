@@ -284,7 +284,7 @@ class TextFilter(State):
 
     def shows_each(self, texts: Sequence[str], start: int, /) -> list[CleanText]:
         """Read pieces from a position on and return what each shows, as long as `shows` can tell."""
-        found: list[Any] = []
+        found: list[Any] = []  # of clean texts: the search has decided about each
         words = self._search.words if self._readings is None else None
         for text in texts[start:] if start else texts:
             before = self._before
