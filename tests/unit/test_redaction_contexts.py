@@ -105,6 +105,8 @@ WITHHELD = {
     "lines of a statement of SQL": f"INSERT INTO u (\"token\", id) VALUES\n('{SECRET}', 1),\n('{SECRET}', 2);",
     "a table with quotes": f'"name","password","url"\n"me","{SECRET}","x"\n"you","{SECRET}","x"\n',
     "an empty cell": f"name,client secret,url\na,,u\nb,{SECRET},u\n",
+    "a key in generated characters": f"e4Passs/token {SECRET}",
+    "a key in many of them": f"x9Passwordsx/password '{SECRET}'",
     **{f"a private key of {kind}": PEM.format(kind) for kind in ("ED25519", "X25519", "ANY", "RSA ", "ec")},
 }
 
