@@ -3,7 +3,7 @@ r"""The value after a sensitive word, wherever text is not JSON from its first c
 The search finds a sensitive word; `after_key` reads what follows with a `Cursor` and decides whether it is a secret,
 and where it ends (`value_ends`). Nothing is shown before the decision. The contexts, which text may stand between a key
 and its value and which values count there, are entries of `redaction/formats/contexts.toml`, in order of precedence.
-The first context that matches decides; if it finds no value and its kind is in `_UNDECIDED`, the next one does.
+The first context that finds a value decides; one that finds none leaves it to the next, unless `_DECIDED` has its kind.
 
     key      separator   value
     password =           "hunter2"           quotes: everything but placeholders, templates and prose
@@ -38,6 +38,7 @@ from projector.redaction.value_ends import (
     Quoted,
     Rest,
     Word,
+    end_of,
     line,
 )
 from projector.redaction.value_shapes import BARE, BLANKS, PARAMETER, QUOTED, QUOTES, SLASHES, SPACES, Place
@@ -122,11 +123,17 @@ def is_secret_string(content: str, place: Place, *, is_any: bool) -> bool:
     text = text.strip()
     if not is_any:
         return shapes.is_random(text)
+    words = text.split()
+    is_label = 1 < len(words) <= _LABEL_WORDS and any(shapes.is_key_name(word, place.keys) for word in words)
+    if is_label or (len(text) == 1 and place.link == "="):
+        return False
     if "\n" in text:
-        return any(map(shapes.is_random, text.split()))
+        return any(map(shapes.is_random, words))
     return not shapes.is_short_word(text) and not shapes.is_key_name(text, place.keys)
 
 
+_LABEL_WORDS: Final = 3
+"""Words of a label that names a secret: `Show password`."""
 SCHEME: Final = re.compile(
     r"\s*(?:Bearer|Basic|Digest|Token|Negotiate|ApiKey|SSWS|Bot|JWT|AWS4-HMAC-SHA256)\s+", re.IGNORECASE
 )
@@ -197,7 +204,7 @@ _PREFIXES: Final = frozenset(
 )
 """Letters before a quote, compared in lower case: Python, SQL, C, PostgreSQL, Objective-C, C#, shell."""
 _WRAPPERS: Final = re.compile(
-    r"(?:(?:[A-Za-z_]+(?:\.|::))*(?:Some|Ok|Just|Secret\w*|String|Str|bytes|str|from|Password|Box|Rc|Arc|of|"
+    r"(?:(?:[A-Za-z_]+(?:\.|::))*(?:Some|Ok|Just|Secret\w*|String|Str|bytes|str|from|Password|PASSWORD|Box|Rc|Arc|of|"
     r"to_string|Buffer|(?:ConvertTo-)?SecureString|Sensitive|Redacted|Literal|literal|unquote|text|quote)\()+",
 )
 """Calls around a literal that keep it."""
@@ -321,8 +328,8 @@ def _angle(cursor: Cursor) -> Take | None:
 _SECTION: Final = tuple((re.compile(f"{re.escape(char)}?+"), 1, 1) for char in "![CDATA[")
 
 
-def _bare(cursor: Cursor, place: Place) -> Take | None:
-    """Decide about a value without quotes."""
+def _bare(cursor: Cursor, place: Place, *, is_any: bool = False) -> Take | None:
+    """Decide about a value without quotes; `is_any` if only a secret can stand here."""
     start = cursor.at
     is_line = place.begins_line and place.is_variable
     word = cursor.run(_BARE_LINE if is_line else PARAMETER if place.is_parameter else BARE)
@@ -336,6 +343,10 @@ def _bare(cursor: Cursor, place: Place) -> Take | None:
         return quoted(cursor, place, is_any=True)
     cursor.at = end
     after = cursor.peek()
+    if is_any:
+        # the name of an argument in the help of a command: `--token FILE   Read it from ..`
+        is_name = word.isalpha() and word.isupper() and len(cursor.run(BLANKS)) > 1
+        return Take(start, Word()) if not is_name and shapes.is_argument(word, place) else None
     before = cursor.text[start - 1 : start]
     if shapes.is_bare_secret(word, place, before, after):
         return Take(start, line() if is_line else Word(place.closers))
@@ -354,31 +365,7 @@ def any_value(cursor: Cursor, place: Place) -> Take | None:
         return _neighbour(cursor, place)  # a column of the help of a command
     if char in QUOTED:
         return quoted(cursor, place, is_any=True)
-    if (take := _symbolic(cursor, place)) is not None:
-        return take
-    start = cursor.at
-    word = cursor.run(BARE)
-    after = cursor.peek()
-    if after and after in QUOTES and word.lower() in _PREFIXES:
-        return quoted(cursor, place, is_any=True)
-    if shapes.begins_key_file(word):
-        return None
-    if SCHEME.fullmatch(word + " ") is not None and cursor.run(BLANKS):
-        start = cursor.at
-        word = cursor.run(BARE)
-    plain = word.rstrip(".,;:)]}")
-    is_harmless = (
-        plain.startswith("-")
-        or shapes.is_empty(plain)
-        or shapes.is_template(plain)
-        or shapes.is_short_number(plain)
-        or shapes.is_function_word(plain)
-        or (place.verdict is not Verdict.SENSITIVE and plain.isdigit())
-        or shapes.is_key_name(plain, place.keys)
-        # the name of an argument in the help of a command: `--token FILE   Read it from ..`
-        or (plain.isalpha() and plain.isupper() and len(cursor.run(BLANKS)) > 1)
-    )
-    return None if is_harmless else Take(start, Word())
+    return _symbolic(cursor, place) or _bare(cursor, place, is_any=True)
 
 
 def _neighbour(cursor: Cursor, place: Place) -> Take | None:
@@ -389,9 +376,34 @@ def _neighbour(cursor: Cursor, place: Place) -> Take | None:
         return quoted(cursor, place, is_any=False) or _second(cursor, place, start)
     word = cursor.run(_TO_QUOTE)
     if shapes.is_varied(word.rstrip(".,;:")):
-        return Take(start, Word())
+        return Take(start, Word(soft="."))
     cursor.at = start
-    return Take(start, Word()) if shapes.is_random(cursor.run(BARE)) else None
+    return Take(start, Word(soft=".")) if shapes.is_random(cursor.run(BARE).strip("([{«.,;:)]}»")) else None
+
+
+def _phrase(cursor: Cursor, place: Place) -> Take | None:
+    """Decide about the words of a phrase behind a key: `password for root: ..`, `has been set to ..`; one is random."""
+    between = _PHRASE_WORD if place.verdict is Verdict.SENSITIVE else _LINKING
+    for _ in range(_PHRASE_MAX_WORDS):
+        begin = cursor.at
+        take = _neighbour(cursor, place)
+        if take is not None:
+            return take
+        cursor.at = begin
+        word = cursor.run(_BARE_LINE)
+        if between.fullmatch(word) is None or not cursor.run(SPACES if word.endswith(":") else BLANKS):
+            return None
+    return None
+
+
+_PHRASE_MAX_WORDS: Final = 8
+_PHRASE_WORD: Final = re.compile(
+    r"[(]?[^\W\d_]+(?:['-][^\W\d_]+)*[)]?[:,]?|(?P<quote>['\"`])[^\s'\"`]+(?P=quote)[:,]?"
+    r"|[^\w\s\"'`=:]{1,8}|[:0-9]"
+)
+"""A plain word, perhaps in brackets or quotes, or a sign."""
+_LINKING: Final = re.compile(r"(?:is|was|equals|ist|est|es|lautet|set|to):?|[-.0-9]")
+"""A word of a phrase behind what is counted in prose: `tokens`."""
 
 
 def _second(cursor: Cursor, place: Place, start: int) -> Take | None:
@@ -467,6 +479,8 @@ def _markup(cursor: Cursor, place: Place) -> Take | None:
     after = cursor.peek()
     if after not in ("/", "") or shapes.is_empty(content) or shapes.is_prose(content):
         return None
+    if content[0] in place.closers and not content[1:2].isalnum():
+        return None  # it closes the string that the tag ends
     if not after and (shapes.is_template(content) or _PLACEHOLDER.search(place.head) is not None):
         return None
     return None if shapes.is_key_name(content.strip(), place.keys) else Take(start, Fenced("</"))
@@ -523,7 +537,7 @@ def _is_alone(cursor: Cursor, word: str, place: Place) -> bool:
     """Return whether a word is the whole value of a header, and looks like no plain word: it has capitals inside."""
     if cursor.peek() not in ("", "\n", "\r", *QUOTES):
         return False
-    if _INNER_CAPITAL.search(word) is None and not shapes.has_secret_shape(word):
+    if not shapes.has_secret_shape(word) and (_INNER_CAPITAL.search(word) is None or _WORDS.fullmatch(word)):
         return False
     return not (_is_reference(word, place) or shapes.is_template(word))
 
@@ -536,6 +550,7 @@ def _is_reference(word: str, place: Place) -> bool:
 _ALONE_MIN_CHARS: Final = 16
 """A shorter word behind `Authorization` may be the name of a scheme."""
 _INNER_CAPITAL: Final = re.compile(r"[a-z0-9./+~-][A-Z]")
+_WORDS: Final = re.compile(r"(?:[A-Z][a-z]{2,16})+[,;]?")
 
 
 def _header_extent(place: Place) -> End:
@@ -547,6 +562,7 @@ VALUES: Final[Mapping[str, Callable[[Cursor, Place], Take | None]]] = {
     "assigned": _assigned,
     "any": any_value,
     "neighbour": _neighbour,
+    "phrase": _phrase,
     "column": _column,
     "string": _string,
     "markup": _markup,
@@ -608,36 +624,38 @@ def _compiled(piece: patterns.Piece) -> tuple[re.Pattern[str], int, int]:
 _KEY_REST: Final = re.compile(r"[\w.\-\u200b-\u200d\u00ad\ufeff]{0,64}+")
 _KEY_MAX_CHARS: Final = 64
 _ESCAPED: Final = ("n", "r", "t")
-_FIRST_WORD: Final = re.compile(r"(?<![A-Za-z])[A-Za-z]{1,16} \Z")
-"""The first of two words of a key: `private key`."""
-_UNDECIDED: Final = frozenset({"assigned", "column"})
-"""Kinds of values after which the next context decides if there is none."""
+_FIRST_WORDS: Final = tuple(re.compile(rf"(?<!\w)(?:[^\W\d_]{{1,16}} ){{{count}}}\Z") for count in (1, 2))
+_DECIDED: Final = frozenset({"header", "field", "markup"})
+"""Kinds of values after which no other context decides."""
 _PROPERTIES: Final = frozenset({"value", "default", "key", "text", "raw", "current"})
 """Last parts of dotted keys that stand for the part before them."""
+
+
+def _first_words(text: str, end: int) -> Iterator[str]:
+    """Yield what may begin a key before its last word: nothing, or one or two words (`private key`, `mot de passe`)."""
+    yield ""
+    yield from (found[0] for words in _FIRST_WORDS if (found := words.search(text, 0, end)) is not None)
 
 
 def after_key(cursor: Cursor, before: str, keys: KeyRules) -> Take | None:
     """Decide about the value behind a sensitive word."""
     rest = cursor.run(_KEY_REST)
-    left = _KEY_REST.match(before[: -_KEY_MAX_CHARS - 1 : -1])  # of the reversed text, because its length is unknown
-    begin = before[len(before) - left.end() :] if left else ""
+    # of the reversed text, because its length is unknown
+    begin = before[len(before) - end_of(_KEY_REST, before[: -_KEY_MAX_CHARS - 1 : -1], 0) :]
     if begin[:1] in _ESCAPED and before[: len(before) - len(begin)].endswith("\\"):
         begin = begin[1:]  # a literal `\\n` before the key
-    key = (begin + rest).strip("-.")
-    verdict = keys.verdict(key)
-    if verdict is Verdict.PLAIN and (first := _FIRST_WORD.search(before, 0, len(before) - len(begin))) is not None:
-        begin = first[0] + begin
-        key = begin + rest
-        verdict = keys.verdict(key)
+    for first in _first_words(before, len(before) - len(begin)):
+        key = (first + begin + rest).strip("-.")
+        if (verdict := keys.verdict(key)) is not Verdict.PLAIN:
+            begin = first + begin
+            break
     if "." in key and key.rpartition(".")[2].lower() not in _PROPERTIES:
         verdict = keys.verdict(key.rpartition(".")[2])  # `token.position = ..` sets no token
-    if verdict is Verdict.PLAIN or len(rest) == _KEY_MAX_CHARS:
+    start = cursor.at
+    if verdict is Verdict.PLAIN or len(rest) == _KEY_MAX_CHARS or _any_begins().match(cursor.text, start) is None:
         return None
     dashes = len(begin) - len(begin.lstrip("-"))
     head, name = before[: len(before) - len(begin) + dashes], plain_letters(key)
-    start = cursor.at
-    if _any_begins().match(cursor.text, start) is None:
-        return None
     for way in _ways():
         is_here = way.begins.match(cursor.text, start) is not None and way.key.search(name) is not None
         if not is_here or (way.before is not None and way.before.search(head) is None):
@@ -646,7 +664,7 @@ def after_key(cursor: Cursor, before: str, keys: KeyRules) -> Take | None:
         if cursor.sequence(way.pieces):
             place = Place(head, name, keys, verdict, cursor.text[start : cursor.at])
             take = VALUES[way.context.value](cursor, place)
-            if take is not None or way.context.value not in _UNDECIDED:
+            if take is not None or way.context.value in _DECIDED:
                 return take
     return None
 

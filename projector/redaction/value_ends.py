@@ -134,10 +134,11 @@ _SLASHES: Final = re.compile(r"\\*+")
 
 
 _JOINT: Final = re.compile(
-    r"\\*+[\"'`](?:\s{0,32}+(?:\Z|(?:[+.~&|]{1,2}+|\\(?=\s|\Z))\s{0,32}+)|)?+(?:\\*+\Z|(?P<slashes>\\*+)(?P<quote>[\"'`]))"
+    r"\\*+[\"'`](?:\s{0,32}+(?:\Z|(?:[+.~&|]{1,2}+|-(?:>|\Z)|\\(?=\s|\Z))\s{0,32}+)|)?+(?:\\*+\Z|(?P<slashes>\\*+)(?P<quote>[\"'`]))"
 )
 """The end of a string, an operator that joins strings, and the beginning of another one.
 
+Two that `->` joins are the old and the new value in a plan of Terraform.
 Without an operator they are joined in a shell, and two quotes are one character of the string in YAML and SQL.
 """
 
@@ -269,11 +270,12 @@ _SOFT_MAX_CHARS: Final = 8
 class Word(End):
     """A value without quotes inside a line: to a blank, or one of `closers`, the punctuation that certainly ends it.
 
-    Of these `<` stands for a closing tag.
+    Of these `<` stands for a closing tag. `soft` is further punctuation that ends it before a blank.
     """
 
-    def __init__(self, closers: str = "") -> None:
-        soft = re.escape("".join(char for char in _SOFT if char not in closers or char == "<"))
+    def __init__(self, closers: str = "", soft: str = "") -> None:
+        self._soft = _SOFT + soft
+        soft = re.escape("".join(char for char in self._soft if char not in closers or char == "<"))
         hard = re.escape(closers.replace("<", ""))
         tag = "(?!</)" if "<" in closers else ""
         self._word = re.compile(
@@ -284,7 +286,7 @@ class Word(End):
         """Return how many characters belong to the value for certain, and whether the value ends after them."""
         at = end_of(self._word, text, 0)
         rest = text[at:]
-        return at, len(rest) > _SOFT_MAX_CHARS or rest.rstrip(_SOFT) != ""
+        return at, len(rest) > _SOFT_MAX_CHARS or rest.rstrip(self._soft) != ""
 
 
 _LINE: Final = re.compile(r"[^\n\r]*+")

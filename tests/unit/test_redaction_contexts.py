@@ -105,8 +105,21 @@ WITHHELD = {
     "lines of a statement of SQL": f"INSERT INTO u (\"token\", id) VALUES\n('{SECRET}', 1),\n('{SECRET}', 2);",
     "a table with quotes": f'"name","password","url"\n"me","{SECRET}","x"\n"you","{SECRET}","x"\n',
     "an empty cell": f"name,client secret,url\na,,u\nb,{SECRET},u\n",
+    "a table of lines": f"│ password │ {SECRET} │\n",
+    "a prompt": f"[sudo] password for jane: {SECRET}\n",
+    "a prompt of Git": f"Password for 'https://example.org': {SECRET}\n",
+    "a report": f"The password of admin has been set to `{SECRET}`.",
+    "a label with a remark": f"Your password (temporary): {SECRET}",
+    "a phrase that goes on below": f"Your new API key is:\n\n{SECRET}\n",
+    "a sentence in French": f"Le mot de passe est : {SECRET}",
+    "a sentence in Spanish": f"La contraseña es {SECRET}",
+    "a list of Java": f"args=[--token, {SECRET}]",
     "a key in generated characters": f"e4Passs/token {SECRET}",
     "a key in many of them": f"x9Passwordsx/password '{SECRET}'",
+    "a label and fenced code": f"Here is your API key:\n\n```text\n{SECRET}\n```\n",
+    "a plan of Terraform": f'  ~ password = "abc" -> "{SECRET}"\n',
+    "a dump of PHP": f'["password"]=>\n  string(14) "{SECRET}"\n',
+    "a statement of SQL": f"SET PASSWORD = PASSWORD('{SECRET}')",
     **{f"a private key of {kind}": PEM.format(kind) for kind in ("ED25519", "X25519", "ANY", "RSA ", "ec")},
 }
 
@@ -305,6 +318,15 @@ SHOWN = (
     f"id,token\n{SECRET},next\n",
     f"name,password\n\nid,{SECRET}\n",
     f"name,password\nnone\nid,{SECRET}\n",
+    f"The password is required. See {SECRET}",
+    f"the password = get() {SECRET}",
+    f"The tokens of the model are counted: {SECRET}",
+    '{"node_modules/js-tokens":{"version":"4.0.0","integrity":"sha512-kX9mQ2vT7wLzR4kX9mQ2vT7wLzR4kX9mQ2vT7wLzR4"}}',
+    '{"./lib/tokenize":"./lib/tokenize.js"}',
+    "`gateway.<token>` subprotocol, `x9` and more\n",
+    '"SubjectTokenWorkloadIdentity",\n "X509WorkloadIdentity"',
+    "The password is hashed with PBKDF2WithHmacSHA256.",
+    "a private key for SHA256withRSA and an Ed25519Signature",
 )
 
 
