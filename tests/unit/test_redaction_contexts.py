@@ -323,6 +323,7 @@ SHOWN = (
     f"The tokens of the model are counted: {SECRET}",
     '{"node_modules/js-tokens":{"version":"4.0.0","integrity":"sha512-kX9mQ2vT7wLzR4kX9mQ2vT7wLzR4kX9mQ2vT7wLzR4"}}',
     '{"./lib/tokenize":"./lib/tokenize.js"}',
+    "self._auth = BedrockAwsAuth(self._config)",
     "`gateway.<token>` subprotocol, `x9` and more\n",
     '"SubjectTokenWorkloadIdentity",\n "X509WorkloadIdentity"',
     "The password is hashed with PBKDF2WithHmacSHA256.",
