@@ -27,6 +27,8 @@ from projector.redaction import descriptions, patterns
 from projector.redaction import value_shapes as shapes
 from projector.redaction.rules import Context, KeyRules, Verdict, plain_letters, shipped
 from projector.redaction.value_ends import (
+    LINE,
+    SLASHES,
     Balanced,
     Block,
     Cursor,
@@ -41,7 +43,7 @@ from projector.redaction.value_ends import (
     end_of,
     line,
 )
-from projector.redaction.value_shapes import BARE, BLANKS, PARAMETER, QUOTED, QUOTES, SLASHES, SPACES, Place
+from projector.redaction.value_shapes import BARE, BLANKS, PARAMETER, QUOTED, QUOTES, SPACES, Place
 
 BEFORE_CHARS: Final = 96
 """Characters before a key that are read."""
@@ -110,30 +112,21 @@ def is_secret_string(content: str, place: Place, *, is_any: bool) -> bool:
     """Return whether the content of a string is a secret; `is_any` if it need not look random."""
     scheme = SCHEME.match(content)
     text = content[scheme.end() :] if scheme else content
-    if (
-        shapes.is_address(text)
-        or shapes.begins_key_file(text)
-        or shapes.is_empty(text)
-        or shapes.is_template(text)
-        or shapes.is_prose(text)
-    ):
+    if shapes.begins_key_file(text) or shapes.is_public(text):
         return False
     if place.verdict is Verdict.SENSITIVE_UNLESS_NUMBER and text.strip().isdigit():
         return False
     text = text.strip()
     if not is_any:
         return shapes.is_random(text)
-    words = text.split()
-    is_label = 1 < len(words) <= _LABEL_WORDS and any(shapes.is_key_name(word, place.keys) for word in words)
-    if is_label or (len(text) == 1 and place.link == "="):
-        return False
     if "\n" in text:
-        return any(map(shapes.is_random, words))
-    return not shapes.is_short_word(text) and not shapes.is_key_name(text, place.keys)
+        return any(map(shapes.is_random, text.split()))
+    is_terminal = len(text) <= _TERMINAL_MAX_CHARS and text.isalpha() and text.isupper()
+    return not (is_terminal or (len(text) == 1 and place.link == "=")) and not shapes.is_key_name(text, place.keys)
 
 
-_LABEL_WORDS: Final = 3
-"""Words of a label that names a secret: `Show password`."""
+_TERMINAL_MAX_CHARS: Final = 3
+"""Capitals of the name of a token in a parser. One character behind `=` is that of a key in markup: `accesskey="n"`."""
 SCHEME: Final = re.compile(
     r"\s*(?:Bearer|Basic|Digest|Token|Negotiate|ApiKey|SSWS|Bot|JWT|AWS4-HMAC-SHA256)\s+", re.IGNORECASE
 )
@@ -233,7 +226,6 @@ def _next_line(cursor: Cursor, place: Place) -> Take | None:
     return _indented(cursor) if ":" in place.link and place.begins_line else None
 
 
-_LINE: Final = re.compile(r"[^\n\r]*+")
 LINE_END: Final = re.compile(r"[\r\n]*+")
 _YAML_LINE: Final = re.compile(r"[ \t]+(?:- +)?(?:[\"']?[\w.-]+[\"']?: +)?[\"']?([^\s\"']+)[\"']?[ \t]*")
 
@@ -243,7 +235,7 @@ def _indented(cursor: Cursor) -> Take | None:
     cursor.run(LINE_END)
     start = cursor.at
     for _ in range(_BLOCK_MAX_LINES):
-        line = _YAML_LINE.fullmatch(cursor.run(_LINE))
+        line = _YAML_LINE.fullmatch(cursor.run(LINE))
         if line is None:
             break
         if shapes.has_secret_shape(line[1]):
@@ -431,7 +423,7 @@ def _column(cursor: Cursor, place: Place) -> Take | None:
     first = cursor.at
     behind = place.link.count(found[0])
     for _ in range(_BLOCK_MAX_LINES):
-        line = cursor.run(_LINE)
+        line = cursor.run(LINE)
         cells = line.removesuffix("),").split(found[0])
         is_row = len(cells) > max(behind, 1)
         word = cells[-1 - behind].strip(" \"'`*();") if is_row else ""
@@ -497,14 +489,14 @@ def _header(cursor: Cursor, place: Place) -> Take | None:
     start = cursor.at
     if cursor.peek() in QUOTED:
         return quoted(cursor, place, is_any=True)
-    word = cursor.run(_HEADER_WORD)
+    word = cursor.run(_TO_QUOTE)
     name, equals, value = word.partition("=")
     if "cookie" in place.key.lower():
         is_secret = bool(equals) and _COOKIE_NAME.fullmatch(name) is not None and not shapes.is_template(value)
         return Take(start, _header_extent(place)) if is_secret else None
     if SCHEME.fullmatch(word + " ") is not None:
         cursor.run(BLANKS)
-        word = cursor.run(_HEADER_WORD)
+        word = cursor.run(_TO_QUOTE)
         is_short = shapes.is_name(word) and len(word) < _SCHEME_MIN_CHARS and cursor.peek() != ""
         is_secret = not (is_short or shapes.is_empty(word) or shapes.is_template(word))
         is_secret = is_secret and not shapes.is_key_name(word, place.keys)
@@ -514,7 +506,6 @@ def _header(cursor: Cursor, place: Place) -> Take | None:
     return Take(start, _header_extent(place)) if is_secret else None
 
 
-_HEADER_WORD: Final = re.compile(r"[^\s\"'`]*+")
 _COOKIE_NAME: Final = re.compile(r"[A-Za-z0-9_.$-]{1,64}")
 _SCHEME_MIN_CHARS: Final = 2
 _OPENING_QUOTE: Final = re.compile(r"(\\*)([\"'`])(?:-H)?[A-Za-z-]*\Z")
@@ -522,14 +513,8 @@ _OPENING_QUOTE: Final = re.compile(r"(\\*)([\"'`])(?:-H)?[A-Za-z-]*\Z")
 
 def _field(cursor: Cursor, place: Place) -> Take | None:
     """Decide about the value of a header that has its own name for a secret: one word with inner capitals is one."""
-    begin = cursor.at
-    take = _assigned(cursor, place)
-    if take is not None:
-        return take
-    cursor.at = begin
-    cursor.run(BLANKS)
     start = cursor.at
-    word = cursor.run(_HEADER_WORD)
+    word = cursor.run(_TO_QUOTE)
     return Take(start, _header_extent(place)) if _is_alone(cursor, word, place) else None
 
 
@@ -537,7 +522,7 @@ def _is_alone(cursor: Cursor, word: str, place: Place) -> bool:
     """Return whether a word is the whole value of a header, and looks like no plain word: it has capitals inside."""
     if cursor.peek() not in ("", "\n", "\r", *QUOTES):
         return False
-    if not shapes.has_secret_shape(word) and (_INNER_CAPITAL.search(word) is None or _WORDS.fullmatch(word)):
+    if _INNER_CAPITAL.search(word) is None and not shapes.has_secret_shape(word):
         return False
     return not (_is_reference(word, place) or shapes.is_template(word))
 
@@ -550,7 +535,6 @@ def _is_reference(word: str, place: Place) -> bool:
 _ALONE_MIN_CHARS: Final = 16
 """A shorter word behind `Authorization` may be the name of a scheme."""
 _INNER_CAPITAL: Final = re.compile(r"[a-z0-9./+~-][A-Z]")
-_WORDS: Final = re.compile(r"(?:[A-Z][a-z]{2,16})+[,;]?")
 
 
 def _header_extent(place: Place) -> End:
@@ -624,17 +608,12 @@ def _compiled(piece: patterns.Piece) -> tuple[re.Pattern[str], int, int]:
 _KEY_REST: Final = re.compile(r"[\w.\-\u200b-\u200d\u00ad\ufeff]{0,64}+")
 _KEY_MAX_CHARS: Final = 64
 _ESCAPED: Final = ("n", "r", "t")
-_FIRST_WORDS: Final = tuple(re.compile(rf"(?<!\w)(?:[^\W\d_]{{1,16}} ){{{count}}}\Z") for count in (1, 2))
-_DECIDED: Final = frozenset({"header", "field", "markup"})
+_FIRST_WORDS: Final = tuple(map(re.compile, ("", *(rf"(?<!\w)(?:[^\W\d_]{{1,16}} ){{{n}}}\Z" for n in (1, 2)))))
+"""What may begin a key before its last word: nothing, or one or two words (`private key`, `mot de passe`)."""
+_DECIDED: Final = frozenset({"header", "markup"})
 """Kinds of values after which no other context decides."""
 _PROPERTIES: Final = frozenset({"value", "default", "key", "text", "raw", "current"})
 """Last parts of dotted keys that stand for the part before them."""
-
-
-def _first_words(text: str, end: int) -> Iterator[str]:
-    """Yield what may begin a key before its last word: nothing, or one or two words (`private key`, `mot de passe`)."""
-    yield ""
-    yield from (found[0] for words in _FIRST_WORDS if (found := words.search(text, 0, end)) is not None)
 
 
 def after_key(cursor: Cursor, before: str, keys: KeyRules) -> Take | None:
@@ -644,10 +623,11 @@ def after_key(cursor: Cursor, before: str, keys: KeyRules) -> Take | None:
     begin = before[len(before) - end_of(_KEY_REST, before[: -_KEY_MAX_CHARS - 1 : -1], 0) :]
     if begin[:1] in _ESCAPED and before[: len(before) - len(begin)].endswith("\\"):
         begin = begin[1:]  # a literal `\\n` before the key
-    for first in _first_words(before, len(before) - len(begin)):
-        key = (first + begin + rest).strip("-.")
+    firsts = (words.search(before, 0, len(before) - len(begin)) for words in _FIRST_WORDS)
+    for first in filter(None, firsts):
+        key = (first[0] + begin + rest).strip("-.")
         if (verdict := keys.verdict(key)) is not Verdict.PLAIN:
-            begin = first + begin
+            begin = first[0] + begin
             break
     if "." in key and key.rpartition(".")[2].lower() not in _PROPERTIES:
         verdict = keys.verdict(key.rpartition(".")[2])  # `token.position = ..` sets no token

@@ -130,7 +130,7 @@ class End(State):
         return bool(rest)
 
 
-_SLASHES: Final = re.compile(r"\\*+")
+SLASHES: Final = re.compile(r"\\*+")
 
 
 _JOINT: Final = re.compile(
@@ -160,7 +160,7 @@ class Quoted(End):
         at = 0
         while True:
             at = end_of(self._run, text, at)
-            slashes = end_of(_SLASHES, text, at) - at
+            slashes = end_of(SLASHES, text, at) - at
             if at + slashes == len(text):
                 return at, False  # the character after backslashes decides about them
             char = text[at + slashes]
@@ -289,7 +289,7 @@ class Word(End):
         return at, len(rest) > _SOFT_MAX_CHARS or rest.rstrip(self._soft) != ""
 
 
-_LINE: Final = re.compile(r"[^\n\r]*+")
+LINE: Final = re.compile(r"[^\n\r]*+")
 
 
 class Header(End):
@@ -333,7 +333,7 @@ class Block(End):
         at = 0
         while at < len(text):
             if self._in_line:
-                at = end_of(_LINE, text, at)
+                at = end_of(LINE, text, at)
                 self._in_line = at == len(text)
                 continue
             start = end_of(_BLANK_LINES, text, at)
@@ -389,7 +389,7 @@ class Tail(End):
 
 def line() -> Tail:
     """Return the end of a value that is the rest of a line."""
-    return Tail(_LINE, is_token=False)
+    return Tail(LINE, is_token=False)
 
 
 BEGIN_OF_KEY: Final = re.compile(

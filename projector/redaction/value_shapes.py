@@ -104,6 +104,11 @@ def is_prose(value: str) -> bool:
     return " " in value.strip() and _FUNCTION_WORD.search(value) is not None and not has_secret_word(value)
 
 
+def is_public(value: str) -> bool:
+    """Return whether a value is an address, a placeholder, a template or prose."""
+    return is_address(value) or is_empty(value) or is_template(value) or is_prose(value)
+
+
 def has_secret_word(value: str) -> bool:
     """Return whether one word of a text has the shape of a secret."""
     return any(has_secret_shape(word.strip("\"'`,.:;()[]{}")) for word in value.split())
@@ -205,13 +210,9 @@ def has_secret_shape(value: str) -> bool:
     """Return whether a word looks like a password or a key, and not like a name, a number or an address."""
     if len(value) < _SHAPE_MIN_CHARS or _HARMLESS_SHAPE.fullmatch(value) is not None or is_empty(value):
         return False
-    has_digit = any(char.isdigit() for char in value)
-    has_letter = any(char.isalpha() for char in value)
-    if has_digit and has_letter:
-        return True
-    if not has_letter:
+    if not any(map(str.isalpha, value)):
         return False
-    return _SYMBOL.search(value) is not None or _is_jumble(value)
+    return any(map(str.isdigit, value)) or _SYMBOL.search(value) is not None or _is_jumble(value)
 
 
 def _is_jumble(value: str) -> bool:
@@ -242,7 +243,7 @@ _VOWEL: Final = re.compile("(?i)[aeiou]")
 
 def is_entry(value: str) -> bool:
     """Return whether the second of two strings, of which the first is a sensitive key, is no name, word or text."""
-    if is_empty(value) or is_template(value) or is_prose(value) or is_address(value):
+    if is_public(value):
         return False
     words = value.split()
     if len(words) > 2 and all(map(_INNER_CAPITAL.search, words)):  # noqa: PLR2004 - a pass phrase
@@ -293,16 +294,10 @@ _LETTER: Final = re.compile("[A-Fa-f]")
 _HEX_KEY: Final = re.compile("[0-9a-f]{32,}|[0-9A-F]{32,}")
 
 
-def is_short_word(value: str) -> bool:
-    """Return whether a value is a short word in capital letters, as names of tokens in parsers are."""
-    return len(value) < _SHAPE_MIN_CHARS - 2 and value.isalpha() and value.isupper()
-
-
 # places
 
 BLANKS: Final = re.compile(r"[^\S\r\n]*+")
 SPACES: Final = re.compile(r"\s*+")
-SLASHES: Final = re.compile(r"\\*+")
 BARE: Final = re.compile(r"[^\s\"'`,;<>]*+")
 PARAMETER: Final = re.compile(r"[^\s\"'`,;<>&]*+")
 QUOTES: Final = "\"'`"
@@ -441,9 +436,8 @@ def _is_argument(word: str, place: Place, after: str) -> bool:
     if word.endswith(("(", "[", "{")) or word.count(")") > word.count("(") or head.rfind("(") > head.rfind(")"):
         return True
     is_member = place.link[:1] in QUOTED or head.rfind("{") > head.rfind("}") or _ACTIONS.fullmatch(word) is not None
-    if ":" in place.link and is_member:
-        return True
-    return place.begins_line and place.line[:1] in (" ", "\t") and after == ","
+    is_line = place.begins_line and place.line[:1] in (" ", "\t") and after == ","
+    return is_line or (":" in place.link and is_member)
 
 
 _CALL: Final = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|->|\?\.)[A-Za-z_$][\w$]*)*!?[(\[].*", re.DOTALL)
