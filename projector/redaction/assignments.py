@@ -370,7 +370,7 @@ def _neighbour(cursor: Cursor, place: Place) -> Take | None:
     if shapes.is_varied(word.rstrip(".,;:")):
         return Take(start, Word(soft="."))
     cursor.at = start
-    return Take(start, Word(soft=".")) if shapes.is_random(cursor.run(BARE).strip("([{«.,;:)]}»")) else None
+    return Take(start, Word(soft=".")) if shapes.is_random(cursor.run(BARE).strip("([{«“„‘.,;:)]}»”’")) else None
 
 
 def _phrase(cursor: Cursor, place: Place) -> Take | None:
