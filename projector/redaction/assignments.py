@@ -370,12 +370,15 @@ def _neighbour(cursor: Cursor, place: Place) -> Take | None:
     if shapes.is_varied(word.rstrip(".,;:")):
         return Take(start, Word(soft="."))
     cursor.at = start
-    return Take(start, Word(soft=".")) if shapes.is_random(cursor.run(BARE).strip("([{«“„‘.,;:)]}»”’")) else None
+    word = cursor.run(BARE).strip(".,;:[]{}«»“”„")
+    is_secret = shapes.is_random(word.strip("()") if word.startswith("(") else word)
+    return Take(start, Word(soft=".")) if is_secret else None
 
 
 def _phrase(cursor: Cursor, place: Place) -> Take | None:
     """Decide about the words of a phrase behind a key: `password for root: ..`, `has been set to ..`; one is random."""
-    between = _PHRASE_WORD if place.verdict is Verdict.SENSITIVE else _LINKING
+    is_noun = place.verdict is Verdict.SENSITIVE and place.key.lower() != "pass"
+    between = _PHRASE_WORD if is_noun else _LINKING
     for _ in range(_PHRASE_MAX_WORDS):
         begin = cursor.at
         take = _neighbour(cursor, place)
@@ -395,7 +398,7 @@ _PHRASE_WORD: Final = re.compile(
 )
 """A plain word, perhaps in brackets or quotes, or a sign."""
 _LINKING: Final = re.compile(r"(?:is|was|equals|ist|est|es|lautet|set|to):?|[-.0-9]")
-"""A word of a phrase behind what is counted in prose: `tokens`."""
+"""A word of a phrase behind a verb, and what is counted in prose: `tokens`."""
 
 
 def _second(cursor: Cursor, place: Place, start: int) -> Take | None:
