@@ -377,12 +377,10 @@ def _neighbour(cursor: Cursor, place: Place) -> Take | None:
 
 def _phrase(cursor: Cursor, place: Place) -> Take | None:
     """Decide about the words of a phrase behind a key: `password for root: ..`, `has been set to ..`; one is random."""
-    is_noun = place.verdict is Verdict.SENSITIVE and place.key.lower() != "pass"
-    between = _PHRASE_WORD if is_noun else _LINKING
+    between = _PHRASE_WORD if place.verdict is Verdict.SENSITIVE and place.key.lower() != "pass" else _LINKING
     for _ in range(_PHRASE_MAX_WORDS):
         begin = cursor.at
-        take = _neighbour(cursor, place)
-        if take is not None:
+        if (take := _neighbour(cursor, place)) is not None:
             return take
         cursor.at = begin
         word = cursor.run(_BARE_LINE)
