@@ -3,7 +3,7 @@ r"""The value after a sensitive word, wherever text is not JSON from its first c
 The search finds a sensitive word; `after_key` reads what follows with a `Cursor` and decides whether it is a secret,
 and where it ends (`value_ends`). Nothing is shown before the decision. The contexts, which text may stand between a key
 and its value and which values count there, are entries of `redaction/formats/contexts.toml`, in order of precedence.
-The first context that matches decides; if it finds no value and its kind is in `_UNDECIDED`, the next one does.
+The first context that finds a value decides; one that finds none leaves it to the next, unless `_DECIDED` has its kind.
 
     key      separator   value
     password =           "hunter2"           quotes: everything but placeholders, templates and prose
@@ -27,6 +27,8 @@ from projector.redaction import descriptions, patterns
 from projector.redaction import value_shapes as shapes
 from projector.redaction.rules import Context, KeyRules, Verdict, plain_letters, shipped
 from projector.redaction.value_ends import (
+    LINE,
+    SLASHES,
     Balanced,
     Block,
     Cursor,
@@ -38,9 +40,10 @@ from projector.redaction.value_ends import (
     Quoted,
     Rest,
     Word,
+    end_of,
     line,
 )
-from projector.redaction.value_shapes import BARE, BLANKS, PARAMETER, QUOTED, QUOTES, SLASHES, SPACES, Place
+from projector.redaction.value_shapes import BARE, BLANKS, PARAMETER, QUOTED, QUOTES, SPACES, Place
 
 BEFORE_CHARS: Final = 96
 """Characters before a key that are read."""
@@ -109,13 +112,7 @@ def is_secret_string(content: str, place: Place, *, is_any: bool) -> bool:
     """Return whether the content of a string is a secret; `is_any` if it need not look random."""
     scheme = SCHEME.match(content)
     text = content[scheme.end() :] if scheme else content
-    if (
-        shapes.is_address(text)
-        or shapes.begins_key_file(text)
-        or shapes.is_empty(text)
-        or shapes.is_template(text)
-        or shapes.is_prose(text)
-    ):
+    if shapes.begins_key_file(text) or shapes.is_public(text):
         return False
     if place.verdict is Verdict.SENSITIVE_UNLESS_NUMBER and text.strip().isdigit():
         return False
@@ -124,9 +121,12 @@ def is_secret_string(content: str, place: Place, *, is_any: bool) -> bool:
         return shapes.is_random(text)
     if "\n" in text:
         return any(map(shapes.is_random, text.split()))
-    return not shapes.is_short_word(text) and not shapes.is_key_name(text, place.keys)
+    is_terminal = len(text) <= _TERMINAL_MAX_CHARS and text.isalpha() and text.isupper()
+    return not (is_terminal or (len(text) == 1 and place.link == "=")) and not shapes.is_key_name(text, place.keys)
 
 
+_TERMINAL_MAX_CHARS: Final = 3
+"""Capitals of the name of a token in a parser. One character behind `=` is that of a key in markup: `accesskey="n"`."""
 SCHEME: Final = re.compile(
     r"\s*(?:Bearer|Basic|Digest|Token|Negotiate|ApiKey|SSWS|Bot|JWT|AWS4-HMAC-SHA256)\s+", re.IGNORECASE
 )
@@ -197,7 +197,7 @@ _PREFIXES: Final = frozenset(
 )
 """Letters before a quote, compared in lower case: Python, SQL, C, PostgreSQL, Objective-C, C#, shell."""
 _WRAPPERS: Final = re.compile(
-    r"(?:(?:[A-Za-z_]+(?:\.|::))*(?:Some|Ok|Just|Secret\w*|String|Str|bytes|str|from|Password|Box|Rc|Arc|of|"
+    r"(?:(?:[A-Za-z_]+(?:\.|::))*(?:Some|Ok|Just|Secret\w*|String|Str|bytes|str|from|Password|PASSWORD|Box|Rc|Arc|of|"
     r"to_string|Buffer|(?:ConvertTo-)?SecureString|Sensitive|Redacted|Literal|literal|unquote|text|quote)\()+",
 )
 """Calls around a literal that keep it."""
@@ -226,7 +226,6 @@ def _next_line(cursor: Cursor, place: Place) -> Take | None:
     return _indented(cursor) if ":" in place.link and place.begins_line else None
 
 
-_LINE: Final = re.compile(r"[^\n\r]*+")
 LINE_END: Final = re.compile(r"[\r\n]*+")
 _YAML_LINE: Final = re.compile(r"[ \t]+(?:- +)?(?:[\"']?[\w.-]+[\"']?: +)?[\"']?([^\s\"']+)[\"']?[ \t]*")
 
@@ -236,7 +235,7 @@ def _indented(cursor: Cursor) -> Take | None:
     cursor.run(LINE_END)
     start = cursor.at
     for _ in range(_BLOCK_MAX_LINES):
-        line = _YAML_LINE.fullmatch(cursor.run(_LINE))
+        line = _YAML_LINE.fullmatch(cursor.run(LINE))
         if line is None:
             break
         if shapes.has_secret_shape(line[1]):
@@ -321,8 +320,8 @@ def _angle(cursor: Cursor) -> Take | None:
 _SECTION: Final = tuple((re.compile(f"{re.escape(char)}?+"), 1, 1) for char in "![CDATA[")
 
 
-def _bare(cursor: Cursor, place: Place) -> Take | None:
-    """Decide about a value without quotes."""
+def _bare(cursor: Cursor, place: Place, *, is_any: bool = False) -> Take | None:
+    """Decide about a value without quotes; `is_any` if only a secret can stand here."""
     start = cursor.at
     is_line = place.begins_line and place.is_variable
     word = cursor.run(_BARE_LINE if is_line else PARAMETER if place.is_parameter else BARE)
@@ -336,6 +335,10 @@ def _bare(cursor: Cursor, place: Place) -> Take | None:
         return quoted(cursor, place, is_any=True)
     cursor.at = end
     after = cursor.peek()
+    if is_any:
+        # the name of an argument in the help of a command: `--token FILE   Read it from ..`
+        is_name = word.isalpha() and word.isupper() and len(cursor.run(BLANKS)) > 1
+        return Take(start, Word()) if not is_name and shapes.is_argument(word, place) else None
     before = cursor.text[start - 1 : start]
     if shapes.is_bare_secret(word, place, before, after):
         return Take(start, line() if is_line else Word(place.closers))
@@ -354,31 +357,7 @@ def any_value(cursor: Cursor, place: Place) -> Take | None:
         return _neighbour(cursor, place)  # a column of the help of a command
     if char in QUOTED:
         return quoted(cursor, place, is_any=True)
-    if (take := _symbolic(cursor, place)) is not None:
-        return take
-    start = cursor.at
-    word = cursor.run(BARE)
-    after = cursor.peek()
-    if after and after in QUOTES and word.lower() in _PREFIXES:
-        return quoted(cursor, place, is_any=True)
-    if shapes.begins_key_file(word):
-        return None
-    if SCHEME.fullmatch(word + " ") is not None and cursor.run(BLANKS):
-        start = cursor.at
-        word = cursor.run(BARE)
-    plain = word.rstrip(".,;:)]}")
-    is_harmless = (
-        plain.startswith("-")
-        or shapes.is_empty(plain)
-        or shapes.is_template(plain)
-        or shapes.is_short_number(plain)
-        or shapes.is_function_word(plain)
-        or (place.verdict is not Verdict.SENSITIVE and plain.isdigit())
-        or shapes.is_key_name(plain, place.keys)
-        # the name of an argument in the help of a command: `--token FILE   Read it from ..`
-        or (plain.isalpha() and plain.isupper() and len(cursor.run(BLANKS)) > 1)
-    )
-    return None if is_harmless else Take(start, Word())
+    return _symbolic(cursor, place) or _bare(cursor, place, is_any=True)
 
 
 def _neighbour(cursor: Cursor, place: Place) -> Take | None:
@@ -389,9 +368,35 @@ def _neighbour(cursor: Cursor, place: Place) -> Take | None:
         return quoted(cursor, place, is_any=False) or _second(cursor, place, start)
     word = cursor.run(_TO_QUOTE)
     if shapes.is_varied(word.rstrip(".,;:")):
-        return Take(start, Word())
+        return Take(start, Word(soft="."))
     cursor.at = start
-    return Take(start, Word()) if shapes.is_random(cursor.run(BARE)) else None
+    word = cursor.run(BARE).strip(".,;:[]{}«»“”„")
+    is_secret = shapes.is_random(word.strip("()") if word.startswith("(") else word)
+    return Take(start, Word(soft=".")) if is_secret else None
+
+
+def _phrase(cursor: Cursor, place: Place) -> Take | None:
+    """Decide about the words of a phrase behind a key: `password for root: ..`, `has been set to ..`; one is random."""
+    between = _PHRASE_WORD if place.verdict is Verdict.SENSITIVE and place.key.lower() != "pass" else _LINKING
+    for _ in range(_PHRASE_MAX_WORDS):
+        begin = cursor.at
+        if (take := _neighbour(cursor, place)) is not None:
+            return take
+        cursor.at = begin
+        word = cursor.run(_BARE_LINE)
+        if between.fullmatch(word) is None or not cursor.run(SPACES if word.endswith(":") else BLANKS):
+            return None
+    return None
+
+
+_PHRASE_MAX_WORDS: Final = 8
+_PHRASE_WORD: Final = re.compile(
+    r"[(]?[^\W\d_]+(?:['-][^\W\d_]+)*[)]?[:,]?|(?P<quote>['\"`])[^\s'\"`]+(?P=quote)[:,]?"
+    r"|[^\w\s\"'`=:]{1,8}|[:0-9]"
+)
+"""A plain word, perhaps in brackets or quotes, or a sign."""
+_LINKING: Final = re.compile(r"(?:is|was|equals|ist|est|es|lautet|set|to):?|[-.0-9]")
+"""A word of a phrase behind a verb, and what is counted in prose: `tokens`."""
 
 
 def _second(cursor: Cursor, place: Place, start: int) -> Take | None:
@@ -419,7 +424,7 @@ def _column(cursor: Cursor, place: Place) -> Take | None:
     first = cursor.at
     behind = place.link.count(found[0])
     for _ in range(_BLOCK_MAX_LINES):
-        line = cursor.run(_LINE)
+        line = cursor.run(LINE)
         cells = line.removesuffix("),").split(found[0])
         is_row = len(cells) > max(behind, 1)
         word = cells[-1 - behind].strip(" \"'`*();") if is_row else ""
@@ -467,6 +472,8 @@ def _markup(cursor: Cursor, place: Place) -> Take | None:
     after = cursor.peek()
     if after not in ("/", "") or shapes.is_empty(content) or shapes.is_prose(content):
         return None
+    if content[0] in place.closers and not content[1:2].isalnum():
+        return None  # it closes the string that the tag ends
     if not after and (shapes.is_template(content) or _PLACEHOLDER.search(place.head) is not None):
         return None
     return None if shapes.is_key_name(content.strip(), place.keys) else Take(start, Fenced("</"))
@@ -483,14 +490,14 @@ def _header(cursor: Cursor, place: Place) -> Take | None:
     start = cursor.at
     if cursor.peek() in QUOTED:
         return quoted(cursor, place, is_any=True)
-    word = cursor.run(_HEADER_WORD)
+    word = cursor.run(_TO_QUOTE)
     name, equals, value = word.partition("=")
     if "cookie" in place.key.lower():
         is_secret = bool(equals) and _COOKIE_NAME.fullmatch(name) is not None and not shapes.is_template(value)
         return Take(start, _header_extent(place)) if is_secret else None
     if SCHEME.fullmatch(word + " ") is not None:
         cursor.run(BLANKS)
-        word = cursor.run(_HEADER_WORD)
+        word = cursor.run(_TO_QUOTE)
         is_short = shapes.is_name(word) and len(word) < _SCHEME_MIN_CHARS and cursor.peek() != ""
         is_secret = not (is_short or shapes.is_empty(word) or shapes.is_template(word))
         is_secret = is_secret and not shapes.is_key_name(word, place.keys)
@@ -500,7 +507,6 @@ def _header(cursor: Cursor, place: Place) -> Take | None:
     return Take(start, _header_extent(place)) if is_secret else None
 
 
-_HEADER_WORD: Final = re.compile(r"[^\s\"'`]*+")
 _COOKIE_NAME: Final = re.compile(r"[A-Za-z0-9_.$-]{1,64}")
 _SCHEME_MIN_CHARS: Final = 2
 _OPENING_QUOTE: Final = re.compile(r"(\\*)([\"'`])(?:-H)?[A-Za-z-]*\Z")
@@ -508,14 +514,8 @@ _OPENING_QUOTE: Final = re.compile(r"(\\*)([\"'`])(?:-H)?[A-Za-z-]*\Z")
 
 def _field(cursor: Cursor, place: Place) -> Take | None:
     """Decide about the value of a header that has its own name for a secret: one word with inner capitals is one."""
-    begin = cursor.at
-    take = _assigned(cursor, place)
-    if take is not None:
-        return take
-    cursor.at = begin
-    cursor.run(BLANKS)
     start = cursor.at
-    word = cursor.run(_HEADER_WORD)
+    word = cursor.run(_TO_QUOTE)
     return Take(start, _header_extent(place)) if _is_alone(cursor, word, place) else None
 
 
@@ -547,6 +547,7 @@ VALUES: Final[Mapping[str, Callable[[Cursor, Place], Take | None]]] = {
     "assigned": _assigned,
     "any": any_value,
     "neighbour": _neighbour,
+    "phrase": _phrase,
     "column": _column,
     "string": _string,
     "markup": _markup,
@@ -608,10 +609,10 @@ def _compiled(piece: patterns.Piece) -> tuple[re.Pattern[str], int, int]:
 _KEY_REST: Final = re.compile(r"[\w.\-\u200b-\u200d\u00ad\ufeff]{0,64}+")
 _KEY_MAX_CHARS: Final = 64
 _ESCAPED: Final = ("n", "r", "t")
-_FIRST_WORD: Final = re.compile(r"(?<![A-Za-z])[A-Za-z]{1,16} \Z")
-"""The first of two words of a key: `private key`."""
-_UNDECIDED: Final = frozenset({"assigned", "column"})
-"""Kinds of values after which the next context decides if there is none."""
+_FIRST_WORDS: Final = tuple(map(re.compile, ("", *(rf"(?<!\w)(?:[^\W\d_]{{1,16}} ){{{n}}}\Z" for n in (1, 2)))))
+"""What may begin a key before its last word: nothing, or one or two words (`private key`, `mot de passe`)."""
+_DECIDED: Final = frozenset({"header", "markup"})
+"""Kinds of values after which no other context decides."""
 _PROPERTIES: Final = frozenset({"value", "default", "key", "text", "raw", "current"})
 """Last parts of dotted keys that stand for the part before them."""
 
@@ -619,25 +620,23 @@ _PROPERTIES: Final = frozenset({"value", "default", "key", "text", "raw", "curre
 def after_key(cursor: Cursor, before: str, keys: KeyRules) -> Take | None:
     """Decide about the value behind a sensitive word."""
     rest = cursor.run(_KEY_REST)
-    left = _KEY_REST.match(before[: -_KEY_MAX_CHARS - 1 : -1])  # of the reversed text, because its length is unknown
-    begin = before[len(before) - left.end() :] if left else ""
+    # of the reversed text, because its length is unknown
+    begin = before[len(before) - end_of(_KEY_REST, before[: -_KEY_MAX_CHARS - 1 : -1], 0) :]
     if begin[:1] in _ESCAPED and before[: len(before) - len(begin)].endswith("\\"):
         begin = begin[1:]  # a literal `\\n` before the key
-    key = (begin + rest).strip("-.")
-    verdict = keys.verdict(key)
-    if verdict is Verdict.PLAIN and (first := _FIRST_WORD.search(before, 0, len(before) - len(begin))) is not None:
-        begin = first[0] + begin
-        key = begin + rest
-        verdict = keys.verdict(key)
+    firsts = (words.search(before, 0, len(before) - len(begin)) for words in _FIRST_WORDS)
+    for first in filter(None, firsts):
+        key = (first[0] + begin + rest).strip("-.")
+        if (verdict := keys.verdict(key)) is not Verdict.PLAIN:
+            begin = first[0] + begin
+            break
     if "." in key and key.rpartition(".")[2].lower() not in _PROPERTIES:
         verdict = keys.verdict(key.rpartition(".")[2])  # `token.position = ..` sets no token
-    if verdict is Verdict.PLAIN or len(rest) == _KEY_MAX_CHARS:
+    start = cursor.at
+    if verdict is Verdict.PLAIN or len(rest) == _KEY_MAX_CHARS or _any_begins().match(cursor.text, start) is None:
         return None
     dashes = len(begin) - len(begin.lstrip("-"))
     head, name = before[: len(before) - len(begin) + dashes], plain_letters(key)
-    start = cursor.at
-    if _any_begins().match(cursor.text, start) is None:
-        return None
     for way in _ways():
         is_here = way.begins.match(cursor.text, start) is not None and way.key.search(name) is not None
         if not is_here or (way.before is not None and way.before.search(head) is None):
@@ -646,7 +645,7 @@ def after_key(cursor: Cursor, before: str, keys: KeyRules) -> Take | None:
         if cursor.sequence(way.pieces):
             place = Place(head, name, keys, verdict, cursor.text[start : cursor.at])
             take = VALUES[way.context.value](cursor, place)
-            if take is not None or way.context.value not in _UNDECIDED:
+            if take is not None or way.context.value in _DECIDED:
                 return take
     return None
 

@@ -317,7 +317,7 @@ class KeyRules:
             return Verdict.MATERIAL
         if form in self._is:
             return Verdict.SENSITIVE
-        if form in self._plain:
+        if form in self._plain or "node_modules/" in key:  # a package of `package-lock.json`: `node_modules/js-tokens`
             return Verdict.PLAIN
         words = [word.lower() for word in _WORDS.findall(plain_letters(key))]
         is_sensitive = self._contains.search(self._harmless.sub("", form)) or not self._ends.isdisjoint(_endings(words))

@@ -143,25 +143,22 @@ class Scanner(State):
                 steps.append((len(text) - shown, None))
                 self._keep(text)
                 return
-            if found.shown > shown:
-                steps.append((found.shown - shown, None))
+            at = max(found.shown, shown)
+            if at > shown:
+                steps.append((at - shown, None))
             if found.mark is None:
                 self._keep(text[: found.start])
-                self.held, self._shown, self._needs = (
-                    text[found.start :],
-                    found.shown - found.start,
-                    found.end - found.start,
-                )
+                self.held, self._shown, self._needs = text[found.start :], at - found.start, found.end - found.start
                 return
             shown = 0
             if found.mark == _FENCED:
-                steps.append((found.end - found.shown, None))
+                steps.append((found.end - at, None))
                 self._keep(text[: found.end])
                 self._fence()
             else:
                 self._mark = self.named = self._kind(found.mark)
                 before = self.before + text[: found.end]
-                self._withhold(found.end - found.shown, steps)
+                self._withhold(found.end - at, steps)
                 if self._in_code:
                     self._keep(before)  # what follows may be of the same list, or a string that is joined
             text = text[found.end :]

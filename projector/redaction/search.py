@@ -79,7 +79,9 @@ class Formats:
         found = self._anchored_value(text, start, at_end=at_end)
         run = self.runs.first(text, start, at_end=at_end)
         if run is None or (found is not None and found.start <= run[0]):
-            return found
+            if found is None or run is None or found.mark is not None:
+                return found
+            return found._replace(shown=min(found.shown, run[0]))  # the run may decide, and a key be in it
         at, end, row = run
         return Found(at, at, len(text) + 1, None) if row is None else Found(at, at, end, REDACTED)
 

@@ -178,9 +178,8 @@ class Decoder(State):
     def finish(self) -> str:
         """Return what is left at the end of the text: a spelling that is not finished is read as it is written."""
         text, self.pending = self.pending, ""
-        parts: list[str] = []
-        self._see(text, 0, parts)
-        return "".join(parts)
+        self._see(text, 0, [])
+        return text
 
     @property
     def unread(self) -> int:
@@ -422,25 +421,19 @@ class Queue(State):
     def add(self, steps: list[Step]) -> None:
         """Add the next steps."""
         self.steps += steps
-        while self._ahead and self.steps:
-            count = min(self._ahead, self.steps[0][0])
-            self._ahead -= count
-            self._take(count)
+        ahead, self._ahead = self._ahead, 0
+        self.take(ahead)
 
     def take(self, count: int) -> None:
         """Take the next characters, even those without a step."""
         while count and self.steps:
-            taken = min(count, self.steps[0][0])
-            count -= taken
-            self._take(taken)
-        self._ahead += count
-
-    def _take(self, count: int) -> None:
-        length, mark = self.steps[0]
-        if count == length:
+            length, mark = self.steps[0]
+            if count < length:
+                self.steps[0] = (length - count, mark if mark is None else rest_of(mark))
+                return
             del self.steps[0]
-        else:
-            self.steps[0] = (length - count, mark if mark is None else rest_of(mark))
+            count -= length
+        self._ahead += count
 
 
 def merge(groups: Sequence[Sequence[Queue]], last: Step | None = None, lost: list[str] | None = None) -> list[Step]:

@@ -140,7 +140,7 @@ def next_card(text: str, at: int, stop: int) -> int:
     sums = []
     for first in (0, 1):
         values = bytearray(digits.translate(_VALUES))
-        values[first::2] = values[first::2].translate(_DOUBLED_VALUES)
+        values[first::2] = values[first::2].translate(_DOUBLED)
         sums.append([*accumulate(values, initial=0)])
     ends = [*accumulate(map(len, groups), initial=0)]
     known = {*ends}
@@ -168,14 +168,13 @@ def _end_of(text: str, count: int) -> int:
 
 
 def _luhn(digits: bytes) -> bool:
-    return (sum(digits[-1::-2]) + sum(digits[-2::-2].translate(_DOUBLED)) - len(digits) * _ZERO) % 10 == 0
+    values = digits.translate(_VALUES)
+    return (sum(values[-1::-2]) + sum(values[-2::-2].translate(_DOUBLED))) % 10 == 0
 
 
-_ZERO: Final = ord("0")
-_DOUBLED: Final = bytes.maketrans(b"0123456789", b"0246813579")
-"""A digit -> the cross sum of its double."""
 _VALUES: Final = bytes.maketrans(b"0123456789", bytes(range(10)))
-_DOUBLED_VALUES: Final = bytes.maketrans(bytes(range(10)), bytes((0, 2, 4, 6, 8, 1, 3, 5, 7, 9)))
+_DOUBLED: Final = bytes.maketrans(bytes(range(10)), bytes((0, 2, 4, 6, 8, 1, 3, 5, 7, 9)))
+"""A digit -> the cross sum of its double."""
 
 
 _IBAN_LENGTHS: Final[Mapping[str, int]] = {
@@ -275,10 +274,6 @@ _HEXTET: Final = re.compile(r"[0-9A-Fa-f]{1,4}|[0-9.]{7,15}")
 
 _MRZ_VALUES: Final = {char: at for at, char in enumerate("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ")} | {"<": 0}
 _MRZ_WEIGHTS: Final = (7, 3, 1)
-_MRZ_NAMES: Final = re.compile(r"[PVIAC][A-Z<][A-Z<]{3}[A-Z]+<<[A-Z<]*<|[A-Z]+(?:<[A-Z]+)*<<[A-Z<]*<")
-_MRZ_DATA: Final = re.compile(r"[A-Z0-9<]{9}[0-9<][A-Z<]{3}[0-9]{7}[MFX<][0-9]{7}[A-Z0-9<]+")
-_MRZ_CARD_NUMBER: Final = re.compile(r"[IAC][A-Z0-9<][A-Z<]{3}[A-Z0-9<]{9}[0-9<][A-Z0-9<]{15}")
-_MRZ_CARD_DATA: Final = re.compile(r"[0-9]{7}[MFX<][0-9]{7}[A-Z<]{3}[A-Z0-9<]{11}[0-9]")
 _MRZ_LENGTHS: Final = frozenset({30, 36, 44})
 _MRZ_CUT: Final = re.compile(r"P[A-Z<][A-Z]{3}[A-Z<]{5,}|[A-Z0-9<]{9}[0-9<][A-Z<]{3}[0-9]{7}[MFX<][A-Z0-9<]*")
 
@@ -289,10 +284,12 @@ def passport_mrz(text: str, is_cut: bool) -> int:  # noqa: FBT001 - the table's 
         text = text[:-1]  # of a closing tag
     if len(text) not in _MRZ_LENGTHS:
         return len(text) if is_cut and len(text) < max(_MRZ_LENGTHS) and _MRZ_CUT.fullmatch(text) else 0
-    return len(text) if any(form.fullmatch(text) and check(text) for form, check in _MRZ_FORMS) else 0
+    is_line = any(form.fullmatch(text) and _is_checked(text, fields) for form, fields in _MRZ_FORMS.items())
+    return len(text) if is_line else 0
 
 
-def _is_checked(text: str, *fields: tuple[int, int]) -> bool:
+def _is_checked(text: str, fields: Sequence[tuple[int, int]]) -> bool:
+    """Return whether a check digit, or `<`, stands at the end of each field."""
     return all(
         text[end]
         in {"<", str(sum(_MRZ_VALUES[char] * _MRZ_WEIGHTS[at % 3] for at, char in enumerate(text[start:end])) % 10)}
@@ -300,12 +297,13 @@ def _is_checked(text: str, *fields: tuple[int, int]) -> bool:
     )
 
 
-_MRZ_FORMS: Final[tuple[tuple[re.Pattern[str], Callable[[str], bool]], ...]] = (
-    (_MRZ_NAMES, lambda _text: True),
-    (_MRZ_DATA, lambda text: _is_checked(text, (0, 9), (13, 19), (21, 27))),
-    (_MRZ_CARD_NUMBER, lambda text: _is_checked(text, (5, 14))),
-    (_MRZ_CARD_DATA, lambda text: _is_checked(text, (0, 6), (8, 14))),
-)
+_MRZ_FORMS: Final[Mapping[re.Pattern[str], Sequence[tuple[int, int]]]] = {
+    re.compile(r"[PVIAC][A-Z<][A-Z<]{3}[A-Z]+<<[A-Z<]*<|[A-Z]+(?:<[A-Z]+)*<<[A-Z<]*<"): (),
+    re.compile(r"[A-Z0-9<]{9}[0-9<][A-Z<]{3}[0-9]{7}[MFX<][0-9]{7}[A-Z0-9<]+"): ((0, 9), (13, 19), (21, 27)),
+    re.compile(r"[IAC][A-Z0-9<][A-Z<]{3}[A-Z0-9<]{9}[0-9<][A-Z0-9<]{15}"): ((5, 14),),
+    re.compile(r"[0-9]{7}[MFX<][0-9]{7}[A-Z<]{3}[A-Z0-9<]{11}[0-9]"): ((0, 6), (8, 14)),
+}
+"""A line: of names, of a passport, and two of an identity card -> its fields with check digits."""
 
 
 # telephone numbers: where one ends, also if another number or an extension follows it directly

@@ -130,14 +130,15 @@ class End(State):
         return bool(rest)
 
 
-_SLASHES: Final = re.compile(r"\\*+")
+SLASHES: Final = re.compile(r"\\*+")
 
 
 _JOINT: Final = re.compile(
-    r"\\*+[\"'`](?:\s{0,32}+(?:\Z|(?:[+.~&|]{1,2}+|\\(?=\s|\Z))\s{0,32}+)|)?+(?:\\*+\Z|(?P<slashes>\\*+)(?P<quote>[\"'`]))"
+    r"\\*+[\"'`](?:\s{0,32}+(?:\Z|(?:[+.~&|]{1,2}+|-(?:>|\Z)|\\(?=\s|\Z))\s{0,32}+)|)?+(?:\\*+\Z|(?P<slashes>\\*+)(?P<quote>[\"'`]))"
 )
 """The end of a string, an operator that joins strings, and the beginning of another one.
 
+Two that `->` joins are the old and the new value in a plan of Terraform.
 Without an operator they are joined in a shell, and two quotes are one character of the string in YAML and SQL.
 """
 
@@ -159,7 +160,7 @@ class Quoted(End):
         at = 0
         while True:
             at = end_of(self._run, text, at)
-            slashes = end_of(_SLASHES, text, at) - at
+            slashes = end_of(SLASHES, text, at) - at
             if at + slashes == len(text):
                 return at, False  # the character after backslashes decides about them
             char = text[at + slashes]
@@ -269,11 +270,12 @@ _SOFT_MAX_CHARS: Final = 8
 class Word(End):
     """A value without quotes inside a line: to a blank, or one of `closers`, the punctuation that certainly ends it.
 
-    Of these `<` stands for a closing tag.
+    Of these `<` stands for a closing tag. `soft` is further punctuation that ends it before a blank.
     """
 
-    def __init__(self, closers: str = "") -> None:
-        soft = re.escape("".join(char for char in _SOFT if char not in closers or char == "<"))
+    def __init__(self, closers: str = "", soft: str = "") -> None:
+        self._soft = _SOFT + soft
+        soft = re.escape("".join(char for char in self._soft if char not in closers or char == "<"))
         hard = re.escape(closers.replace("<", ""))
         tag = "(?!</)" if "<" in closers else ""
         self._word = re.compile(
@@ -284,10 +286,10 @@ class Word(End):
         """Return how many characters belong to the value for certain, and whether the value ends after them."""
         at = end_of(self._word, text, 0)
         rest = text[at:]
-        return at, len(rest) > _SOFT_MAX_CHARS or rest.rstrip(_SOFT) != ""
+        return at, len(rest) > _SOFT_MAX_CHARS or rest.rstrip(self._soft) != ""
 
 
-_LINE: Final = re.compile(r"[^\n\r]*+")
+LINE: Final = re.compile(r"[^\n\r]*+")
 
 
 class Header(End):
@@ -331,7 +333,7 @@ class Block(End):
         at = 0
         while at < len(text):
             if self._in_line:
-                at = end_of(_LINE, text, at)
+                at = end_of(LINE, text, at)
                 self._in_line = at == len(text)
                 continue
             start = end_of(_BLANK_LINES, text, at)
@@ -387,7 +389,7 @@ class Tail(End):
 
 def line() -> Tail:
     """Return the end of a value that is the rest of a line."""
-    return Tail(_LINE, is_token=False)
+    return Tail(LINE, is_token=False)
 
 
 BEGIN_OF_KEY: Final = re.compile(

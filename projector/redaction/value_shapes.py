@@ -36,7 +36,8 @@ _PLACEHOLDER: Final = re.compile(
     | (?:your|my|the|an?|some|insert|enter|replace)                                    # your-api-key
       (?:[-_ ](?:[A-Z]?[a-z]+[0-9]?|[A-Z]+[0-9]?|[0-9]{1,3}))+
     | (?:(?:[Aa]lt|[Ss]hift|[Cc]trl|[Cc]ontrol|[Oo]ption|[Cc]md|[Cc]ommand|[Mm]eta)\+)+\w{1,8}  # keys of a keyboard
-    | [~^][0-9]{1,3}(?:\.[0-9]{1,3}){2}                                                 # ranges of versions
+    | [~^][0-9]{1,3}(?:\.[0-9]{1,3}){2} | /\^\S+/[dgimsuvy]{0,6}[;,)]?                   # ranges of versions, /^a+$/
+    | \+\+[A-Za-z_$.]+[;,)]? | (?:true|false|null)(?:[|/](?:true|false|null))+         # ++count, true|false
     | [^\w]+ | \#[0-9a-fA-F]{3,8}                                                      # colours
     """,
     re.VERBOSE | re.DOTALL,
@@ -62,6 +63,8 @@ _HARMLESS_SHAPE: Final = re.compile(
     | [\w.-]+\.(?:py|js|ts|go|rs|rb|java|json|toml|ya?ml|txt|md|html?|conf|cfg|ini|pem|key|crt|sh|com|org|net)
     | (?:sha|md|utf|base|rfc|hs|rs|es|aes|ed|ps|x|py|http|oauth|ipv|int|uint|float)-?_?[0-9]{1,5}
       (?:[-_](?:[a-z]{1,16}|[0-9]{1,5})){0,4}
+    | (?:[a-z]\w{0,16}\.){0,4}_?(?:(?:oauth|hs|rs|es|ps|pbkdf|md|sigv|s)[0-9]|(?:ed|x)(?:25519|448|509)|base(?:32|58|64)
+      |rfc[0-9]{4}|(?:hmac)?sha[0-9]{1,3}|aes[0-9]{3})(?:(?-i:[A-Z][a-z]{2,16}|with|and)|sha[0-9]{1,3}|rsa|ecdsa){1,4}
     """,
     re.VERBOSE | re.IGNORECASE,
 )
@@ -101,9 +104,9 @@ def is_prose(value: str) -> bool:
     return " " in value.strip() and _FUNCTION_WORD.search(value) is not None and not has_secret_word(value)
 
 
-def is_function_word(value: str) -> bool:
-    """Return whether a value is one word that only joins others: `the user did not pass the file`."""
-    return _FUNCTION_WORD.fullmatch(value) is not None
+def is_public(value: str) -> bool:
+    """Return whether a value is an address, a placeholder, a template or prose."""
+    return is_address(value) or is_empty(value) or is_template(value) or is_prose(value)
 
 
 def has_secret_word(value: str) -> bool:
@@ -137,7 +140,8 @@ def _is_generated(word: str) -> bool:
     """Return whether the letters and digits around the symbols of a word change more often than those of names."""
     parts = _WORD_PARTS.findall(word)
     letters = "".join(parts)
-    if len(parts) == 1 or len(letters) < _GENERATED_MIN_CHARS or _ODD_SYMBOL.search(word) is None:
+    is_short = len(parts) == 1 or len(letters) < _GENERATED_MIN_CHARS
+    if is_short or _ODD_SYMBOL.search(word) is None or _is_class_call(word):
         return False
     kinds = [expression.search(letters) is not None for expression in (_LOWER, _UPPER, _DIGIT)]
     if _is_unbalanced(word) and (all(kinds) or (kinds[0] and kinds[1] and "<" not in word)):
@@ -206,13 +210,9 @@ def has_secret_shape(value: str) -> bool:
     """Return whether a word looks like a password or a key, and not like a name, a number or an address."""
     if len(value) < _SHAPE_MIN_CHARS or _HARMLESS_SHAPE.fullmatch(value) is not None or is_empty(value):
         return False
-    has_digit = any(char.isdigit() for char in value)
-    has_letter = any(char.isalpha() for char in value)
-    if has_digit and has_letter:
-        return True
-    if not has_letter:
+    if not any(map(str.isalpha, value)):
         return False
-    return _SYMBOL.search(value) is not None or _is_jumble(value)
+    return any(map(str.isdigit, value)) or _SYMBOL.search(value) is not None or _is_jumble(value)
 
 
 def _is_jumble(value: str) -> bool:
@@ -243,7 +243,7 @@ _VOWEL: Final = re.compile("(?i)[aeiou]")
 
 def is_entry(value: str) -> bool:
     """Return whether the second of two strings, of which the first is a sensitive key, is no name, word or text."""
-    if is_empty(value) or is_template(value) or is_prose(value) or is_address(value):
+    if is_public(value):
         return False
     words = value.split()
     if len(words) > 2 and all(map(_INNER_CAPITAL.search, words)):  # noqa: PLR2004 - a pass phrase
@@ -294,16 +294,10 @@ _LETTER: Final = re.compile("[A-Fa-f]")
 _HEX_KEY: Final = re.compile("[0-9a-f]{32,}|[0-9A-F]{32,}")
 
 
-def is_short_word(value: str) -> bool:
-    """Return whether a value is a short word in capital letters, as names of tokens in parsers are."""
-    return len(value) < _SHAPE_MIN_CHARS - 2 and value.isalpha() and value.isupper()
-
-
 # places
 
 BLANKS: Final = re.compile(r"[^\S\r\n]*+")
 SPACES: Final = re.compile(r"\s*+")
-SLASHES: Final = re.compile(r"\\*+")
 BARE: Final = re.compile(r"[^\s\"'`,;<>]*+")
 PARAMETER: Final = re.compile(r"[^\s\"'`,;<>&]*+")
 QUOTES: Final = "\"'`"
@@ -370,6 +364,24 @@ _MAY_BE_NUMBER: Final = re.compile(r"(?i)pass|pin|pwd|secret|otp|code")
 _DIGITS_ONLY: Final = re.compile(r"[0-9]+(?:[-_.][0-9]+)*")
 _DIGITS_MIN_CHARS: Final = 6
 """A shorter number under a key such as `token` may be a count."""
+_MEMBER: Final = re.compile(r"(?:self|cls|this)\??\.[A-Za-z_]+")
+_OF_HELP: Final = re.compile(r"(?i:here|options?|flags?|arguments?|parameters?)")
+"""A word behind an option in the help of a command."""
+
+
+def is_no_value(word: str, keys: KeyRules) -> bool:
+    """Return whether a word without quotes is a placeholder, a short number, or the name of a secret, anywhere."""
+    plain = word.rstrip(".,;:)]}")
+    is_harmless = is_empty(plain) or is_template(plain) or is_short_number(plain) or is_key_name(plain, keys)
+    return is_harmless or begins_key_file(word)
+
+
+def is_argument(word: str, place: Place) -> bool:
+    """Return whether a word stands for itself where only a secret can: it joins no words, and is no option."""
+    plain = word.rstrip(".,;:)]}")
+    is_count = place.verdict is not Verdict.SENSITIVE and plain.isdigit()
+    is_of_prose = _FUNCTION_WORD.fullmatch(plain) is not None or _OF_HELP.fullmatch(plain) is not None
+    return not (is_count or is_of_prose or plain.startswith("-") or is_no_value(word, place.keys))
 
 
 def is_bare_secret(word: str, place: Place, before: str, after: str) -> bool:
@@ -379,16 +391,10 @@ def is_bare_secret(word: str, place: Place, before: str, after: str) -> bool:
     """
     plain = word.rstrip(".,;:)]}")
     is_digits = _DIGITS_ONLY.fullmatch(plain) is not None
-    if (
-        begins_key_file(word)
-        or is_empty(plain)
-        or is_template(plain)
-        or is_short_number(plain)
-        or is_key_name(plain, place.keys)
-        or (place.verdict is Verdict.SENSITIVE_UNLESS_NUMBER and is_digits)
-    ):
+    is_count = place.verdict is Verdict.SENSITIVE_UNLESS_NUMBER and is_digits
+    if is_count or is_no_value(word, place.keys) or _MEMBER.match(word) is not None:
         return False
-    if place.is_variable or place.is_parameter or "-" in place.head[-1:]:
+    if place.is_variable or place.is_parameter or ("-" in place.head[-1:] and "=" in place.link):
         return not is_path(plain)
     if is_digits and (_MAY_BE_NUMBER.search(place.key) is not None or len(plain) >= _DIGITS_MIN_CHARS):
         return True
@@ -400,11 +406,12 @@ def is_bare_secret(word: str, place: Place, before: str, after: str) -> bool:
 
 def _is_value(word: str, plain: str, place: Place, before: str, after: str) -> bool:
     """Return whether a word without the shape of a secret stands where only a value can."""
+    is_expression = _EXPRESSION.fullmatch(word) is not None
     if before in ("=", ":", ">") and place.link.strip() == place.link and not place.link.endswith("::"):
-        return not _is_expression(word) or not _is_argument(word, place, after)
+        return not is_expression or not _is_argument(word, place, after)
     if ":" not in place.link:
         return False
-    if _is_expression(word):
+    if is_expression:
         return place.begins_line and after in ("\n", "\r", "") and "_" in plain and plain.islower()
     return place.link[:1] in QUOTED or _WITH_SYMBOL.match(plain) is not None
 
@@ -413,11 +420,7 @@ _WITH_SYMBOL: Final = re.compile(r"[A-Za-z/]{0,24}[0-9@#$%^&*+=~]")
 _EXPRESSION: Final = re.compile(
     r"[!*&]*[A-Za-z_$][\w$]*(?:(?:\.|::|->|\?\.)[A-Za-z_$][\w$]*)*(?:[(\[{].*|[)\]}]*[,;:.]?)", re.DOTALL
 )
-
-
-def _is_expression(word: str) -> bool:
-    """Return whether a word is a name, an attribute, a call or an index in code."""
-    return _EXPRESSION.fullmatch(word) is not None
+"""A name, an attribute, a call or an index in code."""
 
 
 _ACTIONS: Final = re.compile(
@@ -429,17 +432,12 @@ _ACTIONS: Final = re.compile(
 
 def _is_argument(word: str, place: Place, after: str) -> bool:
     """Return whether a word stands in a call or an object of code, as in `login(user, token=session)`."""
-    if word.endswith(("(", "[", "{")) or word.count(")") > word.count("(") or _is_open(place.head, "(", ")"):
+    head = place.head
+    if word.endswith(("(", "[", "{")) or word.count(")") > word.count("(") or head.rfind("(") > head.rfind(")"):
         return True
-    if ":" in place.link and (
-        place.link[:1] in QUOTED or _is_open(place.head, "{", "}") or _ACTIONS.fullmatch(word) is not None
-    ):
-        return True
-    return place.begins_line and place.line[:1] in (" ", "\t") and after == ","
-
-
-def _is_open(text: str, opening: str, closing: str) -> bool:
-    return text.rfind(opening) > text.rfind(closing)
+    is_member = place.link[:1] in QUOTED or head.rfind("{") > head.rfind("}") or _ACTIONS.fullmatch(word) is not None
+    is_line = place.begins_line and place.line[:1] in (" ", "\t") and after == ","
+    return is_line or (":" in place.link and is_member)
 
 
 _CALL: Final = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|->|\?\.)[A-Za-z_$][\w$]*)*!?[(\[].*", re.DOTALL)
@@ -459,6 +457,17 @@ def is_code(word: str) -> bool:
 
 def is_call(word: str) -> bool:
     """Return whether a word is a call or an index."""
-    if _CALL.fullmatch(word) is None:
-        return False
-    return _MIXED_WORD.match(word) is None and _CLOSES_A_CALL.search(word) is None
+    if _CALL.fullmatch(word) is None or _MIXED_WORD.match(word) is not None:
+        return _is_class_call(word)
+    return _CLOSES_A_CALL.search(word) is None
+
+
+def _is_class_call(word: str) -> bool:
+    """Return whether a word calls a class with digits in its name: `OAuth2Session(..)`, `corev1.Secret{`."""
+    return _CLASS_CALL.match(word) is not None and _CLOSES_A_CALL.search(word) is None
+
+
+_CLASS_CALL: Final = re.compile(
+    r"(?:[a-z][a-z0-9_]*\.)*(?:_?(?:OAuth[12]|(?:(?:[A-Z]{1,5}[a-z]{0,16}){1,3}[0-9]{1,5}){1,2}s?(?:[A-Z][a-z]{2,16}){1,4})"
+    r"(?:\.[a-z_]\w*)*\(|(?<=\.)[A-Z][A-Za-z]*\{)"
+)
