@@ -7,6 +7,7 @@ client has a single connection that blocks, for all readers.
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -258,12 +259,19 @@ def _without_failure(answers: list[Any]) -> list[Any]:
     return answers
 
 
+_REFUSALS: Final = re.compile(
+    r"(?:^|caused error: )(CLUSTERDOWN|ERR|EXECABORT|LOADING|MASTERDOWN|MISCONF|NOAUTH|NOPERM|NOREPLICAS|WRONGPASS"
+    r"|WRONGTYPE)\b"
+)
+"""Codes of answers; redis-py may put the command before one, and Redis repeats arguments after it."""
+
+
 def refused(error: ResponseError) -> StoreUnavailableError:
     """Return the error of a refused command, with the first word such as `NOAUTH`: the rest may repeat the command."""
     if isinstance(error, OutOfMemoryError):
         return StoreUnavailableError("Redis has reached its `maxmemory`")
-    word = str(error).rpartition("caused error: ")[2].partition(" ")[0]  # redis-py puts the command before it
-    return StoreUnavailableError(f"Redis refused a command: {word if word.isupper() else type(error).__name__}")
+    found = _REFUSALS.search(str(error))
+    return StoreUnavailableError(f"Redis refused a command: {found[1] if found else type(error).__name__}")
 
 
 def ttl_ms(seconds: float) -> int:

@@ -41,10 +41,10 @@ AGENT: Final = {"upstream": "one", "model": "m"}
 class Site(Server):
     """A server with one agent, `helper`; both listeners."""
 
-    async def get(self, path: str, key: str = "", *, is_admin: bool = False) -> Answer:
+    async def get(self, path: str, key: str = "", *, is_admin: bool = False, method: str = "GET") -> Answer:
         headers = {"host": "localhost"} | ({"authorization": f"Bearer {key}"} if key else {})
         app = self.app.state.admin if is_admin else self.app
-        return await in_process.ask(app, path, None, method="GET", headers=headers)
+        return await in_process.ask(app, path, None, method=method, headers=headers)
 
     async def recent(self, key: str = "", *, is_admin: bool = False) -> list[dict[str, Any]]:
         answer = await self.get("/streams/recent", key, is_admin=is_admin)
@@ -120,7 +120,13 @@ async def test_a_stream_of_a_key_that_was_removed_does_not_hide_the_others(tmp_p
         one = site(DemoUpstream(pace_s=0), store=store | {"encryption_keys": (key,)})
         await one.ask(key="ann", body={"message": "hello"})
         assert [row["outcome"] for row in await one.recent("ann")] == rows
-        assert [row["caller"] for row in await one.recent(is_admin=True)] == ["key:ann"] * len(rows)
+        found = await one.recent(is_admin=True)
+        assert [row["caller"] for row in found] == ["key:ann"] * len(rows)
+        for row in found[1:]:
+            path = f"/streams/{row['stream_id']}"
+            assert (await one.get(f"/api/v1{path}", "ann", method="DELETE")).status == 503
+            assert (await one.get(path, is_admin=True, method="DELETE")).status == 204
+            assert len(await one.recent(is_admin=True)) == 1
         await one.app.state.logs.aclose()
 
 

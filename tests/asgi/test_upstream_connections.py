@@ -420,7 +420,7 @@ async def test_a_proxy_does_not_receive_the_key_of_the_provider(user: str, sent:
         await failure_at("https://provider.invalid/v1", proxy=proxy, api_key="sk-test", api=api)
     (head,) = heads
     assert head.startswith(b"CONNECT provider.invalid:443 ")
-    assert b"sk-test" not in head
+    assert (b"sk-test" in head, b"aiohttp" in head) == (False, False)
     assert [line for line in head.lower().split(b"\r\n") if b"authorization" in line] == [sent] * bool(sent)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import uvloop
 from redis.asyncio import Redis
-from redis.exceptions import DataError
+from redis.exceptions import DataError, ResponseError
 
 from bench.redis_server import RedisServer, free_port
 from projector.store import redis_connection
@@ -35,6 +35,20 @@ async def durable(program: Callable[[str], str], tmp_path: Path) -> AsyncIterato
     """A server that keeps what it has answered to."""
     with RedisServer(program("redis-server"), tmp_path, ["--appendonly", "yes", "--appendfsync", "always"]) as server:
         yield server
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        ("NOREPLICAS Not enough good replicas to write.", "NOREPLICAS"),
+        ("Command # 1 (XADD k A B) of pipeline caused error: NOREPLICAS Not enough", "NOREPLICAS"),
+        ("ERR unknown command 'XADD', with args beginning with: 'my caused error: HUNTER2 x'", "ERR"),
+        ("HUNTER2 x", "ResponseError"),
+    ],
+)
+def test_a_refusal_names_its_code_and_nothing_of_the_command(message: str, reason: str) -> None:
+    error = redis_connection.refused(ResponseError(message))
+    assert str(error) == f"Redis refused a command: {reason}"
 
 
 async def eventually(call: Callable[[], Awaitable[Any]]) -> Any:

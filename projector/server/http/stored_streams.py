@@ -252,7 +252,13 @@ async def delete(request: Request, owner: str | None) -> Response:
     """Cancel a stream of an owner, or of any, if it runs, and delete its log once its producer has closed it."""
     site: Site = request.app.state.site
     store, stream_id = site.logs.store, request.path_params["stream_id"]
-    found = await find(site, stream_id, owner)
+    try:
+        found = await find(site, stream_id, owner)
+    except StoreUnavailableError:  # perhaps its encryption key was removed: an operator may delete it all the same
+        if owner is not None:
+            raise
+        await store.delete(stream_id)
+        return no_content(request.scope)
     await cancel_stored(site, stream_id, found.head.owner)
     status: StreamStatus | None = found
     with anyio.move_on_after(_CLOSED_S):

@@ -65,6 +65,8 @@ class Pool(aiohttp.TCPConnector):
         self._factory: Any = functools.partial(_Handler, loop=loop)
         self._connect_timeout = aiohttp.ClientTimeout(total=None, connect=connect_s)
         self._any = aiohttp.ClientRequest("GET", URL(base_url), headers=headers, loop=loop, proxy=by_way_of)
+        if by_way_of is not None:  # headers of `CONNECT`: nothing else of the request is for the proxy
+            self._any.proxy_headers = {name: self._any.headers[name] for name in ("Host", "User-Agent")}  # type: ignore[assignment]
 
     async def connect(self, *args: Any, **kwargs: Any) -> Any:
         """Return a clean connection from the pool, or a new one."""
