@@ -157,14 +157,17 @@ class PipelineBranch:
             if not lane.rest:  # nearly every read
                 return output
             data = self._end_lane()
-        size = PIECE_BYTES
-        while data:
-            piece, data = data[:size], data[size:]
+        at, size = 0, PIECE_BYTES
+        while at < len(data):
+            piece = data[at : at + size]
+            at += len(piece)
             size *= 2
             if (lane := self._lane) is not None:
                 output += lane.read(piece, projector.repeat)
                 if lane.rest:
-                    data, size = self._end_lane() + data, PIECE_BYTES
+                    rest, size = self._end_lane(), PIECE_BYTES
+                    is_here = data.endswith(rest, 0, at)  # nearly always: what follows is not copied for each lane
+                    data, at = (data, at - len(rest)) if is_here else (rest + data[at:], 0)
                 continue
             messages = self._decoder.feed(piece)
             output += self.pass_on(messages)

@@ -132,6 +132,12 @@ def calls_of_one_id(count: int) -> Input:
     return events(both for pair in said for both in pair)
 
 
+def lanes_in_one_read(count: int) -> Input:
+    """Return two texts that take turns, so that each run of deltas ends a lane."""
+    said = ({**text(" word"), "item_id": f"msg_{at // 8 % 2}", "sequence_number": at} for at in range(count))
+    return Input([wire(said)])
+
+
 def placeless(count: int) -> Input:
     """Return deltas without item id, after many items of another type."""
     other = [added(at, "function_call", id=f"fc{at}") for at in range(1, count)]
@@ -172,6 +178,7 @@ ROWS: Final = (
     Row("CR-only lines", lambda n: Input(cut(wire([text()] * n).replace(b"\n", b"\r"), 10)), 120),
     Row("many lines in one read", lambda n: Input([b": comment\n" * n + b"data:\n" * n]), 5_000),
     Row("many events in one read", lambda n: Input([wire([text()] * n)]), 600),
+    Row("lanes that end in one read", lanes_in_one_read, 1_500),
     Row("deep JSON in events", lambda n: Input(cut((b"data: " + b"[" * 2_000 + b"\n\n") * n)), 25),
     # places
     Row("many text deltas", lambda n: events([text()] * n), 800),

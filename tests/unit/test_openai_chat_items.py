@@ -43,6 +43,7 @@ TEXT: Cases = {
     "text parts in other spellings": (
         [
             chunk({"content": [{"type": "output_text", "text": "a"}, {"text": "b"}]}),
+            chunk({"content": [{"text": "why", "thought": True}, {"text": "why", "thinking": "x"}]}),
             chunk({"content": {"text": "c"}}),
             chunk({"content": {"type": "text", "text": "d"}}, "stop"),
         ],

@@ -112,6 +112,32 @@ def test_usage_before_the_end_counts_if_the_response_is_cut_off(
     assert (stats.usage["input_tokens"], stats.usage["output_tokens"]) == (3_000, 4_000)
 
 
+@pytest.mark.parametrize(
+    ("usage", "tokens"), [({}, 200), ({"input": 0, "output": 0}, 200), ({"output": 5}, 200), ({"output": 150}, 250)]
+)
+@pytest.mark.parametrize("provider", ["openai_chat", "anthropic_messages"])
+def test_usage_without_input_of_a_response_that_is_cut_off_leaves_its_input_estimated(
+    provider: str, usage: dict[str, int], tokens: int
+) -> None:
+    stats = StreamStats(dialect="public_sse_v1", meter=TokenMeter(["a"], BODY))
+    assert stats.meter is not None
+    stats.meter.on_request(BODY)
+    pipeline = build_pipeline(provider=provider, dialect="public_sse_v1", on_frame=stats.on_frame)
+    counts = {f"{name}_tokens": count for name, count in usage.items()}
+    messages: list[dict[str, Any]] = [
+        {"type": "message_start", "message": {"id": "m", "usage": counts}},
+        {**BLOCK, "content_block": {"type": "text", "text": "x" * 400}},
+    ]
+    if provider == "openai_chat":
+        names = {"input": "prompt_tokens", "output": "completion_tokens"}
+        counts = {names[name]: count for name, count in usage.items()}
+        said = {"index": 0, "delta": {"content": "x" * 400}}
+        messages = [{**CHUNK, "choices": [said]}, {**CHUNK, "choices": [], "usage": counts}]
+    pipeline.feed(b"".join(b"data: %b\n\n" % json.dumps(message).encode() for message in messages))
+    pipeline.cancel()
+    assert (stats.meter.used()[0], stats.tokens) == (tokens, tokens)
+
+
 def test_a_log_has_no_usage_of_a_response_that_is_cut_off() -> None:
     pipeline = build_pipeline(provider="openai_chat", dialect="openwop")
     chunks = [CHUNK, {**CHUNK, "choices": [], "usage": COUNTED}]

@@ -52,7 +52,8 @@ def usage(state: StreamState, *, is_cut: bool = False) -> list[Frame]:
             counts[name] = count
     state.response.is_counted = True
     state.run.usage.update({} if is_cut else counts)
-    return [frames.response_usage(counts, is_cut=is_cut)] if counts else []
+    is_known = any(counts.values()) if is_cut else counts  # some providers send zeros until the end
+    return [frames.response_usage(counts, is_cut=is_cut)] if is_known else []
 
 
 def settle(state: StreamState, status: str) -> None:

@@ -208,6 +208,12 @@ MEMBERS: Final[Known] = {
     "fileData": frozenset({"displayName", "mimeType", "fileUri"}),
 }  # fmt: skip
 """Members of a chunk, a candidate and a part, and of objects in them, that the API has."""
+_INNER: Final = {"chunk": ("chunk", "promptFeedback", "usageMetadata"), "candidate": ("candidate", "content")}
+KNOWN: Final[Mapping[str, Known]] = {
+    **{kind: {name: MEMBERS[name] for name in names} for kind, names in _INNER.items()},
+    "part": {name: known for name, known in MEMBERS.items() if not any(name in names for names in _INNER.values())},
+}
+"""Kind of object -> its members, and those of the objects directly in it: nothing else is looked up for a chunk."""
 
 
 def input_tables() -> InputTables:

@@ -34,7 +34,9 @@ DETAILS: Final[Mapping[str, tuple[str, Callable[[ChatOutput, str], list[Event]]]
 not read."""
 
 TEXTS: Final = {"output_text": "text"}
-"""Type of a part of another API -> its type here. A part without a type that has a text is one."""
+"""Type of a part of another API -> its type here."""
+UNTYPED: Final = frozenset({"text", "annotations", "index"})
+"""Members of a text part without a type; with others, such as `thought`, it may be no text of the answer."""
 
 _IMAGE_URL: Final = re.compile(r"data:image/([a-z0-9.+-]{1,40});base64,", re.IGNORECASE)
 
@@ -228,7 +230,7 @@ class DeltaReader:
 
     def _read_part(self, part: Mapping[str, object]) -> list[Event]:
         self._dropped.note_unknown_in(part, chunk_fields.MEMBERS["content"], "content")
-        given = part.get("type", "text" if "text" in part else None)
+        given = part.get("type", "text" if "text" in part and UNTYPED.issuperset(part) else None)
         kind = TEXTS.get(given, given) if isinstance(given, str) else None
         if kind == "image_url" and part.get(kind):
             return self._read_image(part)

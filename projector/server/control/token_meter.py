@@ -94,6 +94,9 @@ class TokenMeter:
             if frame.get("is_cut"):  # some providers count the output at the end, so more may have come
                 written = sum(_tokens_of(self._chars.get(key, 0)) for key in keys)
                 usage = {**usage, "output_tokens": max(written, usage.get("output_tokens", 0))}
+                if not (usage.get("input_tokens") or usage.get("total_tokens")):  # some send zeros until the end
+                    self._chars[next(iter(keys))] += (usage["output_tokens"] - written) * _BYTES_PER_TOKEN
+                    return
             if self.on_usage(usage, agent):
                 for key in keys:
                     self._chars.pop(key, None)

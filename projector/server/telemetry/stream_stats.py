@@ -218,7 +218,8 @@ class StreamStats:
     @property
     def tokens(self) -> int:
         """Tokens as the provider reported them, else as they are counted for rate limits; 0 if they are not known."""
-        return reported_tokens(self.usage) or (0 if self.meter is None else self.meter.used(self.code)[0])
+        reported = self.terminal.get("final", {}).get("usage", {})  # without responses that were cut off
+        return reported_tokens(reported) or (0 if self.meter is None else self.meter.used(self.code)[0])
 
     def on_frame(self, frame: Frame, /) -> None:
         """Count a frame, and keep what is reported of it."""
