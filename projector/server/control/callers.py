@@ -122,20 +122,19 @@ class Authenticator:
         if not self._hashes and self._tokens is None:
             facts.caller = f"address:{client_of(scope) or ''}"
             return facts.caller
-        facts.address = client_of(scope)
         headers = Headers(scope=scope)
         given = headers.get("authorization")
         if given is None and (api := client_api(scope)) is not None:
             given = f"bearer {headers.get(api.key_header, '')}"
         kind, _, credential = (given or "").partition(" ")
-        if kind.lower() != "bearer" or not credential:
-            raise _unauthenticated(scope)
+        is_bearer = kind.lower() == "bearer" and bool(credential)
         digest = hashlib.sha256(credential.encode()).digest()
         names = [name for name, known in self._hashes if hmac.compare_digest(digest, known)]  # in constant time
-        if names:
+        if names and is_bearer:
             facts.caller = f"key:{names[0]}"
             return facts.caller
-        if self._tokens is None:
+        facts.address = client_of(scope)
+        if not is_bearer or self._tokens is None:
             raise _unauthenticated(scope)
         name, facts.groups = await self._tokens.caller(credential)
         facts.caller = f"token:{name}"

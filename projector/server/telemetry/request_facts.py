@@ -87,7 +87,7 @@ class RequestFacts:
     caller: str | None = None
     """Name of the caller, None until the request is authenticated."""
     address: str | None = None
-    """Address of a client that must have a key or token."""
+    """Address of a client without a valid key."""
     status: int | None = None
     """HTTP status, None until the response has started."""
     code: str | None = None
