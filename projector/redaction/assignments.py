@@ -122,11 +122,12 @@ def is_secret_string(content: str, place: Place, *, is_any: bool) -> bool:
     if "\n" in text:
         return any(map(shapes.is_random, text.split()))
     is_terminal = len(text) <= _TERMINAL_MAX_CHARS and text.isalpha() and text.isupper()
-    return not (is_terminal or (len(text) == 1 and place.link == "=")) and not shapes.is_key_name(text, place.keys)
+    is_of_markup = len(text) == 1 and place.key.lower() == "accesskey"
+    return not (is_terminal or is_of_markup or shapes.is_key_name(text, place.keys))
 
 
 _TERMINAL_MAX_CHARS: Final = 3
-"""Capitals of the name of a token in a parser. One character behind `=` is that of a key in markup: `accesskey="n"`."""
+"""Capitals of the name of a token in a parser. One character is that of a key in markup: `accesskey="n"`."""
 SCHEME: Final = re.compile(
     r"\s*(?:Bearer|Basic|Digest|Token|Negotiate|ApiKey|SSWS|Bot|JWT|AWS4-HMAC-SHA256)\s+", re.IGNORECASE
 )
@@ -391,10 +392,11 @@ def _phrase(cursor: Cursor, place: Place) -> Take | None:
 
 _PHRASE_MAX_WORDS: Final = 8
 _PHRASE_WORD: Final = re.compile(
-    r"[(]?[^\W\d_]+(?:['-][^\W\d_]+)*[)]?[:,]?|(?P<quote>['\"`])[^\s'\"`]+(?P=quote)[:,]?"
-    r"|[^\w\s\"'`=:]{1,8}|[:0-9]"
+    r"(?!(?i:count|limit|usage|budget|window|embedding|type|endpoint|name)[:,]?\Z)"
+    r"(?:[(]?[^\W\d_]+(?:['-][^\W\d_]+)*[)]?[:,]?|(?P<quote>['\"`])[^\s'\"`]+(?P=quote)[:,]?"
+    r"|[^\w\s\"'`=:]{1,8}|[:0-9])"
 )
-"""A plain word, perhaps in brackets or quotes, or a sign."""
+"""A plain word, perhaps in brackets or quotes, or a sign; not one that makes the key that of something else."""
 _LINKING: Final = re.compile(r"(?:is|was|equals|ist|est|es|lautet|set|to):?|[-.0-9]")
 """A word of a phrase behind a verb, and what is counted in prose: `tokens`."""
 
@@ -609,7 +611,8 @@ def _compiled(piece: patterns.Piece) -> tuple[re.Pattern[str], int, int]:
 _KEY_REST: Final = re.compile(r"[\w.\-\u200b-\u200d\u00ad\ufeff]{0,64}+")
 _KEY_MAX_CHARS: Final = 64
 _ESCAPED: Final = ("n", "r", "t")
-_FIRST_WORDS: Final = tuple(map(re.compile, ("", *(rf"(?<!\w)(?:[^\W\d_]{{1,16}} ){{{n}}}\Z" for n in (1, 2)))))
+_WORD_BEFORE: Final = r"(?<![^\W\d_])(?:[^\W\d_]{1,16} )"
+_FIRST_WORDS: Final = tuple(map(re.compile, ("", _WORD_BEFORE + r"\Z", _WORD_BEFORE + r"{2}\Z")))
 """What may begin a key before its last word: nothing, or one or two words (`private key`, `mot de passe`)."""
 _DECIDED: Final = frozenset({"header", "markup"})
 """Kinds of values after which no other context decides."""

@@ -63,7 +63,7 @@ _HARMLESS_SHAPE: Final = re.compile(
     | [\w.-]+\.(?:py|js|ts|go|rs|rb|java|json|toml|ya?ml|txt|md|html?|conf|cfg|ini|pem|key|crt|sh|com|org|net)
     | (?:sha|md|utf|base|rfc|hs|rs|es|aes|ed|ps|x|py|http|oauth|ipv|int|uint|float)-?_?[0-9]{1,5}
       (?:[-_](?:[a-z]{1,16}|[0-9]{1,5})){0,4}
-    | (?:[a-z]\w{0,16}\.){0,4}_?(?:(?:oauth|hs|rs|es|ps|pbkdf|md|sigv|s)[0-9]|(?:ed|x)(?:25519|448|509)|base(?:32|58|64)
+    | (?:[a-z]\w{0,16}\.){0,4}_?(?:(?:oauth|pbkdf|md|sigv)[0-9]|(?:ed|x)(?:25519|448|509)|base(?:32|58|64)
       |rfc[0-9]{4}|(?:hmac)?sha[0-9]{1,3}|aes[0-9]{3})(?:(?-i:[A-Z][a-z]{2,16}|with|and)|sha[0-9]{1,3}|rsa|ecdsa){1,4}
     """,
     re.VERBOSE | re.IGNORECASE,
@@ -364,7 +364,7 @@ _MAY_BE_NUMBER: Final = re.compile(r"(?i)pass|pin|pwd|secret|otp|code")
 _DIGITS_ONLY: Final = re.compile(r"[0-9]+(?:[-_.][0-9]+)*")
 _DIGITS_MIN_CHARS: Final = 6
 """A shorter number under a key such as `token` may be a count."""
-_MEMBER: Final = re.compile(r"(?:self|cls|this)\??\.[A-Za-z_]+")
+_MEMBER: Final = re.compile(r"(?:self|cls|this)(?:\??\.[A-Za-z_]+)+(?:\??[(\[{].*)?[.,:;)\]}]*", re.DOTALL)
 _OF_HELP: Final = re.compile(r"(?i:here|options?|flags?|arguments?|parameters?)")
 """A word behind an option in the help of a command."""
 
@@ -392,7 +392,7 @@ def is_bare_secret(word: str, place: Place, before: str, after: str) -> bool:
     plain = word.rstrip(".,;:)]}")
     is_digits = _DIGITS_ONLY.fullmatch(plain) is not None
     is_count = place.verdict is Verdict.SENSITIVE_UNLESS_NUMBER and is_digits
-    if is_count or is_no_value(word, place.keys) or _MEMBER.match(word) is not None:
+    if is_count or is_no_value(word, place.keys) or _MEMBER.fullmatch(word) is not None:
         return False
     if place.is_variable or place.is_parameter or ("-" in place.head[-1:] and "=" in place.link):
         return not is_path(plain)
@@ -469,5 +469,5 @@ def _is_class_call(word: str) -> bool:
 
 _CLASS_CALL: Final = re.compile(
     r"(?:[a-z][a-z0-9_]*\.)*(?:_?(?:OAuth[12]|(?:(?:[A-Z]{1,5}[a-z]{0,16}){1,3}[0-9]{1,5}){1,2}s?(?:[A-Z][a-z]{2,16}){1,4})"
-    r"(?:\.[a-z_]\w*)*\(|(?<=\.)[A-Z][A-Za-z]*\{)"
+    r"(?:\.[a-z_]\w*)*\([^!@#$%^~]*\Z|(?<=\.)[A-Z][A-Za-z]*\{)"
 )

@@ -101,6 +101,7 @@ class Stub:
 
     ended = False
     is_idle = False
+    end = None
 
     def __init__(self, known: Sequence[Known]) -> None:
         self._known = known

@@ -120,6 +120,9 @@ WITHHELD = {
     "a label and code": f"Here is your API key:\n\n`{SECRET}`\n",
     "a label and words before code": f"Your new token:\n`{SECRET}` (keep it)",
     "typographic quotes": f"The password is “{SECRET}”.",
+    "a key of two words in emphasis": f"__API key__: {SECRET}",
+    "a key of two words in italics": f"- _Private key_: `{SECRET}`",
+    "strings joined without a sign": f"password='n'\"{SECRET}\"",
     "a plan of Terraform": f'  ~ password = "abc" -> "{SECRET}"\n',
     "a dump of PHP": f'["password"]=>\n  string(14) "{SECRET}"\n',
     "a statement of SQL": f"SET PASSWORD = PASSWORD('{SECRET}')",
@@ -133,6 +136,22 @@ def test_a_value_is_withheld_at_every_cut(text: str) -> None:
     assert SECRET[:6] not in cleaned.value
     assert [notice.type for notice in cleaned.notices] == ["redacted"]
     assert streamed(text) == cleaned.value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "DB_PASSWORD=self.love2024!",
+        "--password=this.isMyPass99",
+        "https://h.example/?token=cls.Xk9mQ2vT7",
+        "password: S3CretPassword",
+        "password = Ps4Gamer",
+        "password = Summer2024Password",
+        "password = Summer2024Winter(x9!",
+    ],
+)
+def test_a_password_that_looks_like_a_name_in_code_is_withheld(text: str) -> None:
+    assert REDACTOR.text(text).value.endswith("<redacted>")
 
 
 BEHIND: Final = {
@@ -325,6 +344,8 @@ SHOWN = (
     f"the password = get() {SECRET}",
     f"The tokens of the model are counted: {SECRET}",
     "Pass true to ix86_force_load_from_GOT_p",
+    "The token limit of Claude3Opus200K is high, and the token usage: GPT4Turbo128K",
+    "The token type is AccessTokenV2Ext99",
     "class InvalidPaginationToken(Route53ClientError):",
     "key = ec.generate_private_key(ec.SECP256R1())",
     '{"node_modules/js-tokens":{"version":"4.0.0","integrity":"sha512-kX9mQ2vT7wLzR4kX9mQ2vT7wLzR4kX9mQ2vT7wLzR4"}}',
