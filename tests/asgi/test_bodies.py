@@ -267,6 +267,19 @@ def test_a_passthrough_body_without_its_required_member() -> None:
         passthrough_body({"messages": []}, passthrough(), required="input")
 
 
+@pytest.mark.parametrize("model", [".", ".."])
+def test_no_model_is_another_path_of_the_upstream(model: str) -> None:
+    with pytest.raises(Problem) as raised:
+        passthrough_body({"input": "a", "model": model}, passthrough(), required="input")
+    assert raised.value.param == "model"
+
+
+def test_no_other_case_hides_that_a_response_runs_in_the_background() -> None:
+    with pytest.raises(Problem) as raised:
+        passthrough_body({"input": "a", "Background": True}, passthrough(), required="input")
+    assert raised.value.param == "Background"
+
+
 @pytest.mark.parametrize(
     ("settings", "routes"),
     [

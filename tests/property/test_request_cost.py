@@ -1,4 +1,4 @@
-"""The cost of reading a request grows in proportion to its items, and not with the length of their texts."""
+"""The cost of reading and writing requests grows in proportion to their items, not with the length of texts."""
 
 from __future__ import annotations
 
@@ -7,6 +7,12 @@ from typing import Any, Final
 
 import pytest
 
+from projector.conversation import entries as neutral
+from projector.conversation.client_history import ConversationSettings
+from projector.conversation.model_request import ModelRequest
+from projector.conversation.opaque import NOTHING_KEPT
+from projector.dialects.ai_sdk.conversation import conversation, read_chat_input
+from projector.providers import PROVIDERS, profile_of
 from projector.server.catalog import AgentBinding, Catalog
 from projector.server.config.settings import Settings
 from projector.server.http.request_bodies import agent_body
@@ -76,3 +82,100 @@ def test_cost_grows_with_the_items(shape: Callable[[int], list[dict[str, Any]]])
         return lambda: agent_body(parse(ChatRequest, body), CHAT)
 
     assert_linear(make, 150)
+
+
+# each API of callers, and each API of upstreams
+
+
+def calls(size: int) -> list[neutral.Entry]:
+    return [neutral.ToolCall(str(at), "f", "{}") for at in range(size)]
+
+
+def outputs(size: int) -> list[neutral.Entry]:
+    return [neutral.ToolOutput(str(at), "a") for at in range(size)]
+
+
+ASKED: Final = neutral.Message(neutral.USER, "a")
+SAID: Final = neutral.Message(neutral.ASSISTANT, "a")
+CONVERSATIONS: Final[dict[str, Callable[[int], list[neutral.Entry]]]] = {
+    "messages of the user": lambda size: [ASKED] * size,
+    "messages of the model": lambda size: [ASKED, *[SAID] * size],
+    "system messages": lambda size: [*[neutral.Message("system", "a")] * size, ASKED],
+    "system messages after the first turn": lambda size: [ASKED, *[neutral.Message("system", "a")] * size],
+    "turns": lambda size: [ASKED, SAID] * size,
+    "calls, then outputs": lambda size: [ASKED, *calls(size), *outputs(size)],
+    "outputs, then calls": lambda size: [ASKED, *outputs(size), *calls(size)],
+    "calls with outputs": lambda size: [
+        one for pair in zip(calls(size), outputs(size), strict=True) for one in (ASKED, *pair)
+    ],
+    "texts of the user, then outputs": lambda size: [*calls(size), *[ASKED] * size, *outputs(size)],
+    "calls after texts of the model": lambda size: [ASKED, *[SAID] * size, *calls(size), *outputs(size)],
+    "one call, again and again": lambda size: [ASKED, *calls(1) * size, *outputs(1) * size],
+    "parts": lambda size: [neutral.Message(neutral.USER, (neutral.Text("a"),) * size)],
+    "images": lambda size: [neutral.Message(neutral.USER, (neutral.Image("https://a.example/b.png"),) * size)],
+    "images in outputs": lambda size: [
+        *calls(size),
+        *(neutral.ToolOutput(str(at), (neutral.Image("https://a.example/b.png"),)) for at in range(size)),
+    ],
+}
+SIZE: Final = 60
+"""Entries of a conversation."""
+ROUTES: Final = ("openai_responses", "openai_chat", "anthropic_messages")
+UPSTREAMS: Final[dict[str, tuple[str, dict[str, object]]]] = {
+    **{api: (api, {}) for api in (*ROUTES, "gemini")},
+    "gemini interactions": ("gemini", {"api": "interactions"}),
+}
+
+
+def body_of(route: str, entries: list[neutral.Entry]) -> dict[str, Any]:
+    """Return a body of a caller; the API of Messages also takes several messages of one role in a row."""
+    body = PROVIDERS[route].request_writer(ModelRequest(model="m", input=entries), profile_of(route, {}))
+    if route == "anthropic_messages" and len(entries) > 1:
+        body["messages"] = [{**one, "content": [block]} for one in body["messages"] for block in one["content"]]
+    return body
+
+
+@pytest.mark.parametrize("upstream", UPSTREAMS)
+@pytest.mark.parametrize("shape", CONVERSATIONS.values(), ids=CONVERSATIONS.keys())
+def test_cost_of_writing_grows_with_the_entries(shape: Callable[[int], list[neutral.Entry]], upstream: str) -> None:
+    api, settings = UPSTREAMS[upstream]
+
+    def make(size: int) -> Callable[[], object]:
+        request = ModelRequest(model="m", input=shape(size))
+        return lambda: PROVIDERS[api].request_writer(request, profile_of(api, settings))
+
+    assert_linear(make, SIZE)
+
+
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize("shape", CONVERSATIONS.values(), ids=CONVERSATIONS.keys())
+def test_cost_of_reading_grows_with_the_entries(shape: Callable[[int], list[neutral.Entry]], route: str) -> None:
+    row = PROVIDERS[route].passthrough
+    assert row is not None
+    assert row.request_reader is not None
+    read, forward, carried = row.request_reader, row.body_writer, row.carried
+
+    def make(size: int) -> Callable[[], object]:
+        body = body_of(route, shape(size))
+        return lambda: (read(body), forward(body, profile_of(route, {}), NOTHING_KEPT), [*carried(body)])
+
+    assert_linear(make, SIZE)
+
+
+def test_reasoning_of_one_item_is_sent_once() -> None:
+    metadata = {"public-sse": {"item_id": "rs", "encrypted_content": "b"}}
+    part = {"type": "reasoning", "text": "a", "providerMetadata": metadata}
+
+    def make(size: int) -> Callable[[], object]:
+        answer = {"role": "assistant", "id": "1", "parts": [part] * size + [{"type": "text", "text": "a"}]}
+        body = {"id": "c", "messages": [answer, {"role": "user", "id": "2", "parts": [{"type": "text", "text": "a"}]}]}
+        settings = ConversationSettings(encrypted_reasoning=True)
+
+        def work() -> object:
+            sent = conversation(read_chat_input(body), settings=settings)
+            request = ModelRequest(model="m", input=sent.entries)
+            return PROVIDERS["openai_responses"].request_writer(request, None)
+
+        return work
+
+    assert_linear(make, SIZE)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from projector.conversation.model_request import UnsupportedRequestError
 from projector.conversation.opaque import NOTHING_KEPT, SEALED
 from projector.providers import PROVIDERS, profile_of
 
@@ -46,6 +47,23 @@ def test_reasoning_of_another_provider_is_not_forwarded() -> None:
     route = PROVIDERS["openai_responses"].passthrough
     assert route is not None
     assert route.body_writer({"input": ["Hi", own, others]}, None, NOTHING_KEPT) == {"input": ["Hi", own]}
+
+
+@pytest.mark.parametrize("given", [True, "true", 1, {}])
+def test_no_response_runs_in_the_background(given: object) -> None:
+    route = PROVIDERS["openai_responses"].passthrough
+    assert route is not None
+    with pytest.raises(UnsupportedRequestError) as raised:
+        route.body_writer({"input": "Hi", "background": given}, None, NOTHING_KEPT)
+    assert raised.value.param == "background"
+
+
+@pytest.mark.parametrize("given", [False, None])
+def test_a_response_that_stays_in_the_foreground_is_forwarded(given: object) -> None:
+    route = PROVIDERS["openai_responses"].passthrough
+    assert route is not None
+    body = {"input": "Hi", "background": given}
+    assert route.body_writer(body, None, NOTHING_KEPT) == body
 
 
 def test_each_route_answers_in_the_dialect_of_its_api() -> None:

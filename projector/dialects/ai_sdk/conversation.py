@@ -374,7 +374,7 @@ def _reasoning(
         texts.append(part.text)
     encrypted = _metadata(part.provider_metadata, "encrypted_content")
     if encrypted is not None and (settings.encrypted_reasoning or is_sealed(encrypted)):
-        yield neutral.Reasoning(item_id, tuple(texts), encrypted)
+        yield neutral.Reasoning(item_id, tuple(summaries.pop(item_id)), encrypted)
 
 
 def _paired(entries: list[neutral.Entry]) -> list[neutral.Entry]:

@@ -111,6 +111,8 @@ class MessageTurns(common.Turns):
         self.messages: list[Body] = []
         self.states: dict[str, object] = {}
         """ID of a call -> its opaque value."""
+        self._results: list[Body] = []
+        """Results of the last message, which are its first blocks."""
 
     def message(self, entry: neutral.Message) -> None:
         """Add a message; those of the system and the developer before the first turn are the system prompt."""
@@ -137,9 +139,7 @@ class MessageTurns(common.Turns):
         said = ({"content": content} if content else {}) | ({"is_error": True} if entry.has_failed else {})
         block = {"type": "tool_result", "tool_use_id": entry.call_id, **said}
         self._extend(neutral.USER, [])
-        blocks = self.messages[-1]["content"]
-        at = sum(one["type"] == "tool_result" for one in blocks)
-        blocks.insert(at, block)
+        self._results.append(block)
 
     def reasoning(self, entry: neutral.Reasoning) -> None:
         """Add thinking as it came; without its signature it cannot go back, and the API goes on without it."""
@@ -148,12 +148,20 @@ class MessageTurns(common.Turns):
 
     def done(self) -> list[Body]:
         """Return the messages; those without content are left out."""
+        self._end_results()
         return [message for message in self.messages if message["content"]]
 
     def _extend(self, role: str, blocks: list[Body]) -> None:
         if not self.messages or self.messages[-1]["role"] != role:
+            self._end_results()
             self.messages.append({"role": role, "content": []})
         self.messages[-1]["content"] += blocks
+
+    def _end_results(self) -> None:
+        """Add the results of the last message before its other blocks."""
+        if self._results:
+            self.messages[-1]["content"][:0] = self._results
+            self._results = []
 
 
 def kept_blocks(value: object) -> list[Body]:

@@ -43,6 +43,7 @@ class Contents(common.Turns):
         """Results that wait for the others of their turn, by the numbers of their calls."""
         self._after: list[Body] = []
         """Media of results, which follow them."""
+        self._last_with_calls: Body | None = None
 
     def done(self) -> list[Body]:
         """Return all contents."""
@@ -69,12 +70,11 @@ class Contents(common.Turns):
             "args": arguments_of(entry),
         }
         self._extend(MODEL, [])
-        parts = self.contents[-1]["parts"]
-        signature = state.get("signature")
-        is_first = not any("functionCall" in part for part in parts)
-        if signature is None and is_first and self._needs_signatures:
+        content, signature = self.contents[-1], state.get("signature")
+        if signature is None and content is not self._last_with_calls and self._needs_signatures:
             signature = LOST_SIGNATURE
-        parts.append({"functionCall": call, **({"thoughtSignature": signature} if signature else {})})
+        content["parts"].append({"functionCall": call, **({"thoughtSignature": signature} if signature else {})})
+        self._last_with_calls = content
         self._calls[entry.id], self._order[entry.id] = entry, len(self._order)
 
     def output(self, entry: neutral.ToolOutput) -> None:
@@ -125,7 +125,8 @@ def type_of(url: str) -> str | None:
 
 
 def _is_result(content: Body) -> bool:
-    return any("functionResponse" in part for part in content["parts"])
+    """Return whether a content has results, which are the only parts of one that has any."""
+    return any("functionResponse" in part for part in content["parts"][:1])
 
 
 def _value(opaque: neutral.Opaque | None) -> Mapping[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from projector.contracts import codec
 from projector.conversation import entries as neutral
 from projector.conversation.client_history import OUTPUT_TYPES
-from projector.conversation.model_request import Body, ModelRequest
+from projector.conversation.model_request import Body, ModelRequest, UnsupportedRequestError
 from projector.conversation.opaque import Carried, KeptCalls, SealedIn, carried_of, is_sealed
 from projector.conversation.request_members import (
     NOT_SUPPORTED,
@@ -315,7 +315,14 @@ def forwarded_body(body: Mapping[str, Any], _profile: object, kept: KeptCalls) -
     shown. It is at the start of what precedes the call, as it was in the response. Not readable is reasoning that
     another provider has made, or of which the client got neither text nor encrypted content, in a conversation that the
     upstream does not store: it is a 404 of OpenAI, and the answer needs no such item.
+
+    Raises:
+        UnsupportedRequestError: the response would go on after its connection, uncounted by budgets (CONTRACT D49).
     """
+    if body.get("background") not in (None, False):
+        raise UnsupportedRequestError(
+            "`background` must be false: a response in the background is not supported.", "background"
+        )
     given = body.get("input")
     if not isinstance(given, list):
         return dict(body)

@@ -44,12 +44,14 @@ Body: TypeAlias = dict[str, Any]
 
 _CHECKED: Final = frozenset(
     {
-        *("container", "conversation", "input", "messages", "model", "previous_response_id"),
+        *("background", "container", "conversation", "input", "messages", "model", "previous_response_id"),
         *("stream", "stream_options", "tools"),
     }
 )
 """Members that this server checks or sets. Servers in Go ignore the case of names, so `Model` could replace `model`."""
 _NAME_MAX: Final = 128
+_DOTS: Final = frozenset({".", ".."})
+"""Names of a model that stand for another path at an upstream with the model in the path, even in percent encoding."""
 _NOT_ASKING: Final = frozenset(
     {"client_metadata", "input", "instructions", "messages", "metadata", "moderation", "prompt", "system"}
 )
@@ -143,7 +145,8 @@ def passthrough_body(
     """Return the caller's own body with the model of a target, by default the first.
 
     Raises:
-        Problem: the model or the `required` member is missing, or a member differs from a checked one only in case.
+        Problem: the model or the `required` member is missing, the model would be another path of the upstream, or a
+            member differs from a checked one only in case.
     """
     for name in body:
         if name not in _CHECKED and name.casefold() in _CHECKED:
@@ -155,6 +158,8 @@ def passthrough_body(
             raise problem("invalid_request", f"`{name}` is missing.", param=name)
     if not isinstance(sent["model"], str) or not sent["model"]:
         raise problem("invalid_request", "`model` must be a string that is not empty.", param="model")
+    if sent["model"] in _DOTS:
+        raise problem("invalid_request", "`model` must be a name.", param="model")
     target = target or binding.targets.targets[0]
     models = target.provider.models or {}
     return sent | {"model": target.model or models.get(sent["model"], sent["model"])}
