@@ -35,7 +35,7 @@ from projector.server.http import requests
 from projector.server.http.problems import Problem
 from projector.server.http.request_bodies import agent_body, home_targets
 from projector.server.http.site import Site
-from projector.server.http.stream_route import check_ownership
+from projector.server.http.stream_route import check_ownership, record_ownership
 from projector.server.streaming.session import ProviderSource
 from projector.server.telemetry.reports import begin_stream
 from projector.server.upstream.protocol import UpstreamError
@@ -86,7 +86,9 @@ class AgentWorkflow:
             body = body_of(targets[0])
         except Problem as invalid:
             raise HostError("validation_error", f"`inputs`: {invalid.detail}") from None
+        await ownership.load(request.inputs)
         check_ownership(ownership, body, chat.conversation_id, caller)
+        await ownership.confirm(chat.conversation_id, caller)
         home = home_targets(body, targets, self.binding.targets.targets, ownership)
         redactor = _reduced(self.binding.redactor, request.configurable.reasoning_verbosity)
         context = ownership.tokens_of(chat.previous_response_id)
@@ -120,9 +122,7 @@ class AgentWork(Work):
         binding, site, body = workflow.binding, workflow.site, body_of(targets[0])
         self.stats = stats = binding.stats(DIALECT, run.caller, body, conversation_id)
         stats.stream_id = run.run_id
-        stats.on_response = lambda response_id, upstream, tokens: site.ownership.add(
-            "response", response_id, run.caller, upstream, tokens
-        )
+        record_ownership(site.ownership, stats, body)
         self._responses: dict[str, str] = {}
         """Id of an approval request -> id of its response."""
         stats.on_approval = self._responses.__setitem__
@@ -231,6 +231,8 @@ class AgentWork(Work):
             await self._source.run(self._write)
         except UpstreamError as error:
             raise RunEndedError(error.fault) from None
+        finally:
+            self._site.write_state()
         if self._run.is_stopped:
             raise RunEndedError
         if self._run.log.is_full and not self._pipeline.ended:

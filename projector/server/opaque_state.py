@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from projector.contracts import codec
 from projector.conversation.opaque import SEALED, UNREADABLE, Carried, KeptCall, KeptCalls, Place
 from projector.server.http.problems import problem
-from projector.server.ownership import BackgroundWrites, ids_of
+from projector.server.ownership import BackgroundWrites, ids_of, stored
 from projector.store.protocol import Store, StoreUnavailableError
 
 if TYPE_CHECKING:
@@ -84,8 +84,8 @@ class CallKeeper(BackgroundWrites[str, bytes]):
         missing = [(one, key) for one, key in zip(ids, keys, strict=True) if one not in found]
         if missing and self._store is not None:
             self.write()
-            stored = await self._store.get(KIND, [key for _, key in missing])
-            for (one, key), value in zip(missing, stored, strict=True):
+            values = await stored(self._store, KIND, [key for _, key in missing])
+            for (one, key), value in zip(missing, values, strict=True):
                 if value is not None:
                     found[one] = _keys([_secret(caller, one)]).decrypt(KIND, [key.encode()], [value])[0]
         calls = {one: _read(value) for one, value in found.items()}

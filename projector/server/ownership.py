@@ -24,8 +24,10 @@ _KEPT_MAX: Final = 100_000
 """Maximum entries of each kind in memory; about 20 MB when full."""
 _KEPT_S: Final = 2_592_000.0
 """Seconds that ownership is kept in the store: thirty days, as long as providers keep responses."""
-_LOADED_MAX: Final = 1_000
-"""IDs of one request that are looked up in the store."""
+_LOADED_MAX: Final = 20_000
+"""IDs of one request that are looked up in the store: those of a conversation of 10,000 items."""
+_BATCH: Final = 1_000
+"""IDs that are looked up at once: others wait for the store meanwhile."""
 _LATE_S: Final = (0.05, 0.2)
 """Pauses before a response is looked up again: it may have ended at another server a moment ago."""
 
@@ -41,6 +43,14 @@ _LAST_S: Final = 2.0
 
 K = TypeVar("K")
 V = TypeVar("V")
+
+
+async def stored(store: Store, kind: str, keys: Sequence[str]) -> list[bytes | None]:
+    """Return the values of many keys."""
+    found: list[bytes | None] = []
+    for start in range(0, len(keys), _BATCH):
+        found += await store.get(kind, keys[start : start + _BATCH])
+    return found
 
 
 class BackgroundWrites(ABC, Generic[K, V]):
@@ -110,9 +120,15 @@ class Ownership(BackgroundWrites[tuple[Kind, str], _Owner]):
     # the store
 
     async def load(self, body: Mapping[str, Any]) -> None:
-        """Load the owners of everything that a request may refer to by its ID."""
+        """Load the owners of everything that a request may refer to by its ID.
+
+        Raises:
+            Problem: `input` has too many IDs. Items that are sent whole may be unknown, so none is left unchecked.
+        """
         if self._store is None or not (ids := ids_of(body)):
             return
+        if len(ids) >= _LOADED_MAX and len(ids_of({"input": body.get("input")})) >= _LOADED_MAX:
+            raise problem("invalid_request", f"`input` must have fewer than {_LOADED_MAX} IDs.", param="input")
         await self._load(ids)
         previous = body.get("previous_response_id")
         for pause_s in _LATE_S:
@@ -137,13 +153,13 @@ class Ownership(BackgroundWrites[tuple[Kind, str], _Owner]):
         self.write()
         for kind in _LOADED:
             missing = [one for one in ids if one not in self._kept[kind]]
-            found = await self._store.get(kind, missing) if missing else []
+            found = await stored(self._store, kind, missing)
             for key, value in zip(missing, found, strict=True):
                 if value is not None:
                     self._keep(kind, key, _read(value), is_loaded=True)
         approvals = (self._kept["approval"].get(one) for one in ids)
         responses = [one.caller for one in approvals if one is not None and one.caller not in self._kept["response"]]
-        for key, value in zip(responses, await self._store.get("response", responses), strict=True):
+        for key, value in zip(responses, await stored(self._store, "response", responses), strict=True):
             if value is not None:
                 self._keep("response", key, _read(value), is_loaded=True)
 
@@ -253,9 +269,12 @@ def _is_unicode(text: str) -> bool:
 
 
 def ids_of(body: Mapping[str, Any]) -> list[str]:
-    """Return the values of all members that are named like IDs, also without the prefix of an interrupt."""
+    """Return the values of all members that are named like IDs, also without the prefix of an interrupt.
+
+    Those of `input` come first, because there are at most about `_LOADED_MAX`.
+    """
     found: dict[str, None] = {}
-    waiting: list[tuple[str, object]] = [*body.items()]
+    waiting: list[tuple[str, object]] = sorted(body.items(), key=lambda member: member[0] == "input")
     while waiting and len(found) < _LOADED_MAX:
         name, value = waiting.pop()
         if isinstance(value, dict):

@@ -372,6 +372,7 @@ def _create_file(path: Path) -> None:
 
 def _locked(path: Path) -> IO[bytes]:
     """Lock a file until it is closed: a second process would take the streams of the first for interrupted."""
+    _create_file(path)
     file = path.open("ab")
     try:
         import fcntl  # noqa: PLC0415 - not on every system

@@ -336,3 +336,34 @@ async def test_another_server_knows_the_tokens_of_a_response() -> None:
         await there.load({"previous_response_id": name})
         there.check_response(name, "ann")
     assert [there.tokens_of(name) for name in ("resp_0", "resp_1", "resp_2", None)] == [0, 500, 0, 0]
+
+
+WHOLE = {"type": "mcp_approval_request", "id": "mcpr_1", "name": "f", "server_label": "s", "arguments": "{}"}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"input": [WHOLE], "junk": [{"id": f"j{number}"} for number in range(50_000)]},
+        {"junk": [{"id": f"j{number}"} for number in range(50_000)], "input": [WHOLE]},
+        {"input": [WHOLE, *({"type": "message", "id": f"msg_{number}"} for number in range(5_000))]},
+        {"input": [*({"type": "message", "id": f"msg_{number}"} for number in range(5_000)), WHOLE]},
+    ],
+)
+async def test_many_ids_hide_no_owner(body: dict[str, Any]) -> None:
+    store = MemoryStore()
+    here, there = Ownership(store), Ownership(store)
+    here.add("item", "mcpr_1", "ann")
+    await here.aclose()
+    await there.load(body)
+    there.check_item("mcpr_1", "ann", is_whole=True)
+    with pytest.raises(Problem):
+        there.check_item("mcpr_1", "bob", is_whole=True)
+
+
+async def test_an_input_with_more_ids_than_are_checked_is_refused() -> None:
+    junk = [{"type": "message", "id": f"msg_{number}"} for number in range(50_000)]
+    for items in ([WHOLE, *junk], [*junk, WHOLE]):
+        with pytest.raises(Problem, match="IDs"):
+            await Ownership(MemoryStore()).load({"input": items})
+        await Ownership().load({"input": items})  # this process knows every owner

@@ -26,7 +26,7 @@ from tests.asgi.conftest import Answer, Peer, Script, frames_of
 from tests.asgi.process import SERVE, Process, running
 from tests.asgi.test_ag_ui_resume import body, messages_of, provider_of
 from tests.asgi.test_ag_ui_route import path
-from tests.asgi.test_resume import CHAT, Provider, agents, until
+from tests.asgi.test_resume import AGENT, CHAT, Provider, agents, until
 from tests.waiting import PATIENCE_S, wait_until
 
 DEATHS: Final = 100
@@ -63,7 +63,8 @@ async def replicas(serve: Any, stores: dict[str, Any], upstream_port: int) -> As
     def servers(store: str = "redis", **settings: Any) -> list[Any]:
         numbers = (14,) if store == "sqlite" else (14, 13)
         return [
-            serve(**agents(upstream_port), store=stores[store], heartbeat_s=number, **settings) for number in numbers
+            serve(**{**agents(upstream_port), **settings}, store=stores[store], heartbeat_s=number)
+            for number in numbers
         ]
 
     return servers
@@ -132,6 +133,25 @@ async def test_state_of_callers_is_shared(replicas: Any, upstream: Any, text_eve
     assert same[0].headers["x-stream-id"] == same[1].headers["x-stream-id"]
     assert await same[0].rest() == await same[1].rest()
     assert len(provider.peers) == 3
+
+
+async def test_runs_know_what_another_server_has_given(replicas: Any, upstream: Any, text_events: Any) -> None:
+    """A run enters a conversation and continues a response only if it is its caller's."""
+    await upstream(Provider(text_events, len(text_events)))
+    agent = {**AGENT, "allowed_params": ["previous_response_id"]}
+    one, other = replicas(auth={"api_keys": keys("ann", "bob")}, agents={"default": agent})
+    ann, bob = {"authorization": "Bearer ann"}, {"authorization": "Bearer bob"}
+    answer = await one.ask(body={"message": "hi", "conversation_id": "conv-1"}, **ann)
+    response_id = (await answer.frames())[-1]["response_id"]
+
+    async def run(inputs: dict[str, str], **caller: str) -> int:
+        body = {"workflowId": "default", "inputs": {"message": "hi", **inputs}}
+        return (await other.ask("/v1/runs", body, **caller)).status
+
+    assert await run({"conversation_id": "conv-1"}, **bob) == 404
+    assert (await other.ask(body={"message": "hi", "conversation_id": "conv-1"}, **ann)).status == 200
+    assert await run({"previous_response_id": response_id}, **bob) == 404
+    assert await run({"previous_response_id": response_id, "conversation_id": "conv-1"}, **ann) == 201
 
 
 async def continued(site: Any, response_id: str, **headers: str) -> Answer:

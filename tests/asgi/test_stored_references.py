@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Any, Final
 
 import pytest
@@ -52,11 +53,15 @@ def site(serve: Any, upstream_port: int) -> Any:
     base_url = f"http://localhost:{upstream_port}/v1"
     apis = {"responses": "openai_responses", "chat_completions": "openai_chat", "messages": "anthropic_messages"}
     upstreams = {name: {"api": api, "base_url": base_url} for name, api in apis.items()}
+    steps = [{"name": "step", "agent": "helper"}]
     return serve(
         api_key=None,
         base_url=None,
         auth=AUTH,
         upstreams=upstreams,
+        agents={"helper": {"upstream": "responses", "model": "m", "dialects": ["public_sse_v1", "openwop"]}},
+        openwop={},
+        workflows={"flow": {"stages": [{"name": "stage", "steps": steps}]}},
         passthrough={name: name for name in apis},
         retries={"max": 0},
     )
@@ -82,6 +87,8 @@ HER_ITEMS: Final[dict[str, list[dict[str, Any]]]] = {
     "reasoning with its summary": [REASONING],
     "reasoning without its state": [{**REASONING, "encrypted_content": "", "content": []}],
     "an approval": [APPROVAL],
+    "a message of nothing": [{"type": "message", "id": "ws_1", "role": None, "content": None}],
+    "a message of nothing without a type": [{"id": "ws_1", "role": "user", "content": None}],
     "a message without content": [{"type": "message", "role": "assistant", "id": "ws_1"}],
     "a search that could be whole": [SEARCH],
     "an image that could be whole": [IMAGE],
@@ -112,6 +119,8 @@ NOBODYS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "tools in another case": (RESPONSES, sent(RESPONSES, Tools=tool(container="cntr_1"))),
     "an approval of another type": (RESPONSES, sent(RESPONSES, input=[{**APPROVAL, "approval_request_id": []}])),
     "an item of another type": (RESPONSES, sent(RESPONSES, input=[{"type": ["reasoning"], "id": "rs_0"}])),
+    "an item in a list": (RESPONSES, sent(RESPONSES, input=[[{"type": "item_reference", "id": "rs_0"}]])),
+    "an item in a list, compacted": (COMPACT, sent(COMPACT, input=[USER, [USER, {"id": "rs_0"}]])),
     "a container of another type": (RESPONSES, sent(RESPONSES, tools=tool(container=[{}]))),
 }
 
@@ -143,6 +152,38 @@ async def test_what_a_caller_was_given_is_not_for_others(site: Any, upstream: An
         assert answer.status == 200
         await answer.rest()
         assert (await provider.peers.get()).body["input"] == body["input"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/api/v1/chat/stream", {"agent": "helper", "message": "hi"}),
+        ("/api/v1/workflows/flow/run-stream", {"message": "hi"}),
+        ("/v1/runs", {"workflowId": "helper", "inputs": {"message": "hi"}}),
+    ],
+)
+async def test_items_of_agents_are_not_for_others(site: Any, upstream: Any, path: str, body: dict[str, Any]) -> None:
+    item = {**REQUEST, "id": f"mcpr_{os.urandom(8).hex()}"}  # the tests share a server
+
+    async def asks(peer: Any) -> None:
+        await peer.start()
+        response = {"id": f"resp_{item['id']}", "status": "completed"}
+        await peer.event({"type": "response.created", "response": {**response, "status": "in_progress"}})
+        await peer.event({"type": "response.output_item.done", "output_index": 0, "item": item})
+        await peer.event({"type": "response.completed", "response": response})
+        await peer.end()
+
+    provider = await upstream(asks)
+    answer = await site.ask(path, body, **ANN)
+    said = await answer.rest()
+    while answer.status == 201 and b"node.suspended" not in said:
+        reader = await site.get(f"{answer.headers['location']}/events", accept="application/json", **ANN)
+        said = await reader.rest()
+    await provider.peers.get()
+    whole = sent(RESPONSES, input=[item, {**APPROVAL, "approval_request_id": item["id"]}])
+    assert await refusal_of(site, RESPONSES, whole, BOB) == (404, "A referenced item was not found.")
+    assert provider.peers.empty()
+    assert (await refusal_of(site, RESPONSES, whole, ANN))[0] == 200
 
 
 async def test_what_was_shown_can_be_sent_back(site: Any, upstream: Any) -> None:

@@ -87,10 +87,8 @@ async def test_what_was_written_survives_the_death_of_the_process(path: Path) ->
 async def test_only_the_user_can_read_the_files(path: Path) -> None:
     store = SqliteStore(path)
     await store.open(head())
-    modes = {
-        file.name: file.stat().st_mode & 0o777 for file in path.parent.iterdir() if not file.name.endswith(".lock")
-    }
-    assert modes == dict.fromkeys(("store.sqlite", "store.sqlite-wal", "store.sqlite-shm"), 0o600)
+    modes = {file.name: file.stat().st_mode & 0o777 for file in path.parent.iterdir()}
+    assert modes == {f"store.sqlite{end}": 0o600 for end in ("", "-wal", "-shm", ".lock")}
     await store.aclose()
 
 

@@ -199,7 +199,9 @@ class CompactRoute(_Beside):
         self, received: Received, binding: AgentBinding, receive: Receive, admission: Admission, /
     ) -> Mapping[str, Any]:
         ownership, caller = self._site.ownership, received.caller
-        check_ownership(ownership, received.body, conversation_id_of(received.body), caller)
+        conversation_id = conversation_id_of(received.body)
+        check_ownership(ownership, received.body, conversation_id, caller)
+        await ownership.confirm(conversation_id, caller)
         ordered = home_targets(received.body, binding.targets.in_order(), binding.targets.targets, ownership)
         if not (targets := self._askable(ordered)):
             raise problem("not_found", _NO_COMPACTION)

@@ -193,6 +193,8 @@ class StreamRoutes:
             conversation_id=request.conversation_id,
             metadata=request.metadata or {},
         )
+        # steps run side by side, so the upstream of an item is not known
+        stats.on_item = lambda item_id, _: self._site.ownership.add("item", item_id, caller)
         settings = self._site.settings
         stats.meter = TokenMeter([*binding.agents], body)
         source = workflow_source(binding, request.message, stats, account, options=options)

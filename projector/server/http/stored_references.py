@@ -44,6 +44,9 @@ def check_references(body: Mapping[str, Any], ownership: Ownership, caller: str,
         raise problem("unknown_conversation")  # it was not created here, so its owner is unknown
     if not is_forwarded:
         return
+    sent = body.get("input")
+    if isinstance(sent, list) and any(isinstance(item, list) for item in sent):
+        raise problem("invalid_request", "`input` must not have lists among its items.", param="input")
     for one in _references(body):
         ownership.check_item(one.id, caller, param=one.param, is_whole=one.is_whole)
     items = [*objects_in(body.get("input"))]
@@ -143,4 +146,6 @@ def _is_left_out(item: Mapping[str, Any], body: Mapping[str, Any]) -> bool:
 
 
 def _is_message(item: Mapping[str, Any]) -> bool:
-    return "role" in item and "content" in item
+    """Return whether an item is a message. With an ID it also has to have values: otherwise it may be looked up."""
+    has_members = "role" in item and "content" in item
+    return has_members and (not item.get("id") or (item["role"] is not None and item["content"] is not None))

@@ -244,7 +244,7 @@ def provider_session(site: Site, received: Received, call: ProviderCall) -> Stre
     state = KeptState(received.kept, call.entries)
     targets = state.allowed(home_targets(body, state.first(ordered), binding.targets.targets, ownership))
     stats = binding.stats(dialect, caller, body, call.conversation_id, call.metadata, site.logs.new_id())
-    _record_ownership(ownership, stats, body, caller)
+    record_ownership(ownership, stats, body)
     context = StreamContext(stats.stream_id, call.conversation_id, call.agent)
     previous = body.get("previous_response_id")
     continued = 0 if previous is None else ownership.tokens_of(previous)
@@ -335,9 +335,9 @@ def check_ownership(ownership: Ownership, body: Mapping[str, Any], conversation_
         ownership.enter_conversation(conversation_id, caller)
 
 
-def _record_ownership(ownership: Ownership, stats: StreamStats, body: Mapping[str, Any], caller: str) -> None:
-    """Record what a response creates, with the upstream that it is from."""
-    conversation_id = conversation_of(body)
+def record_ownership(ownership: Ownership, stats: StreamStats, body: Mapping[str, Any]) -> None:
+    """Record what a response creates as its caller's, with the upstream that it is from."""
+    conversation_id, caller = conversation_of(body), stats.caller
 
     def on_response(response_id: str, upstream: str, tokens: int) -> None:
         ownership.add("response", response_id, caller, upstream, tokens)
