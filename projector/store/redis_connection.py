@@ -260,7 +260,7 @@ def _without_failure(answers: list[Any]) -> list[Any]:
 
 
 _REFUSALS: Final = re.compile(
-    r"(?:^|caused error: )(CLUSTERDOWN|ERR|EXECABORT|LOADING|MASTERDOWN|MISCONF|NOAUTH|NOPERM|NOREPLICAS|WRONGPASS"
+    r"(?:^|caused error: (?:[(]['\"])?)(CLUSTERDOWN|ERR|EXECABORT|LOADING|MASTERDOWN|MISCONF|NOAUTH|NOPERM|NOREPLICAS|WRONGPASS"
     r"|WRONGTYPE)\b"
 )
 """Codes of answers; redis-py may put the command before one, and Redis repeats arguments after it."""

@@ -42,6 +42,7 @@ async def durable(program: Callable[[str], str], tmp_path: Path) -> AsyncIterato
     [
         ("NOREPLICAS Not enough good replicas to write.", "NOREPLICAS"),
         ("Command # 1 (XADD k A B) of pipeline caused error: NOREPLICAS Not enough", "NOREPLICAS"),
+        ("Command # 1 (SET k...) of pipeline caused error: ('NOREPLICAS Not enough good replicas.',)", "NOREPLICAS"),
         ("ERR unknown command 'XADD', with args beginning with: 'my caused error: HUNTER2 x'", "ERR"),
         ("HUNTER2 x", "ResponseError"),
     ],
