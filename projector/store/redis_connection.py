@@ -260,8 +260,8 @@ def _without_failure(answers: list[Any]) -> list[Any]:
 
 
 _REFUSALS: Final = re.compile(
-    r"(?:^|caused error: (?:[(]['\"])?)(CLUSTERDOWN|ERR|EXECABORT|LOADING|MASTERDOWN|MISCONF|NOAUTH|NOPERM|NOREPLICAS|WRONGPASS"
-    r"|WRONGTYPE)\b"
+    r"(?:^|caused error: (?:[(]['\"])?)"
+    r"(CLUSTERDOWN|ERR|EXECABORT|LOADING|MASTERDOWN|MISCONF|NOAUTH|NOPERM|NOREPLICAS|WRONGPASS|WRONGTYPE)\b"
 )
 """Codes of answers; redis-py may put the command before one, and Redis repeats arguments after it."""
 
