@@ -21,15 +21,13 @@ HIGH: Final = chr(0xD800)
 LOW: Final = chr(0xDC00)
 """The first of the low surrogates, which end before `AFTER_LOW`."""
 AFTER_LOW: Final = chr(0xE000)
+Fragment: Final = orjson.Fragment
+"""Bytes that `dumps` writes as they are, in place of a value."""
 _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 _PIECE_CHARS: Final = 2**18
 """Characters that are encoded at once: a control character takes six bytes, so this takes two milliseconds at most."""
 _ARRAYS: Final = (list, tuple)
 _INT64: Final = range(-(2**63), 2**64)  # what orjson writes: signed or unsigned 64 bits
-
-
-Fragment: Final = orjson.Fragment
-"""Bytes that `dumps` writes as they are, in place of a value."""
 
 
 class CodecError(ValueError):
@@ -114,11 +112,6 @@ def contents(texts: Sequence[str]) -> list[bytes]:
 
 _UNIT: Final = "\x1f"
 _UNIT_ENCODED: Final = b"\\u001f"
-
-
-def dumps_to_keep(value: object) -> bytes:
-    """Encode like `dumps`, for bytes that are kept."""
-    return to_keep(dumps(value))
 
 
 def to_keep(data: bytes) -> bytes:

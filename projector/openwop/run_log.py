@@ -155,7 +155,7 @@ class RunLog:
         event["sequence"] = len(self.entries)
         if event["type"] == SUSPENDED:
             event["payload"] = {**event["payload"], "token": f"{self._run_id}.{secrets.token_urlsafe()}"}
-        data = codec.dumps_to_keep(event)
+        data = codec.to_keep(codec.dumps(event))
         self.held_bytes += len(data) + OVERHEAD_BYTES
         self._has_room = self._on_bytes(len(data) + OVERHEAD_BYTES)
         self.entries.append(LogEntry(event["type"], data))

@@ -112,7 +112,7 @@ def document(
     } | {"securitySchemes": components["securitySchemes"]}
     if mounted_at:
         described["servers"] = [{"url": mounted_at}]
-    return codec.dumps_to_keep(described)
+    return codec.to_keep(codec.dumps(described))
 
 
 def _narrowed(node: Any, dialects: AbstractSet[str], components: Mapping[str, Any]) -> Any:

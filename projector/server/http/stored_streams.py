@@ -307,7 +307,7 @@ class Claim:
         Raises:
             Problem: the key was used with another request, or the stream of the first one does not begin or is gone.
         """
-        ours = codec.dumps_to_keep({"stream_id": stream_id, "request": self._request})
+        ours = codec.to_keep(codec.dumps({"stream_id": stream_id, "request": self._request}))
         began_at = time.monotonic()
         while (waited_s := time.monotonic() - began_at) < WAIT_S:
             claimed = await self._store.claim(KIND, {self._key: ours}, WAIT_S)
@@ -348,4 +348,4 @@ class Claim:
     async def _put(self, stream_id: str, ttl_s: float, **more: bool) -> None:
         value = {"stream_id": stream_id, "request": self._request, **more}
         with suppress(StoreUnavailableError):
-            await self._store.put(KIND, {self._key: codec.dumps_to_keep(value)}, ttl_s)
+            await self._store.put(KIND, {self._key: codec.to_keep(codec.dumps(value))}, ttl_s)

@@ -75,7 +75,7 @@ class StoredStream(NamedTuple):
             if (value := getattr(self.options, name)) != default
         }
         created_ms = int(time.time() * 1000)
-        return StreamHead(stats.stream_id, stats.caller, producer, created_ms, codec.dumps_to_keep(values))
+        return StreamHead(stats.stream_id, stats.caller, producer, created_ms, codec.to_keep(codec.dumps(values)))
 
     @classmethod
     def of(cls, head: StreamHead) -> StoredStream:

@@ -408,4 +408,4 @@ def ending_of(stats: StreamStats, dropped: Mapping[str, int]) -> bytes:
         for name, value in line_of(stats, stats.outcome).items()
         if value is not None and name not in _IN_HEAD
     }
-    return codec.dumps_to_keep({**line, "withheld": stats.notices, "dropped": _labelled(dropped, event_label)})
+    return codec.to_keep(codec.dumps({**line, "withheld": stats.notices, "dropped": _labelled(dropped, event_label)}))
