@@ -162,7 +162,7 @@ def test_cost_of_reading_grows_with_the_entries(shape: Callable[[int], list[neut
     assert_linear(make, SIZE)
 
 
-def test_reasoning_of_one_item_is_sent_once() -> None:
+def test_cost_of_reasoning_grows_with_the_parts_of_its_item() -> None:
     metadata = {"public-sse": {"item_id": "rs", "encrypted_content": "b"}}
     part = {"type": "reasoning", "text": "a", "providerMetadata": metadata}
 

@@ -49,7 +49,7 @@ def test_reasoning_of_another_provider_is_not_forwarded() -> None:
     assert route.body_writer({"input": ["Hi", own, others]}, None, NOTHING_KEPT) == {"input": ["Hi", own]}
 
 
-@pytest.mark.parametrize("given", [True, "true", 1, {}])
+@pytest.mark.parametrize("given", [True, "true", 1, 0, {}])
 def test_no_response_runs_in_the_background(given: object) -> None:
     route = PROVIDERS["openai_responses"].passthrough
     assert route is not None

@@ -319,7 +319,7 @@ def forwarded_body(body: Mapping[str, Any], _profile: object, kept: KeptCalls) -
     Raises:
         UnsupportedRequestError: the response would go on after its connection, uncounted by budgets (CONTRACT D49).
     """
-    if body.get("background") not in (None, False):
+    if body.get("background") is not None and body["background"] is not False:
         raise UnsupportedRequestError(
             "`background` must be false: a response in the background is not supported.", "background"
         )

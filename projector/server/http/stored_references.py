@@ -94,8 +94,12 @@ def is_only_an_id(item: Mapping[str, Any]) -> bool:
 
 
 def objects_in(value: object) -> Iterator[dict[str, Any]]:
-    """Yield a value, or the members of a list, if they are objects."""
-    return (one for one in (value if isinstance(value, list) else [value]) if isinstance(one, dict))
+    """Yield a value, or the members of a list and of lists in it, if they are objects."""
+    if isinstance(value, dict):
+        yield value
+    elif isinstance(value, list):
+        for one in value:
+            yield from objects_in(one)
 
 
 def _references(body: Mapping[str, Any]) -> Iterator[Reference]:
@@ -106,7 +110,8 @@ def _references(body: Mapping[str, Any]) -> Iterator[Reference]:
     for item in items:
         if item.get("id") and not _is_reference(item) and not _is_left_out(item, body):
             is_whole = not is_only_an_id(item)
-            if not is_whole or kind_of(item) not in _LOOKED_UP_NEVER:
+            is_empty = kind_of(item) == "message" and not (item.get("role") and item.get("content"))
+            if not is_whole or is_empty or kind_of(item) not in _LOOKED_UP_NEVER:
                 yield Reference(item["id"], "input", is_whole)
         for container in _containers([item, *objects_in(item.get("tools"))]):
             yield Reference(container, "input")
