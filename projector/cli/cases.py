@@ -8,7 +8,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from projector._errors import UsageError
 from projector.cli.mapping import policy_of
@@ -16,7 +16,7 @@ from projector.cli.servers import load_settings, server_module
 from projector.cli.terminal import opened, paint_diff, print_error
 from projector.contracts import codec
 from projector.core.faults import Fault
-from projector.providers import DEFAULT_PROVIDER
+from projector.providers import DEFAULT_PROVIDER, PROVIDERS
 from projector.recording import Recording, cases, replay
 from projector.recording.drift import drift
 from projector.redaction.redactor import Redactor
@@ -116,20 +116,11 @@ def _sent(settings: Any, upstream: str, request: Mapping[str, object], *, is_raw
 
 def _check_api(api: str, request: Mapping[str, object]) -> None:
     """Raise `UsageError` for a request of another API, which some servers answer with a useless stream."""
-    own = _CONTENT.get(api, ())
-    other = next((name for names in _CONTENT.values() for name in names if name in request), None)
+    own = PROVIDERS[api].content
+    other = next((name for one in PROVIDERS.values() for name in one.content if name in request), None)
     if own and other is not None and not request.keys() & own:
         expected = " or ".join(f"`{name}`" for name in own)
         raise UsageError(f'the upstream has `api = "{api}"`: expected {expected} in the request, not `{other}`')
-
-
-_CONTENT: Final[Mapping[str, tuple[str, ...]]] = {
-    "openai_responses": ("input",),
-    "openai_chat": ("messages",),
-    "anthropic_messages": ("messages",),
-    "gemini": ("contents", "input"),
-}
-"""API -> the members of a request that have the conversation, one of which is there."""
 
 
 def replay_cases(arguments: argparse.Namespace) -> int:

@@ -187,6 +187,7 @@ class Provider:
         base_url: base URL of the provider's own servers.
         headers: returns the headers of every request, from the key of the upstream, if it has one, and a profile.
         request_path: path of a request below the base URL.
+        content: members of a request of which one has the conversation.
         outgoing: returns what is sent for a body, from a profile; None: the body, with `stream`, to `request_path`.
         cursor: returns what follows a response, from a profile, so that it can be continued; None if it cannot be.
         caller_profile: returns the profile of a request with headers of the caller, from these and that of the
@@ -216,6 +217,7 @@ class Provider:
     base_url: str | None = None
     headers: Callable[[str | None, Any], Mapping[str, str]] = bearer
     request_path: str = ""
+    content: tuple[str, ...] = ()
     outgoing: Callable[[Mapping[str, object], Any], Outgoing] | None = None
     cursor: Callable[[Any], ResponseCursor | None] | None = None
     caller_profile: Callable[[Mapping[str, str], Any], Any] | None = None

@@ -21,6 +21,7 @@ PROVIDER: Final = Provider(
     base_url="https://api.anthropic.com/v1",
     headers=lazy("projector.providers.anthropic_messages.api:headers"),
     request_path="/messages",
+    content=("messages",),
     outgoing=lazy("projector.providers.anthropic_messages.api:outgoing"),
     caller_profile=lazy("projector.providers.anthropic_messages.api:caller_profile"),
     body_readers={"application/vnd.amazon.eventstream": lazy("projector.providers.anthropic_messages.api:AwsFrames")},

@@ -28,6 +28,7 @@ PROVIDER: Final = Provider(
     recording=lazy("projector.providers.gemini.gemini_fields:recording_shape"),
     telemetry_name="gcp.gemini",
     base_url="https://generativelanguage.googleapis.com/v1beta",
+    content=("contents", "input"),
     headers=lazy("projector.providers.gemini.api:headers"),
     outgoing=lazy("projector.providers.gemini.api:outgoing"),
     cursor=lazy("projector.providers.gemini.api:cursor"),

@@ -65,7 +65,7 @@ class ChunkStage(JsonStage):
         candidates, usage = chunk.get("candidates"), read.mapping_or_empty(chunk, "usageMetadata")
         if not isinstance(candidates, list) or len(candidates) != 1 or not _TEXT_CHUNK.issuperset(chunk):
             return None
-        if not fields.MEMBERS["usageMetadata"].issuperset(usage):
+        if not fields.MEMBERS["chunk"]["usageMetadata"].issuperset(usage):
             return None
         if self._arguments is not None or not self._response.get("id") or not self._output.is_in_text:
             return None
@@ -98,7 +98,7 @@ class ChunkStage(JsonStage):
         if not {"candidates", "usageMetadata", "promptFeedback"} & chunk.keys():
             is_error = error_of(chunk, has_begun=bool(self._response)) is not None
             return self._report(chunk) if is_error else self._dropped.drop("(no chunk)")
-        self._dropped.note_unknown_in(chunk, fields.KNOWN["chunk"], "chunk")
+        self._dropped.note_unknown_in(chunk, fields.MEMBERS["chunk"], "chunk")
         self._usage |= {name: count for name, count in read.mapping_or_empty(chunk, "usageMetadata").items() if count}
         events = self._identify(chunk, data)
         self._is_blocked |= bool(read.mapping_or_empty(chunk, "promptFeedback").get("blockReason"))
@@ -125,7 +125,7 @@ class ChunkStage(JsonStage):
         return self._announce(id=response_id, model=model, usage=self.usage_so_far())
 
     def _read_candidate(self, candidate: Mapping[str, object]) -> list[Event]:
-        self._dropped.note_unknown_in(candidate, fields.KNOWN["candidate"], "candidate")
+        self._dropped.note_unknown_in(candidate, fields.MEMBERS["candidate"], "candidate")
         events: list[Event] = []
         for part in self._dropped.objects(read.mapping_or_empty(candidate, "content"), "content", "parts"):
             events += self._read_part(part)
@@ -143,8 +143,8 @@ class ChunkStage(JsonStage):
 
     def _read_part(self, part: Mapping[str, object]) -> list[Event]:
         kinds = [kind for kind in PARTS if kind in part]
-        unknown = part.keys() - fields.MEMBERS["part"]
-        self._dropped.note_unknown_in(part, fields.KNOWN["part"], "part")
+        unknown = part.keys() - fields.MEMBERS["part"]["part"]
+        self._dropped.note_unknown_in(part, fields.MEMBERS["part"], "part")
         if not kinds:
             if signature := read.text_or_none(part, "thoughtSignature"):
                 return self._output.text("", signature)

@@ -190,30 +190,31 @@ DROPPED: Final[Mapping[str, Mapping[str, str]]] = {
     },
 }
 
-MEMBERS: Final[Known] = {
-    **{kind: frozenset(READ[kind].keys() | DROPPED[kind].keys()) for kind in ("chunk", "candidate", "part")},
-    "promptFeedback": frozenset({"blockReason", "blockReasonMessage", "safetyRatings"}),
-    "usageMetadata": frozenset({
-        "promptTokenCount", "cachedContentTokenCount", "candidatesTokenCount", "toolUsePromptTokenCount",
-        "thoughtsTokenCount", "totalTokenCount", "promptTokensDetails", "cacheTokensDetails",
-        "candidatesTokensDetails", "toolUsePromptTokensDetails", "trafficType", "serviceTier",
-    }),
-    "content": frozenset({"parts", "role"}),
-    "functionCall": frozenset({"id", "name", "args", "partialArgs", "willContinue"}),
-    "executableCode": frozenset({"id", "language", "code"}),
-    "codeExecutionResult": frozenset({"id", "outcome", "output"}),
-    "toolCall": frozenset({"id", "toolType", "args"}),
-    "toolResponse": frozenset({"id", "toolType", "response"}),
-    "inlineData": frozenset({"displayName", "mimeType", "data"}),
-    "fileData": frozenset({"displayName", "mimeType", "fileUri"}),
+_OWN: Final = {kind: frozenset(READ[kind].keys() | DROPPED[kind].keys()) for kind in ("chunk", "candidate", "part")}
+
+MEMBERS: Final[Mapping[str, Known]] = {
+    "chunk": {
+        "chunk": _OWN["chunk"],
+        "promptFeedback": frozenset({"blockReason", "blockReasonMessage", "safetyRatings"}),
+        "usageMetadata": frozenset({
+            "promptTokenCount", "cachedContentTokenCount", "candidatesTokenCount", "toolUsePromptTokenCount",
+            "thoughtsTokenCount", "totalTokenCount", "promptTokensDetails", "cacheTokensDetails",
+            "candidatesTokensDetails", "toolUsePromptTokensDetails", "trafficType", "serviceTier",
+        }),
+    },
+    "candidate": {"candidate": _OWN["candidate"], "content": frozenset({"parts", "role"})},
+    "part": {
+        "part": _OWN["part"],
+        "functionCall": frozenset({"id", "name", "args", "partialArgs", "willContinue"}),
+        "executableCode": frozenset({"id", "language", "code"}),
+        "codeExecutionResult": frozenset({"id", "outcome", "output"}),
+        "toolCall": frozenset({"id", "toolType", "args"}),
+        "toolResponse": frozenset({"id", "toolType", "response"}),
+        "inlineData": frozenset({"displayName", "mimeType", "data"}),
+        "fileData": frozenset({"displayName", "mimeType", "fileUri"}),
+    },
 }  # fmt: skip
-"""Members of a chunk, a candidate and a part, and of objects in them, that the API has."""
-_INNER: Final = {"chunk": ("chunk", "promptFeedback", "usageMetadata"), "candidate": ("candidate", "content")}
-KNOWN: Final[Mapping[str, Known]] = {
-    **{kind: {name: MEMBERS[name] for name in names} for kind, names in _INNER.items()},
-    "part": {name: known for name, known in MEMBERS.items() if not any(name in names for names in _INNER.values())},
-}
-"""Kind of object -> its members, and those of the objects directly in it: nothing else is looked up for a chunk."""
+"""Kind of object -> the members that it has in the API, and those of objects in it."""
 
 
 def input_tables() -> InputTables:

@@ -23,6 +23,7 @@ PROVIDER: Final = Provider(
     telemetry_name="openai",
     base_url="https://api.openai.com/v1",
     request_path="/chat/completions",
+    content=("messages",),
     models=ModelLists("/models"),
     wants_state="always",
     passthrough=PassthroughRoute(

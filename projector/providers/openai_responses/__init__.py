@@ -20,6 +20,7 @@ PROVIDER: Final = Provider(
     telemetry_name="openai",
     base_url="https://api.openai.com/v1",
     request_path="/responses",
+    content=("input",),
     models=ModelLists("/models"),
     compact_path="/responses/compact",
     passthrough=PassthroughRoute(

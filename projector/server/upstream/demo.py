@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, NamedTuple
 
@@ -128,7 +128,7 @@ class DemoUpstream:
             yield encode_sse(event)
 
     def _events(self, api: str, body: Mapping[str, Any]) -> list[bytes]:
-        last = _last_message(body)
+        last = _last_message(body, PROVIDERS[api].content)
         answered, named = _answered(last), PROVIDERS[api].demo
         if answered is not None and answered.topic in named:
             _, *others = _responses_of(self.examples[api][named[answered.topic]])
@@ -142,8 +142,8 @@ class DemoUpstream:
         return _responses_of(events)[0] if waits else events
 
 
-def _last_message(body: Mapping[str, Any]) -> object:
-    sent = body.get("messages") or body.get("input") or body.get("contents")
+def _last_message(body: Mapping[str, Any], members: Sequence[str]) -> object:
+    sent = next((value for name in members if (value := body.get(name))), None)
     return sent[-1] if isinstance(sent, list) and sent else sent
 
 
