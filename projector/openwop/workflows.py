@@ -202,8 +202,7 @@ class AgentWork(Work):
         """Release resources and report the outcome."""
         self._leave()
         self._pipeline.cancel()
-        self.stats.dropped = self._pipeline.dropped
-        self.stats.plain_name = self._pipeline.redactor.plain_name
+        self.stats.add_dropped(self._pipeline.dropped, self._pipeline.redactor)
         await self._admission.close(self.stats.code)
         await self._site.observer.report(self.stats)
 

@@ -315,7 +315,7 @@ class _Response:
         if self._stream is not None:
             pipeline, stats = self._stream
             pipeline.cancel()  # if the client is gone
-            stats.dropped, stats.plain_name = pipeline.dropped, pipeline.redactor.plain_name
+            stats.add_dropped(pipeline.dropped, pipeline.redactor)
             await Observer(on_terminal=self._projection.on_terminal).report(stats)
 
     async def _start(self, message: Message) -> None:

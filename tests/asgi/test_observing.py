@@ -45,7 +45,7 @@ def record(*parts: bytes, provider: str = "openai_responses") -> StreamStats:
     for part in parts:
         pipeline.feed(part)
     pipeline.close()
-    one.dropped, one.plain_name = pipeline.dropped, pipeline.redactor.plain_name
+    one.add_dropped(pipeline.dropped, pipeline.redactor)
     one.first_byte_s, one.first_token_s = 0.5, one.first_token_s and 0.75
     one.started_at, one.duration_s = one.started_at - 2, 2.0
     one.server_address, one.server_port = "api.example", 443

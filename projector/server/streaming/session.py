@@ -241,8 +241,7 @@ class StreamSession(ResponseSession):
             if self._pipeline is not None:
                 if self._pipeline.failure is not None:
                     self._log_crash(self._pipeline.failure)
-                self.stats.dropped = self._pipeline.dropped
-                self.stats.plain_name = self._pipeline.redactor.plain_name
+                self.stats.add_dropped(self._pipeline.dropped, self._pipeline.redactor)
                 self.stats.add_provider_errors(self._pipeline.provider_errors)
         if self._problem is not None and self._state.phase is Phase.REFUSED:
             raise self._problem

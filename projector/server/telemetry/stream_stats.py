@@ -25,6 +25,7 @@ from projector.core.faults import FAULTS
 from projector.core.handlers import DROPPED, HANDLERS, unexpected_drops
 from projector.core.reported_errors import ProviderError
 from projector.core.transcript import ERRORS_MAX
+from projector.redaction.redactor import Redactor
 from projector.server.control.token_meter import TokenMeter, reported_tokens
 from projector.server.http.problems import PROBLEMS
 from projector.server.telemetry.request_facts import CALLER_MAX_CHARS
@@ -183,9 +184,9 @@ class StreamStats:
     frames: int = 0
     response_model: str | None = None
     dropped: Mapping[str, int] = field(default_factory=dict)
-    """Provider events that were not forwarded, by type or reason; set at the end."""
+    """Provider events that were not forwarded, by type or reason; see `add_dropped`."""
     plain_name: Callable[[str], str | None] = lambda _name: None
-    """Returns a name that a provider chose, if it may be logged; set with `dropped`."""
+    """Returns a name that a provider chose, if it may be logged."""
     provider_errors: list[tuple[str, ProviderError]] = field(default_factory=list)
     """Errors that providers reported, redacted, each with the name of the upstream."""
     failure_reason: str | None = None
@@ -245,6 +246,10 @@ class StreamStats:
             self.first_token_s = time.monotonic() - self.started_at
         if self.meter is not None:
             self.meter.on_deltas(deltas)
+
+    def add_dropped(self, dropped: Mapping[str, int], redactor: Redactor) -> None:
+        """Keep what was not forwarded of the stream, and what decides which of its names may be logged."""
+        self.dropped, self.plain_name = dropped, redactor.plain_name
 
     def add_provider_errors(self, errors: Sequence[ProviderError]) -> None:
         """Keep what the current upstream reported, up to a limit."""
