@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -46,6 +46,10 @@ async def probed(site: Any) -> bytes:
         return b"reset"
 
 
+async def metrics_of(site: Any) -> str:
+    return str((await (await site.get("/metrics", port=site.admin_port)).rest()).decode())
+
+
 def closed(text: str) -> list[str]:
     """Return the samples of connections that were closed."""
     return [line for line in text.splitlines() if line.startswith("projector_connections_closed_total")]
@@ -75,7 +79,7 @@ async def test_a_connection_too_many(serve: Any, limits: dict[str, int], reason:
                     assert answer.startswith(b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 5\r\n")
             writer.write(b"[]")  # those that are open go on
             await reader.readuntil(b"must be a JSON object")
-            text = (await (await site.get("/metrics", port=site.admin_port)).rest()).decode()
+            text = await metrics_of(site)
             assert "projector_connections_open 2.0" in text
             assert closed(text) == [f'projector_connections_closed_total{{reason="{reason}"}} 3.0']
     assert reported(lines, reason)[0] == ("warning", 1), "further ones are in the next line"
@@ -88,14 +92,17 @@ async def test_silent_connections_give_way(serve: Any, sent: bytes) -> None:
     """The oldest one without a request is closed for a new one; those with a request stay."""
     site = serve(limits={"max_connections": 3}, admin={"port": 0})
     async with connected(site) as (reader, used), connected(site) as (first, one), connected(site) as (_, other):
-        for writer, head in ((used, PROBE), (one, sent), (other, sent)):
-            writer.write(head)
+        one.write(sent)
+        other.write(sent)
+        while "projector_connections_open 3.0" not in (await metrics_of(site)):  # noqa: ASYNC110 - another thread
+            await asyncio.sleep(0.01)
+        used.write(PROBE)  # only now, so that it is silent for the shortest time
         await reader.readuntil(b"ok\n")
         assert (await probed(site)).startswith(b"HTTP/1.1 200")
         assert await first.read() == b""
         used.write(PROBE)
         await reader.readuntil(b"ok\n")
-    text = (await (await site.get("/metrics", port=site.admin_port)).rest()).decode()
+    text = await metrics_of(site)
     assert 'projector_connections_closed_total{reason="limit"}' in text
 
 
@@ -133,7 +140,7 @@ async def test_a_head_that_is_late(serve: Any) -> None:
             writer.write(PROBE[:-2])
             assert await reader.read() == b""
     assert reported(lines, "slow_head") == [("info", 1)]
-    text = (await (await site.get("/metrics", port=site.admin_port)).rest()).decode()
+    text = await metrics_of(site)
     assert closed(text) == ['projector_connections_closed_total{reason="slow_head"} 1.0']
 
 
@@ -154,26 +161,58 @@ async def test_lines_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found() == [("info", "a", 1), ("warning", "b", 1), ("info", "a", 99), ("info", "a", 1)]
 
 
+class Made(asyncio.Protocol):
+    """The protocol of a connection, as far as a listener without limits uses it."""
+
+    is_admitted, transport = False, None
+
+    def connection_made(self, transport: Any) -> None:
+        self.transport = transport
+
+
+@contextlib.asynccontextmanager
+async def listening(make: Callable[[], Made], count: int) -> AsyncIterator[tuple[Listener, list[socket.socket]]]:
+    """Listen for clients that have connected already."""
+    waiting = socket.create_server(("127.0.0.1", 0), backlog=count)
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(socket.create_connection(waiting.getsockname())) for _ in range(count)]
+        listener = Listener(waiting, make)  # type: ignore[arg-type] # all that it uses
+        yield listener, clients
+        listener.close()
+        await listener.wait_closed()
+
+
 async def test_new_connections_do_not_wait_for_a_turn_each() -> None:
-    made: list[asyncio.Protocol] = []
+    protocols: list[Made] = []
 
-    class Made(asyncio.Protocol):
-        is_admitted, transport = False, None
+    def make() -> Made:
+        protocols.append(Made())
+        return protocols[-1]
 
-        def connection_made(self, transport: Any) -> None:
-            self.transport = transport
-            made.append(self)
+    async with listening(make, 150):
+        for _ in range(20):
+            await asyncio.sleep(0)
+        transports = [one.transport for one in protocols if one.transport is not None]
+        for transport in transports:
+            transport.abort()
+        assert len(transports) == 150
 
-    waiting = socket.create_server(("127.0.0.1", 0), backlog=200)
-    clients = [socket.create_connection(waiting.getsockname()) for _ in range(150)]
-    listener = Listener(waiting, Made)  # type: ignore[arg-type] # all that it uses without limits
-    for _ in range(20):
-        await asyncio.sleep(0)
-    assert len(made) == len(clients)
-    listener.close()
-    await listener.wait_closed()
-    for one in clients:
-        one.close()
+
+async def test_connections_that_were_just_accepted_are_closed_with_the_listener() -> None:
+    def make() -> Made:
+        if not is_closing:
+            is_closing.append(True)
+            asyncio.get_running_loop().call_soon(listener.close)
+        return Made()
+
+    is_closing: list[bool] = []
+    async with listening(make, 3) as (listener, clients):
+        await wait_until(lambda: is_closing)
+        await listener.wait_closed()
+        for client in clients:
+            client.settimeout(60)
+            with contextlib.suppress(ConnectionResetError):
+                assert await asyncio.to_thread(client.recv, 1) == b""
 
 
 async def test_every_refused_connection_is_counted() -> None:
@@ -193,7 +232,7 @@ async def test_a_flood_of_bytes_that_are_no_request(serve: Any) -> None:
     counts = [line["count"] for line in lines if line["event"] == "malformed_http"]
     assert counts[0] == 1
     assert len(counts) < 20
-    text = (await (await site.get("/metrics", port=site.admin_port)).rest()).decode()
+    text = await metrics_of(site)
     assert 'projector_refusals_total{code="malformed_http",route="other"} 20.0' in text
 
 

@@ -381,22 +381,24 @@ class Listener:
         protocol = self._make_protocol()
         if self._context is None or protocol.admission.admit(peer[0]):  # a plain connection gets a response
             protocol.is_admitted = self._context is not None
-            task = asyncio.create_task(self._connect(connection, peer[0], protocol))
+            task = asyncio.create_task(self._connect(connection, protocol))
             self._connecting.add(task)
-            task.add_done_callback(self._connecting.discard)
+
+            def on_end(_: object) -> None:  # also of a task that was cancelled before it began
+                self._connecting.discard(task)
+                if protocol.transport is None:  # otherwise the protocol is told of the end of its connection
+                    if protocol.is_admitted:
+                        protocol.admission.release(peer[0])
+                    connection.close()
+
+            task.add_done_callback(on_end)
         else:
             connection.close()
 
-    async def _connect(self, connection: socket.socket, address: str, protocol: GuardedProtocol) -> None:
+    async def _connect(self, connection: socket.socket, protocol: GuardedProtocol) -> None:
         loop = asyncio.get_running_loop()
-        try:
-            with suppress(OSError):  # TLS errors and the time-out are included
-                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                await loop.connect_accepted_socket(
-                    lambda: protocol, connection, ssl=self._context, ssl_handshake_timeout=self._handshake_s
-                )
-        finally:
-            if protocol.transport is None:  # otherwise the protocol is told of the end of its connection
-                if protocol.is_admitted:
-                    protocol.admission.release(address)
-                connection.close()
+        with suppress(OSError):  # TLS errors and the time-out are included
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            await loop.connect_accepted_socket(
+                lambda: protocol, connection, ssl=self._context, ssl_handshake_timeout=self._handshake_s
+            )
