@@ -27,7 +27,7 @@ from projector.core.reported_errors import ProviderError
 from projector.core.sse import LINES, encode_events, encode_numbered_events, framing_of
 from projector.core.transcript import KeepOpaque
 from projector.dialects import DIALECTS
-from projector.dialects.descriptor import DialectOptions, FrameSender, RepeatWriter
+from projector.dialects.descriptor import DEFAULT_OPTIONS, DialectOptions, FrameSender, RepeatWriter
 from projector.providers import PROVIDERS, profile_of
 from projector.providers.descriptor import Provider
 from projector.redaction.policy import Policy
@@ -86,7 +86,8 @@ class Pipeline:
         self._redactor = redactor
         self._projector = PublicStreamProjector(redactor, context, is_run=run)
         own = options if options.is_run == run else replace(options, is_run=run)
-        self._dialect = DIALECTS[dialect].writer(redactor.policy, own)
+        row = DIALECTS[dialect]
+        self._dialect = row.writer(redactor.policy, own)
         self._repeat = _NO_REPEAT
         """What writes the next deltas of the text of `_repeated`."""
         self._framing = LINES
@@ -95,7 +96,7 @@ class Pipeline:
         """The frame of a delta of the text that was written last; None if there was another frame since."""
         self._public = cast("FrameSender", self._dialect) if dialect == PUBLIC else None
         """The writer, if it sends frames as they are."""
-        self._end_mark = DIALECTS[dialect].end_mark
+        self._end_mark = row.end_mark
         self._on_frame = on_frame
         self._on_deltas = on_deltas
         self.on_output = on_output
@@ -396,7 +397,7 @@ def build_pipeline(
     Raises:
         UsageError: an unknown name, an invalid profile, an argument of another type, or a policy and a redactor.
     """
-    context = StreamContext() if context is None else context
+    context = _NO_CONTEXT if context is None else context
     check_arguments(provider, dialect, policy, context)
     known_name("input format", input_format, _INPUT_FORMATS)
     known_name("output format", output_format, _OUTPUT_FORMATS)
@@ -421,7 +422,7 @@ def build_pipeline(
         output_format=output_format,
         takes_host_events=takes_host_events,
         clock=clock,
-        options=options or DialectOptions(),
+        options=options or DEFAULT_OPTIONS,
         on_frame=on_frame,
         on_deltas=on_deltas,
         on_output=on_output,
@@ -437,6 +438,7 @@ def check_arguments(provider: str, dialect: str, policy: object, context: object
     check_argument("context", "a `StreamContext`", holds=isinstance(context, StreamContext))
 
 
+_NO_CONTEXT: Final = StreamContext()
 _INPUT_FORMATS: Final = get_args(InputFormat)
 _OUTPUT_FORMATS: Final = get_args(OutputFormat)
 _compiled: Final = lru_cache(maxsize=32)(Redactor)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Final
@@ -57,7 +56,7 @@ class Ledger:
     )
 
     def __init__(self, actions: Mapping[str, str], echo: Echo | None, *, of_classes: bool = False) -> None:
-        self._actions = {name: action for name, action in actions.items() if name != CREDENTIALS or not of_classes}
+        self._actions = {name: actions[name] for name in actions if name != CREDENTIALS} if of_classes else actions
         self._echo = echo
         self._is_simple = echo is None and all(action == "mask" for action in actions.values()) and not of_classes
         self._has_begun = False  # whether a character was read that is not the rest of a value of another text
@@ -65,8 +64,8 @@ class Ledger:
         self._raw = ""  # characters that no step covers yet
         self._mark: str | None = None  # of the value whose end is not known
         self._value = ""
-        self._withheld: Counter[str] = Counter()
-        self._shown: Counter[str] = Counter()
+        self._withheld: dict[str, int] = {}  # class -> values
+        self._shown: dict[str, int] = {}
         self._others = False  # whether a value was withheld that belongs to no class
 
     @property
@@ -113,7 +112,7 @@ class Ledger:
             return ()
         counted = (counted_notice(self._withheld, self._shown),) if self._withheld or self._shown else ()
         found = bounded([*(REDACTED_HERE if self._others else ()), *counted])
-        self._withheld, self._shown, self._others = Counter(), Counter(), False
+        self._withheld, self._shown, self._others = {}, {}, False
         return found
 
     def refuse(self, mark: str) -> None:
@@ -141,7 +140,7 @@ class Ledger:
         if not self._has_rest:
             self._has_rest = True
             if names[0] in self._actions:
-                (self._shown if is_shown else self._withheld)[names[0]] += 1
+                _add_to(self._shown if is_shown else self._withheld, names[0])
             else:
                 self._others = True
         shown = [(count, None if each is None or is_reported(each) else "") for count, each in steps[:rest]]
@@ -160,7 +159,7 @@ class Ledger:
         if action == "block":
             raise BlockedError(name)
         if action == "report":
-            self._shown[name] += 1
+            _add_to(self._shown, name)
             found.append((len(value), None))
         else:
             self._count(mark)
@@ -169,12 +168,16 @@ class Ledger:
     def _count(self, mark: str) -> None:
         name = self._class_of(mark)
         if name in self._actions:
-            self._withheld[name] += 1
+            _add_to(self._withheld, name)
         else:
             self._others = True
 
     def _class_of(self, mark: str) -> str:
         return "" if isinstance(mark, Registered) else class_of(mark)
+
+
+def _add_to(counts: dict[str, int], name: str) -> None:
+    counts[name] = counts.get(name, 0) + 1
 
 
 def class_of(mark: str) -> str:

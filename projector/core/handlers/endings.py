@@ -51,7 +51,8 @@ def usage(state: StreamState, *, is_cut: bool = False) -> list[Frame]:
         if (count := read.count_or_none(source, member)) is not None:
             counts[name] = count
     state.response.is_counted = True
-    state.run.usage.update({} if is_cut else counts)
+    if not is_cut:
+        state.run.usage |= {name: state.run.usage.get(name, 0) + count for name, count in counts.items()}
     is_known = any(counts.values()) if is_cut else counts  # some providers send zeros until the end
     return [frames.response_usage(counts, is_cut=is_cut)] if is_known else []
 
