@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Final
@@ -64,8 +65,8 @@ class Ledger:
         self._raw = ""  # characters that no step covers yet
         self._mark: str | None = None  # of the value whose end is not known
         self._value = ""
-        self._withheld: dict[str, int] = {}  # class -> values
-        self._shown: dict[str, int] = {}
+        self._withheld: defaultdict[str, int] = defaultdict(int)  # class -> values; a counter takes longer to make
+        self._shown: defaultdict[str, int] = defaultdict(int)
         self._others = False  # whether a value was withheld that belongs to no class
 
     @property
@@ -112,7 +113,7 @@ class Ledger:
             return ()
         counted = (counted_notice(self._withheld, self._shown),) if self._withheld or self._shown else ()
         found = bounded([*(REDACTED_HERE if self._others else ()), *counted])
-        self._withheld, self._shown, self._others = {}, {}, False
+        self._withheld, self._shown, self._others = defaultdict(int), defaultdict(int), False
         return found
 
     def refuse(self, mark: str) -> None:
@@ -140,7 +141,7 @@ class Ledger:
         if not self._has_rest:
             self._has_rest = True
             if names[0] in self._actions:
-                _add_to(self._shown if is_shown else self._withheld, names[0])
+                (self._shown if is_shown else self._withheld)[names[0]] += 1
             else:
                 self._others = True
         shown = [(count, None if each is None or is_reported(each) else "") for count, each in steps[:rest]]
@@ -159,7 +160,7 @@ class Ledger:
         if action == "block":
             raise BlockedError(name)
         if action == "report":
-            _add_to(self._shown, name)
+            self._shown[name] += 1
             found.append((len(value), None))
         else:
             self._count(mark)
@@ -168,16 +169,12 @@ class Ledger:
     def _count(self, mark: str) -> None:
         name = self._class_of(mark)
         if name in self._actions:
-            _add_to(self._withheld, name)
+            self._withheld[name] += 1
         else:
             self._others = True
 
     def _class_of(self, mark: str) -> str:
         return "" if isinstance(mark, Registered) else class_of(mark)
-
-
-def _add_to(counts: dict[str, int], name: str) -> None:
-    counts[name] = counts.get(name, 0) + 1
 
 
 def class_of(mark: str) -> str:

@@ -196,10 +196,6 @@ class MessageStream(TextStream):
             if shown is not None:
                 self.positions.read += len(shown)
                 return Cleaned(CleanText(shown))
-        return self._slowly(fragment)
-
-    def _slowly(self, fragment: str) -> Cleaned[CleanText]:
-        """Read a fragment that the search cannot decide at once."""
         self._settle()
         cleaned = super().feed(fragment)
         if isinstance(self._text, Union) and (settled := self._text.settled) is not None:
@@ -232,7 +228,7 @@ class MessageStream(TextStream):
         """Return the clean text of the characters held at the end."""
         self._settle()
         plain, self._plain = self._plain, None
-        if plain is not None and not plain.is_open and not self._writer.held:
+        if plain is not None and plain.is_quick and not plain.held:
             self._block_late(self._own)
             return _NOTHING
         return super().close()
