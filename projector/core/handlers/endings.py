@@ -38,9 +38,11 @@ def close_response(state: StreamState) -> list[Frame]:
     for item in state.response.items:
         if item.open:
             output += items.close(state, item, {}, None)
+    if state.response.is_counted:
+        return output
     if state.usage_so_far is not None and (so_far := state.usage_so_far()):
         state.response.usage = so_far
-    return output if state.response.is_counted else output + usage(state, is_cut=True)
+    return output + usage(state, is_cut=True)
 
 
 def usage(state: StreamState, *, is_cut: bool = False) -> list[Frame]:
