@@ -318,9 +318,11 @@ class Search:
                 return -1
             end = near.start()
         if formats is not None:
-            if not is_plain and formats.runs.may_begin(text, start) >= 0:
+            is_run = not is_plain and formats.runs.may_begin(text, start) >= 0
+            quick = -1 if is_run else (formats.last if is_whole else formats.live).quick(text, start, is_plain=is_plain)
+            if quick < 0 and not (is_whole and formats.find(text, start, at_end=True) is None):
                 return -1
-            end = min(end, (formats.last if is_whole else formats.live).quick(text, start, is_plain=is_plain))
+            end = end if quick < 0 else min(end, quick)
         if end >= 0 and self.values:
             end = self._before_value(text, start, end)
         return -1 if is_whole and end < len(text) else end

@@ -72,6 +72,10 @@ def test_a_phrase_after_a_sensitive_word_is_not_decided_at_each_character() -> N
     assert by_the_character < 10 * cost_of(lambda: streamed(REDACTOR, text, len(text))).steps
 
 
+def test_an_id_of_generated_characters_is_searched_without_a_filter() -> None:
+    assert cost_of(lambda: REDACTOR.identifier("call_aB3dE5fG7hJ9kL1mN3pQ5rS7")).steps < 300
+
+
 def structured(chars: int) -> str:
     rows = [{"name": "some text here", "n": number, "ok": True, "token": "x"} for number in range(chars // 65)]
     return json.dumps({"rows": rows})
