@@ -86,8 +86,7 @@ class Pipeline:
         self._redactor = redactor
         self._projector = PublicStreamProjector(redactor, context, is_run=run)
         own = options if options.is_run == run else replace(options, is_run=run)
-        row = DIALECTS[dialect]
-        self._dialect = row.writer(redactor.policy, own)
+        self._dialect = DIALECTS[dialect].writer(redactor.policy, own)
         self._repeat = _NO_REPEAT
         """What writes the next deltas of the text of `_repeated`."""
         self._framing = LINES
@@ -96,7 +95,7 @@ class Pipeline:
         """The frame of a delta of the text that was written last; None if there was another frame since."""
         self._public = cast("FrameSender", self._dialect) if dialect == PUBLIC else None
         """The writer, if it sends frames as they are."""
-        self._end_mark = row.end_mark
+        self._end_mark = DIALECTS[dialect].end_mark
         self._on_frame = on_frame
         self._on_deltas = on_deltas
         self.on_output = on_output

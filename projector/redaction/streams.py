@@ -191,11 +191,9 @@ class MessageStream(TextStream):
         """Read a fragment and return the part that can be shown now."""
         if self._seam is not None and self._seam.owner is not self and fragment:
             self._turn(self._seam)
-        if self._plain is not None and fragment.isascii():
-            shown = self._plain.shows(fragment)
-            if shown is not None:
-                self.positions.read += len(shown)
-                return Cleaned(CleanText(shown))
+        if self._plain is not None and fragment.isascii() and (shown := self._plain.shows(fragment)) is not None:
+            self.positions.read += len(shown)
+            return Cleaned(CleanText(shown))
         self._settle()
         cleaned = super().feed(fragment)
         if isinstance(self._text, Union) and (settled := self._text.settled) is not None:

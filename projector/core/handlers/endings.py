@@ -62,17 +62,15 @@ def usage(state: StreamState, *, is_cut: bool = False) -> list[Frame]:
 def settle(state: StreamState, status: str) -> None:
     """Record what the ended response contributes to the terminal."""
     run, response = state.run, state.response
-    items_in_order = sorted(response.items, key=attrgetter("place"))
-    answers = [_nonempty(item.texts) for item in _answers(items_in_order) if item.texts]
+    in_order = sorted(response.items, key=attrgetter("place"))
+    answers = [_nonempty(item.texts) for item in _answers(in_order) if item.texts]
     found = {
         "response_text": [compose.joined(*texts) for texts in answers if texts],
-        "refusal_text": [text for item in items_in_order if item.refusals for text in _nonempty(item.refusals)],
-        "reasoning_summary_text": [
-            text for item in items_in_order if item.summaries for text in _nonempty(item.summaries)
-        ],
+        "refusal_text": [text for item in in_order if item.refusals for text in _nonempty(item.refusals)],
+        "reasoning_summary_text": [text for item in in_order if item.summaries for text in _nonempty(item.summaries)],
     }
     kept = {name: compose.paragraphs(texts) for name, texts in found.items() if texts}
-    late = [item for item in items_in_order if item.is_late]
+    late = [item for item in in_order if item.is_late]
     is_late = {
         "response_text": any(_nonempty(item.texts) for item in late),
         "refusal_text": any(_nonempty(item.refusals) for item in late),
