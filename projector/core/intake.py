@@ -276,7 +276,7 @@ class PipelineBranch:
         if not self._has_ended:
             self._decoder = _RELEASED
         self._stage, self._lane = _RELEASED, None
-        self._run = _no_output
+        self._run = lambda *_: b""
 
     def read_late(self, data: bytes | None) -> None:
         """Count the messages in bytes after the end of the stream; None ends them."""
@@ -377,11 +377,6 @@ class RecordedBranches(PipelineBranch):
 
 def _is_expensive(data: bytes) -> bool:
     return count_values(data, EVENT_VALUES_MAX) > EVENT_VALUES_MAX or has_long_text(data, EVENT_TEXT_MAX_BYTES)
-
-
-def _no_output(*_: object) -> bytes:
-    """Return the output of a step after the end of the stream."""
-    return b""
 
 
 STEERING: Final[Mapping[str, Callable[[RecordedBranches, CanonicalEvent], list[Frame]]]] = {

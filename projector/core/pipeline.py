@@ -27,7 +27,7 @@ from projector.core.reported_errors import ProviderError
 from projector.core.sse import LINES, encode_events, encode_numbered_events, framing_of
 from projector.core.transcript import KeepOpaque
 from projector.dialects import DIALECTS
-from projector.dialects.descriptor import DialectOptions, FrameSender, RepeatWriter
+from projector.dialects.descriptor import DEFAULT_OPTIONS, DialectOptions, FrameSender, RepeatWriter
 from projector.providers import PROVIDERS, profile_of
 from projector.providers.descriptor import Provider
 from projector.redaction.policy import Policy
@@ -396,7 +396,7 @@ def build_pipeline(
     Raises:
         UsageError: an unknown name, an invalid profile, an argument of another type, or a policy and a redactor.
     """
-    context = StreamContext() if context is None else context
+    context = _NO_CONTEXT if context is None else context
     check_arguments(provider, dialect, policy, context)
     known_name("input format", input_format, _INPUT_FORMATS)
     known_name("output format", output_format, _OUTPUT_FORMATS)
@@ -421,7 +421,7 @@ def build_pipeline(
         output_format=output_format,
         takes_host_events=takes_host_events,
         clock=clock,
-        options=options or DialectOptions(),
+        options=options or DEFAULT_OPTIONS,
         on_frame=on_frame,
         on_deltas=on_deltas,
         on_output=on_output,
@@ -437,6 +437,7 @@ def check_arguments(provider: str, dialect: str, policy: object, context: object
     check_argument("context", "a `StreamContext`", holds=isinstance(context, StreamContext))
 
 
+_NO_CONTEXT: Final = StreamContext()
 _INPUT_FORMATS: Final = get_args(InputFormat)
 _OUTPUT_FORMATS: Final = get_args(OutputFormat)
 _compiled: Final = lru_cache(maxsize=32)(Redactor)

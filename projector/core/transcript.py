@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
@@ -216,7 +215,8 @@ class RunRecord:
     wants_structure: bool = False
     has_unknown_items: bool = False
     """Whether there were items that nothing was emitted of."""
-    usage: Counter[str] = field(default_factory=Counter)
+    usage: dict[str, int] = field(default_factory=dict)
+    """Sum over the responses that ended."""
     attachments: list[Cleaned[CleanJson]] = field(default_factory=list)
     conversation_id: CleanText | None = None
     errors: list[ProviderError] = field(default_factory=list)

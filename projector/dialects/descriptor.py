@@ -66,6 +66,10 @@ class DialectOptions:
     level: int = 6
 
 
+DEFAULT_OPTIONS: Final = DialectOptions()
+"""The options of a stream whose request sets none."""
+
+
 class RepeatWriter(NamedTuple):
     """Writes the events of runs of deltas, the same as if each of their frames were fed."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Final
@@ -57,7 +57,7 @@ class Ledger:
     )
 
     def __init__(self, actions: Mapping[str, str], echo: Echo | None, *, of_classes: bool = False) -> None:
-        self._actions = {name: action for name, action in actions.items() if name != CREDENTIALS or not of_classes}
+        self._actions = {name: actions[name] for name in actions if name != CREDENTIALS} if of_classes else actions
         self._echo = echo
         self._is_simple = echo is None and all(action == "mask" for action in actions.values()) and not of_classes
         self._has_begun = False  # whether a character was read that is not the rest of a value of another text
@@ -65,8 +65,8 @@ class Ledger:
         self._raw = ""  # characters that no step covers yet
         self._mark: str | None = None  # of the value whose end is not known
         self._value = ""
-        self._withheld: Counter[str] = Counter()
-        self._shown: Counter[str] = Counter()
+        self._withheld: defaultdict[str, int] = defaultdict(int)  # class -> values; a counter takes longer to make
+        self._shown: defaultdict[str, int] = defaultdict(int)
         self._others = False  # whether a value was withheld that belongs to no class
 
     @property
@@ -113,7 +113,7 @@ class Ledger:
             return ()
         counted = (counted_notice(self._withheld, self._shown),) if self._withheld or self._shown else ()
         found = bounded([*(REDACTED_HERE if self._others else ()), *counted])
-        self._withheld, self._shown, self._others = Counter(), Counter(), False
+        self._withheld, self._shown, self._others = defaultdict(int), defaultdict(int), False
         return found
 
     def refuse(self, mark: str) -> None:

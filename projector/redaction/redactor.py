@@ -76,7 +76,7 @@ class Redactor:
         """Codes and types of errors that are clean: providers have few of them."""
         self._values = self._search.of_values()
         self._as_sent = self._search.of_values(keys=KeyRules(rules=Rules())) if policy.arguments_as_sent else None
-        actions = policy.text_actions
+        self._actions = actions = policy.text_actions
         self._prose = self._search.of_prose(actions, merged(policy.own_rules).classes) if actions else None
         masked = {name: "mask" if action == "block" else action for name, action in actions.items()}
         self._message_actions = {} if actions.keys() == {CREDENTIALS} else masked
@@ -258,7 +258,7 @@ class Redactor:
         """
         if self._prose is None:
             return self.value_stream(seam, message)
-        return MessageStream(self._prose, Ledger(self.policy.text_actions, self._echo), seam, message)
+        return MessageStream(self._prose, Ledger(self._actions, self._echo), seam, message)
 
     def value_stream(self, seam: Seam | None = None, message: object = None) -> TextStream:
         """Return a cleaner from which only registered values are withheld."""
@@ -278,7 +278,7 @@ class Redactor:
         """Return a cleaner for a structured output: the text is searched as the tree that clients parse (D40)."""
         if self._structured is None or not self._structured.rows:
             return self.code_stream()
-        ledger = Ledger(self.policy.text_actions, self._echo, of_classes=True)
+        ledger = Ledger(self._actions, self._echo, of_classes=True)
         return TextStream(string_filter(self._structured, 1), ledger)
 
     def code_stream(self, tool: str | None = None) -> TextStream:

@@ -38,8 +38,9 @@ Find = Callable[..., Found | None]
 
 _DECIDE_CHARS: Final = 1_024
 """Characters after a key that are held at most until it is decided."""
-_EACH_CHARS: Final = 64
-"""A decision is tried with each of the first characters, then at every so many, because each attempt costs."""
+_STEPS: Final = (64, 8, 1)
+"""A decision is tried with each of the first 8 characters, then at every 8th up to 64, then at every 64th: each attempt
+costs."""
 
 
 class Formats:
@@ -108,14 +109,14 @@ class Formats:
         """Return the value after an anchor, if the reader of its format finds that it is a secret."""
         after = text[begin : begin + _DECIDE_CHARS]
         is_whole = at_end or len(after) == _DECIDE_CHARS
-        if not is_whole and len(after) > _EACH_CHARS:
-            after = after[: len(after) - len(after) % _EACH_CHARS]
+        step = next(step for step in _STEPS if step <= max(len(after), 1))
+        if not is_whole:
+            after = after[: len(after) - len(after) % step]
         cursor = Cursor(after, is_whole=is_whole)
         try:
             take = READERS[row.value](cursor, text[max(0, begin - BEFORE_CHARS) : begin], self.keys)
         except More:
-            more = 1 if len(after) < _EACH_CHARS else _EACH_CHARS
-            return Found(begin, begin, begin + len(after) + more, None)
+            return Found(begin, begin, begin + len(after) + step, None)
         if take is None:
             return None
         return Found(begin, begin + take.start, begin + take.start, REDACTED, Value(take.end))
@@ -317,9 +318,11 @@ class Search:
                 return -1
             end = near.start()
         if formats is not None:
-            if not is_plain and formats.runs.may_begin(text, start) >= 0:
+            is_run = not is_plain and formats.runs.may_begin(text, start) >= 0
+            quick = -1 if is_run else (formats.last if is_whole else formats.live).quick(text, start, is_plain=is_plain)
+            if quick < 0 and not (is_whole and formats.find(text, start, at_end=True) is None):
                 return -1
-            end = min(end, (formats.last if is_whole else formats.live).quick(text, start, is_plain=is_plain))
+            end = end if quick < 0 else min(end, quick)
         if end >= 0 and self.values:
             end = self._before_value(text, start, end)
         return -1 if is_whole and end < len(text) else end

@@ -189,17 +189,11 @@ class MessageStream(TextStream):
 
     def feed(self, fragment: str) -> Cleaned[CleanText]:
         """Read a fragment and return the part that can be shown now."""
-        if (self._seam is None or self._seam.owner is self) and self._plain is not None and fragment.isascii():
-            shown = self._plain.shows(fragment)
-            if shown is not None:
-                self.positions.read += len(shown)
-                return Cleaned(CleanText(shown))
-        return self._slowly(fragment)
-
-    def _slowly(self, fragment: str) -> Cleaned[CleanText]:
-        """Read a fragment that the search cannot decide at once, or that follows another text."""
         if self._seam is not None and self._seam.owner is not self and fragment:
             self._turn(self._seam)
+        if self._plain is not None and fragment.isascii() and (shown := self._plain.shows(fragment)) is not None:
+            self.positions.read += len(shown)
+            return Cleaned(CleanText(shown))
         self._settle()
         cleaned = super().feed(fragment)
         if isinstance(self._text, Union) and (settled := self._text.settled) is not None:
@@ -231,7 +225,10 @@ class MessageStream(TextStream):
     def close(self) -> Cleaned[CleanText]:
         """Return the clean text of the characters held at the end."""
         self._settle()
-        self._plain = None
+        plain, self._plain = self._plain, None
+        if plain is not None and plain.is_quick and not plain.held:
+            self._block_late(self._own)
+            return _NOTHING
         return super().close()
 
     def take_place_of(self, other: TextStream, /) -> None:

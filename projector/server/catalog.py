@@ -13,7 +13,7 @@ from projector._errors import known_name
 from projector._registry import resolve
 from projector.contracts.limits import NAME_MAX_CHARS
 from projector.core.pipeline import OutputFormat
-from projector.dialects.descriptor import DialectOptions
+from projector.dialects.descriptor import DEFAULT_OPTIONS, DialectOptions
 from projector.providers import PROVIDERS
 from projector.providers.descriptor import PassthroughRoute
 from projector.redaction.policy import Policy
@@ -128,7 +128,7 @@ class AgentBinding:
             output_format=output_format,
             takes_host_events=provider.upstream.is_recording and not is_run,
             clock=time.time,
-            options=options or DialectOptions(),
+            options=options or DEFAULT_OPTIONS,
             on_frame=stats.on_frame,
             on_deltas=stats.on_deltas,
             on_output=None,

@@ -15,7 +15,7 @@ from projector.redaction import compose
 from projector.redaction.clean import CleanJson
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
-from tests.property.cost import assert_linear
+from tests.property.cost import assert_linear, cost_of
 
 _WIDE = {"arguments_text_max_chars": 10_000_000, "output_string_max_chars": 10_000_000}
 REDACTOR = Redactor(Policy.load({"limits": _WIDE}))
@@ -64,6 +64,16 @@ def test_twice_the_text_costs_twice_as_much(unit: str, size: int) -> None:
 @pytest.mark.parametrize("unit", HOSTILE.values(), ids=HOSTILE.keys())
 def test_a_long_hostile_text_comes_to_an_end(unit: str) -> None:
     streamed(REDACTOR, '{"a":"' + unit * (100_000 // len(unit)) + '"}', 4096)
+
+
+def test_a_phrase_after_a_sensitive_word_is_not_decided_at_each_character() -> None:
+    text = '{"notes":"The token of the session is renewed when the password policy says so, as always."}'
+    by_the_character = cost_of(lambda: streamed(REDACTOR, text, 1)).steps
+    assert by_the_character < 10 * cost_of(lambda: streamed(REDACTOR, text, len(text))).steps
+
+
+def test_an_id_of_generated_characters_is_searched_without_a_filter() -> None:
+    assert cost_of(lambda: REDACTOR.identifier("call_aB3dE5fG7hJ9kL1mN3pQ5rS7")).steps < 300
 
 
 def structured(chars: int) -> str:

@@ -38,9 +38,11 @@ def close_response(state: StreamState) -> list[Frame]:
     for item in state.response.items:
         if item.open:
             output += items.close(state, item, {}, None)
+    if state.response.is_counted:
+        return output
     if state.usage_so_far is not None and (so_far := state.usage_so_far()):
         state.response.usage = so_far
-    return output if state.response.is_counted else output + usage(state, is_cut=True)
+    return output + usage(state, is_cut=True)
 
 
 def usage(state: StreamState, *, is_cut: bool = False) -> list[Frame]:
@@ -51,7 +53,8 @@ def usage(state: StreamState, *, is_cut: bool = False) -> list[Frame]:
         if (count := read.count_or_none(source, member)) is not None:
             counts[name] = count
     state.response.is_counted = True
-    state.run.usage.update({} if is_cut else counts)
+    if not is_cut:
+        state.run.usage |= {name: state.run.usage.get(name, 0) + count for name, count in counts.items()}
     is_known = any(counts.values()) if is_cut else counts  # some providers send zeros until the end
     return [frames.response_usage(counts, is_cut=is_cut)] if is_known else []
 
@@ -59,27 +62,25 @@ def usage(state: StreamState, *, is_cut: bool = False) -> list[Frame]:
 def settle(state: StreamState, status: str) -> None:
     """Record what the ended response contributes to the terminal."""
     run, response = state.run, state.response
-    items_in_order = sorted(response.items, key=attrgetter("place"))
-    texts = [compose.joined(*_nonempty(item.texts)) for item in _answers(items_in_order) if item.texts]
-    refusals = [text for item in items_in_order if item.refusals for text in _nonempty(item.refusals)]
-    summaries = [text for item in items_in_order if item.summaries for text in _nonempty(item.summaries)]
-    kept = {
-        "response_text": compose.paragraphs([text for text in texts if text.value]),
-        "refusal_text": compose.paragraphs(refusals),
-        "reasoning_summary_text": compose.paragraphs(summaries),
+    in_order = sorted(response.items, key=attrgetter("place"))
+    answers = [_nonempty(item.texts) for item in _answers(in_order) if item.texts]
+    found = {
+        "response_text": [compose.joined(*texts) for texts in answers if texts],
+        "refusal_text": [text for item in in_order if item.refusals for text in _nonempty(item.refusals)],
+        "reasoning_summary_text": [text for item in in_order if item.summaries for text in _nonempty(item.summaries)],
     }
-    late = [item for item in items_in_order if item.is_late]
+    kept = {name: compose.paragraphs(texts) for name, texts in found.items() if texts}
+    late = [item for item in in_order if item.is_late]
     is_late = {
         "response_text": any(_nonempty(item.texts) for item in late),
         "refusal_text": any(_nonempty(item.refusals) for item in late),
     }
     for name, text in kept.items():
         one = KeptText(text, is_late.get(name, False))
-        if text.value and run.keep(name, state.stage, state.branch, one) and name == "response_text":
+        if run.keep(name, state.stage, state.branch, one) and name == "response_text":
             run.wants_structure = response.wants_structure
-    run.ends[state.branch] = ResponseEnd(
-        state.stage, status, kept["response_text"].value, bool(kept["refusal_text"].value)
-    )
+    answer = kept.get("response_text", compose.NOTHING).value
+    run.ends[state.branch] = ResponseEnd(state.stage, status, answer, "refusal_text" in kept)
     run.statuses.append(OPTIONAL_STATUS.get(status, status) if state.is_optional else status)
 
 
@@ -158,8 +159,7 @@ def _run_status(state: StreamState) -> str:
 
 def _nonempty(parts: Mapping[int, TextPart]) -> list[Cleaned[CleanText]]:
     """Return the texts of an item that are not empty, with their notices, in the order of their positions."""
-    in_order = [parts[position] for position in sorted(parts)]
-    return [Cleaned(text, part.notices) for part in in_order if (text := part.text)]
+    return [Cleaned(text, part.notices) for _, part in sorted(parts.items()) if (text := part.text)]
 
 
 TERMINALS: Final[Mapping[Verdict, Callable[[StreamState], list[Frame]]]] = {

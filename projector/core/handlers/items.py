@@ -269,11 +269,10 @@ def _emit_phase(item: Item, phase: CleanText) -> list[Frame]:
 
 def _members(state: StreamState, item: Item, raw: Mapping[str, object]) -> list[Frame]:
     """Emit the members that an item has."""
-    members = {name: raw.get(name) for name in MEMBERS.get(item.type, ())}
     found = {
         name: value
-        for name, value in members.items()
-        if value is not None and isinstance(value, MEMBER_TYPES.get(name, object))
+        for name in MEMBERS.get(item.type, ())
+        if (value := raw.get(name)) is not None and isinstance(value, MEMBER_TYPES.get(name, object))
     }
     if not found:
         return []

@@ -20,7 +20,7 @@ from projector.conversation.entries import Entry
 from projector.conversation.opaque import NOTHING_KEPT, Carried, KeptCall, KeptCalls, OpaqueCollector, Place
 from projector.core.intake import MakeStage
 from projector.dialects import DIALECTS
-from projector.dialects.descriptor import DialectOptions
+from projector.dialects.descriptor import DEFAULT_OPTIONS, DialectOptions
 from projector.providers.descriptor import PassthroughRoute
 from projector.server.catalog import AgentBinding, PassthroughBinding, chosen_dialect
 from projector.server.control.callers import Grant
@@ -35,7 +35,7 @@ from projector.server.http.stored_references import check_references, conversati
 from projector.server.http.stored_streams import Claim, key_of, location, log_response, run_headers
 from projector.server.opaque_state import StateSealer
 from projector.server.ownership import Ownership
-from projector.server.streaming.log_session import DEFAULT_OPTIONS, Keeping, StoredStream
+from projector.server.streaming.log_session import Keeping, StoredStream
 from projector.server.streaming.memory import Account
 from projector.server.streaming.session import ProviderSource, StreamSession
 from projector.server.streaming.stream_logs import NAME_KEPT_S

@@ -21,7 +21,7 @@ from projector.contracts import codec
 from projector.core.faults import Fault
 from projector.core.pipeline import OutputFormat
 from projector.core.replay import StreamReplay
-from projector.dialects.descriptor import DialectOptions
+from projector.dialects.descriptor import DEFAULT_OPTIONS, DialectOptions
 from projector.redaction.policy import Policy
 from projector.server.config.agent_settings import KeepingSettings
 from projector.server.config.upstream_settings import Timeouts
@@ -39,8 +39,6 @@ from projector.store.protocol import (
     UnknownStreamError,
 )
 
-DEFAULT_OPTIONS: Final = DialectOptions()
-"""The options of a stream whose request sets none."""
 _OPTIONS: Final = [(one.name, getattr(DEFAULT_OPTIONS, one.name)) for one in fields(DEFAULT_OPTIONS)]
 
 
