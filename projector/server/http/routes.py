@@ -38,10 +38,10 @@ from projector.server.http.problems import problem, request_id, unknown_agent_of
 from projector.server.http.request_bodies import (
     agent_body,
     client_part,
-    conversation_body,
     passthrough_body,
     read_entries,
     target_body,
+    write_body,
 )
 from projector.server.http.requests import ChatRequest, WorkflowRequest, parse
 from projector.server.http.site import Site
@@ -236,7 +236,14 @@ class StreamRoutes:
         received = with_carried_state(received, carried_in(client.entries, "messages"), self._site.sealer)
         call = ProviderCall(
             binding,
-            partial(conversation_body, client, binding, previous, kept=received.kept),
+            partial(
+                write_body,
+                binding,
+                kept=received.kept,
+                input=client.entries,
+                client_tools=client.tools,
+                previous_response_id=previous,
+            ),
             name,
             getattr(sent, member),
             options=api.dialect_options(sent),
