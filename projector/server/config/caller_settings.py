@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias, get_args
 
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
@@ -65,12 +65,14 @@ class CallerSettings(Table):
 
     def over(self, other: CallerSettings) -> CallerSettings:
         """Return these settings, with those of another table where nothing is set."""
-        own = {name: value for name in _RIGHTS if (value := getattr(self, name)) is not None}
+        own: dict[str, Names] = {name: value for name in RIGHTS if (value := getattr(self, name)) is not None}
         limits = other.rate_limits.model_copy(update=self.rate_limits.model_dump(exclude_none=True))
-        return other.model_copy(update={**own, "rate_limits": limits})
+        return other.model_copy(update=own | {"rate_limits": limits})
 
 
-_RIGHTS: Final = ("agents", "workflows", "models", "routes")
+Right: TypeAlias = Literal["agents", "workflows", "models", "routes"]
+RIGHTS: Final[tuple[Right, ...]] = get_args(Right)
+"""Fields with what a caller may use."""
 
 
 KeyHash: TypeAlias = Annotated[

@@ -188,7 +188,7 @@ def read_entries(body: Mapping[str, Any], route: PassthroughRoute) -> Conversati
 def check_models(body: Mapping[str, Any], binding: AgentBinding, grant: Grant) -> None:
     """Raise `Problem` if a caller may not use a model that a body of a passthrough route requests."""
     for model in named_models(body, binding.default_model):
-        if not grant.allows_model(model):
+        if not grant.allows("models", model):
             raise unknown_model(model)
 
 

@@ -168,7 +168,7 @@ class StreamRoutes:
     def chat(self, received: Received) -> StreamSession:
         """Open a response of an agent."""
         request = parse(ChatRequest, received.body)
-        binding = self._catalog.agent(request.agent, received.grant.allows_agent)
+        binding = self._catalog.agent(request.agent, partial(received.grant.allows, "agents"))
         body_of = partial(agent_body, request, binding, kept=received.kept)
         call = ProviderCall(
             binding, body_of, request.agent, request.conversation_id, request.metadata or {}, entries=request.entries
@@ -179,7 +179,11 @@ class StreamRoutes:
         """Open a run of a workflow."""
         scope, body, caller, account, grant, _ = received
         binding = self._catalog.workflows.get(scope["path_params"]["workflow_key"])
-        if binding is None or not grant.allows_workflow(binding.name, binding.agents):
+        if (
+            binding is None
+            or not grant.allows("workflows", binding.name)
+            or not all(grant.allows("agents", one) for one in binding.agents)
+        ):
             raise problem("unknown_workflow")
         request = parse(WorkflowRequest, body)
         dialect = chosen_dialect(received.dialect, binding.settings.dialects)
@@ -224,7 +228,7 @@ class StreamRoutes:
         name = received.scope["path_params"]["agent"]
         api, read, member, answers = _HELD[dialect]
         binding = self._agents[dialect].get(name)
-        if binding is None or not received.grant.allows_agent(name):
+        if binding is None or not received.grant.allows("agents", name):
             raise unknown_agent_of(dialect)
         try:
             sent = read(received.body)

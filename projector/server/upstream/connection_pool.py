@@ -241,12 +241,12 @@ class _Handler(ResponseHandler):
             self._resume()
         return data
 
-    async def _arrival(self) -> None:
-        """Wait until something has arrived; raise the failure of the response."""
+    def _arrival(self) -> asyncio.Future[None]:
+        """Return what is done when something has arrived; raise the failure of the response."""
         if self._failure is not None:
             raise self._failure
         self._arrived = self._loop.create_future()
-        await self._arrived
+        return self._arrived
 
     def data_received(self, data: bytes) -> None:
         """Parse data; close the connection if no response is expected, or it is none."""
