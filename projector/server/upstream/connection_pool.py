@@ -213,7 +213,8 @@ class _Handler(ResponseHandler):
         """Expect nothing, and drop what was not read of the last response."""
         self._is_idle, self._failure = True, None
         self._parts.clear()
-        self._resume()
+        if self._is_paused:
+            self._resume()
 
     async def head(self) -> tuple[int, Mapping[str, str]]:
         """Return status and headers of the response; raise an exception of `Pool.send` if there is none."""
@@ -238,7 +239,9 @@ class _Handler(ResponseHandler):
                 joined.append(parts.popleft())
             data = b"".join(joined)
         if not parts:
-            self._resume()
+            self._unread_bytes = 0
+            if self._is_paused:
+                self._resume()
         return data
 
     def _arrival(self) -> asyncio.Future[None]:
@@ -301,11 +304,9 @@ class _Handler(ResponseHandler):
             self._arrived.set_result(None)
 
     def _resume(self) -> None:
-        self._unread_bytes = 0
-        if self._is_paused:
-            self._is_paused = False
-            if self.transport is not None and not self.transport.is_closing():
-                self.transport.resume_reading()
+        self._is_paused = False
+        if self.transport is not None and not self.transport.is_closing():
+            self.transport.resume_reading()
 
     def is_clean(self) -> bool:
         """Return whether nothing has arrived since the last response, not even in the socket."""
