@@ -210,7 +210,9 @@ HEAD = b"HTTP/1.1 200 OK\r\n"
     [
         pytest.param(HEAD + b"\r\nab", b"ab", id="no-length"),
         pytest.param(HEAD + b"transfer-encoding: Chunked\r\n\r\n1\r\na", b"upstream_reset", id="cut-off-chunked"),
+        pytest.param(HEAD + b"transfer-encoding: chunked, gzip\r\n\r\nab", b"ab", id="not-chunked-at-last"),
         pytest.param(HEAD + b"content-length: 2\r\n\r\na", b"upstream_reset", id="cut-off"),
+        pytest.param(b"HTTP/1.1 000 OK\r\ncontent-length: 1\r\n\r\na", b"upstream_malformed", id="no-status"),
         pytest.param(HEAD + b"content-le", b"upstream_reset", id="half-a-head"),
         pytest.param(HEAD + b"connection: close\r\ncontent-length: 1\r\n\r\na", b"a", id="closed-by-name"),
         pytest.param(HEAD + b"a: b\r\n" * 200 + b"content-length: 1\r\n\r\na", b"a", id="a-header-repeated"),

@@ -286,8 +286,8 @@ class _Handler(ResponseHandler):
         lost: Exception = aiohttp.ServerDisconnectedError()
         if self._status:
             lost = aiohttp.ClientPayloadError()
-            coding = self._headers.get("transfer-encoding", "").lower()
-            has_end = "content-length" in self._headers or "chunked" in coding
+            is_chunked = self._headers.get("transfer-encoding", "").lower().endswith("chunked")
+            has_end = is_chunked or "content-length" in self._headers
             self.is_received = self.is_received or not (has_end or self._failure)
         elif isinstance(exc, OSError):
             lost = aiohttp.ClientOSError(*exc.args)
@@ -338,8 +338,8 @@ class _Handler(ResponseHandler):
         """End a head; raise an exception if it is of another response, or of one informational response too many."""
         status = 0 if self._http is None else self._http.get_status_code()
         if status not in _INFORMATIONAL or status == _SWITCHING_PROTOCOLS:
-            if self.is_received:
-                raise HttpProcessingError(message="another response")
+            if self.is_received or status < _INFORMATIONAL[0]:
+                raise HttpProcessingError(message="another response, or no status")
             self._status = status
             return
         self._headers = {}
