@@ -367,6 +367,6 @@ class Host:
     def _find(self, request: HostRequest, workflow_id: str) -> RunnableWorkflow:
         """Return a workflow; to a caller that may not run its agent it does not exist."""
         workflow = self._workflows.get(workflow_id)
-        if workflow is None or (workflow_id in self._agents and not request.grant.allows_agent(workflow_id)):
+        if workflow is None or (workflow_id in self._agents and not request.grant.allows("agents", workflow_id)):
             raise HostError("workflow_not_found")
         return workflow

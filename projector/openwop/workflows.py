@@ -131,7 +131,7 @@ class AgentWork(Work):
         self._is_complete = False
         """Whether the rest of the response is not needed."""
         self._admission, stats.meter = admission, admission.meter
-        upstreams = binding.targets.upstreams
+        upstreams = {one.provider.name for one in binding.targets.targets}
         self._pipeline = build_pipeline(
             provider=binding.provider.api,
             profile=binding.provider.profile,

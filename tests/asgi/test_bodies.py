@@ -15,7 +15,7 @@ from projector.server.catalog import AgentBinding, Catalog
 from projector.server.config.settings import Settings
 from projector.server.http import requests
 from projector.server.http.problems import Problem
-from projector.server.http.request_bodies import agent_body, client_part, conversation_body, passthrough_body
+from projector.server.http.request_bodies import agent_body, client_part, passthrough_body, write_body
 
 IMAGE = {"type": "input_image", "image_url": "https://a.example/b.png"}
 KEYS = {"api_keys": {"frontend": "sha256:" + "0" * 64}}
@@ -241,7 +241,8 @@ def run(**members: object) -> Callable[..., ClientPart]:
 def test_bodies_of_ag_ui_runs(api: str, agent: dict[str, Any], body: dict[str, Any]) -> None:
     one = offer(api, **agent)
     for _ in range(2):  # what one request adds is not the agent's
-        assert conversation_body(client_part(run(), one), one) == {"model": "gpt-test", **body}
+        client = client_part(run(), one)
+        assert write_body(one, input=client.entries, client_tools=client.tools) == {"model": "gpt-test", **body}
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ import uvloop
 from bench.redis_server import free_port
 from projector.server.config.upstream_settings import UpstreamSettings, UpstreamTimeouts
 from projector.server.upstream import http_upstream
+from projector.server.upstream.connection_pool import READ_MAX_BYTES
 from projector.server.upstream.http_upstream import ERROR_BODY_MAX_BYTES, HTTPUpstream
 from projector.server.upstream.protocol import ProviderRequest, UpstreamError
 from tests.waiting import wait_until
@@ -201,6 +202,62 @@ async def test_a_response_that_is_left_is_not_mixed_with_the_next(provider: Any)
     assert one.connections == 2
 
 
+HEAD = b"HTTP/1.1 200 OK\r\n"
+
+
+@pytest.mark.parametrize(
+    ("reply", "found"),
+    [
+        pytest.param(HEAD + b"\r\nab", b"ab", id="no-length"),
+        pytest.param(HEAD + b"transfer-encoding: Chunked\r\n\r\n1\r\na", b"upstream_reset", id="cut-off-chunked"),
+        pytest.param(HEAD + b"transfer-encoding: chunked, gzip\r\n\r\nab", b"ab", id="not-chunked-at-last"),
+        pytest.param(HEAD + b"content-length: 2\r\n\r\na", b"upstream_reset", id="cut-off"),
+        pytest.param(b"HTTP/1.1 000 OK\r\ncontent-length: 1\r\n\r\na", b"upstream_malformed", id="no-status"),
+        pytest.param(HEAD + b"content-le", b"upstream_reset", id="half-a-head"),
+        pytest.param(HEAD + b"connection: close\r\ncontent-length: 1\r\n\r\na", b"a", id="closed-by-name"),
+        pytest.param(HEAD + b"a: b\r\n" * 200 + b"content-length: 1\r\n\r\na", b"a", id="a-header-repeated"),
+        pytest.param(HEAD + b"%d: b\r\n" * 200 % (*range(200),), b"upstream_malformed", id="many-headers"),
+        pytest.param(HEAD + b"a: " + b"b" * 70_000, b"upstream_malformed", id="a-long-head"),
+        pytest.param(
+            b"HTTP/1.1 101 Switching Protocols\r\nupgrade: a\r\nconnection: upgrade\r\n\r\nxyz",
+            b"upstream_http_101",
+            id="another-protocol",
+        ),
+        pytest.param(HEAD + b"upgrade: h2c\r\nconnection: upgrade\r\ncontent-length: 1\r\n\r\na", b"a", id="an-offer"),
+        pytest.param(CHUNKED + b"1 ;x=y\r\na\r\n0\r\nx: y\r\n\r\n", b"a", id="extension-and-trailer"),
+    ],
+)
+async def test_a_connection_that_ends_after(reply: bytes, found: bytes) -> None:
+    async with listening(after_the_head(reply)) as port:
+        upstream = HTTPUpstream(UpstreamSettings(base_url=f"http://127.0.0.1:{port}/v1"), UpstreamTimeouts())
+        assert await text_or_code(upstream) == found
+        await upstream.aclose()
+
+
+async def test_a_body_that_is_not_read_is_not_received(provider: Any) -> None:
+    """The connection is paused, and goes on once what has arrived was read."""
+    one, upstream = provider
+    size, sent = 8 * 2**20, 0
+
+    async def reply(writer: asyncio.StreamWriter) -> None:
+        nonlocal sent
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % size)
+        while sent < size:
+            writer.write(bytes(65_536))
+            sent += 65_536
+            await writer.drain()
+
+    one.replies = [reply, sends(answer(b"b"))]
+    async with upstream.open(REQUEST) as chunks:
+        first = await anext(chunks)
+        await asyncio.sleep(0.2)
+        (handler,) = upstream._pool._acquired
+        assert sum(map(len, handler._parts)) <= READ_MAX_BYTES + 2**18
+        assert len(first) + sum([len(chunk) async for chunk in chunks]) == size
+    assert await ask(upstream) == b"b"
+    assert one.connections == 1
+
+
 async def test_endless_informational_responses_are_a_failure(provider: Any) -> None:
     one, upstream = provider
     early = b"HTTP/1.1 103 Early Hints\r\n\r\n"
@@ -227,9 +284,9 @@ async def test_a_response_that_fails_while_sending_fails_too(provider: Any) -> N
     await wait_until(lambda: one.heads)
     (handler,) = upstream._pool._acquired
     handler.data_received(b"HTTP/1.1 100 Continue\r\n\r\n" * 100)
-    handler.close()  # by the task that sends the body, which forgets why the response failed
+    handler.close()  # by the task that sends the body
     error = await failing
-    assert (error.fault.code, error.reason) == ("upstream_reset", "closed")
+    assert (error.fault.code, error.reason) == ("upstream_malformed", "not_http")
 
 
 @pytest.mark.parametrize("sent", [b"zz\r\nmore\r\n", b"5\r\nhello!\r\n", b"-1\r\n"])

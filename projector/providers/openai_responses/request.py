@@ -182,10 +182,11 @@ def read_input(body: Given) -> neutral.Conversation:
     """Return the conversation of `input`; raise `UnsupportedRequestError` for an item that no other API has."""
     if isinstance(body.members.get("input"), str):
         return [neutral.user_text(body.text("input"))]
-    return [_read_item(item) for item in body.objects("input")]
+    return [read_item(item) for item in body.objects("input")]
 
 
-def _read_item(item: Given) -> neutral.Entry:
+def read_item(item: Given) -> neutral.Entry:
+    """Return an item of a conversation; raise `UnsupportedRequestError` if no other API has it."""
     item_type = item.text_or_none("type") or "message"
     read = READERS.get(item_type)
     return item.unsupported("type") if read is None else read(item)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias, get_args
 
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
-from projector._errors import known_name
 from projector.providers import PROVIDERS
-from projector.server.config.config_base import EXTENSIONS, NAME_OR_LIST, BaseUrl, Name, Table, matching, raised
+from projector.server.config.config_base import EXTENSIONS, NAME_OR_LIST, BaseUrl, Name, Table, matching
 
 EVERY_CALLER: Final = "default"
 """Table of the callers without a table of their own."""
@@ -34,7 +32,7 @@ CallerName: TypeAlias = Annotated[
     matching(r"default|(key|token|group):.+", "`default`, `key:NAME`, `token:NAME` or `group:NAME`"),
 ]
 Names: TypeAlias = Annotated[tuple[Annotated[str, StringConstraints(min_length=1)], ...], NAME_OR_LIST]
-"""Names that are checked by `caller_mistakes`; a single one needs no list."""
+"""Names that `Settings` checks; a single one needs no list."""
 _Count: TypeAlias = Annotated[int, Field(gt=0, le=_COUNT_MAX)]
 
 
@@ -67,41 +65,14 @@ class CallerSettings(Table):
 
     def over(self, other: CallerSettings) -> CallerSettings:
         """Return these settings, with those of another table where nothing is set."""
-        own = {name: value for name in _RIGHTS if (value := getattr(self, name)) is not None}
+        own: dict[str, Names] = {name: value for name in RIGHTS if (value := getattr(self, name)) is not None}
         limits = other.rate_limits.model_copy(update=self.rate_limits.model_dump(exclude_none=True))
-        return other.model_copy(update={**own, "rate_limits": limits})
+        return other.model_copy(update=own | {"rate_limits": limits})
 
 
-_RIGHTS: Final = ("agents", "workflows", "models", "routes")
-
-
-def caller_mistakes(
-    callers: Mapping[str, CallerSettings],
-    names: Collection[str],
-    known: Mapping[str, Collection[str] | None],
-    workflows: Mapping[str, Iterable[str]],
-) -> Iterator[str]:
-    """Yield a line for each name that is not configured, and for each workflow without its agents.
-
-    Args:
-        callers: the tables.
-        names: callers that may have a table; one that ends with `:` stands for all that begin so.
-        known: field of a table -> what it may name; None if that is not known.
-        workflows: the agents of each workflow.
-    """
-    default = callers.get(EVERY_CALLER, CallerSettings())
-    for caller, table in callers.items():
-        if caller != EVERY_CALLER and f"{caller.partition(':')[0]}:" not in names:
-            yield from raised(known_name, "caller", caller, [EVERY_CALLER, *names])
-        for field, choices in known.items():
-            for name in sorted({*(getattr(table, field) or ())} - {ALL}) if choices is not None else ():
-                yield from raised(known_name, f"name in `{field}` of caller `{caller}`:", name, choices)
-        agents = table.over(default).agents
-        for workflow in sorted(workflows.keys() & {*(table.workflows or ())}):
-            missing = set() if agents is None or ALL in agents else {*workflows[workflow]} - {*agents}
-            if missing:
-                listed = "`, `".join(sorted(missing))
-                yield f"caller `{caller}`: workflow `{workflow}` uses agents that are not in `agents`: `{listed}`"
+Right: TypeAlias = Literal["agents", "workflows", "models", "routes"]
+RIGHTS: Final[tuple[Right, ...]] = get_args(Right)
+"""Fields with what a caller may use."""
 
 
 KeyHash: TypeAlias = Annotated[

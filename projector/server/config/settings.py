@@ -27,7 +27,7 @@ from projector.server.config.agent_settings import (
     WorkflowSettings,
     can_serve,
 )
-from projector.server.config.caller_settings import ROUTES, Auth, CallerName, CallerSettings, caller_mistakes
+from projector.server.config.caller_settings import ALL, EVERY_CALLER, ROUTES, Auth, CallerName, CallerSettings
 from projector.server.config.config_base import (
     DEFAULT,
     DEFAULT_DIALECT,
@@ -351,14 +351,26 @@ def _check_route(settings: Settings, route: str, api: str) -> None:
 
 
 def _caller_mistakes(settings: Settings, agents: Mapping[str, object]) -> Iterator[str]:
-    upstreams = settings.all_upstreams
-    names = {name for route in PASSTHROUGH_APIS for name in settings.passthrough_upstreams(route)}
-    offered = [None if (one := upstreams.get(name)) is None else one.models for name in sorted(names)]
-    offered.append(dict.fromkeys(settings.models, ""))
-    models = None if None in offered else sorted({name for models in offered for name in models or ()})
+    """Yield each name in the tables of callers that is not configured, and each workflow without its agents."""
+    upstreams, callers = settings.all_upstreams, settings.callers
+    served = {name for route in PASSTHROUGH_APIS for name in settings.passthrough_upstreams(route)}
+    offered = [None if (one := upstreams.get(name)) is None else one.models for name in sorted(served)]
+    models = None if None in offered else sorted({*settings.models, *(name for one in offered for name in one or ())})
     known = {"agents": [*agents], "workflows": settings.workflows, "routes": ROUTES, "models": models}
-    workflows = {name: one.definition.agents for name, one in settings.workflows.items()}
-    return caller_mistakes(settings.callers, settings.auth.caller_names, known, workflows)
+    default, names = callers.get(EVERY_CALLER, CallerSettings()), settings.auth.caller_names
+    for caller, table in callers.items():
+        if caller != EVERY_CALLER and f"{caller.partition(':')[0]}:" not in names:
+            yield from raised(known_name, "caller", caller, [EVERY_CALLER, *names])
+        for field, choices in known.items():
+            for name in sorted({*(getattr(table, field) or ())} - {ALL}) if choices is not None else ():
+                yield from raised(known_name, f"name in `{field}` of caller `{caller}`:", name, choices)
+        allowed = table.over(default).agents
+        for workflow in sorted(settings.workflows.keys() & {*(table.workflows or ())}):
+            used = settings.workflows[workflow].definition.agents
+            missing = sorted({*used} - {*allowed} if allowed is not None and ALL not in allowed else ())
+            if missing:
+                listed = "`, `".join(missing)
+                yield f"caller `{caller}`: workflow `{workflow}` uses agents that are not in `agents`: `{listed}`"
 
 
 # secrets, which are withheld from every stream (CONTRACT D41) and from recordings; hashes of callers' keys are none

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
-from projector.server.config.caller_settings import ALL, EVERY_CALLER, Auth, CallerSettings
+from projector.server.config.caller_settings import ALL, EVERY_CALLER, RIGHTS, Auth, CallerSettings, Right
 from projector.server.control.rate_limits import limits_of
 from projector.server.http.problems import Problem, problem
 from projector.server.telemetry.request_facts import client_api, client_of, facts_of
@@ -25,55 +25,29 @@ from projector.store.budgets import Limit
 if TYPE_CHECKING:
     from projector.server.http.token_verifier import TokenVerifier
 
-_Names: TypeAlias = frozenset[str] | None
-
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What one caller may use; None for everything."""
+    """What one caller may use, and how much."""
 
-    agents: _Names = None
-    workflows: _Names = None
-    models: _Names = None
-    routes: _Names = None
-    rate_limits: Sequence[Limit] = ()
+    names: Mapping[Right, frozenset[str]]
+    """What it may use of each kind; of a kind that is missing everything."""
+    rate_limits: Sequence[Limit]
 
     def check_route(self, name: str) -> None:
         """Raise `Problem` if the caller may not use a route."""
-        if self.routes is not None and name not in self.routes:
+        if "routes" in self.names and name not in self.names["routes"]:
             raise problem("permission_denied")
 
-    def allows_route(self, name: str) -> bool:
-        """Return whether the caller may use a route."""
-        return self.routes is None or name in self.routes
-
-    def allows_agent(self, name: str) -> bool:
-        """Return whether the caller may use an agent."""
-        return self.agents is None or name in self.agents
-
-    def allows_workflow(self, name: str, agents: Iterable[str]) -> bool:
-        """Return whether the caller may use a workflow, and the agents of its steps."""
-        return (self.workflows is None or name in self.workflows) and all(map(self.allows_agent, agents))
-
-    def allows_model(self, name: str) -> bool:
-        """Return whether the caller may use a model of a passthrough route."""
-        return self.models is None or name in self.models
+    def allows(self, kind: Right, name: str) -> bool:
+        """Return whether the caller may use an agent, a workflow, a route, or a model of a passthrough route."""
+        return kind not in self.names or name in self.names[kind]
 
 
 def grant_of(table: CallerSettings) -> Grant:
     """Return the rights of a table that is complete."""
-    return Grant(
-        _names(table.agents),
-        _names(table.workflows),
-        _names(table.models),
-        _names(table.routes),
-        limits_of(table.rate_limits),
-    )
-
-
-def _names(chosen: Iterable[str] | None) -> _Names:
-    names = None if chosen is None else frozenset(chosen)
-    return None if names is None or ALL in names else names
+    names = {kind: frozenset(chosen) for kind in RIGHTS if (chosen := getattr(table, kind)) is not None}
+    return Grant({kind: chosen for kind, chosen in names.items() if ALL not in chosen}, limits_of(table.rate_limits))
 
 
 class Authenticator:

@@ -130,7 +130,7 @@ class ModelRoutes:
             served = {name: one for name, one in served.items() if one.route.client is api}
             if not served:
                 return {}
-        routes = [route for name, route in served.items() if grant.allows_route(name)]
+        routes = [route for name, route in served.items() if grant.allows("routes", name)]
         if not routes:
             raise problem("permission_denied")
         bindings = {one.provider.name: one for route in routes for one in route.bindings}
@@ -145,7 +145,7 @@ class ModelRoutes:
         own = [Model(name) for route in routes for name in route.models]
         found: dict[str, Model] = {}
         for models in (own, *lists.values()):
-            for model in filter(lambda model: grant.allows_model(model.id), models):
+            for model in filter(lambda model: grant.allows("models", model.id), models):
                 found.setdefault(model.id, model)
         return found
 

@@ -76,7 +76,7 @@ async def _enter(scope: Scope, dialect: str, agents: Collection[str]) -> tuple[S
     caller, grant = await site.authenticator.grant(scope)
     grant.check_route(dialect)
     agent: str = scope["path_params"]["agent"]
-    if agent not in agents or not grant.allows_agent(agent):
+    if agent not in agents or not grant.allows("agents", agent):
         raise unknown_agent_of(dialect)
     return site, caller, agent
 

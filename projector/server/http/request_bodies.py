@@ -71,7 +71,7 @@ def agent_body(
         raise _not_allowed(name, "input")
     if entries and (fault := check_calls(entries, is_continued=request.previous_response_id is not None)):
         raise problem("invalid_request", fault)
-    body = _write(
+    body = write_body(
         binding,
         target,
         kept=kept,
@@ -118,25 +118,6 @@ def client_part(
     for name in sorted(part_params(client.entries) - agent.allowed_params):
         raise _not_allowed(name, "messages")
     return client
-
-
-def conversation_body(
-    client: ClientPart,
-    binding: AgentBinding,
-    previous_response_id: str | None = None,
-    target: Target | None = None,
-    *,
-    kept: KeptCalls = NOTHING_KEPT,
-) -> Body:
-    """Return the body for a conversation that the client holds; raise `Problem` if the provider does not support it."""
-    return _write(
-        binding,
-        target,
-        kept=kept,
-        input=client.entries,
-        client_tools=client.tools,
-        previous_response_id=previous_response_id,
-    )
 
 
 def passthrough_body(
@@ -207,7 +188,7 @@ def read_entries(body: Mapping[str, Any], route: PassthroughRoute) -> Conversati
 def check_models(body: Mapping[str, Any], binding: AgentBinding, grant: Grant) -> None:
     """Raise `Problem` if a caller may not use a model that a body of a passthrough route requests."""
     for model in named_models(body, binding.default_model):
-        if not grant.allows_model(model):
+        if not grant.allows("models", model):
             raise unknown_model(model)
 
 
@@ -258,8 +239,13 @@ def _names_in(value: object) -> Iterator[str]:
                 yield from (other for other in one if isinstance(other, str))
 
 
-def _write(binding: AgentBinding, target: Target | None, *, kept: KeptCalls, **members: Any) -> Body:
-    """Return the body of a request with the agent's part and the caller's `members`."""
+def write_body(
+    binding: AgentBinding, target: Target | None = None, *, kept: KeptCalls = NOTHING_KEPT, **members: Any
+) -> Body:
+    """Return the body for a target of an agent, by default the first, with the agent's part.
+
+    `members` are those of `ModelRequest` that are the caller's. Raises `Problem` if the provider does not support them.
+    """
     target = target or binding.targets.targets[0]
     agent = binding.settings
     if kept and not isinstance(members["input"], str):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, ValidationError, model_validator
@@ -20,10 +20,11 @@ from projector.contracts.limits import (
     REQUEST_ITEMS_MAX,
     REQUEST_TEXT_MAX_CHARS,
 )
-from projector.conversation import entries as conversation
 from projector.conversation.client_history import is_history
-from projector.conversation.entries import Entry, File, Image, Part, parts_of
+from projector.conversation.entries import Approval, Entry, File, Image, Part, parts_of
+from projector.conversation.request_members import Given
 from projector.dialects.descriptor import AI_SDK_LEVELS
+from projector.providers.openai_responses.request import read_item
 from projector.server.config.settings import Settings
 from projector.server.http.problems import ClientLeftError, problem
 from projector.server.streaming.clock import event_loop
@@ -192,28 +193,11 @@ _Item: TypeAlias = Annotated[
 Items: TypeAlias = Annotated[list[_Item], Field(min_length=1, max_length=REQUEST_ITEMS_MAX, fail_fast=True)]
 
 
-def _content(content: str | Sequence[InputText | InputImage | OutputText | Refusal]) -> conversation.Content:
-    return content if isinstance(content, str) else tuple(PARTS[type(part)](part) for part in content)
-
-
-PARTS: Final[Mapping[type, Callable[[Any], Part]]] = {
-    InputText: lambda part: conversation.Text(part.text),
-    OutputText: lambda part: conversation.Text(part.text),
-    Refusal: lambda part: conversation.Refusal(part.refusal),
-    InputImage: lambda part: Image(part.image_url, part.detail),
-}
-"""Model of a part -> what makes the neutral part."""
-
-ENTRIES: Final[Mapping[type, Callable[[Any], Entry]]] = {
-    UserMessage: lambda item: conversation.Message(conversation.USER, _content(item.content)),
-    AssistantMessage: lambda item: conversation.Message(conversation.ASSISTANT, _content(item.content), item.phase),
-    FunctionCall: lambda item: conversation.ToolCall(item.call_id, item.name, item.arguments),
-    FunctionOutput: lambda item: conversation.ToolOutput(item.call_id, item.output),
-    CustomToolCall: lambda item: conversation.ToolCall(item.call_id, item.name, item.input, "custom"),
-    CustomToolOutput: lambda item: conversation.ToolOutput(item.call_id, item.output, "custom"),
-    ApprovalResponse: lambda item: conversation.Approval(item.approval_request_id, item.approve, item.reason),
-}
-"""Model of an item -> what makes the neutral entry."""
+def _entry(item: RequestModel) -> Entry:
+    """Return a valid item as an entry. What would not be sent is left out."""
+    if isinstance(item, ApprovalResponse):  # only a server that has asked for it knows what it answers
+        return Approval(item.approval_request_id, item.approve, item.reason)
+    return read_item(Given(item.model_dump(exclude_none=True)))
 
 
 _TOKENS_MAX: Final = 10_000_000
@@ -293,7 +277,7 @@ class ChatRequest(RequestModel):
 
     def entries(self) -> list[Entry]:
         """Return the conversation; empty if there is a message."""
-        return [ENTRIES[type(item)](item) for item in self.input] if self.input else []
+        return [_entry(item) for item in self.input] if self.input else []
 
     def params(self, entries: Sequence[Entry]) -> set[str]:
         """Return which of `AgentSettings.allowed_params` the request uses, besides its parameters."""

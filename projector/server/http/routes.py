@@ -38,10 +38,10 @@ from projector.server.http.problems import problem, request_id, unknown_agent_of
 from projector.server.http.request_bodies import (
     agent_body,
     client_part,
-    conversation_body,
     passthrough_body,
     read_entries,
     target_body,
+    write_body,
 )
 from projector.server.http.requests import ChatRequest, WorkflowRequest, parse
 from projector.server.http.site import Site
@@ -168,7 +168,7 @@ class StreamRoutes:
     def chat(self, received: Received) -> StreamSession:
         """Open a response of an agent."""
         request = parse(ChatRequest, received.body)
-        binding = self._catalog.agent(request.agent, received.grant.allows_agent)
+        binding = self._catalog.agent(request.agent, partial(received.grant.allows, "agents"))
         body_of = partial(agent_body, request, binding, kept=received.kept)
         call = ProviderCall(
             binding, body_of, request.agent, request.conversation_id, request.metadata or {}, entries=request.entries
@@ -179,7 +179,11 @@ class StreamRoutes:
         """Open a run of a workflow."""
         scope, body, caller, account, grant, _ = received
         binding = self._catalog.workflows.get(scope["path_params"]["workflow_key"])
-        if binding is None or not grant.allows_workflow(binding.name, binding.agents):
+        if (
+            binding is None
+            or not grant.allows("workflows", binding.name)
+            or not all(grant.allows("agents", one) for one in binding.agents)
+        ):
             raise problem("unknown_workflow")
         request = parse(WorkflowRequest, body)
         dialect = chosen_dialect(received.dialect, binding.settings.dialects)
@@ -224,7 +228,7 @@ class StreamRoutes:
         name = received.scope["path_params"]["agent"]
         api, read, member, answers = _HELD[dialect]
         binding = self._agents[dialect].get(name)
-        if binding is None or not received.grant.allows_agent(name):
+        if binding is None or not received.grant.allows("agents", name):
             raise unknown_agent_of(dialect)
         try:
             sent = read(received.body)
@@ -236,7 +240,14 @@ class StreamRoutes:
         received = with_carried_state(received, carried_in(client.entries, "messages"), self._site.sealer)
         call = ProviderCall(
             binding,
-            partial(conversation_body, client, binding, previous, kept=received.kept),
+            partial(
+                write_body,
+                binding,
+                kept=received.kept,
+                input=client.entries,
+                client_tools=client.tools,
+                previous_response_id=previous,
+            ),
             name,
             getattr(sent, member),
             options=api.dialect_options(sent),

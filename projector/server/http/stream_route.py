@@ -102,7 +102,8 @@ def enter_passthrough(site: Site, passthrough: PassthroughBinding, received: Rec
     received = with_carried_state(received, passthrough.route.carried(body), site.sealer)
     check_models(body, binding, received.grant)
     if site.settings.auth.is_on:
-        check_references(body, site.ownership, caller, is_forwarded=binding.targets.has_api(passthrough.api))
+        is_forwarded = any(one.provider.api == passthrough.api for one in binding.targets.targets)
+        check_references(body, site.ownership, caller, is_forwarded=is_forwarded)
     return received, binding
 
 

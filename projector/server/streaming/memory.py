@@ -95,6 +95,8 @@ class Account:
         """What the stream keeps until its end, beyond `STREAM_BYTES`."""
         self.text_bytes = 0
         """The same without copies."""
+        self.is_exceeded = False
+        """Whether the stream has received more than one stream may."""
 
     @property
     def _stream(self) -> Account:
@@ -120,16 +122,9 @@ class Account:
         self.end_turn()
 
     @property
-    def is_exceeded(self) -> bool:
-        """Whether the stream has received more than one stream may."""
-        stream, memory = self._of_stream or self, self.memory
-        grown_bytes = self._event_bytes + stream.kept_bytes
-        return grown_bytes > memory.share_bytes or stream.text_bytes > memory.max_text_bytes
-
-    @property
     def is_heavy(self) -> bool:
         """Whether the stream has grown so much that its last chunk, which ends all its items, takes long."""
-        return self._event_bytes + (self._of_stream or self).kept_bytes > HEAVY_BYTES
+        return self._grown_bytes > HEAVY_BYTES
 
     @property
     def _grown_bytes(self) -> int:
@@ -143,7 +138,8 @@ class Account:
             kept = max(0, kept)
             self.hold(kept - self.kept_bytes)
             self.kept_bytes = kept
-        return kept > self.memory.share_bytes or text_bytes > self.memory.max_text_bytes
+        self.is_exceeded = kept > self.memory.share_bytes or text_bytes > self.memory.max_text_bytes
+        return self.is_exceeded
 
     def read(self, chunk: bytes) -> bool:
         """Count a chunk of an event stream; return whether it takes long: it ends a large event, or much is kept."""
@@ -153,6 +149,8 @@ class Account:
         if rest or before or rest is None:
             self._event_bytes = min(before + len(chunk), EVENT_MAX_BYTES) if rest is None else rest  # more is a fault
             self.hold(self._event_bytes - before)
+            memory, of_text = self.memory, (self._of_stream or self).text_bytes
+            self.is_exceeded = self._grown_bytes > memory.share_bytes or of_text > memory.max_text_bytes
         return is_large or self._event_bytes + (self._of_stream or self).kept_bytes > HEAVY_BYTES
 
     async def receive(self, n_bytes: int) -> None:
@@ -161,12 +159,6 @@ class Account:
         self.hold(n_bytes)
         if self._body_bytes > SMALL_BYTES:
             await self._wait(self._body_bytes)
-
-    @property
-    def may_have_to_wait(self) -> bool:
-        """Whether `wait_for_turn` has anything to do."""
-        memory = self.memory
-        return memory.turn is self or memory.held_bytes >= memory.max_bytes
 
     async def wait_for_turn(self) -> None:
         """Wait until a stream that has grown may read. Its turn lasts until memory is released."""

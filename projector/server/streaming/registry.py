@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, Protocol
@@ -49,7 +48,8 @@ class Streams:
     def __init__(self, limits: Limits) -> None:
         self._limits = unwrapped(limits)
         self._memory = Memory(limits.max_memory_bytes, limits.max_text_bytes)
-        self._admitted: Counter[str] = Counter()  # requests by caller, from their head to the end of their stream
+        self._admitted: dict[str, int] = {}  # requests by caller, from their head to the end of their stream
+        self._all_admitted = 0
         self._running: dict[str, Running] = {}
         self._readers: set[Running] = set()
         self._ended: dict[str, str] = {}  # id -> caller, ordered by their end
@@ -86,22 +86,23 @@ class Streams:
         """Admit a request, with an account for what it holds in memory; raise `Problem` if a limit is reached."""
         if self.is_draining:
             raise problem_of_fault(FAULTS["server_shutdown"])
-        if self._admitted.total() >= self._limits.max_streams or self._memory.is_spent:
+        if self._all_admitted >= self._limits.max_streams or self._memory.is_spent:
             raise problem("overloaded")
         most = self._limits.max_streams_per_caller
         owner = owner_of(caller)
-        if most is not None and self._admitted[owner] >= most:
+        if most is not None and self._admitted.get(owner, 0) >= most:
             raise problem("too_many_streams")
         account = Account(self._memory)
         account.hold(STREAM_BYTES)
-        self._admitted[owner] += 1
+        self._admitted[owner] = self._admitted.get(owner, 0) + 1
+        self._all_admitted += 1
         try:
             yield account
         finally:
             account.close()
-            self._admitted[owner] -= 1
-            if not self._admitted[owner]:
-                del self._admitted[owner]
+            self._all_admitted -= 1
+            if left := self._admitted.pop(owner) - 1:
+                self._admitted[owner] = left
 
     @contextmanager
     def running(self, stream: Running) -> Iterator[None]:

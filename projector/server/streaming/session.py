@@ -197,7 +197,7 @@ class StreamSession(ResponseSession):
             begun = logs.begin(stored.head(self.stats, producer), self.cancel, self._on_loss)
             begun.describe = lambda: ending_of(self.stats, pipeline.dropped)
             if name_of is not None:
-                self.stats.on_response_id = lambda response_id: begun.add_name(*name_of(response_id))
+                self.stats.on_response_id = lambda response_id: begun.names.append(name_of(response_id))
             pipeline.on_output = begun.add
             pipeline.has_event_ids = DIALECTS[self.stats.dialect].has_event_ids
             return begun

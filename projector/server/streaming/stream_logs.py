@@ -96,7 +96,7 @@ class StreamLog:
         self.is_ahead = False
         """Whether the client may have frames that the store does not have, because the store is away."""
         self.names: list[tuple[str, str]] = []
-        """Kinds and keys of names of the stream that wait."""
+        """Kinds and keys of names of the stream that wait: of one that is added, until its next frames are sent."""
         self._moved = asyncio.Event()
         self._added: list[tuple[list[bytes], int, bool]] = []
         """The frames of each step, their size, and whether the last of them is the terminal."""
@@ -136,10 +136,6 @@ class StreamLog:
             self._logs.register(self)
         self._logs.on_change(self)
         return self.is_pending
-
-    def add_name(self, kind: str, key: str) -> None:
-        """Have the stream found by a name, as soon as its next frames are sent. May be called in a thread."""
-        self.names.append((kind, key))
 
     @property
     def is_pending(self) -> bool:

@@ -8,7 +8,7 @@ caller or a provider.
 from __future__ import annotations
 
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import lru_cache, partial
@@ -178,7 +178,7 @@ class StreamStats:
     """The error code; None if the stream did not fail."""
     terminal: Frame = field(default_factory=dict)
     """Terminal frame, whether sent or not; empty until it exists."""
-    usage: Counter[str] = field(default_factory=Counter)
+    usage: dict[str, int] = field(default_factory=dict)
     """Tokens, as the provider reported them, also of a response that was cut off."""
     notices: dict[str, int] = field(default_factory=_counts)
     frames: int = 0
@@ -259,7 +259,7 @@ class StreamStats:
     def _note(self, kind: str, frame: Frame) -> None:
         if kind in _TERMINALS:
             self.terminal = frame
-            self.usage = self.usage or Counter(frame.get("final", {}).get("usage", {}))
+            self.usage = self.usage or dict(frame.get("final", {}).get("usage", {}))
             self.code = frame["error"]["code"] if "error" in frame else None
             if self.on_response is not None and "response_id" in frame:
                 self.on_response(frame["response_id"], self.upstream, self.tokens)
@@ -267,7 +267,7 @@ class StreamStats:
             if self.on_item is not None:
                 self.on_item(frame["item_id"], self.upstream)
         elif kind == PrivateKind.RESPONSE_USAGE:
-            self.usage.update(frame["usage"])
+            self.usage |= {name: self.usage.get(name, 0) + tokens for name, tokens in frame["usage"].items()}
         elif kind == PrivateKind.RESPONSE_META:
             self.response_model = frame.get("model", self.response_model)
         elif kind == Kind.TOOL_STATUS:
@@ -382,11 +382,12 @@ def _unexpected(stats: StreamStats) -> dict[str, int] | None:
     found = _labelled(
         unexpected_drops(stats.dropped), lambda name: name if name in _EVENTS else stats.plain_name(name) or OTHER
     )
-    return dict(found.most_common(_NAMES_MAX)) or None
+    most = sorted(found, key=lambda name: -found[name])[:_NAMES_MAX]
+    return {name: found[name] for name in most} or None
 
 
-def _labelled(dropped: Mapping[str, int], label_of: Callable[[str], str]) -> Counter[str]:
-    found: Counter[str] = Counter()
+def _labelled(dropped: Mapping[str, int], label_of: Callable[[str], str]) -> dict[str, int]:
+    found = _counts()
     for name, times in dropped.items():
         found[label_of(name)] += times
     return found

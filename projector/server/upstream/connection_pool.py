@@ -3,10 +3,10 @@
 HTTP/1.1 does not name the request that a response belongs to. A connection on which bytes arrived after the end of a
 response is therefore never used again: they would be the answer to the next request, of another caller.
 
-aiohttp has no hooks for this; the overridden members are those of `aiohttp.connector` and `aiohttp.client_proto`, and
-tests/asgi/test_upstream_connections.py fails if they are no longer called. Its `ClientSession` is not used: for each
-request it would prepare redirects, cookies, and what is the same for all requests to one upstream, which took three
-times as long as to send the request.
+aiohttp opens connections, also through proxies, and keeps them. Its `ClientSession` and its parser are not used: the
+one prepares for each request what is the same for all requests to one upstream, the other takes ten calls for each
+event (docs/decisions/0057). The overridden members are those of `aiohttp.connector` and `aiohttp.client_proto`, and
+tests/asgi/test_upstream_connections.py fails if they are no longer called.
 """
 
 from __future__ import annotations
@@ -15,26 +15,30 @@ import asyncio
 import contextlib
 import functools
 import select
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache
 from ssl import SSLContext
 from typing import Any, Final
 
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
-from aiohttp.http import HttpProcessingError, RawResponseMessage, StreamWriter
+from aiohttp.http import HttpProcessingError, StreamWriter
+from httptools import HttpParserCallbackError, HttpParserError, HttpParserUpgrade, HttpResponseParser
 from yarl import URL
 
-READ_MAX_BYTES: Final = 65_536
-"""Half of what is buffered for a client that reads slowly."""
+READ_MAX_BYTES: Final = 131_072
+"""What is kept for a client that reads slowly, until the connection is not read any more."""
 
 INFORMATIONAL_MAX: Final = 16
 """Informational responses (1xx) before a response. A few servers send one or two; an endless row of them would be read
 without a pause."""
 
-FRAMING_MAX_BYTES: Final = 2**20
-"""Bytes that arrive without any of the body: extensions of chunks, trailers. The parser accepts an endless row of them,
-which would be read without a pause."""
+FRAMING_MAX_BYTES: Final = 65_536
+"""Bytes that arrive without any of the body: the head, extensions of chunks, trailers. The parser accepts an endless
+row of them, which would be read without a pause."""
+HEADERS_MAX: Final = 128
+"""Different headers of a response, as aiohttp accepts them."""
 
 _PART_BYTES: Final = 65_536
 """Bytes of a body that are sent at once; a larger one is sent in parts, because TLS must encrypt each as a whole."""
@@ -42,8 +46,6 @@ _TARGETS_MAX: Final = 256
 """Targets of requests that are remembered: those of one API are few, but some have the name of a model."""
 _INFORMATIONAL: Final = range(100, 200)
 _SWITCHING_PROTOCOLS: Final = 101
-_PROBE: Final = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
-_PROBE_HEADERS: Final = ((b"Content-Length", b"0"),)
 
 
 class Pool(aiohttp.TCPConnector):
@@ -73,8 +75,7 @@ class Pool(aiohttp.TCPConnector):
         while True:
             connection = await super().connect(*args, **kwargs)
             handler = connection.protocol
-            if isinstance(handler, _Handler) and handler.take():
-                connection.add_callback(handler.on_release)
+            if isinstance(handler, _Handler) and handler.is_clean():
                 return connection
             connection.close()
 
@@ -92,7 +93,7 @@ class Pool(aiohttp.TCPConnector):
 
         Raises:
             aiohttp.ClientError: there is no connection, or no response.
-            aiohttp.EofStream, HttpProcessingError, OSError: there is no response.
+            HttpProcessingError, OSError: there is no response.
         """
         try:
             connection = await self.connect(self._any, traces=[], timeout=self._connect_timeout)
@@ -121,21 +122,23 @@ def _target(url: str, query: tuple[tuple[str, str], ...], is_url: bool, /) -> st
 
 
 class Exchange:
-    """One request and its response. The connection is released when the response ends."""
+    """One request and its response. The connection is free again once this is closed."""
 
     status: int
     headers: Mapping[str, str]
-    content: aiohttp.StreamReader
+    """Names are in lower case; of several headers with one name, the first."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
+        self._handler: _Handler = connection.protocol
         self._upload: asyncio.Task[None] | None = None
+        self.read: Callable[[int], Awaitable[bytes]] = self._handler.body
 
     async def start(self, line: str, headers: Any, body: bytes | None) -> None:
         """Send the request, and receive the head of the response; see `Pool.send`."""
-        protocol = self._connection.protocol
-        protocol.set_response_params(read_until_eof=True, auto_decompress=False, read_bufsize=READ_MAX_BYTES)
-        writer = StreamWriter(protocol, asyncio.get_running_loop())
+        handler = self._handler
+        handler.expect()
+        writer = StreamWriter(handler, asyncio.get_running_loop())
         if body is not None:
             headers["Content-Length"] = str(len(body))
         await writer.write_headers(line, headers)
@@ -145,12 +148,7 @@ class Exchange:
             await writer.write_eof(body)
         else:  # the server may respond before it has read the body
             self._upload = asyncio.create_task(self._send_parts(writer, body))
-        status = _INFORMATIONAL[0]
-        while status in _INFORMATIONAL and status != _SWITCHING_PROTOCOLS:
-            message, self.content = await protocol.read()
-            status = message.code
-        self.status, self.headers = status, message.headers
-        self.content.on_eof(self._on_end)
+        self.status, self.headers = await handler.head()
 
     async def _send_parts(self, writer: StreamWriter, body: bytes) -> None:
         with contextlib.suppress(OSError, aiohttp.ClientError):  # the protocol reports a connection that is lost
@@ -159,106 +157,198 @@ class Exchange:
                 await writer.drain()
             await writer.write_eof()
 
-    def _on_end(self) -> None:
-        if self._connection is not None and (self._upload is None or self._upload.done()):
-            self._connection.release()
-            self._connection = None
-        self.close()
+    @property
+    def is_received(self) -> bool:
+        """Whether the whole response was received."""
+        return self._handler.is_received
 
     def close(self) -> None:
-        """Close the connection, unless the response has ended. Idempotent."""
+        """Free the connection; close it if the response has not ended, or the request was not sent. Idempotent."""
+        connection, self._connection = self._connection, None
+        if connection is None:
+            return
+        is_sent = self._upload is None or self._upload.done()
         if self._upload is not None:
             self._upload.cancel()
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        is_over = is_sent and self._handler.is_received
+        self._handler.on_free()
+        if is_over:
+            connection.release()
+        else:
+            connection.close()
 
 
 class _Handler(ResponseHandler):
-    """The protocol of a connection; it knows whether a response is expected."""
+    """The protocol of a connection, which parses one response after each request.
+
+    A proxy's answer to `CONNECT` is parsed by aiohttp: the connection gets another handler with TLS.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(loop)
-        self._is_idle = False
-        self._has_head = False
-        self._informational = 0
-        self._framing_bytes = 0
+        self.is_received = False
+        """Whether the whole response was received."""
+        self._http: HttpResponseParser | None = None
+        self._parts: deque[bytes] = deque()
+        """What was not read of the body."""
+        self.on_body = self._parts.append  # not a method: one read may have hundreds of chunks
+        self._status = 0
+        self._headers: dict[str, str] = {}
+        self._failure: Exception | None = None
+        self._arrived: asyncio.Future[None] | None = None
+        self._is_idle = self._is_paused = False
 
-    def take(self) -> bool:
-        """Expect a response; return False if anything arrived since the last one."""
-        was_idle, self._is_idle = self._is_idle, False
-        self._has_head, self._informational, self._framing_bytes = False, 0, 0
-        return not was_idle or not (self.should_close or self._has_unread_bytes())
+    def expect(self) -> None:
+        """Expect a response to the next request."""
+        if self._http is None:
+            self._http = HttpResponseParser(self)
+            self._http.set_dangerous_leniencies(  # those of aiohttp
+                lenient_headers=True, lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True
+            )
+        self.is_received = self._is_idle = False
+        self._status, self._headers, self._failure = 0, {}, None
+        self._informational = self._framing_bytes = self._unread_bytes = 0
 
-    def on_release(self) -> None:
-        """Expect no response."""
-        self._is_idle = True
+    def on_free(self) -> None:
+        """Expect nothing, and drop what was not read of the last response."""
+        self._is_idle, self._failure = True, None
+        self._parts.clear()
+        if self._is_paused:
+            self._resume()
 
-    def resume_reading(self, *args: Any, **kwargs: Any) -> None:
-        """Go on reading, if it was paused; aiohttp resumes its parser and the transport after each read."""
-        if self._reading_paused:
-            super().resume_reading(*args, **kwargs)  # without arguments up to 3.13
+    async def head(self) -> tuple[int, Mapping[str, str]]:
+        """Return status and headers of the response; raise an exception of `Pool.send` if there is none."""
+        while not self._status:
+            await self._arrival()
+        return self._status, self._headers
+
+    async def body(self, max_bytes: int) -> bytes:
+        """Return the next bytes of the body, empty at its end; raise an exception of `Pool.send` if it is cut off."""
+        parts = self._parts
+        while not parts:
+            if self.is_received:
+                return b""
+            await self._arrival()
+        data = parts.popleft()
+        if len(data) > max_bytes:
+            parts.appendleft(data[max_bytes:])
+            return data[:max_bytes]
+        if parts:
+            joined, size = [data], len(data)
+            while parts and (size := size + len(parts[0])) <= max_bytes:
+                joined.append(parts.popleft())
+            data = b"".join(joined)
+        if not parts:
+            self._unread_bytes = 0
+            if self._is_paused:
+                self._resume()
+        return data
+
+    def _arrival(self) -> asyncio.Future[None]:
+        """Return what is done when something has arrived; raise the failure of the response."""
+        if self._failure is not None:
+            raise self._failure
+        self._arrived = self._loop.create_future()
+        return self._arrived
 
     def data_received(self, data: bytes) -> None:
-        """Parse data; close the connection if no response is expected, or if data is left behind its end."""
-        if self._is_idle:
-            if data:  # aiohttp passes nothing to resume its parser
-                self.close()
+        """Parse data; close the connection if no response is expected, or it is none."""
+        if self._http is None:
+            super().data_received(data)
             return
-        payload = self._payload
-        body_bytes = 0 if payload is None else payload.total_bytes
-        super().data_received(data)
-        payload = self._payload
-        if body_bytes != (0 if payload is None else payload.total_bytes):
+        if self._is_idle or self.is_received:
+            self.close()
+            return
+        count = len(self._parts)
+        try:
+            self._http.feed_data(data)
+        except HttpParserUpgrade:
+            self.force_close()
+        except HttpParserError as error:
+            if not (self.is_received and isinstance(error, HttpParserCallbackError)):  # the head of another response
+                self._fail("not HTTP")
+        if len(self._parts) > count:
             self._framing_bytes = 0
+            self._unread_bytes += len(data)
+            if self._unread_bytes > READ_MAX_BYTES and not self._is_paused and self.transport is not None:
+                self._is_paused = True
+                self.transport.pause_reading()
         else:
             self._framing_bytes += len(data)
             if self._framing_bytes > FRAMING_MAX_BYTES:
-                self.set_exception(HttpProcessingError(message="too many bytes without a body"))
-                self.close()
-                return
-        is_ended = self._has_head and payload is not None and payload.is_eof()
-        if is_ended and not self._is_at_boundary():
-            self.force_close()
-            if self._is_idle:
-                self.close()
+                self._fail("too many bytes without a body")
+        self._wake()
 
-    def feed_data(self, data: tuple[RawResponseMessage, Any], size: int = 0) -> None:
-        """Queue the head of a response; fail if there are too many informational ones."""
-        if self._exception is not None:
-            return
-        if data[0].code in _INFORMATIONAL and data[0].code != _SWITCHING_PROTOCOLS:
-            self._informational += 1
-            if self._informational > INFORMATIONAL_MAX:
-                self.set_exception(HttpProcessingError(message="too many informational responses"))
-                return
-        else:
-            self._has_head = True
-        super().feed_data(data, size)
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """End a response that the end of its connection ends; fail any other."""
+        super().connection_lost(exc)
+        self._http = None
+        lost: Exception = aiohttp.ServerDisconnectedError()
+        if self._status:
+            lost = aiohttp.ClientPayloadError()
+            is_chunked = self._headers.get("transfer-encoding", "").lower().endswith("chunked")
+            has_end = is_chunked or "content-length" in self._headers
+            self.is_received = self.is_received or not (has_end or self._failure)
+        elif isinstance(exc, OSError):
+            lost = aiohttp.ClientOSError(*exc.args)
+        lost.__cause__ = exc
+        self._failure = self._failure or lost
+        self._wake()
 
-    def set_exception(self, exc: BaseException, *args: BaseException) -> None:
-        """Fail the request, and the body that is being read: aiohttp leaves that waiting after a framing error."""
-        super().set_exception(exc, *args)
-        payload = self._payload
-        if payload is not None and not payload.is_eof() and payload.exception() is None:
-            payload.set_exception(exc, *args)
+    def _fail(self, reason: str) -> None:
+        self.is_received, self._failure = False, HttpProcessingError(message=reason)
+        self.close()
 
-    def _has_unread_bytes(self) -> bool:
-        """Return whether the socket has bytes, or an end, that the event loop has not read yet."""
+    def _wake(self) -> None:
+        if self._arrived is not None and not self._arrived.done():
+            self._arrived.set_result(None)
+
+    def _resume(self) -> None:
+        self._is_paused = False
+        if self.transport is not None and not self.transport.is_closing():
+            self.transport.resume_reading()
+
+    def is_clean(self) -> bool:
+        """Return whether nothing has arrived since the last response, not even in the socket."""
+        if not self._is_idle:  # it is new
+            return True
         sock = self.transport.get_extra_info("socket") if self.transport is not None else None
         poll = getattr(select, "poll", None)
         if sock is None or poll is None:
-            return sock is None
+            return sock is not None
         found = poll()
         found.register(sock.fileno(), select.POLLIN)
-        return bool(found.poll(0))
+        return not found.poll(0)
 
-    def _is_at_boundary(self) -> bool:
-        """Return whether nothing followed the end of the response: the parser then reads the probe as another one."""
-        if self._parser is None:
-            return True
-        try:
-            messages, is_upgraded, _ = self._parser.feed_data(_PROBE)
-        except Exception:  # noqa: BLE001 - each error of the parser means the same
-            return False
-        return not is_upgraded and [message.raw_headers for message, _ in messages] == [_PROBE_HEADERS]
+    # what the parser calls
+
+    def on_message_begin(self) -> None:
+        """Do not use the connection again if something follows the response."""
+        if self.is_received:
+            self.force_close()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Keep a header, but none of the trailers; raise an exception if there are too many."""
+        if not self._status:
+            if len(self._headers) >= HEADERS_MAX:
+                raise HttpProcessingError(message="too many headers")
+            self._headers.setdefault(name.decode("latin-1").lower(), value.decode("latin-1").strip())
+
+    def on_headers_complete(self) -> None:
+        """End a head; raise an exception if it is of another response, or of one informational response too many."""
+        status = 0 if self._http is None else self._http.get_status_code()
+        if status not in _INFORMATIONAL or status == _SWITCHING_PROTOCOLS:
+            if self.is_received or status < _INFORMATIONAL[0]:
+                raise HttpProcessingError(message="another response, or no status")
+            self._status = status
+            return
+        self._headers = {}
+        self._informational += 1
+        if self._informational > INFORMATIONAL_MAX:
+            raise HttpProcessingError(message="too many informational responses")
+
+    def on_message_complete(self) -> None:
+        """End the response, unless it is informational."""
+        self.is_received = self._status > 0
+        if self.is_received and self._http is not None and not self._http.should_keep_alive():
+            self.force_close()

@@ -70,7 +70,7 @@ class Inflater:
 
 def inflater_of(headers: Mapping[str, str]) -> Inflater | None:
     """Return the inflater of a response; None if its body is not compressed, or in an encoding that is not read."""
-    return Inflater() if headers.get("Content-Encoding", "").strip().lower() in ENCODINGS else None
+    return Inflater() if headers.get("content-encoding", "").strip().lower() in ENCODINGS else None
 
 
 CLOSE_S: Final = 0.5
@@ -94,7 +94,7 @@ CONTINUED_MAX: Final = 3
 """How often a response is continued after its connection broke."""
 _READ_OUT_MAX_BYTES: Final = 65_536
 _OK: Final = 200
-_FAILURES: Final = (aiohttp.ClientError, aiohttp.EofStream, aiohttp.http.HttpProcessingError, OSError)
+_FAILURES: Final = (aiohttp.ClientError, aiohttp.http.HttpProcessingError, OSError)
 """Exceptions of `Pool.send`, and of reading a response."""
 _PROBLEMS: Final = (
     (aiohttp.ConnectionTimeoutError, "upstream_timeout_connect", "timeout"),
@@ -105,8 +105,7 @@ _PROBLEMS: Final = (
     (aiohttp.ClientConnectorError, "upstream_unreachable", "unreachable"),
     (aiohttp.ClientResponseError, "upstream_malformed", "not_http"),
     (aiohttp.http.HttpProcessingError, "upstream_malformed", "not_http"),
-    ((aiohttp.ServerDisconnectedError, aiohttp.EofStream), "upstream_reset", "closed"),
-    (aiohttp.ClientPayloadError, "upstream_reset", "closed"),  # HTTP framing cut off
+    ((aiohttp.ServerDisconnectedError, aiohttp.ClientPayloadError), "upstream_reset", "closed"),
     ((aiohttp.ClientError, OSError), "upstream_reset", "reset"),
 )
 """Class of an exception -> fault code and reason; the first matching row counts."""
@@ -250,7 +249,6 @@ class _Response:
         self._sending = sending
         self._pieces: Iterator[bytes] = iter(())
         """Rest of an inflated chunk."""
-        self._failure: Exception | None = None
 
     async def __aenter__(self) -> AsyncIterator[bytes]:
         """Return the bytes of the response; raise `UpstreamError` for another status than 200."""
@@ -261,8 +259,8 @@ class _Response:
             raise _failed(error) from error
         if exchange.status != _OK:
             raise await _refused(exchange, self._provider)
-        self._content, self._inflater = exchange.content, inflater_of(exchange.headers)
-        media_type = exchange.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+        self._inflater = inflater_of(exchange.headers)
+        media_type = exchange.headers.get("content-type", "").partition(";")[0].strip().lower()
         make_reader = self._provider.body_readers.get(media_type)
         self._reader = None if make_reader is None else make_reader()
         self._is_plain = self._inflater is None and self._reader is None
@@ -271,7 +269,7 @@ class _Response:
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Read a response that has ended to the end of its connection, and close it."""
         try:
-            if kind is None and not self._content.at_eof():
+            if kind is None and not self._exchange.is_received:
                 await _read_out(self)
         finally:
             self._exchange.close()
@@ -284,11 +282,9 @@ class _Response:
         """Return the next bytes; raise `UpstreamError` if the response is broken off."""
         while (piece := next(self._pieces, None)) is None:
             try:
-                chunk = b"" if self._failure is not None else await self._content.read(CHUNK_MAX_BYTES)
+                chunk = await self._exchange.read(CHUNK_MAX_BYTES)
             except _FAILURES as error:
-                self._failure, chunk = error, b""
-            if self._failure is not None and not (chunk := _rest(self._content)):
-                raise _failed(self._failure) from self._failure
+                raise _failed(error) from error
             if not chunk:
                 raise StopAsyncIteration
             if self._is_plain:
@@ -344,15 +340,6 @@ def _headers(settings: UpstreamSettings) -> Mapping[str, str]:
     return own | {name: plain(value) for name, value in settings.headers.items()}
 
 
-def _rest(content: aiohttp.StreamReader) -> bytes:
-    """Return what arrived before an exception, which would be raised instead.
-
-    Each read may let the parser go on with further bytes of the broken response, and set another exception.
-    """
-    content.set_exception(None)  # type: ignore[arg-type]  # there is no other way to remove it
-    return content.read_nowait(CHUNK_MAX_BYTES)
-
-
 async def _read_out(chunks: AsyncIterator[bytes]) -> None:
     """Read what may follow the terminal event: a connection can be reused only if its response was read to the end."""
     left = _READ_OUT_MAX_BYTES
@@ -379,7 +366,7 @@ async def _refused(response: Exchange, provider: Provider) -> UpstreamError:
     body = bytearray()
     with closing(response), anyio.move_on_after(ERROR_BODY_S):
         try:
-            while len(body) <= ERROR_BODY_MAX_BYTES and (chunk := await response.content.readany()):
+            while len(body) <= ERROR_BODY_MAX_BYTES and (chunk := await response.read(ERROR_BODY_MAX_BYTES)):
                 body += chunk
         except _FAILURES:
             pass  # the status counts

@@ -175,7 +175,7 @@ class UpstreamReader:
         self._is_waiting = False
         await on_open()
         await self._wait_again()
-        account, turn_ends_s = self._account, self._stats.overhead_s + _TURN_S
+        account, memory, turn_ends_s = self._account, self._account.memory, self._stats.overhead_s + _TURN_S
         deadlines, idle_s = self._deadlines, self.target.provider.timeouts.idle_s
         async for chunk in chunks:
             if self._stats.overhead_s >= turn_ends_s or self._is_interrupted:
@@ -188,7 +188,7 @@ class UpstreamReader:
             if await on_chunk(chunk):
                 return
             self._is_waiting = True
-            if self._is_interrupted or account.may_have_to_wait:
+            if self._is_interrupted or memory.turn is account or memory.held_bytes >= memory.max_bytes:
                 await self._wait_again()
             deadlines.idle_at = time.monotonic() + idle_s
 

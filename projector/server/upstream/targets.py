@@ -91,15 +91,6 @@ class TargetList:
         self._balance = balance
         self._credits = [0] * len(self.targets)
 
-    @property
-    def upstreams(self) -> frozenset[str]:
-        """The names of the upstreams."""
-        return frozenset(target.provider.name for target in self.targets)
-
-    def has_api(self, api: str) -> bool:
-        """Return whether any target has an API."""
-        return any(target.provider.api == api for target in self.targets)
-
     def in_order(self) -> tuple[Target, ...]:
         """Return the targets in the order in which one request tries them.
 
