@@ -125,7 +125,7 @@ async def test_a_connection_is_used_again(provider: Any) -> None:
         pytest.param(answer(b"of another"), 0.05, b"a", id="later"),
         pytest.param(b"HTTP/1.1 200 OK\r\n", 0.0, b"a", id="half-a-head-with-the-response"),
         pytest.param(b"HTTP/1.1 200 OK\r\n", 0.05, b"a", id="half-a-head-later"),
-        pytest.param(b"x", 0.0, b"upstream_malformed", id="a-byte-with-the-response"),
+        pytest.param(b"x", 0.0, b"a", id="a-byte-with-the-response"),
         pytest.param(b"x", 0.05, b"a", id="a-byte-later"),
     ],
 )
@@ -211,6 +211,11 @@ HEAD = b"HTTP/1.1 200 OK\r\n"
         pytest.param(HEAD + b"\r\nab", b"ab", id="no-length"),
         pytest.param(HEAD + b"transfer-encoding: Chunked\r\n\r\n1\r\na", b"upstream_reset", id="cut-off-chunked"),
         pytest.param(HEAD + b"transfer-encoding: chunked, gzip\r\n\r\nab", b"ab", id="not-chunked-at-last"),
+        pytest.param(
+            HEAD + b"transfer-encoding: gzip\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n",
+            b"upstream_reset",
+            id="cut-off-chunked-of-two-headers",
+        ),
         pytest.param(HEAD + b"content-length: 2\r\n\r\na", b"upstream_reset", id="cut-off"),
         pytest.param(b"HTTP/1.1 000 OK\r\ncontent-length: 1\r\n\r\na", b"upstream_malformed", id="no-status"),
         pytest.param(HEAD + b"content-le", b"upstream_reset", id="half-a-head"),
@@ -231,6 +236,31 @@ async def test_a_connection_that_ends_after(reply: bytes, found: bytes) -> None:
     async with listening(after_the_head(reply)) as port:
         upstream = HTTPUpstream(UpstreamSettings(base_url=f"http://127.0.0.1:{port}/v1"), UpstreamTimeouts())
         assert await text_or_code(upstream) == found
+        await upstream.aclose()
+
+
+async def test_a_closed_response_reads_nothing_of_the_next_one(provider: Any) -> None:
+    one, upstream = provider
+    one.replies = [sends(answer(b"a")), sends(answer(b"of another caller"))]
+    async with upstream.open(REQUEST) as left:
+        assert await anext(left) == b"a"
+    async with upstream.open(REQUEST) as chunks:
+        assert [chunk async for chunk in left] == []
+        assert [chunk async for chunk in chunks] == [b"of another caller"]
+    assert one.connections == 1
+
+
+@pytest.mark.parametrize("body", ["x", "x" * 100_000])
+async def test_a_response_that_comes_before_the_request(body: str) -> None:
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(answer(b"{}", b"503 Busy"))
+        await reader.read()
+
+    async with listening(refuse) as port:
+        upstream = HTTPUpstream(UpstreamSettings(base_url=f"http://127.0.0.1:{port}/v1"), UpstreamTimeouts())
+        with pytest.raises(UpstreamError) as caught:
+            await ask(upstream, ProviderRequest("openai_responses", {"input": body}))
+        assert caught.value.fault.code == "upstream_http_503"
         await upstream.aclose()
 
 

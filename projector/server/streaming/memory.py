@@ -96,7 +96,7 @@ class Account:
         self.text_bytes = 0
         """The same without copies."""
         self.is_exceeded = False
-        """Whether the stream has received more than one stream may."""
+        """Whether the stream had received more than one stream may when its account last changed."""
 
     @property
     def _stream(self) -> Account:

@@ -24,7 +24,7 @@ from typing import Any, Final
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.http import HttpProcessingError, StreamWriter
-from httptools import HttpParserCallbackError, HttpParserError, HttpParserUpgrade, HttpResponseParser
+from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 from yarl import URL
 
 READ_MAX_BYTES: Final = 131_072
@@ -38,7 +38,7 @@ FRAMING_MAX_BYTES: Final = 65_536
 """Bytes that arrive without any of the body: the head, extensions of chunks, trailers. The parser accepts an endless
 row of them, which would be read without a pause."""
 HEADERS_MAX: Final = 128
-"""Different headers of a response, as aiohttp accepts them."""
+"""Different names of headers in a response."""
 
 _PART_BYTES: Final = 65_536
 """Bytes of a body that are sent at once; a larger one is sent in parts, because TLS must encrypt each as a whole."""
@@ -126,7 +126,7 @@ class Exchange:
 
     status: int
     headers: Mapping[str, str]
-    """Names are in lower case; of several headers with one name, the first."""
+    """Names are in lower case; of several headers with one name, the first, except codings of the transfer."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
@@ -167,6 +167,7 @@ class Exchange:
         connection, self._connection = self._connection, None
         if connection is None:
             return
+        self.read = _nothing  # the next response on the connection is of another caller
         is_sent = self._upload is None or self._upload.done()
         if self._upload is not None:
             self._upload.cancel()
@@ -176,6 +177,10 @@ class Exchange:
             connection.release()
         else:
             connection.close()
+
+
+async def _nothing(_max_bytes: int, /) -> bytes:
+    return b""
 
 
 class _Handler(ResponseHandler):
@@ -199,14 +204,19 @@ class _Handler(ResponseHandler):
         self._is_idle = self._is_paused = False
 
     def expect(self) -> None:
-        """Expect a response to the next request."""
+        """Expect a response to the next request. On a new connection it may have begun: some servers are too busy."""
+        if self._is_idle or self._http is None:
+            self._begin()
+
+    def _begin(self) -> None:
         if self._http is None:
             self._http = HttpResponseParser(self)
             self._http.set_dangerous_leniencies(  # those of aiohttp
                 lenient_headers=True, lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True
             )
         self.is_received = self._is_idle = False
-        self._status, self._headers, self._failure = 0, {}, None
+        self._status, self._headers = 0, {}
+        self._failure = None if self.is_connected() else aiohttp.ServerDisconnectedError()
         self._informational = self._framing_bytes = self._unread_bytes = 0
 
     def on_free(self) -> None:
@@ -253,9 +263,12 @@ class _Handler(ResponseHandler):
 
     def data_received(self, data: bytes) -> None:
         """Parse data; close the connection if no response is expected, or it is none."""
-        if self._http is None:
+        if self._parser is not None:  # a proxy answers `CONNECT`
             super().data_received(data)
             return
+        if self._http is None:
+            self._begin()
+            self.force_close()  # it answers no request, so the answer to the first one may follow
         if self._is_idle or self.is_received:
             self.close()
             return
@@ -264,8 +277,10 @@ class _Handler(ResponseHandler):
             self._http.feed_data(data)
         except HttpParserUpgrade:
             self.force_close()
-        except HttpParserError as error:
-            if not (self.is_received and isinstance(error, HttpParserCallbackError)):  # the head of another response
+        except HttpParserError:
+            if self.is_received:  # something follows it
+                self.force_close()
+            else:
                 self._fail("not HTTP")
         if len(self._parts) > count:
             self._framing_bytes = 0
@@ -286,9 +301,10 @@ class _Handler(ResponseHandler):
         lost: Exception = aiohttp.ServerDisconnectedError()
         if self._status:
             lost = aiohttp.ClientPayloadError()
-            is_chunked = self._headers.get("transfer-encoding", "").lower().endswith("chunked")
+            codings = self._headers.get("transfer-encoding", "")
+            is_chunked = codings.rpartition(",")[2].strip().lower() == "chunked"
             has_end = is_chunked or "content-length" in self._headers
-            self.is_received = self.is_received or not (has_end or self._failure)
+            self.is_received = self.is_received or not (has_end or self._failure or exc)
         elif isinstance(exc, OSError):
             lost = aiohttp.ClientOSError(*exc.args)
         lost.__cause__ = exc
@@ -330,16 +346,20 @@ class _Handler(ResponseHandler):
     def on_header(self, name: bytes, value: bytes) -> None:
         """Keep a header, but none of the trailers; raise an exception if there are too many."""
         if not self._status:
-            if len(self._headers) >= HEADERS_MAX:
-                raise HttpProcessingError(message="too many headers")
-            self._headers.setdefault(name.decode("latin-1").lower(), value.decode("latin-1").strip())
+            key, text = name.decode("latin-1").lower(), value.decode("latin-1").strip()
+            if key not in self._headers:
+                if len(self._headers) >= HEADERS_MAX:
+                    raise HttpProcessingError(message="too many headers")
+                self._headers[key] = text
+            elif key == "transfer-encoding":  # the last coding counts
+                self._headers[key] += f", {text}"
 
     def on_headers_complete(self) -> None:
         """End a head; raise an exception if it is of another response, or of one informational response too many."""
         status = 0 if self._http is None else self._http.get_status_code()
+        if self.is_received or status < _INFORMATIONAL[0]:
+            raise HttpProcessingError(message="another response, or no status")
         if status not in _INFORMATIONAL or status == _SWITCHING_PROTOCOLS:
-            if self.is_received or status < _INFORMATIONAL[0]:
-                raise HttpProcessingError(message="another response, or no status")
             self._status = status
             return
         self._headers = {}
