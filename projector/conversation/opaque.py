@@ -8,12 +8,15 @@ as text that only the server can open (docs/decisions/0043).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, NamedTuple, TypeAlias, TypeGuard
+from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeGuard, TypeVar
 
 from projector.conversation.entries import ASSISTANT, USER, Entry, Message, Opaque, Reasoning, ToolCall, ToolOutput
 from projector.core.canonical import json_text
+
+_Kept = TypeVar("_Kept")
 
 
 class Place(NamedTuple):
@@ -47,6 +50,22 @@ KeptCalls: TypeAlias = Mapping[str, KeptCall]
 NOTHING_KEPT: Final[KeptCalls] = {}
 UNREADABLE: Final = KeptCall(Place("", "", ""), 0)
 """A sealed value that cannot be opened. No target has its place."""
+
+
+class LastCalls(Generic[_Kept]):
+    """What is kept, for the last of the calls with an ID: servers repeat IDs, and calls before it had other values.
+
+    With each of them, a short body that repeats one ID would become a large one.
+    """
+
+    def __init__(self, kept: Mapping[str, _Kept], call_ids: Iterable[str]) -> None:
+        self._kept = kept
+        self._left = Counter(call_ids)
+
+    def next(self, call_id: str) -> _Kept | None:
+        """Return what is kept for the next call with an ID; None if others with this ID follow."""
+        self._left[call_id] -= 1
+        return None if self._left[call_id] else self._kept.get(call_id)
 
 
 class Carried(NamedTuple):
@@ -189,7 +208,7 @@ class OpaqueCollector:
         return self._seal(value, ()) if is_carried else None
 
 
-def with_opaque(entries: Iterable[Entry], kept: KeptCalls, place: Place) -> list[Entry]:
+def with_opaque(entries: Sequence[Entry], kept: KeptCalls, place: Place) -> list[Entry]:
     """Return a conversation with the values that are valid at a place.
 
     Reasoning before a call is added, unless the conversation has its opaque value already. It precedes the text of the
@@ -198,11 +217,12 @@ def with_opaque(entries: Iterable[Entry], kept: KeptCalls, place: Place) -> list
     found: list[Entry] = []
     is_carried = False
     start = 0
+    calls = LastCalls(kept, (entry.id for entry in entries if isinstance(entry, ToolCall)))
     for given in entries:
         entry = _opened(given, kept, place) if isinstance(given, Reasoning) else given
         if entry is None:
             continue
-        one = kept.get(entry.id) if isinstance(entry, ToolCall) else None
+        one = calls.next(entry.id) if isinstance(entry, ToolCall) else None
         if isinstance(entry, Reasoning):
             is_carried = is_carried or entry.opaque is not None or entry.encrypted is not None
         elif isinstance(entry, Message) and entry.role == USER:

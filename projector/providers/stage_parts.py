@@ -28,12 +28,20 @@ Events: TypeAlias = list[CanonicalEvent | Fault]
 
 Annotation: TypeAlias = Mapping[str, object]
 
+POSITIONS: Final = ("start_index", "end_index", "index")
+"""Members of a citation with places in its text."""
 
 UNCITED: Final = "citations without a text"
 """Name in the counts."""
 
 ID_KEPT_CHARS: Final = 200
 """Maximum characters of the response's ID in IDs of items, so that these stay within the contract's limit."""
+
+
+def moved(annotation: Annotation, by: int) -> Annotation:
+    """Return a citation in a text that begins so many characters later."""
+    positions = {name: at for name in POSITIONS if (at := read.index_or_none(annotation, name)) is not None}
+    return {**annotation, **{name: max(at + by, 0) for name, at in positions.items()}} if by else annotation
 
 
 class ItemIds:

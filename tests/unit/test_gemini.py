@@ -577,6 +577,31 @@ STEPS: Final = [
 ]
 WHOLE: Final = [("reasoning", "Hm"), ("message", "Hello"), ("function_call", '{"a":1}')]
 ODD: Final[dict[str, tuple[dict[str, Any], list[Any], list[tuple[str, str]], str]]] = {
+    "a candidate whose index is text": (
+        {},
+        [{"candidates": [{**chunk({"text": "a"}, finishReason="STOP")["candidates"][0], "index": "0"}]}],
+        [("message", "a")],
+        "completed",
+    ),
+    "a thought that is marked with text": (
+        {},
+        [chunk({"text": "Hm", "thought": "true"}), chunk({"text": "a"}), STOP],
+        [("reasoning", "Hm"), ("message", "a")],
+        "completed",
+    ),
+    "a step whose start is repeated": (
+        INTERACTIONS,
+        [
+            CREATED,
+            *[{"event_type": "step.start", "index": 0, "step": {"type": "function_call", "id": "c", "name": "f"}}] * 2,
+            *step(0, type="function_call", id="c", name="f", delta={"type": "arguments_delta", "arguments": '{"a":1}'})[
+                1:
+            ],
+            completed(),
+        ],
+        [("function_call", '{"a":1}')],
+        "completed",
+    ),
     "a finish reason in lower case": ({}, [chunk({"text": "a"}, finishReason="stop")], [("message", "a")], "completed"),
     "candidates without an index": (
         {},

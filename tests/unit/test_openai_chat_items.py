@@ -312,6 +312,32 @@ CALLS: Cases = {
             "0 args= {} | 0 - function_call completed | 1 args= [] | 1 - function_call completed | completed"
         ),
     ),
+    **{
+        f"interleaved by an index as {kind.__name__}": (
+            [
+                chunk(call("f", "{", index=kind(0), id="c1")),
+                chunk(call("g", "[", index=kind(1), id="c2")),
+                chunk(call(None, "}", index=kind(0))),
+                chunk(call(None, "]", index=kind(1)), "tool_calls"),
+            ],
+            (
+                "0 + function_call f | 0 args { | 1 + function_call g | 1 args [ | 0 args } | 1 args ] | "
+                "0 args= {} | 0 - function_call completed | 1 args= [] | 1 - function_call completed | completed"
+            ),
+        )
+        for kind in (str, float)
+    },
+    "a new id with each fragment": (
+        [
+            chunk(call("f", "{", index=0, id="c1")),
+            chunk(call(None, '"a":1', index=0, id="c2")),
+            chunk(call(None, "}", index=0, id="c3"), "tool_calls"),
+        ],
+        (
+            '0 + function_call f | 0 args { | 0 args "a":1 | 0 args } | 0 args= {"a":1} | '
+            "0 - function_call completed | completed"
+        ),
+    ),
     "no index, two ids": (
         [
             chunk({"tool_calls": [*call("f", "{}", id="c1")["tool_calls"], *call("g", "[", id="c2")["tool_calls"]]}),

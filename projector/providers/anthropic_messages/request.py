@@ -17,7 +17,7 @@ from projector.contracts.kinds import SEARCH_ID, SIGNATURE
 from projector.conversation import entries as neutral
 from projector.conversation import request_members as common
 from projector.conversation.model_request import Body, Item, ModelRequest, UnsupportedRequestError
-from projector.conversation.opaque import Carried, KeptCalls, SealedIn, carried_of, is_sealed
+from projector.conversation.opaque import Carried, KeptCall, KeptCalls, LastCalls, SealedIn, carried_of, is_sealed
 from projector.providers.anthropic_messages.api import MessagesProfile
 from projector.providers.anthropic_messages.block_fields import CALLER, TOOLSET
 
@@ -72,7 +72,7 @@ def write_request(request: ModelRequest, profile: MessagesProfile) -> Body:
     common.write_parameters(body, parameters, MEMBERS, request.parameter_paths)
     if effort is not None:
         _write_effort(body, effort, profile, request.parameter_paths)
-    if parallel is False and "tools" in body:
+    if parallel is False and "tools" in body and body.get("tool_choice") != {"type": "none"}:
         body["tool_choice"] = {"type": "auto", **body.get("tool_choice", {}), "disable_parallel_tool_use": True}
     turns = MessageTurns().add(request.whole)
     if turns.system:
@@ -239,7 +239,9 @@ def forwarded_body(body: Mapping[str, Any], _profile: object, kept: KeptCalls) -
     messages = body.get("messages")
     if not isinstance(messages, list):
         return dict(body)
-    forwarded = [(message, _forwarded(message, kept)) for message in messages]
+    blocks = (block for message in messages for block in _blocks_of(message, neutral.ASSISTANT))
+    calls = LastCalls(kept, (call_id for block in blocks if (call_id := _call_id(block)) is not None))
+    forwarded = [(message, _forwarded(message, kept, calls)) for message in messages]
     sent = {**body, "messages": [own for message, own in forwarded if own is message or own["content"]]}
     last = _blocks_of(messages[-1], neutral.USER) if messages else []
     answered = [block.get("tool_use_id") for block in last if isinstance(block, dict)]
@@ -251,7 +253,13 @@ def _refuse_thread(given: common.Given) -> None:
         given.refuse(THREAD, common.NOT_SUPPORTED)
 
 
-def _forwarded(message: Any, kept: KeptCalls) -> Any:
+def _call_id(block: object) -> str | None:
+    if not isinstance(block, dict) or block.get("type") != "tool_use" or "id" not in block:
+        return None
+    return str(block["id"])
+
+
+def _forwarded(message: Any, kept: KeptCalls, calls: LastCalls[KeptCall]) -> Any:
     """Return a message as the provider takes it: without content it would refuse it."""
     given = _blocks_of(message, neutral.ASSISTANT)
     if not given:
@@ -262,7 +270,7 @@ def _forwarded(message: Any, kept: KeptCalls) -> Any:
         kind = str(block.get("type")) if isinstance(block, dict) else None
         carried = kept.get(_sealed(block) or "")
         own = kept_blocks(carried.own) if carried is not None else [] if is_ours(block) else [_without_citations(block)]
-        call = kept.get(str(block["id"])) if kind == "tool_use" and "id" in block else None
+        call = calls.next(call_id) if (call_id := _call_id(block)) is not None else None
         if call is not None:
             if not is_carried:
                 blocks[start:start] = [one for value in call.before for one in kept_blocks(value)]

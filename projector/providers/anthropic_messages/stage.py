@@ -150,9 +150,10 @@ class AnthropicMessagesStage(JsonStage):
         return not is_full and _SUMMARISING.search(model) is not None
 
     def _start_block(self, index: int, given: Mapping[str, object]) -> list[Event]:
-        events: list[Event] = []
-        if (before := self._blocks.pop(index, None)) is not None:
-            events = self._output.stop(before)
+        before = self._blocks.get(index)
+        if before is not None and before.given == given and "id" in given:
+            return self._dropped.drop(REPEATED_START)
+        events = [] if before is None else self._output.stop(before)
         kind = read.text_or_none(given, "type") or ""
         if kind == "fallback":
             model = read.text_or_none(read.mapping_or_empty(given, "to"), "model")
@@ -162,15 +163,15 @@ class AnthropicMessagesStage(JsonStage):
         return events + started
 
     def _note_end(self, source: Mapping[str, object]) -> None:
-        self._reason = read.text_or_none(source, "stop_reason") or self._reason
+        self._reason = (read.text_or_none(source, "stop_reason") or "").lower() or self._reason
         self._details = read.mapping_or_empty(source, "stop_details") or self._details
         container = read.text_or_none(read.mapping_or_empty(source, "container"), "id")
         self._output.container_id = container or self._output.container_id
 
     def _note_usage(self, source: Mapping[str, object]) -> None:
+        """Keep counts, which are cumulative: some servers send 0 for those that they do not know at the end."""
         usage = read.mapping_or_empty(source, "usage")
-        if read.has_counts(usage) or not self._usage:
-            self._usage |= {name: value for name, value in usage.items() if value is not None}
+        self._usage |= {name: value for name, value in usage.items() if value or name not in self._usage}
 
     def usage_so_far(self) -> Mapping[str, object]:
         """Return the usage that was read."""
@@ -190,7 +191,7 @@ class AnthropicMessagesStage(JsonStage):
                 events += self._output.stop(block)
             open_blocks = []
             events += self._output.refuse(read.text_or_none(self._details, "explanation"))
-        events += self._output.end(status, open_blocks, is_cut=stop == "max_tokens")
+        events += self._output.end(status, open_blocks, is_cut=reason == fields.CUT)
         return self._finish(events, status, reason=reason)
 
 

@@ -31,8 +31,9 @@ _TEXT_CHUNK: Final = frozenset({"candidates", "usageMetadata", "modelVersion", "
 """Members of a chunk with nothing but text."""
 FIRST: Final = 0
 """Index of the only candidate that is read; without one, its position counts."""
-FAILED_CODE: Final = frozenset({"OUTCOME_FAILED", "OUTCOME_DEADLINE_EXCEEDED"})
-FETCHED: Final = "URL_RETRIEVAL_STATUS_SUCCESS"
+FAILED_CODE: Final[tuple[object, ...]] = ("OUTCOME_FAILED", 2, "OUTCOME_DEADLINE_EXCEEDED", 3)
+FETCHED: Final[tuple[object, ...]] = ("URL_RETRIEVAL_STATUS_SUCCESS", 1)
+"""Names of states with their numbers, which servers that send arrays use."""
 
 
 class ChunkStage(JsonStage):
@@ -104,7 +105,7 @@ class ChunkStage(JsonStage):
         self._is_blocked |= bool(read.mapping_or_empty(chunk, "promptFeedback").get("blockReason"))
         candidates = self._dropped.objects(chunk, "chunk", "candidates")
         for at, candidate in enumerate(candidates):
-            if (at if (index := candidate.get("index")) is None else index) == FIRST:
+            if (at if candidate.get("index") is None else read.index_or_none(candidate, "index")) == FIRST:
                 events += self._read_candidate(candidate)
             else:
                 self._dropped.note("candidates beyond the first")
@@ -161,7 +162,7 @@ class ChunkStage(JsonStage):
             self._dropped.note("part.text")
         if not text and (len(part) > (signature is not None) + 1 + ("thought" in part)):
             return []  # an empty text beside something else, whose signature it is
-        is_thought = part.get("thought") is True
+        is_thought = bool(part.get("thought"))
         if is_thought and self._arguments is not None:
             self._thoughts.append((text, signature))
             return []
@@ -206,7 +207,7 @@ class ChunkStage(JsonStage):
         """Add what the code has written."""
         given = read.mapping_or_empty(part, "codeExecutionResult")
         logs, call_id = read.text_or_none(given, "output") or "", read.text_or_none(given, "id")
-        return self._output.code_result(logs, call_id, has_failed=read.text_or_none(given, "outcome") in FAILED_CODE)
+        return self._output.code_result(logs, call_id, has_failed=given.get("outcome") in FAILED_CODE)
 
     def on_tool(self, part: Mapping[str, object]) -> list[Event]:
         """Begin a call of a tool of the server."""
@@ -230,7 +231,7 @@ class ChunkStage(JsonStage):
 
     def on_media(self, part: Mapping[str, object]) -> list[Event]:
         """Add an image; drafts of images are thoughts."""
-        if part.get("thought") is True:
+        if part.get("thought"):
             return self._dropped.drop("draft of an image")
         given = read.mapping_or_empty(part, "inlineData")
         mime_type, data = read.text_or_none(given, "mimeType") or "", read.text_or_none(given, "data") or ""
@@ -278,7 +279,7 @@ class ChunkStage(JsonStage):
             url = read.text_or_none(page, "retrievedUrl")
             if url is not None and url not in self._pages and PAGES not in self._tools:
                 self._pages.add(url)
-                events += self._output.page(url, has_failed=page.get("urlRetrievalStatus") != FETCHED)
+                events += self._output.page(url, has_failed=page.get("urlRetrievalStatus") not in FETCHED)
         return events
 
     # ends

@@ -302,6 +302,9 @@ class InteractionStage(JsonStage):
         return False
 
     def _begin_step(self, index: int, given: Mapping[str, object]) -> list[Event]:
+        before = self._steps.get(index)
+        if before is not None and before.given == given and "id" in given:
+            return self._dropped.drop(REPEATED_EVENT)
         kind = read.text_or_none(given, "type") or ""
         kind = PREVIEW_STEPS.get(kind, kind)
         events = self._end_step(index)

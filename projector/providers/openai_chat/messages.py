@@ -13,12 +13,12 @@ of the compatible endpoint know it. Others drop it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final, cast
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeGuard, cast
 
 from projector.conversation import entries as neutral
 from projector.conversation.model_request import Body, UnsupportedRequestError
-from projector.conversation.opaque import Carried, KeptCalls, SealedIn, carried_of, is_sealed
+from projector.conversation.opaque import Carried, KeptCalls, LastCalls, SealedIn, carried_of, is_sealed
 from projector.conversation.request_members import Given, PartWriters, Turns, content_of, written_parts
 from projector.providers.openai_chat.chunk_fields import EXTRA, GOOGLE, RETURNED, SHOWN, SIGNATURE, ChatProfile
 from projector.providers.stage_parts import CALL_SHAPES
@@ -44,33 +44,42 @@ def add_state(message: dict[str, Any], call: dict[str, Any], state: object) -> N
             message.setdefault(name, value)
 
 
-def forwarded(messages: Iterable[object], profile: ChatProfile, kept: KeptCalls) -> list[object]:
+def forwarded(messages: Sequence[object], profile: ChatProfile, kept: KeptCalls) -> list[object]:
     """Return messages as the upstream takes them.
 
     What belongs to calls is in place of the caller's own, by their IDs: members that the server keeps are not the
     client's to change. Sealed values are left out, and shown reasoning that the upstream does not want back.
     """
     states = {call_id: state_of(call.before, call.own) for call_id, call in kept.items()}
+    calls = LastCalls(states, (_id(call) for one in messages if _is_answer(one) for call in _calls_of(one)))
     shown = {SHOWN, *profile.reasoning_fields}
     return [
-        _forwarded(one, shown - {*profile.returned_reasoning} if one.get("tool_calls") else shown, states)
-        if isinstance(one, dict) and one.get("role") == neutral.ASSISTANT
+        _forwarded(one, shown - {*profile.returned_reasoning} if one.get("tool_calls") else shown, calls)
+        if _is_answer(one)
         else one
         for one in messages
     ]
 
 
-def _forwarded(message: dict[str, Any], hidden: set[str], states: Mapping[str, Any]) -> dict[str, Any]:
+def _is_answer(message: object) -> TypeGuard[dict[str, Any]]:
+    return isinstance(message, dict) and message.get("role") == neutral.ASSISTANT
+
+
+def _id(call: object) -> str:
+    return str(call.get("id")) if isinstance(call, dict) else ""
+
+
+def _forwarded(message: dict[str, Any], hidden: set[str], kept: LastCalls[Any]) -> dict[str, Any]:
     calls = _calls_of(message)
-    of_calls = [states.get(str(call.get("id"))) for call in calls if isinstance(call, dict)]
-    known = [state for state in of_calls if isinstance(state, dict)]
+    states = [kept.next(_id(call)) for call in calls]
+    known = [state for state in states if isinstance(state, dict)]
     replaced = {SHOWN, *(name for state in known for name in state)} if known else set()
     sent = {name: value for name, value in message.items() if name not in hidden | replaced}
     if sent.get("tool_calls"):
         sent["tool_calls"] = [_without(call, replaced) for call in calls]
-        for call in sent["tool_calls"]:
+        for call, state in zip(sent["tool_calls"], states, strict=True):
             if isinstance(call, dict):
-                add_state(sent, call, states.get(str(call.get("id"))))
+                add_state(sent, call, state)
     return sent
 
 

@@ -93,6 +93,8 @@ class Calls:
             return latest or self.latest
         if latest is None:
             return None
+        if index is not None and latest.name and not name:
+            return latest  # some servers send another ID with each fragment
         if call_id:
             is_named_twice = bool(name and latest.name)
             return None if latest.call_id or is_named_twice else latest  # a call may get its ID late
@@ -137,6 +139,11 @@ class ChatOutput(Outputs):
         """Whether the last input continued the text."""
         message = self._message
         return message is not None and self._current is message and self._reasoning is None and message.has_text
+
+    @property
+    def chars(self) -> int:
+        """Characters of the text so far."""
+        return (self._message.chars if self._message is not None else 0) + sum(map(len, self._blank_text))
 
     def reasoning(self, delta: str) -> list[Event]:
         """Add full reasoning text."""

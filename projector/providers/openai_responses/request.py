@@ -12,7 +12,7 @@ from projector.contracts import codec
 from projector.conversation import entries as neutral
 from projector.conversation.client_history import OUTPUT_TYPES
 from projector.conversation.model_request import Body, ModelRequest, UnsupportedRequestError
-from projector.conversation.opaque import Carried, KeptCalls, SealedIn, carried_of, is_sealed
+from projector.conversation.opaque import Carried, KeptCalls, LastCalls, SealedIn, carried_of, is_sealed
 from projector.conversation.request_members import (
     NOT_SUPPORTED,
     Given,
@@ -329,12 +329,13 @@ def forwarded_body(body: Mapping[str, Any], _profile: object, kept: KeptCalls) -
     is_stored = body.get("store") is not False
     items: list[object] = []
     start, is_carried = 0, False
+    calls = LastCalls(kept, (call_id for one in given if (call_id := _call_id(one)) is not None))
     for one in given:
         carried = kept.get(_sealed(one) or "")
         if carried is None and not _is_readable(one, is_stored=is_stored):
             continue
         item = one if carried is None else carried.own
-        call = kept.get(str(item["call_id"])) if _type(item) in OUTPUT_TYPES and "call_id" in item else None
+        call = calls.next(call_id) if (call_id := _call_id(item)) is not None else None
         if call is not None and call.before and not is_carried:
             items[start:] = [*call.before, *(other for other in items[start:] if _type(other) != _REASONING)]
         items.append(item)
@@ -354,6 +355,10 @@ def _is_readable(item: Any, *, is_stored: bool) -> bool:
 def _type(item: Any) -> object:
     kind = item.get("type", "message") if isinstance(item, dict) else None
     return kind if isinstance(kind, str) else None
+
+
+def _call_id(item: Any) -> str | None:
+    return str(item["call_id"]) if _type(item) in OUTPUT_TYPES and "call_id" in item else None
 
 
 def _begins_turn(item: Any) -> bool:
