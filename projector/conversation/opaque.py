@@ -8,10 +8,9 @@ as text that only the server can open (docs/decisions/0043).
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeGuard, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias, TypeGuard, TypeVar
 
 from projector.conversation.entries import ASSISTANT, USER, Entry, Message, Opaque, Reasoning, ToolCall, ToolOutput
 from projector.core.canonical import json_text
@@ -52,20 +51,13 @@ UNREADABLE: Final = KeptCall(Place("", "", ""), 0)
 """A sealed value that cannot be opened. No target has its place."""
 
 
-class LastCalls(Generic[_Kept]):
-    """What is kept, for the last of the calls with an ID: servers repeat IDs, and calls before it had other values.
+def of_last_calls(kept: Mapping[str, _Kept], call_ids: Sequence[str | None]) -> Iterator[_Kept | None]:
+    """Yield what is kept for each call, and None for one whose ID a later one has; IDs are None where there is no call.
 
-    With each of them, a short body that repeats one ID would become a large one.
+    Servers repeat IDs, and what is kept is of the last call. A short body with one ID often would become a large one.
     """
-
-    def __init__(self, kept: Mapping[str, _Kept], call_ids: Iterable[str]) -> None:
-        self._kept = kept
-        self._left = Counter(call_ids)
-
-    def next(self, call_id: str) -> _Kept | None:
-        """Return what is kept for the next call with an ID; None if others with this ID follow."""
-        self._left[call_id] -= 1
-        return None if self._left[call_id] else self._kept.get(call_id)
+    last = {call_id: at for at, call_id in enumerate(call_ids)}
+    return (None if one is None or last[one] != at else kept.get(one) for at, one in enumerate(call_ids))
 
 
 class Carried(NamedTuple):
@@ -217,12 +209,11 @@ def with_opaque(entries: Sequence[Entry], kept: KeptCalls, place: Place) -> list
     found: list[Entry] = []
     is_carried = False
     start = 0
-    calls = LastCalls(kept, (entry.id for entry in entries if isinstance(entry, ToolCall)))
-    for given in entries:
+    calls = of_last_calls(kept, [entry.id if isinstance(entry, ToolCall) else None for entry in entries])
+    for given, one in zip(entries, calls, strict=True):
         entry = _opened(given, kept, place) if isinstance(given, Reasoning) else given
         if entry is None:
             continue
-        one = calls.next(entry.id) if isinstance(entry, ToolCall) else None
         if isinstance(entry, Reasoning):
             is_carried = is_carried or entry.opaque is not None or entry.encrypted is not None
         elif isinstance(entry, Message) and entry.role == USER:

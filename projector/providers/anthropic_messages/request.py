@@ -17,7 +17,7 @@ from projector.contracts.kinds import SEARCH_ID, SIGNATURE
 from projector.conversation import entries as neutral
 from projector.conversation import request_members as common
 from projector.conversation.model_request import Body, Item, ModelRequest, UnsupportedRequestError
-from projector.conversation.opaque import Carried, KeptCall, KeptCalls, LastCalls, SealedIn, carried_of, is_sealed
+from projector.conversation.opaque import Carried, KeptCall, KeptCalls, SealedIn, carried_of, is_sealed, of_last_calls
 from projector.providers.anthropic_messages.api import MessagesProfile
 from projector.providers.anthropic_messages.block_fields import CALLER, TOOLSET
 
@@ -239,8 +239,8 @@ def forwarded_body(body: Mapping[str, Any], _profile: object, kept: KeptCalls) -
     messages = body.get("messages")
     if not isinstance(messages, list):
         return dict(body)
-    blocks = (block for message in messages for block in _blocks_of(message, neutral.ASSISTANT))
-    calls = LastCalls(kept, (call_id for block in blocks if (call_id := _call_id(block)) is not None))
+    blocks = [block for message in messages for block in _blocks_of(message, neutral.ASSISTANT)]
+    calls = of_last_calls(kept, [*map(_call_id, blocks)])
     forwarded = [(message, _forwarded(message, kept, calls)) for message in messages]
     sent = {**body, "messages": [own for message, own in forwarded if own is message or own["content"]]}
     last = _blocks_of(messages[-1], neutral.USER) if messages else []
@@ -259,7 +259,7 @@ def _call_id(block: object) -> str | None:
     return str(block["id"])
 
 
-def _forwarded(message: Any, kept: KeptCalls, calls: LastCalls[KeptCall]) -> Any:
+def _forwarded(message: Any, kept: KeptCalls, calls: Iterator[KeptCall | None]) -> Any:
     """Return a message as the provider takes it: without content it would refuse it."""
     given = _blocks_of(message, neutral.ASSISTANT)
     if not given:
@@ -270,7 +270,7 @@ def _forwarded(message: Any, kept: KeptCalls, calls: LastCalls[KeptCall]) -> Any
         kind = str(block.get("type")) if isinstance(block, dict) else None
         carried = kept.get(_sealed(block) or "")
         own = kept_blocks(carried.own) if carried is not None else [] if is_ours(block) else [_without_citations(block)]
-        call = calls.next(call_id) if (call_id := _call_id(block)) is not None else None
+        call = next(calls)
         if call is not None:
             if not is_carried:
                 blocks[start:start] = [one for value in call.before for one in kept_blocks(value)]
@@ -370,7 +370,7 @@ def _entries(message: common.Given) -> Iterator[neutral.Entry]:
             continue
         read = ENTRIES.get(block.text("type"))
         if read is None:
-            parts.append(common.part_of(block, PART_READERS))
+            parts.append(block.row("type", PART_READERS)(block))
             continue
         if parts:
             yield neutral.Message(role, tuple(parts))

@@ -237,10 +237,6 @@ class ChunkStage(JsonStage):
         mime_type, data = read.text_or_none(given, "mimeType") or "", read.text_or_none(given, "data") or ""
         return self._end_arguments() + self._output.media(mime_type, data)
 
-    def on_file(self, _part: Mapping[str, object]) -> list[Event]:
-        """Count a file of the provider."""
-        return self._dropped.drop("part.fileData")
-
     def _end_arguments(self) -> list[Event]:
         """End the open call."""
         arguments, self._arguments = self._arguments, None
@@ -315,7 +311,6 @@ PARTS: Final[Mapping[str, Callable[[ChunkStage, Mapping[str, object]], list[Even
     "toolCall": ChunkStage.on_tool,
     "toolResponse": ChunkStage.on_tool_end,
     "inlineData": ChunkStage.on_media,
-    "fileData": ChunkStage.on_file,
 }
 """Kind of a part -> what reads it, in the order in which the kinds of one part count."""
 

@@ -18,7 +18,7 @@ from typing import Any, Final, TypeGuard, cast
 
 from projector.conversation import entries as neutral
 from projector.conversation.model_request import Body, UnsupportedRequestError
-from projector.conversation.opaque import Carried, KeptCalls, LastCalls, SealedIn, carried_of, is_sealed
+from projector.conversation.opaque import Carried, KeptCalls, SealedIn, carried_of, is_sealed, of_last_calls
 from projector.conversation.request_members import Given, PartWriters, Turns, content_of, written_parts
 from projector.providers.openai_chat.chunk_fields import EXTRA, GOOGLE, RETURNED, SHOWN, SIGNATURE, ChatProfile
 from projector.providers.stage_parts import CALL_SHAPES
@@ -51,7 +51,7 @@ def forwarded(messages: Sequence[object], profile: ChatProfile, kept: KeptCalls)
     client's to change. Sealed values are left out, and shown reasoning that the upstream does not want back.
     """
     states = {call_id: state_of(call.before, call.own) for call_id, call in kept.items()}
-    calls = LastCalls(states, (_id(call) for one in messages if _is_answer(one) for call in _calls_of(one)))
+    calls = of_last_calls(states, [_id(call) for one in messages if _is_answer(one) for call in _calls_of(one)])
     shown = {SHOWN, *profile.reasoning_fields}
     return [
         _forwarded(one, shown - {*profile.returned_reasoning} if one.get("tool_calls") else shown, calls)
@@ -69,9 +69,9 @@ def _id(call: object) -> str:
     return str(call.get("id")) if isinstance(call, dict) else ""
 
 
-def _forwarded(message: dict[str, Any], hidden: set[str], kept: LastCalls[Any]) -> dict[str, Any]:
+def _forwarded(message: dict[str, Any], hidden: set[str], kept: Iterator[Any]) -> dict[str, Any]:
     calls = _calls_of(message)
-    states = [kept.next(_id(call)) for call in calls]
+    states = [next(kept) for _ in calls]
     known = [state for state in states if isinstance(state, dict)]
     replaced = {SHOWN, *(name for state in known for name in state)} if known else set()
     sent = {name: value for name, value in message.items() if name not in hidden | replaced}

@@ -12,7 +12,7 @@ from projector.contracts import codec
 from projector.conversation import entries as neutral
 from projector.conversation.client_history import OUTPUT_TYPES
 from projector.conversation.model_request import Body, ModelRequest, UnsupportedRequestError
-from projector.conversation.opaque import Carried, KeptCalls, LastCalls, SealedIn, carried_of, is_sealed
+from projector.conversation.opaque import Carried, KeptCalls, SealedIn, carried_of, is_sealed, of_last_calls
 from projector.conversation.request_members import (
     NOT_SUPPORTED,
     Given,
@@ -181,7 +181,7 @@ WRITERS: Final[Mapping[type, Callable[[Any], Body]]] = {
 def read_input(body: Given) -> neutral.Conversation:
     """Return the conversation of `input`; raise `UnsupportedRequestError` for an item that no other API has."""
     if isinstance(body.members.get("input"), str):
-        return [neutral.user_text(body.text("input"))]
+        return [neutral.Message(neutral.USER, body.text("input"))]
     return [_read_item(item) for item in body.objects("input")]
 
 
@@ -329,13 +329,11 @@ def forwarded_body(body: Mapping[str, Any], _profile: object, kept: KeptCalls) -
     is_stored = body.get("store") is not False
     items: list[object] = []
     start, is_carried = 0, False
-    calls = LastCalls(kept, (call_id for one in given if (call_id := _call_id(one)) is not None))
-    for one in given:
+    for one, call in zip(given, of_last_calls(kept, [*map(_call_id, given)]), strict=True):
         carried = kept.get(_sealed(one) or "")
         if carried is None and not _is_readable(one, is_stored=is_stored):
             continue
         item = one if carried is None else carried.own
-        call = calls.next(call_id) if (call_id := _call_id(item)) is not None else None
         if call is not None and call.before and not is_carried:
             items[start:] = [*call.before, *(other for other in items[start:] if _type(other) != _REASONING)]
         items.append(item)
