@@ -10,6 +10,13 @@ from projector.providers.openai_chat.stage import OpenAIChatStage
 from tests.unit.chat_notes import DONE, ID, Cases, call, chunk, feed, says, usage_chunk
 
 TEXT: Cases = {
+    **{
+        f"a whole message beside the delta {delta}": (
+            [{"choices": [{"delta": delta, "message": {"content": "a"}, "finish_reason": "stop"}]}],
+            "0 + message | 0 text a | 0 - message completed | completed",
+        )
+        for delta in (None, {}, {"role": "assistant", "content": ""})
+    },
     "text, usage, end mark": (
         [chunk({"role": "assistant", "content": ""}), chunk({"content": "Hi"}), chunk({}, "stop"), usage_chunk(), DONE],
         "0 + message | 0 text Hi | 0 - message completed | completed",

@@ -331,6 +331,7 @@ def read_request(body: Mapping[str, Any]) -> ModelRequest:
         parameters["tool_choice"] = _read_choice(choice)
         if choice.members.get("disable_parallel_tool_use") is True:
             parameters["parallel_tool_calls"] = False
+            paths["parallel_tool_calls"] = choice.path_of("disable_parallel_tool_use")
     return ModelRequest(
         model=given.text("model"),
         input=[*_system(given), *(entry for message in given.objects("messages") for entry in _entries(message))],

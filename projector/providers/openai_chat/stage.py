@@ -376,8 +376,8 @@ class OpenAIChatStage(JsonStage):
         if ERROR in choice:
             self._inner_error = error_beside(choice)
         delta = choice.get("delta")
-        if delta is None and not self._output.count:
-            delta = choice.get("message")  # a whole completion in one chunk; after deltas it only repeats them
+        if "message" in choice and not self._output.count and not (isinstance(delta, dict) and _has_content(delta)):
+            delta = choice["message"]  # a whole completion in one chunk; after deltas it only repeats them
         events: list[Event] = []
         if isinstance(delta, dict):
             events = self._deltas.feed(delta)
@@ -437,6 +437,10 @@ class OpenAIChatStage(JsonStage):
             self._dropped.note(LATE_ERROR)
             return self._numbered(events)
         return self._stop([*events, *self._deltas.flush(), error.event()])
+
+
+def _has_content(delta: Mapping[str, object]) -> bool:
+    return any(value for name, value in delta.items() if name != "role")
 
 
 def _only_delta(chunk: Mapping[str, Any], name: str) -> dict[str, object] | None:
