@@ -217,7 +217,9 @@ class ChunkStage(JsonStage):
         if item_type is None:
             return self._dropped.drop(f"toolCall.{kind}")
         self._tools.add(PAGES if kind == PAGES else item_type)
-        call = self._output.hosted(item_type, read.text_or_none(given, "id"), _members(kind, item_type, args))
+        action = action_of(args, is_page=kind == PAGES)
+        members = {"queries": action.get("queries", [])} if item_type == fields.FILES else {"action": action}
+        call = self._output.hosted(item_type, read.text_or_none(given, "id"), members)
         return self._end_arguments() + self._output.begin(call)
 
     def on_tool_end(self, part: Mapping[str, object]) -> list[Event]:
@@ -295,12 +297,6 @@ class ChunkStage(JsonStage):
         if self._reason is not None:
             return self._dropped.drop(LATE_ERROR)
         return self._stop([fields.error_members(value).event()])
-
-
-def _members(kind: str, item_type: str, args: Mapping[str, object]) -> dict[str, Any]:
-    """Return the members of a call of a tool of the server."""
-    action = action_of(args, is_page=kind == PAGES)
-    return {"queries": action.get("queries", [])} if item_type == fields.FILES else {"action": action}
 
 
 PARTS: Final[Mapping[str, Callable[[ChunkStage, Mapping[str, object]], list[Event]]]] = {

@@ -51,18 +51,20 @@ def forwarded(messages: Sequence[object], profile: ChatProfile, kept: KeptCalls)
     client's to change. Sealed values are left out, and shown reasoning that the upstream does not want back.
     """
     states = {call_id: state_of(call.before, call.own) for call_id, call in kept.items()}
-    calls = of_last_calls(states, [_id(call) for one in messages if _is_answer(one) for call in _calls_of(one)])
+    calls = of_last_calls(
+        states, [_id(call) for one in messages if _is_of(one, neutral.ASSISTANT) for call in _calls_of(one)]
+    )
     shown = {SHOWN, *profile.reasoning_fields}
     return [
         _forwarded(one, shown - {*profile.returned_reasoning} if one.get("tool_calls") else shown, calls)
-        if _is_answer(one)
+        if _is_of(one, neutral.ASSISTANT)
         else one
         for one in messages
     ]
 
 
-def _is_answer(message: object) -> TypeGuard[dict[str, Any]]:
-    return isinstance(message, dict) and message.get("role") == neutral.ASSISTANT
+def _is_of(message: object, role: neutral.Role) -> TypeGuard[dict[str, Any]]:
+    return isinstance(message, dict) and message.get("role") == role
 
 
 def _id(call: object) -> str:
@@ -101,11 +103,7 @@ def sealed_of(call: Mapping[str, object]) -> str | None:
 
 def carried_state(body: Mapping[str, Any]) -> list[Carried]:
     """Return the sealed values in a caller's body."""
-    return carried_of(body.get("messages"), _begins_turn, _sealed_in)
-
-
-def _begins_turn(message: object) -> bool:
-    return isinstance(message, dict) and message.get("role") == neutral.USER
+    return carried_of(body.get("messages"), lambda message: _is_of(message, neutral.USER), _sealed_in)
 
 
 def _sealed_in(at: int, message: object) -> SealedIn:

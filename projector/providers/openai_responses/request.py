@@ -135,14 +135,9 @@ def _output(output: neutral.ToolOutput) -> Body:
     return {"type": OUTPUT_TYPES[CALL_SHAPES[output.kind].item_type], "call_id": output.call_id, "output": value}
 
 
-def _server_call(call: neutral.ServerCall) -> Body:
-    about = {"id": call.id, "server_label": call.server, "name": call.name, "arguments": call.input}
-    return {"type": "mcp_call", **about, "output": call.output}
-
-
-def _approval_request(request: neutral.ApprovalRequest) -> Body:
-    about = {"id": request.id, "server_label": request.server, "name": request.name, "arguments": request.input}
-    return {"type": "mcp_approval_request", **about}
+def _of_server(item_type: str, call: neutral.ServerCall | neutral.ApprovalRequest) -> Body:
+    named = {"server_label": call.server, "name": call.name, "arguments": call.input}
+    return {"type": item_type, "id": call.id, **named}
 
 
 def _approval(answer: neutral.Approval) -> Body:
@@ -167,8 +162,8 @@ WRITERS: Final[Mapping[type, Callable[[Any], Body]]] = {
     neutral.Message: _message,
     neutral.ToolCall: _call,
     neutral.ToolOutput: _output,
-    neutral.ServerCall: _server_call,
-    neutral.ApprovalRequest: _approval_request,
+    neutral.ServerCall: lambda call: {**_of_server("mcp_call", call), "output": call.output},
+    neutral.ApprovalRequest: lambda request: _of_server("mcp_approval_request", request),
     neutral.Approval: _approval,
     neutral.Reasoning: _reasoning,
 }
@@ -222,17 +217,11 @@ def _read_name(item: Given) -> str:
     return flat_name(item.text("name"), item.text_or_none("namespace"))
 
 
-def _read_search(item: Given) -> neutral.ToolCall:
-    """Return the search for tools that the client ran, as the call of a function."""
+def _search_of(item: Given) -> str:
+    """Return the ID of a search for tools that the client runs."""
     if item.members.get("execution") != CLIENT:
         item.unsupported("execution")
-    return neutral.ToolCall(item.text("call_id"), SEARCH, codec.dumps(item.child("arguments").members).decode())
-
-
-def _read_found(item: Given) -> neutral.ToolOutput:
-    if item.members.get("execution") != CLIENT:
-        item.unsupported("execution")
-    return neutral.ToolOutput(item.text("call_id"), found_tools(item))
+    return item.text("call_id")
 
 
 PARTS: Final[Mapping[str, Callable[[Given], neutral.Part]]] = {
@@ -254,8 +243,10 @@ READERS: Final[Mapping[str, Callable[[Given], neutral.Entry]]] = {
         item.text("call_id"), content_of(item, "output", PARTS), "custom"
     ),
     "mcp_call": _read_server_call,
-    "tool_search_call": _read_search,
-    "tool_search_output": _read_found,
+    "tool_search_call": lambda item: neutral.ToolCall(
+        _search_of(item), SEARCH, codec.dumps(item.child("arguments").members).decode()
+    ),
+    "tool_search_output": lambda item: neutral.ToolOutput(_search_of(item), found_tools(item)),
     "reasoning": _read_reasoning,
 }
 """Type of an item -> what reads it. The others are a provider's own: hosted tools, references to stored items."""
