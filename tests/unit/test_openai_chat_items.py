@@ -10,6 +10,10 @@ from projector.providers.openai_chat.stage import OpenAIChatStage
 from tests.unit.chat_notes import DONE, ID, Cases, call, chunk, feed, says, usage_chunk
 
 TEXT: Cases = {
+    "a whole message beside an empty delta, after the ID": (
+        [chunk({"role": "assistant"}), {"id": ID, "choices": [{"delta": {}, "message": {"content": "a"}}]}, DONE],
+        "0 + message | 0 text a | 0 - message completed | completed",
+    ),
     **{
         f"a whole message beside the delta {delta}": (
             [{"choices": [{"delta": delta, "message": {"content": "a"}, "finish_reason": "stop"}]}],

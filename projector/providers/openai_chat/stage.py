@@ -316,7 +316,7 @@ class OpenAIChatStage(JsonStage):
         if not isinstance(chunk, dict):
             error = error_of(chunk, has_begun=bool(self._response))
             return self._dropped.drop("(no object)") if error is None else self._report(error, [])
-        delta = _only_delta(chunk, message[1]) if self._is_identified else None
+        delta = _only_delta(chunk, message[1]) if self._is_identified and self._output.count else None
         if delta is not None:
             return self._numbered(self._deltas.feed(delta))  # nearly every chunk
         return self._read_object(chunk, message.event)
