@@ -35,21 +35,14 @@ PLACEHOLDER: Final = "__fake_id__"
 """The ID of every response and item that the SDK builds for a model without such IDs, as with Chat Completions."""
 
 ITEM_OF_EVENT: Final[Mapping[str, str]] = {
-    "response.content_part.added": "message",
-    "response.content_part.done": "message",
-    "response.output_text.delta": "message",
-    "response.output_text.done": "message",
-    "response.output_text.annotation.added": "message",
-    "response.refusal.delta": "message",
-    "response.refusal.done": "message",
-    "response.reasoning_summary_part.added": "reasoning",
-    "response.reasoning_summary_part.done": "reasoning",
-    "response.reasoning_summary_text.delta": "reasoning",
-    "response.reasoning_summary_text.done": "reasoning",
-    "response.reasoning_text.delta": "reasoning",
-    "response.reasoning_text.done": "reasoning",
-    "response.function_call_arguments.delta": "function_call",
-    "response.function_call_arguments.done": "function_call",
+    f"response.{name}.{change}": item_type
+    for item_type, names in {
+        "message": ("content_part", "output_text", "output_text.annotation", "refusal"),
+        "reasoning": ("reasoning_summary_part", "reasoning_summary_text", "reasoning_text"),
+        "function_call": ("function_call_arguments",),
+    }.items()
+    for name in names
+    for change in ("added", "delta", "done")
 }
 """Event that may have a placeholder -> type of its item."""
 

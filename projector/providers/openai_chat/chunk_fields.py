@@ -208,10 +208,7 @@ FINISHES: Final[Mapping[str, tuple[str, str | None]]] = {
 
 
 def finish_of(reason: str) -> str:
-    """Return a finish reason as in `FINISHES`.
-
-    Some servers write `STOP`, `content_filter: SAFETY`, `FinishReason.STOP` or `FINISH_REASON_STOP`.
-    """
+    """Return a finish reason as in `FINISHES`: some servers write `STOP`, `FinishReason.STOP` or `STOP: why`."""
     return reason.partition(":")[0].strip().rpartition(".")[2].lower().removeprefix("finish_reason_")
 
 
