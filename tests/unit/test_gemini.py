@@ -25,10 +25,11 @@ from projector.conversation.entries import (
     ToolOutput,
 )
 from projector.conversation.model_request import ModelRequest, UnsupportedRequestError
+from projector.core.context import StreamContext
 from projector.core.faults import FAULTS
 from projector.core.input_formats import BareJsonDecoder
 from projector.core.pipeline import build_pipeline
-from projector.core.sse import SseMessage
+from projector.core.sse import SseMessage, encode_sse
 from projector.providers import PROVIDERS, profile_of
 from projector.providers.gemini.api import HELD_MAX_BYTES, InteractionCursor
 from projector.providers.gemini.grounding import Passage
@@ -479,6 +480,33 @@ def test_cuts_do_not_matter(path: Path) -> None:
     array = b"[" + b"\n,\r\n".join(lines) + b"]" if not lines[0].startswith(b"[") else events
     outputs = [project(data, size).partition(b"stream_")[0] for data in (events, array) for size in (7, 61, 10**6)]
     assert outputs == outputs[:1] * len(outputs)
+
+
+@pytest.mark.parametrize(
+    "candidate",
+    [
+        {"index": []},
+        {"index": False},
+        {"index": None},
+        {"index": "0"},
+        {"content": {"parts": [{"text": "a "}], "new": 1}},
+    ],
+    ids=str,
+)
+def test_cuts_between_chunks_of_one_shape_do_not_matter(candidate: dict[str, Any]) -> None:
+    """Further chunks of a shape may be read without the stage."""
+    whole = {"content": {"parts": [{"text": "a "}]}, "index": 0}
+    candidates = [whole, whole, *[{**whole, **candidate}] * 6]
+    chunks = [{"candidates": [one], "responseId": "r", "modelVersion": "m"} for one in candidates]
+    data = b"".join(encode_sse(json.dumps(one).encode()) for one in [*chunks, STOP])
+    said = []
+    for size in (len(data), 1):
+        pipeline = build_pipeline(
+            provider="gemini", dialect="public_sse_v1", clock=lambda: 0, context=StreamContext(stream_id="s")
+        )
+        frames = [pipeline.feed(data[at : at + size]) for at in range(0, len(data), size)]
+        said.append((b"".join([*frames, pipeline.close()]), pipeline.dropped))
+    assert said[0] == said[1]
 
 
 def test_a_recording_withholds_a_key_over_two_chunks() -> None:

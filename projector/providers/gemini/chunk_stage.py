@@ -66,14 +66,16 @@ class ChunkStage(JsonStage):
         candidates, usage = chunk.get("candidates"), read.mapping_or_empty(chunk, "usageMetadata")
         if not isinstance(candidates, list) or len(candidates) != 1 or not _TEXT_CHUNK.issuperset(chunk):
             return None
-        if not fields.MEMBERS["chunk"]["usageMetadata"].issuperset(usage):
-            return None
-        if self._arguments is not None or not self._response.get("id") or not self._output.is_in_text:
+        is_in_text = self._arguments is None and self._output.is_in_text and self._response.get("id") is not None
+        if not is_in_text or not fields.MEMBERS["chunk"]["usageMetadata"].issuperset(usage):
             return None
         candidate = candidates[0]
-        if type(candidate) is not dict or not {"content", "index"}.issuperset(candidate) or candidate.get("index"):
+        if type(candidate) is not dict or read.index_or_none({"index": FIRST, **candidate}, "index") != FIRST:
             return None
-        parts = read.mapping_or_empty(candidate, "content").get("parts")
+        content = read.mapping_or_empty(candidate, "content")
+        if not {"content", "index"}.issuperset(candidate) or not {"parts", "role"}.issuperset(content):
+            return None
+        parts = content.get("parts")
         if type(parts) is not list or [type(part) is dict and [*part] for part in parts] != [["text"]]:
             return None
         names = [name for name, count in usage.items() if type(count) is int and count > 0]
