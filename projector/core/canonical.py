@@ -78,9 +78,11 @@ def index(event: CanonicalEvent, key: str) -> int:
 def index_or_none(event: CanonicalEvent, key: str) -> int | None:
     """Return a member as an index, which some servers write as `1.0` or as text; None if it is missing or none."""
     value = event.get(key)
+    if type(value) is int:  # nearly always
+        return value if 0 <= value <= INDEX_MAX else None
     if (type(value) is float and value.is_integer()) or (type(value) is str and _INDEX_TEXT.fullmatch(value)):
-        value = int(value)
-    return value if type(value) is int and 0 <= value <= INDEX_MAX else None
+        return index_or_none({key: int(value)}, key)
+    return None
 
 
 def count_or_none(event: CanonicalEvent, key: str) -> int | None:
