@@ -7,7 +7,6 @@ and counted under its type (CONTRACT D30).
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeAlias, TypeGuard, TypeVar
@@ -28,7 +27,6 @@ Known: TypeAlias = Mapping[str, frozenset[str]]
 
 INDEX_MAX: Final = 1_000_000
 """Larger indexes are invalid: a stream of a million items would have exceeded its size limit before."""
-_INDEX_TEXT: Final = re.compile(r"[0-9]{1,7}")
 COUNT_END: Final = 2**53
 """Larger numbers lose digits in JavaScript."""
 
@@ -76,13 +74,9 @@ def index(event: CanonicalEvent, key: str) -> int:
 
 
 def index_or_none(event: CanonicalEvent, key: str) -> int | None:
-    """Return a member as an index, which some servers write as `1.0` or as text; None if it is missing or none."""
+    """Return a member as an index; None if it is missing or not an index."""
     value = event.get(key)
-    if type(value) is int:  # nearly always
-        return value if 0 <= value <= INDEX_MAX else None
-    if (type(value) is float and value.is_integer()) or (type(value) is str and _INDEX_TEXT.fullmatch(value)):
-        return index_or_none({key: int(value)}, key)
-    return None
+    return value if type(value) is int and 0 <= value <= INDEX_MAX else None
 
 
 def count_or_none(event: CanonicalEvent, key: str) -> int | None:

@@ -254,9 +254,7 @@ def _refuse_thread(given: common.Given) -> None:
 
 
 def _call_id(block: object) -> str | None:
-    if not isinstance(block, dict) or block.get("type") != "tool_use" or "id" not in block:
-        return None
-    return str(block["id"])
+    return str(block["id"]) if isinstance(block, dict) and block.get("type") == "tool_use" and "id" in block else None
 
 
 def _forwarded(message: Any, kept: KeptCalls, calls: Iterator[KeptCall | None]) -> Any:

@@ -14,7 +14,7 @@ from projector.providers.anthropic_messages import block_fields as fields
 from projector.providers.anthropic_messages.api import MessagesProfile
 from projector.providers.anthropic_messages.output_blocks import Block, Output
 from projector.providers.error_shapes import error_of, members_of
-from projector.providers.stage_parts import Event, Events, JsonStage
+from projector.providers.stage_parts import Event, Events, JsonStage, index_of
 
 DEFAULT: Final = MessagesProfile()
 
@@ -56,7 +56,7 @@ class AnthropicMessagesStage(JsonStage):
     def slots(self, event: Mapping[str, Any], _name: str, /) -> Slots | None:
         """Return what may differ in further events with nothing but text; None for another event."""
         delta = read.mapping_or_empty(event, "delta")
-        block = self._blocks.get(read.index_or_none(event, "index") or 0)
+        block = self._blocks.get(index_of(event) or 0)
         if event.get("type") != DELTA or delta.get("type") != TEXT_DELTA:
             return None
         if block is None or not self._output.is_in_text(block) or read.unknown_members(event, fields.MEMBERS):
@@ -72,12 +72,11 @@ class AnthropicMessagesStage(JsonStage):
         """Begin a block. Some servers leave out the start of the message."""
         events = [] if self._response else self._identify({})
         given = read.mapping_or_empty(event, "content_block")
-        index = read.index_or_none(event, "index") or 0
-        return self._numbered(events + self._start_block(index, given))
+        return self._numbered(events + self._start_block(index_of(event) or 0, given))
 
     def on_delta(self, event: Mapping[str, Any]) -> Events:
         """Add a delta, by its own type: some servers put thinking into blocks of text."""
-        index = read.index_or_none(event, "index") or 0
+        index = index_of(event) or 0
         delta = read.mapping_or_empty(event, "delta")
         kind = read.text_or_none(delta, "type") or ""
         block = self._blocks.get(index)
@@ -90,7 +89,7 @@ class AnthropicMessagesStage(JsonStage):
 
     def on_block_stop(self, event: Mapping[str, Any]) -> Events:
         """End a block."""
-        index = read.index_or_none(event, "index") or 0
+        index = index_of(event) or 0
         if index not in self._blocks:
             return self._dropped.drop(CLOSED_STOP)
         block = self._blocks.pop(index)

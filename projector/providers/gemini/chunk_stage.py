@@ -16,7 +16,7 @@ from projector.providers.error_shapes import error_of
 from projector.providers.gemini import gemini_fields as fields
 from projector.providers.gemini.gemini_output import Output, action_of
 from projector.providers.gemini.partial_arguments import PartialArguments
-from projector.providers.stage_parts import Event, Events, JsonStage
+from projector.providers.stage_parts import Event, Events, JsonStage, index_of
 
 TOOLS: Final[Mapping[str, str]] = {
     "GOOGLE_SEARCH_WEB": fields.WEB,
@@ -70,7 +70,7 @@ class ChunkStage(JsonStage):
         if not is_in_text or not fields.MEMBERS["chunk"]["usageMetadata"].issuperset(usage):
             return None
         candidate = candidates[0]
-        if type(candidate) is not dict or read.index_or_none({"index": FIRST, **candidate}, "index") != FIRST:
+        if type(candidate) is not dict or index_of({"index": FIRST, **candidate}) != FIRST:
             return None
         content = read.mapping_or_empty(candidate, "content")
         if not {"content", "index"}.issuperset(candidate) or not {"parts", "role"}.issuperset(content):
@@ -107,7 +107,7 @@ class ChunkStage(JsonStage):
         self._is_blocked |= bool(read.mapping_or_empty(chunk, "promptFeedback").get("blockReason"))
         candidates = self._dropped.objects(chunk, "chunk", "candidates")
         for at, candidate in enumerate(candidates):
-            if (at if candidate.get("index") is None else read.index_or_none(candidate, "index")) == FIRST:
+            if (at if candidate.get("index") is None else index_of(candidate)) == FIRST:
                 events += self._read_candidate(candidate)
             else:
                 self._dropped.note("candidates beyond the first")

@@ -23,6 +23,7 @@ from projector.providers.stage_parts import (
     Outputs,
     Reasoning,
     image_events,
+    index_of,
 )
 
 Item: TypeAlias = Message | Reasoning | Call
@@ -42,7 +43,7 @@ def indexes_of(fragments: Sequence[Mapping[str, object]]) -> list[int | None]:
     """
     indexes: list[int | None] = []
     for at, fragment in enumerate(fragments):
-        index = read.index_or_none(fragment, "index")
+        index = index_of(fragment)
         if not fragment.get("id") and len(fragments) > 1:
             is_repeated = index in indexes and "name" in read.mapping_or_empty(fragment, "function")
             index = at if index is None else None if is_repeated else index

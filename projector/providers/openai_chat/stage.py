@@ -55,10 +55,7 @@ class Citations:
         self._urls: set[str] = set()
 
     def of_message(self, annotations: Iterable[Annotation], start: int = 0) -> list[Annotation]:
-        """Read annotations of a text that begins at a character of the message.
-
-        Their members are flat, or in an object under the name of the type.
-        """
+        """Read annotations of a text at `start`: flat, or with an object under the name of their type."""
         return self._new(moved(_flat(annotation), start) for annotation in annotations)
 
     def of_chunk(self, chunk: Mapping[str, object]) -> list[Annotation]:
