@@ -164,11 +164,6 @@ def own_value(opaque: Opaque | None, provider: str) -> object:
     return opaque.value if opaque is not None and opaque.provider == provider else None
 
 
-def user_text(text: str) -> Message:
-    """Return a message of the user."""
-    return Message(USER, text)
-
-
 def text_of(content: Content) -> str:
     """Return the text of content, without refusals, images and files."""
     return content if isinstance(content, str) else "".join(part.text for part in content if isinstance(part, Text))

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from projector.conversation.entries import Conversation, Message, user_text
+from projector.conversation.entries import USER, Conversation, Message
 
 Body: TypeAlias = dict[str, Any]
 Item: TypeAlias = Mapping[str, Any]
@@ -49,7 +49,7 @@ class ModelRequest:
     @property
     def entries(self) -> Conversation:
         """The input as a conversation."""
-        return [user_text(self.input)] if isinstance(self.input, str) else self.input
+        return [Message(USER, self.input)] if isinstance(self.input, str) else self.input
 
     @property
     def whole(self) -> Conversation:

@@ -8,12 +8,14 @@ as text that only the server can open (docs/decisions/0043).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, NamedTuple, TypeAlias, TypeGuard
+from typing import Any, Final, NamedTuple, TypeAlias, TypeGuard, TypeVar
 
 from projector.conversation.entries import ASSISTANT, USER, Entry, Message, Opaque, Reasoning, ToolCall, ToolOutput
 from projector.core.canonical import json_text
+
+_Kept = TypeVar("_Kept")
 
 
 class Place(NamedTuple):
@@ -47,6 +49,15 @@ KeptCalls: TypeAlias = Mapping[str, KeptCall]
 NOTHING_KEPT: Final[KeptCalls] = {}
 UNREADABLE: Final = KeptCall(Place("", "", ""), 0)
 """A sealed value that cannot be opened. No target has its place."""
+
+
+def of_last_calls(kept: Mapping[str, _Kept], call_ids: Sequence[str | None]) -> Iterator[_Kept | None]:
+    """Yield what is kept for each call, and None for one whose ID a later one has; IDs are None where there is no call.
+
+    Servers repeat IDs, and what is kept is of the last call. A short body with one ID often would become a large one.
+    """
+    last = {call_id: at for at, call_id in enumerate(call_ids)}
+    return (None if one is None or last[one] != at else kept.get(one) for at, one in enumerate(call_ids))
 
 
 class Carried(NamedTuple):
@@ -189,7 +200,7 @@ class OpaqueCollector:
         return self._seal(value, ()) if is_carried else None
 
 
-def with_opaque(entries: Iterable[Entry], kept: KeptCalls, place: Place) -> list[Entry]:
+def with_opaque(entries: Sequence[Entry], kept: KeptCalls, place: Place) -> list[Entry]:
     """Return a conversation with the values that are valid at a place.
 
     Reasoning before a call is added, unless the conversation has its opaque value already. It precedes the text of the
@@ -198,11 +209,11 @@ def with_opaque(entries: Iterable[Entry], kept: KeptCalls, place: Place) -> list
     found: list[Entry] = []
     is_carried = False
     start = 0
-    for given in entries:
+    calls = of_last_calls(kept, [entry.id if isinstance(entry, ToolCall) else None for entry in entries])
+    for given, one in zip(entries, calls, strict=True):
         entry = _opened(given, kept, place) if isinstance(given, Reasoning) else given
         if entry is None:
             continue
-        one = kept.get(entry.id) if isinstance(entry, ToolCall) else None
         if isinstance(entry, Reasoning):
             is_carried = is_carried or entry.opaque is not None or entry.encrypted is not None
         elif isinstance(entry, Message) and entry.role == USER:

@@ -110,26 +110,18 @@ def tools_of(tools: Sequence[object], supported: Collection[str], *, default: st
     refused = [(tool, kind) for tool, kind in zip(found, types, strict=True) if kind not in supported]
     if refused:
         path = refused[0][0].path_of("type")
-        named = [f"`{tool.path}.type`{_known_type(kind)}" for tool, kind in refused]
+        known = [f" (`{kind}`)" if DATE.sub("", kind) in TOOL_TYPES else "" for _, kind in refused]
+        named = [f"`{tool.path}.type`{kind}" for (tool, _), kind in zip(refused, known, strict=True)]
         has = "has" if len(refused) == 1 else "each have"
         raise UnsupportedRequestError(f"{', '.join(named)} {has} a value that {NOT_SUPPORTED}", path)
     return found
-
-
-def _known_type(kind: str) -> str:
-    return f" (`{kind}`)" if DATE.sub("", kind) in TOOL_TYPES else ""
 
 
 def content_of(given: Given, name: str, readers: Mapping[str, Callable[[Given], Part]]) -> Content:
     """Return a member that is a text, or a list of parts; the readers of these are by their type."""
     if isinstance(given.members.get(name), str):
         return given.text(name)
-    return tuple(part_of(part, readers) for part in given.objects(name))
-
-
-def part_of(part: Given, readers: Mapping[str, Callable[[Given], Part]]) -> Part:
-    """Return a part; raise the error about its type if it has no reader."""
-    return part.row("type", readers)(part)
+    return tuple(part.row("type", readers)(part) for part in given.objects(name))
 
 
 # the table of parameters

@@ -80,8 +80,10 @@ def index_or_none(event: CanonicalEvent, key: str) -> int | None:
 
 
 def count_or_none(event: CanonicalEvent, key: str) -> int | None:
-    """Return a member as a count; None if it is missing, negative or not an integer."""
+    """Return a member as a count; None if it is missing, negative or not a whole number."""
     value = event.get(key)
+    if type(value) is float and value.is_integer():
+        value = int(value)
     return value if type(value) is int and 0 <= value < COUNT_END else None
 
 
@@ -89,7 +91,7 @@ def has_counts(value: object) -> bool:
     """Return whether a usage has a count other than 0, at any depth."""
     if is_mapping(value):
         return any(map(has_counts, value.values()))
-    return type(value) is int and value > 0
+    return (type(value) is int or type(value) is float) and value > 0
 
 
 def number_or_none(event: CanonicalEvent, key: str) -> float | None:

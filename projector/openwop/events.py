@@ -115,8 +115,6 @@ _TABLES: Final = tomllib.loads((Path(__file__).parent / "events.toml").read_text
 for _name, _row in _TABLES["models"].items():
     _TYPES[_name] = _model(_name, **_row)
 
-EVENT_TYPES: Final = tuple(_TABLES["events"])
-
 _UNION: Final[Any] = Union.__getitem__(tuple(_event_model(*row) for row in _TABLES["events"].items()))
 EVENT_ADAPTER: Final[TypeAdapter[RunEvent]] = TypeAdapter(Annotated[_UNION, Field(discriminator="type")])
 """Every event we emit."""

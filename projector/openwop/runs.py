@@ -265,14 +265,15 @@ class RunStore:
         """Start a run; raise `Problem` if there is no room for it, or for what `begin` creates.
 
         `streams_max` is the number of streams that a caller may have; as many runs again may wait for approval. One
-        caller's runs leave a quarter of `max_runs` to others.
+        caller's runs leave a quarter of `max_runs` to others; none starts where they leave less of `max_log_bytes`.
         """
         settings, owner = self._settings, owner_of(caller)
         most = settings.max_runs - settings.max_runs // 4
         if streams_max is not None:
             most = min(most, 2 * streams_max)
         active = [run for run in self._runs.values() if not run.log.state.is_over and owner_of(run.caller) == owner]
-        if most <= len(active) < settings.max_runs:
+        has_most = sum(run.log.held_bytes for run in active) >= settings.max_log_bytes - settings.max_log_bytes // 4
+        if most <= len(active) < settings.max_runs or has_most:
             raise problem("too_many_streams")
         if not self._make_room(settings.max_runs - 1, settings.max_log_bytes - 1):
             raise problem("overloaded")

@@ -32,14 +32,15 @@ class ReportedError(NamedTuple):
         return {"type": "error", "error": members}
 
 
-HOLDERS: Final = ("error", "errors", "base_resp", "detail")
+HOLDERS: Final = ("error", "errors", "base_resp", "detail", "fault")
 """Members that hold the error: an object, a list of them, or its message."""
 
-_MESSAGES: Final = ("message", "Message", *HOLDERS, "msg", "status_msg", "title")
+_TEXTS: Final = ("message", "Message", "msg", "error_msg", "errorMessage", "faultstring")
+_MESSAGES: Final = ("message", "Message", *HOLDERS, *_TEXTS, "status_msg", "title")
 """Members with the message, in this order: text, or an object or list with one of them. OpenAI, Azure, OpenRouter:
 `error.message`. Mistral, vLLM, AWS and API gateways: `message`. Ollama, xAI: `error`. FastAPI: `detail`, text or a list
 of objects with `msg`. MiniMax: `base_resp.status_msg`. RFC 9457: `detail`, `title`."""
-_CODES: Final = ("code", "status_code", "error_code")
+_CODES: Final = ("code", "Code", "status_code", "error_code", "errorCode", "errorcode")
 _DEPTH_MAX: Final = 4
 
 _STATUS_TYPES: Final[Mapping[str | None, str]] = {
@@ -67,13 +68,17 @@ def error_of(value: object, *, has_begun: bool = False) -> ReportedError | None:
         has_begun: whether parts of an answer came before; then only what is nothing but an error is one.
     """
     first = _first(value)
+    code = _code(first) or _code({"code": first.get("statusCode")})
     is_error = (
         _is_error_beside(first)
         or "error" in (first.get("object"), first.get("type"), first.get("status"))  # which may be any JSON
-        or (_code(first) is not None and any(read.text_or_none(first, name) for name in ("message", "Message", "msg")))
-        or (not has_begun and bool(first.get("errors") or first.get("detail")))
+        or (
+            (code is not None or first.get("success") is False) and any(read.text_or_none(first, one) for one in _TEXTS)
+        )
+        or (not has_begun and any(first.get(name) for name in HOLDERS))
     )
-    return members_of(first) if is_error else None
+    found = members_of(first)
+    return found._replace(code=found.code or code) if is_error else None
 
 
 def error_beside(answer: Mapping[str, object]) -> ReportedError | None:
@@ -89,10 +94,14 @@ def members_of(value: object) -> ReportedError:
     """Return the members of an object, list or text that is known to be an error."""
     if isinstance(value, str):
         return ReportedError(value.strip()[:MESSAGE_MAX_CHARS] or None)
-    outer = _first(value)
-    holder = next((name for name in HOLDERS if outer.get(name)), "")
-    inner = {} if holder == "detail" and isinstance(outer[holder], list) else _first(outer.get(holder))
-    members = inner or outer
+    outer = members = _first(value)
+    holder = ""
+    for _ in range(_DEPTH_MAX):
+        inner = next((name for name in HOLDERS if members.get(name)), "")
+        held = {} if inner == "detail" and isinstance(members[inner], list) else _first(members.get(inner))
+        if not held or (holder and (_code(members) or members.get("type"))):
+            break
+        members, holder = held, inner
     code = _code(members)
     error_type = _text(members.get("type")) or (_STATUS_TYPES.get(code) if holder == "base_resp" else None)
     return ReportedError(_message(outer), error_type, code, _text(members.get("param")))

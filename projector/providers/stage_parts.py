@@ -7,6 +7,7 @@ in a table of its API.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -28,12 +29,28 @@ Events: TypeAlias = list[CanonicalEvent | Fault]
 
 Annotation: TypeAlias = Mapping[str, object]
 
+_WHOLE: Final = re.compile(r"[0-9]{1,7}(\.0)?")
 
 UNCITED: Final = "citations without a text"
 """Name in the counts."""
 
 ID_KEPT_CHARS: Final = 200
 """Maximum characters of the response's ID in IDs of items, so that these stay within the contract's limit."""
+
+
+def moved(annotation: Annotation, by: int) -> Annotation:
+    """Return a citation in a text that begins so many characters later."""
+    names = ("start_index", "end_index", "index") if by else ()
+    positions = {name: at for name in names if (at := read.index_or_none(annotation, name)) is not None}
+    return {**annotation, **{name: max(at + by, 0) for name, at in positions.items()}}
+
+
+def index_of(value: Mapping[str, object]) -> int | None:
+    """Return the `index` of an object, which some servers write as text, or as `1.0`; None if it has none."""
+    index = value.get("index")
+    if type(index) is not int and isinstance(index, str | float) and _WHOLE.fullmatch(str(index)):
+        return read.index_or_none({"index": int(float(index))}, "index")
+    return read.index_or_none(value, "index")
 
 
 class ItemIds:

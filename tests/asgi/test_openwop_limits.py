@@ -172,6 +172,17 @@ async def test_unfinished_runs_of_a_caller_have_a_limit(
     await runs.aclose()
 
 
+async def test_logs_of_unfinished_runs_leave_room_to_other_callers() -> None:
+    runs = RunStore(OpenWopSettings(max_log_bytes=8000))
+    for _ in range(3):
+        await started(runs, 2000)
+    with pytest.raises(Problem) as refused:
+        await started(runs, 1)
+    assert refused.value.status == 429
+    runs.start("w", "another", lambda _: Idle(1))
+    await runs.aclose()
+
+
 def _is_free(runs: RunStore, caller: str, streams_max: int | None) -> bool:
     try:
         runs.start("w", caller, lambda _: Idle(1), streams_max)

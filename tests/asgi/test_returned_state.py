@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from projector.conversation.entries import Message, Reasoning, ToolCall, ToolOutput, user_text
+from projector.conversation.entries import Message, Reasoning, ToolCall, ToolOutput
 from projector.conversation.model_request import ModelRequest, UnsupportedRequestError
 from projector.conversation.opaque import (
     KeptCall,
@@ -115,7 +115,7 @@ def test_bodies_of_other_types_are_no_crash(api: str) -> None:
             route.request_reader(body)
 
 
-ASKED, AGAIN = user_text("Hi"), user_text("And?")
+ASKED, AGAIN = Message("user", "Hi"), Message("user", "And?")
 CALL_A, CALL_B = (ToolCall(f"call_{one}", "look", "{}") for one in "ab")
 OUT_A, OUT_B = (ToolOutput(f"call_{one}", "1") for one in "ab")
 HERE: Final = Place("anthropic_messages", "one", "m")
@@ -158,7 +158,7 @@ def test_thinking_goes_back_with_the_call_that_followed_it() -> None:
     assert collector.add("reasoning", None, THINKING, is_done=True) is None
     assert collector.add("function_call", "toolu_1", None, is_done=True) is None
     text = Message("assistant", "I look.")
-    asked = [user_text("Hi"), text, ToolCall("toolu_1", "look", "{}"), ToolOutput("toolu_1", "1")]
+    asked = [Message("user", "Hi"), text, ToolCall("toolu_1", "look", "{}"), ToolOutput("toolu_1", "1")]
     request = ModelRequest(model="m", input=with_opaque(asked, kept, place))
     profile = profile_of("anthropic_messages", {})
     messages = PROVIDERS["anthropic_messages"].request_writer(request, profile)["messages"]

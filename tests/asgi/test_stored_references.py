@@ -83,6 +83,7 @@ HER_ITEMS: Final[dict[str, list[dict[str, Any]]]] = {
     "an image": [{"type": "image_generation_call", "id": "ig_1"}],
     "an image with hints": [{"type": "image_generation_call", "id": "ig_1", "size": "1024x1024", "result": None}],
     "a type in another case": [{"type": "Image_Generation_Call", "id": "ig_1"}],
+    "a reference in a message": [{"role": "user", "content": [{"type": "item_reference", "id": "ws_1"}]}],
     "reasoning": [{"type": "reasoning", "id": "rs_1", "summary": []}],
     "reasoning with its summary": [REASONING],
     "reasoning without its state": [{**REASONING, "encrypted_content": "", "content": []}],
@@ -123,6 +124,8 @@ NOBODYS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "an item of another type": (RESPONSES, sent(RESPONSES, input=[{"type": ["reasoning"], "id": "rs_0"}])),
     "an item in a list": (RESPONSES, sent(RESPONSES, input=[[{"type": "item_reference", "id": "rs_0"}]])),
     "an item in a list, compacted": (COMPACT, sent(COMPACT, input=[USER, [USER, {"id": "rs_0"}]])),
+    "an ID in another case": (RESPONSES, sent(RESPONSES, input=[{"type": "item_reference", "ID": "ws_1"}])),
+    "an ID beside another": (RESPONSES, sent(RESPONSES, input=[{**USER, "type": "message", "Id": "ws_1"}])),
     "a container of another type": (RESPONSES, sent(RESPONSES, tools=tool(container=[{}]))),
 }
 

@@ -9,7 +9,7 @@ from ag_ui.core import RunAgentInput as ProtocolInput
 
 from projector.conversation.client_history import DEFAULTS, ConversationSettings, InputRefusedError
 from projector.conversation.model_request import ModelRequest, UnsupportedRequestError
-from projector.dialects.ag_ui.conversation import UNREAD, approvals, conversation, dialect_options, read_run_input
+from projector.dialects.ag_ui.conversation import approvals, conversation, dialect_options, read_run_input
 from projector.dialects.descriptor import DialectOptions
 from projector.providers import PROVIDERS, profile_of
 from projector.server.http.requests import part_params
@@ -20,6 +20,13 @@ PLACE: Final = {"threadId": "thread", "runId": "run"}
 HI: Final = {"role": "user", "id": "m1", "content": "Hi"}
 SEALED: Final = ConversationSettings(encrypted_reasoning=True)
 REPLAYED: Final = ConversationSettings(trust_client_approvals=True)
+UNREAD: Final = {
+    "state": "the server shares no state with clients",
+    "context": "only the server adds to the conversation",
+    "forwardedProps": "model settings belong to the agent",
+    "parentRunId": "runs are independent of each other",
+}
+"""Members of a `RunAgentInput` that are ignored, and why."""
 
 
 def body(*messages: object, **members: object) -> Body:

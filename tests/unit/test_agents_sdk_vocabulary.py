@@ -6,14 +6,14 @@ import dataclasses
 import importlib
 import inspect
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
 import pytest
 
 from projector.providers.agents_sdk import failures, run_stage
-from projector.providers.agents_sdk.run_stage import AT_THE_END, RUN_ITEMS, STREAM_EVENTS
+from projector.providers.agents_sdk.run_stage import RUN_ITEMS, STREAM_EVENTS
 
 agents = pytest.importorskip("agents", reason="the Agents SDK is not installed (extra agents_sdk)")
 chatcmpl_stream_handler = importlib.import_module("agents.models.chatcmpl_stream_handler")
@@ -30,6 +30,41 @@ ROWS: Final = {
     if line.startswith("- `")
     for name in re.findall(r"`(\w+)`", re.split(r" \(|: ", line)[0])
 }
+
+
+DROPPED: Final[Mapping[str, str]] = {
+    **dict.fromkeys(
+        (
+            *("handoff_call_item", "tool_call_item", "tool_search_call_item", "tool_search_output_item"),
+            *("reasoning_item", "mcp_list_tools_item", "mcp_approval_request_item"),
+        ),
+        "already in the raw events of its response",
+    ),
+    "mcp_approval_response_item": "the page itself sent the answer",
+    "input_item": "input of the user; the SDK does not stream it",
+    "compaction_item": "bookkeeping of the SDK's session; the SDK does not stream it",
+}
+"""Run item that is dropped -> why."""
+
+DROPPED_OUTPUTS: Final[Mapping[str, str]] = {
+    "computer_call_output": "no public tool type (D22); screenshots may show anything",
+    **dict.fromkeys(
+        ("local_shell_call_output", "shell_call_output", "apply_patch_call_output", "program_output"),
+        "its call has no public tool type (D22)",
+    ),
+}
+"""Type of a tool output's raw item that is dropped -> why."""
+
+AT_THE_END: Final = frozenset({"tool_approval_item"})
+"""Run items that the SDK does not stream; they are arguments of `RunStage.close`."""
+
+HOST_FAULTS: Final[Mapping[str, str]] = {
+    "AgentsException": "nothing more specific is known",
+    "UserError": "a tool or a setting of the host failed",
+    "ToolTimeoutError": "a tool of the host took too long",
+    "MCPToolCancellationError": "a tool of the host was cancelled",
+}
+"""Exceptions of the runner that are `internal_error`, as all unlisted ones are -> why."""
 
 
 def literals(kind: Any, member: str = "type") -> set[str]:
@@ -59,7 +94,7 @@ def test_every_name_of_a_run_item_is_listed() -> None:
 
 def test_every_run_item_is_handled_or_dropped() -> None:
     kinds = set(map(type_of, get_args(agents.RunItem)))
-    tables = [RUN_ITEMS.keys(), run_stage.DROPPED.keys(), AT_THE_END]
+    tables = [RUN_ITEMS.keys(), DROPPED.keys(), AT_THE_END]
     assert kinds == set().union(*tables)
     assert sum(map(len, tables)) == len(kinds), "each is in one table"
 
@@ -73,9 +108,9 @@ def test_the_sdk_streams_each_item_by_its_name() -> None:
 
 def test_every_tool_output_is_handled_or_dropped() -> None:
     kinds = [kind for kind in get_args(items.ToolCallOutputTypes) if get_origin(kind) is not dict]
-    listed = {*run_stage.OUTPUTS, *run_stage.DROPPED_OUTPUTS}
+    listed = {*run_stage.OUTPUTS, *DROPPED_OUTPUTS}
     assert types_of(kinds) <= listed
-    assert run_stage.OUTPUTS & run_stage.DROPPED_OUTPUTS.keys() == set()
+    assert run_stage.OUTPUTS & DROPPED_OUTPUTS.keys() == set()
     written = "".join(map(inspect.getsource, (items, run_items, tool_actions)))  # what it builds as plain dictionaries
     assert set(re.findall(r'"(\w+_call_output)"', written)) <= listed
 
@@ -86,8 +121,8 @@ def subclasses(kind: type) -> set[type]:
 
 def test_every_exception_of_the_runner_is_listed() -> None:
     raised = {kind.__name__ for kind in subclasses(agents.AgentsException) if kind.__module__ == "agents.exceptions"}
-    assert raised == (failures.JUDGES.keys() - {"JSONDecodeError"}) | failures.HOST_FAULTS.keys()
-    assert failures.JUDGES.keys() & failures.HOST_FAULTS.keys() == set()
+    assert raised == (failures.JUDGES.keys() - {"JSONDecodeError"}) | HOST_FAULTS.keys()
+    assert failures.JUDGES.keys() & HOST_FAULTS.keys() == set()
 
 
 def test_the_placeholder_is_that_of_the_sdk() -> None:
@@ -100,9 +135,7 @@ def test_every_event_that_carries_a_placeholder_has_its_item() -> None:
     assert types_of(kinds) <= run_stage.ITEM_OF_EVENT.keys()
 
 
-@pytest.mark.parametrize(
-    ("name", "reason"), [*run_stage.DROPPED.items(), *run_stage.DROPPED_OUTPUTS.items(), *failures.HOST_FAULTS.items()]
-)
+@pytest.mark.parametrize(("name", "reason"), [*DROPPED.items(), *DROPPED_OUTPUTS.items(), *HOST_FAULTS.items()])
 def test_every_dropped_row_has_a_reason(name: str, reason: str) -> None:
     assert len(reason.split()) >= 3, name
     assert reason in ROWS[name]

@@ -158,6 +158,10 @@ MEMBERS: Final[list[tuple[dict[str, Any], dict[str, Any]]]] = [
     ),
     ({"parameters": {"tool_choice": "required"}}, {"tool_choice": {"type": "any"}}),
     (
+        {"client_tools": [FUNCTION], "parameters": {"tool_choice": "none", "parallel_tool_calls": False}},
+        {"tool_choice": {"type": "none"}},
+    ),
+    (
         {"parameters": {"tool_choice": {"type": "function", "name": "f"}}},
         {"tool_choice": {"type": "tool", "name": "f"}},
     ),
@@ -179,6 +183,27 @@ MEMBERS: Final[list[tuple[dict[str, Any], dict[str, Any]]]] = [
 def test_members_of_a_request(given: dict[str, Any], expected: dict[str, Any]) -> None:
     body = written(**given)
     assert {name: body[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("reason", "end", "why"),
+    [
+        ("MAX_TOKENS", "incomplete", "max_output_tokens"),
+        ("length", "incomplete", "max_output_tokens"),
+        ("content_filter", "incomplete", "content_filter"),
+        ("tool_calls", "completed", None),
+    ],
+)
+def test_reasons_of_other_apis_for_the_end(reason: str, end: str, why: str | None) -> None:
+    cut = [
+        ("content_block_start", {"content_block": CALL | {"input": {}}}),
+        ("content_block_delta", {"delta": {"type": "input_json_delta", "partial_json": '{"a":'}}),
+        ("content_block_stop", {}),
+    ]
+    *_, done, last = read_events([*cut, ("message_delta", {"delta": {"stop_reason": reason}})])
+    assert last["type"] == f"response.{end}"
+    assert last["response"].get("incomplete_details") == (None if why is None else {"reason": why})
+    assert done["item"]["status"] == ("incomplete" if why == "max_output_tokens" else "completed")
 
 
 def test_a_model_that_takes_no_sampling() -> None:
@@ -371,6 +396,14 @@ LATE: Final[dict[str, tuple[list[tuple[str, dict[str, Any]]], dict[str, Any]]]] 
         ],
         {"status": "completed"},
     ),
+    "a block whose start is repeated": (
+        [
+            *[("content_block_start", {"content_block": CALL | {"input": {}}})] * 2,
+            ("content_block_delta", {"delta": {"type": "input_json_delta", "partial_json": '{"a":1}'}}),
+            ("content_block_stop", {}),
+        ],
+        {"call_id": "t1", "arguments": '{"a":1}', "status": "completed"},
+    ),
     "the text of a delta in a block that nobody sees": (
         [
             ("content_block_start", {"content_block": {"type": "redacted_thinking", "data": "d"}}),
@@ -430,6 +463,7 @@ def test_what_thinking_is(profile: dict[str, Any], model: str, kind: str) -> Non
         ([{"output_tokens": 5}], (21, 5)),
         ([{"input_tokens": 400, "output_tokens": 5}, {"output_tokens": 9}], (418, 9)),
         ([{"output_tokens": 5}, {"input_tokens": 0, "output_tokens": 0}], (21, 5)),
+        ([{"input_tokens": 0, "cache_read_input_tokens": 0, "output_tokens": 5}], (21, 5)),
         ([{"input_tokens": None, "cache_read_input_tokens": 10, "output_tokens": 5}], (15, 5)),
         ([{"output_tokens": 5, "iterations": [{"type": "compaction", "input_tokens": 900}]}], (21, 5)),
     ],

@@ -7,9 +7,9 @@ from typing import Final
 import pytest
 
 from projector.conversation.client_history import Step, Unpaired, check_calls, pair_calls
-from projector.conversation.entries import Approval, CallKind, Entry, Message, ToolCall, ToolOutput, user_text
+from projector.conversation.entries import Approval, CallKind, Entry, Message, ToolCall, ToolOutput
 
-USER: Final = user_text("Hi")
+USER: Final = Message("user", "Hi")
 MODEL: Final = Message("assistant", "Hello")
 APPROVAL: Final = Approval("m", is_approved=True)
 

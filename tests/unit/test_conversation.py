@@ -16,7 +16,6 @@ from projector.conversation.entries import (
     Part,
     Refusal,
     Text,
-    user_text,
 )
 from projector.conversation.model_request import UnsupportedRequestError
 from projector.conversation.request_members import Given, written_parts
@@ -41,7 +40,7 @@ def test_each_entry_and_part_is_written() -> None:
 
 
 def test_only_anthropic_leaves_out_blank_texts() -> None:
-    blank = [user_text(" ")]
+    blank = [Message("user", " ")]
     assert gemini_request.Steps().add(blank).steps == [
         {"type": "user_input", "content": [{"type": "text", "text": " "}]}
     ]
@@ -93,7 +92,7 @@ def test_an_item_is_written_as_it_was_read(item: dict[str, Any]) -> None:
 
 
 def test_input_may_be_a_text() -> None:
-    assert responses_request.read_input(Given({"input": "Hi"})) == [user_text("Hi")] == [Message("user", "Hi")]
+    assert responses_request.read_input(Given({"input": "Hi"})) == [Message("user", "Hi")]
 
 
 REFUSED: Final[list[tuple[str, object, str]]] = [

@@ -393,6 +393,15 @@ def test_what_the_other_api_cannot_express_is_named(source: str, body: Json, par
     assert str(raised.value).startswith(f"`{param}`")
 
 
+def test_a_refused_member_has_the_path_of_the_caller() -> None:
+    choice = {"type": "any", "disable_parallel_tool_use": True}
+    tools = [{"name": "f", "input_schema": SCHEMA}]
+    body = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "tools": tools, "tool_choice": choice}
+    with pytest.raises(UnsupportedRequestError) as raised:
+        cross(body, MESSAGES, "gemini")
+    assert raised.value.param == "tool_choice.disable_parallel_tool_use"
+
+
 def test_the_tables_have_the_parameters_of_routes_of_agents() -> None:
     names = {"temperature", "top_p", "max_output_tokens", "reasoning_effort", "verbosity"}
     assert names <= chat_request.MEMBERS.keys() & responses_request.MEMBERS.keys()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 import pytest
 
+from projector.conversation.entries import ToolCall
 from projector.conversation.model_request import UnsupportedRequestError
-from projector.conversation.opaque import NOTHING_KEPT, SEALED
+from projector.conversation.opaque import NOTHING_KEPT, SEALED, KeptCall, Place, with_opaque
 from projector.providers import PROVIDERS, profile_of
 
 REQUESTED = {"include_usage": True}
@@ -75,3 +78,48 @@ def test_each_route_answers_in_the_dialect_of_its_api() -> None:
         "/v1/chat/completions": "chat_completions",
         "/v1/messages": "anthropic_messages",
     }
+
+
+_PLACE: Final = Place("", "", "")
+_BEFORE: Final[Mapping[str, object]] = {
+    "openai_chat": {"returned": {"reasoning_content": "Hm."}},
+    "openai_responses": {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "Hm."},
+    "anthropic_messages": {"thinking": "Hm.", "signature": "s"},
+}
+"""API -> what it wants back before a call."""
+_FUNCTION: Final = {"name": "f", "arguments": "{}"}
+_CALLS: Final[Mapping[str, Callable[[int], Mapping[str, object]]]] = {
+    "openai_chat": lambda count: {
+        "messages": [
+            {"role": "assistant", "tool_calls": [{"id": "c", "type": "function", "function": _FUNCTION}]}
+            for _ in range(count)
+        ]
+    },
+    "openai_responses": lambda count: {"input": [{"type": "function_call", "call_id": "c", **_FUNCTION}] * count},
+    "anthropic_messages": lambda count: {
+        "messages": [
+            {"role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": "f", "input": {}}]}
+            for _ in range(count)
+        ]
+    },
+}
+"""API -> a body with so many calls of one ID."""
+
+
+@pytest.mark.parametrize("api", _CALLS)
+def test_what_is_kept_goes_back_with_the_last_call_of_its_id(api: str) -> None:
+    """A short body with one ID many times would become a large one."""
+    route = PROVIDERS[api].passthrough
+    assert route is not None
+    kept = {"c": KeptCall(_PLACE, 0, before=(_BEFORE[api],))}
+    body = route.body_writer({"model": "m", **_CALLS[api](3)}, profile_of(api, {}), kept)
+    sent = body.get("input") or body["messages"]
+    assert json.dumps(sent).count("Hm.") == 1
+    assert "Hm." in json.dumps(sent[-2:])
+
+
+@pytest.mark.parametrize("api", _CALLS)
+def test_what_is_kept_goes_back_with_the_last_call_of_its_id_to_other_apis(api: str) -> None:
+    place = Place(api, "", "")
+    entries = with_opaque([ToolCall("c", "f", "{}")] * 3, {"c": KeptCall(place, 0, 1, (_BEFORE[api],))}, place)
+    assert [entry.opaque is not None for entry in entries] == [False, False, True, True]

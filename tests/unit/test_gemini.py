@@ -25,10 +25,11 @@ from projector.conversation.entries import (
     ToolOutput,
 )
 from projector.conversation.model_request import ModelRequest, UnsupportedRequestError
+from projector.core.context import StreamContext
 from projector.core.faults import FAULTS
 from projector.core.input_formats import BareJsonDecoder
 from projector.core.pipeline import build_pipeline
-from projector.core.sse import SseMessage
+from projector.core.sse import SseMessage, encode_sse
 from projector.providers import PROVIDERS, profile_of
 from projector.providers.gemini.api import HELD_MAX_BYTES, InteractionCursor
 from projector.providers.gemini.grounding import Passage
@@ -481,6 +482,33 @@ def test_cuts_do_not_matter(path: Path) -> None:
     assert outputs == outputs[:1] * len(outputs)
 
 
+@pytest.mark.parametrize(
+    "candidate",
+    [
+        {"index": []},
+        {"index": False},
+        {"index": None},
+        {"index": "0"},
+        {"content": {"parts": [{"text": "a "}], "new": 1}},
+    ],
+    ids=str,
+)
+def test_cuts_between_chunks_of_one_shape_do_not_matter(candidate: dict[str, Any]) -> None:
+    """Further chunks of a shape may be read without the stage."""
+    whole = {"content": {"parts": [{"text": "a "}]}, "index": 0}
+    candidates = [whole, whole, *[{**whole, **candidate}] * 6]
+    chunks = [{"candidates": [one], "responseId": "r", "modelVersion": "m"} for one in candidates]
+    data = b"".join(encode_sse(json.dumps(one).encode()) for one in [*chunks, STOP])
+    said = []
+    for size in (len(data), 1):
+        pipeline = build_pipeline(
+            provider="gemini", dialect="public_sse_v1", clock=lambda: 0, context=StreamContext(stream_id="s")
+        )
+        frames = [pipeline.feed(data[at : at + size]) for at in range(0, len(data), size)]
+        said.append((b"".join([*frames, pipeline.close()]), pipeline.dropped))
+    assert said[0] == said[1]
+
+
 def test_a_recording_withholds_a_key_over_two_chunks() -> None:
     path = next(path for path in GOLDENS if path.stem == "gemini-split-secret")
     data = b"".join(b"data: %b\r\n\r\n" % line for line in path.read_bytes().splitlines())
@@ -577,6 +605,31 @@ STEPS: Final = [
 ]
 WHOLE: Final = [("reasoning", "Hm"), ("message", "Hello"), ("function_call", '{"a":1}')]
 ODD: Final[dict[str, tuple[dict[str, Any], list[Any], list[tuple[str, str]], str]]] = {
+    "a candidate whose index is text": (
+        {},
+        [{"candidates": [{**chunk({"text": "a"}, finishReason="STOP")["candidates"][0], "index": "0"}]}],
+        [("message", "a")],
+        "completed",
+    ),
+    "a thought that is marked with text": (
+        {},
+        [chunk({"text": "Hm", "thought": "true"}), chunk({"text": "a"}), STOP],
+        [("reasoning", "Hm"), ("message", "a")],
+        "completed",
+    ),
+    "a step whose start is repeated": (
+        INTERACTIONS,
+        [
+            CREATED,
+            *[{"event_type": "step.start", "index": 0, "step": {"type": "function_call", "id": "c", "name": "f"}}] * 2,
+            *step(0, type="function_call", id="c", name="f", delta={"type": "arguments_delta", "arguments": '{"a":1}'})[
+                1:
+            ],
+            completed(),
+        ],
+        [("function_call", '{"a":1}')],
+        "completed",
+    ),
     "a finish reason in lower case": ({}, [chunk({"text": "a"}, finishReason="stop")], [("message", "a")], "completed"),
     "candidates without an index": (
         {},

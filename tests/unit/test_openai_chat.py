@@ -55,6 +55,13 @@ ENDS: Cases = {
         )
         for reason, end in {
             "MAX_TOKENS": "incomplete length",
+            "FinishReason.MAX_TOKENS": "incomplete length",
+            "FINISH_REASON_LENGTH": "incomplete length",
+            "max_output_tokens": "incomplete length",
+            "model_context_window_exceeded": "incomplete length",
+            "sensitive": "incomplete content_filter",
+            "refusal": "incomplete content_filter",
+            "network_error": "failed network_error",
             "SAFETY": "incomplete content_filter",
             "content_filter: PROHIBITED_CONTENT": "incomplete content_filter",
             "malformed_function_call": "failed malformed_function_call",
@@ -381,6 +388,14 @@ def test_citations_of_a_text_part_are_those_of_the_text() -> None:
     parts = [{"type": "text", "text": "a", "annotations": [citation]}]
     events = feed(OpenAIChatStage(), [chunk({"content": parts}, "stop"), DONE])
     assert [event["annotation"] for event in events if "annotation" in event] == [citation]
+
+
+def test_citations_of_a_later_text_part_are_at_their_places_in_the_message() -> None:
+    citation = {"type": "url_citation", "url": "https://a.b", "title": "A", "start_index": 1, "end_index": 3}
+    parts = ["<think>so</think>ab", {"type": "text", "text": "cdef", "annotations": [citation]}]
+    events = feed(OpenAIChatStage(), [chunk({"content": parts}, "stop"), DONE])
+    cited = [event["annotation"] for event in events if "annotation" in event]
+    assert cited == [{**citation, "start_index": 3, "end_index": 5}]
 
 
 def test_names_in_the_counts_are_bounded() -> None:

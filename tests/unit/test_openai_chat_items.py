@@ -10,6 +10,17 @@ from projector.providers.openai_chat.stage import OpenAIChatStage
 from tests.unit.chat_notes import DONE, ID, Cases, call, chunk, feed, says, usage_chunk
 
 TEXT: Cases = {
+    "a whole message beside an empty delta, after the ID": (
+        [chunk({"role": "assistant"}), {"id": ID, "choices": [{"delta": {}, "message": {"content": "a"}}]}, DONE],
+        "0 + message | 0 text a | 0 - message completed | completed",
+    ),
+    **{
+        f"a whole message beside the delta {delta}": (
+            [{"choices": [{"delta": delta, "message": {"content": "a"}, "finish_reason": "stop"}]}],
+            "0 + message | 0 text a | 0 - message completed | completed",
+        )
+        for delta in (None, {}, {"role": "assistant", "content": ""})
+    },
     "text, usage, end mark": (
         [chunk({"role": "assistant", "content": ""}), chunk({"content": "Hi"}), chunk({}, "stop"), usage_chunk(), DONE],
         "0 + message | 0 text Hi | 0 - message completed | completed",
@@ -310,6 +321,32 @@ CALLS: Cases = {
         (
             "0 + function_call f | 0 args { | 1 + function_call g | 1 args [ | 1 args ] | 0 args } | "
             "0 args= {} | 0 - function_call completed | 1 args= [] | 1 - function_call completed | completed"
+        ),
+    ),
+    **{
+        f"interleaved by an index as {kind.__name__}": (
+            [
+                chunk(call("f", "{", index=kind(0), id="c1")),
+                chunk(call("g", "[", index=kind(1), id="c2")),
+                chunk(call(None, "}", index=kind(0))),
+                chunk(call(None, "]", index=kind(1)), "tool_calls"),
+            ],
+            (
+                "0 + function_call f | 0 args { | 1 + function_call g | 1 args [ | 0 args } | 1 args ] | "
+                "0 args= {} | 0 - function_call completed | 1 args= [] | 1 - function_call completed | completed"
+            ),
+        )
+        for kind in (str, float)
+    },
+    "a new id with each fragment": (
+        [
+            chunk(call("f", "{", index=0, id="c1")),
+            chunk(call(None, '"a":1', index=0, id="c2")),
+            chunk(call(None, "}", index=0, id="c3"), "tool_calls"),
+        ],
+        (
+            '0 + function_call f | 0 args { | 0 args "a":1 | 0 args } | 0 args= {"a":1} | '
+            "0 - function_call completed | completed"
         ),
     ),
     "no index, two ids": (

@@ -95,6 +95,13 @@ ERRORS: Final[dict[str, tuple[Any, str, bool]]] = {
     "detail": ({"detail": "No"}, "provider_error", False),
     "detail of a problem": ({"status": 503, "title": "Busy", "detail": "No"}, "503", True),
     "detail as a list": ({"detail": [{"msg": "No", "type": "missing"}]}, "provider_error", False),
+    "names as of an API gateway": ({"statusCode": 429, "message": "No"}, "429", True),
+    "names in camel case": ({"errorCode": 503, "errorMessage": "No"}, "503", True),
+    "names in upper case": ({"Code": "Throttling", "Message": "No"}, "Throttling", False),
+    "names with a prefix": ({"error_code": 17, "error_msg": "No"}, "17", False),
+    "a fault": ({"fault": {"faultstring": "No", "detail": {"errorcode": "QuotaViolation"}}}, "QuotaViolation", False),
+    "no success": ({"success": False, "message": "No"}, "provider_error", False),
+    "an error in its detail": ({"detail": {"error": {"message": "No", "code": 429}}}, "429", True),
     "an object named error": ({"object": "error", "message": "No", "code": 404}, "404", False),
 }
 
@@ -124,6 +131,8 @@ def test_d48_a_whole_answer_is_a_stream_of_one_answer(provider: str, write: Call
     [
         (b'{"state": "loading"}', "upstream_malformed"),
         (b"[1, 2]", "upstream_malformed"),
+        (b'{"statusCode": 200, "message": "OK"}', "upstream_malformed"),
+        (b'{"code": 0, "message": "OK", "success": true}', "upstream_malformed"),
         (b'{"error": {"mess', "upstream_truncated"),
     ],
 )

@@ -27,14 +27,6 @@ from projector.conversation.opaque import is_sealed
 from projector.dialects.ag_ui.tool_writer import INTERRUPT_PREFIX
 from projector.dialects.descriptor import DialectOptions
 
-UNREAD: Final = {
-    "state": "the server shares no state with clients",
-    "context": "only the server adds to the conversation",
-    "forwardedProps": "model settings belong to the agent",
-    "parentRunId": "runs are independent of each other",
-}
-"""Members of a `RunAgentInput` that are ignored, and why."""
-
 
 class DataSource(client.InputModel):
     """An image in the request, as base64."""

@@ -61,14 +61,6 @@ JUDGES: Final[Mapping[str, Callable[[BaseException, Phase], Verdict]]] = {
 }
 """Class of an exception, or its first listed base class -> how the run ends."""
 
-HOST_FAULTS: Final[Mapping[str, str]] = {
-    "AgentsException": "nothing more specific is known",
-    "UserError": "a tool or a setting of the host failed",
-    "ToolTimeoutError": "a tool of the host took too long",
-    "MCPToolCancellationError": "a tool of the host was cancelled",
-}
-"""Exceptions of the runner that are `internal_error`, as all unlisted ones are -> why."""
-
 
 def judge(error: BaseException, phase: Phase) -> Verdict:
     """Return what an exception of a run means to its stream; `internal_error` for unlisted classes."""

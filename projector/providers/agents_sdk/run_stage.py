@@ -5,7 +5,8 @@ response of the run ends and the next begins. Items that the run made without a 
 call of an earlier stream that is answered now, an approval request) become a response of their own, because items exist
 in responses only.
 
-Every stream event, run item and tool output of the SDK is in a table here: handled, or dropped with a reason.
+Stream events, run items and tool outputs of the SDK that are in no table here are dropped and counted;
+docs/agents_sdk.md has the reasons.
 
 The SDK writes one placeholder into every ID when it makes Responses events of a Chat Completions stream, and gives late
 reasoning index 0, where the message may be already. So an item is identified by its index and type: the first item at
@@ -34,21 +35,14 @@ PLACEHOLDER: Final = "__fake_id__"
 """The ID of every response and item that the SDK builds for a model without such IDs, as with Chat Completions."""
 
 ITEM_OF_EVENT: Final[Mapping[str, str]] = {
-    "response.content_part.added": "message",
-    "response.content_part.done": "message",
-    "response.output_text.delta": "message",
-    "response.output_text.done": "message",
-    "response.output_text.annotation.added": "message",
-    "response.refusal.delta": "message",
-    "response.refusal.done": "message",
-    "response.reasoning_summary_part.added": "reasoning",
-    "response.reasoning_summary_part.done": "reasoning",
-    "response.reasoning_summary_text.delta": "reasoning",
-    "response.reasoning_summary_text.done": "reasoning",
-    "response.reasoning_text.delta": "reasoning",
-    "response.reasoning_text.done": "reasoning",
-    "response.function_call_arguments.delta": "function_call",
-    "response.function_call_arguments.done": "function_call",
+    f"response.{name}.{change}": item_type
+    for item_type, names in {
+        "message": ("content_part", "output_text", "output_text.annotation", "refusal"),
+        "reasoning": ("reasoning_summary_part", "reasoning_summary_text", "reasoning_text"),
+        "function_call": ("function_call_arguments",),
+    }.items()
+    for name in names
+    for change in ("added", "delta", "done")
 }
 """Event that may have a placeholder -> type of its item."""
 
@@ -160,34 +154,11 @@ RUN_ITEM_EVENTS: Final[Mapping[str, str]] = {
 }
 """Name of a `run_item_stream_event` -> type of its run item."""
 
-DROPPED: Final[Mapping[str, str]] = {
-    **dict.fromkeys(
-        (
-            *("handoff_call_item", "tool_call_item", "tool_search_call_item", "tool_search_output_item"),
-            *("reasoning_item", "mcp_list_tools_item", "mcp_approval_request_item"),
-        ),
-        "already in the raw events of its response",
-    ),
-    "mcp_approval_response_item": "the page itself sent the answer",
-    "input_item": "input of the user; the SDK does not stream it",
-    "compaction_item": "bookkeeping of the SDK's session; the SDK does not stream it",
-}
-
 REQUEST: Final = "mcp_approval_request"
 """Item of a call that waits for approval. Those of the provider's own MCP servers are items of a response."""
 
 OUTPUTS: Final = frozenset({"function_call_output", "custom_tool_call_output"})
-"""Outputs of calls that have a public tool type; the others are in `DROPPED_OUTPUTS`."""
-
-DROPPED_OUTPUTS: Final[Mapping[str, str]] = {
-    "computer_call_output": "no public tool type (D22); screenshots may show anything",
-    **dict.fromkeys(
-        ("local_shell_call_output", "shell_call_output", "apply_patch_call_output", "program_output"),
-        "its call has no public tool type (D22)",
-    ),
-}
-"""Type of a tool output's raw item that is dropped -> why."""
-
+"""Outputs of calls that have a public tool type."""
 
 FAILED: Final = "failed"
 
@@ -363,9 +334,6 @@ RUN_ITEMS: Final[Mapping[str, StreamHandler]] = {
     "tool_call_output_item": RunStage.on_output,
     "handoff_output_item": RunStage.on_output,
 }
-
-AT_THE_END: Final = frozenset({"tool_approval_item"})
-"""Run items that the SDK does not stream; they are arguments of `RunStage.close`."""
 
 
 def encode(events: Iterable[CanonicalEvent], dropped: Counter[str]) -> bytes:

@@ -17,18 +17,22 @@ CALLER: Final = "caller"
 TOOLSET: Final = "toolset_name"
 """Member of a call that its client needs, beside name and input; also of its opaque value."""
 
+CUT: Final = "max_output_tokens"
 ENDS: Final[Mapping[str, tuple[str, str | None]]] = {
     "end_turn": ("completed", None),
     "stop_sequence": ("completed", None),
     "tool_use": ("completed", None),
     "refusal": ("completed", None),
-    "max_tokens": ("incomplete", "max_output_tokens"),
+    "max_tokens": ("incomplete", CUT),
     "model_context_window_exceeded": ("incomplete", "model_context_window_exceeded"),
     "pause_turn": ("incomplete", "pause_turn"),
     "compaction": ("incomplete", "compaction"),
+    # of other APIs, from servers that translate them
+    "length": ("incomplete", CUT),
+    "content_filter": ("incomplete", "content_filter"),
 }
-"""`stop_reason` -> status and reason of the response; any other is a normal end. A refusal after visible text is
-incomplete, with `content_filter`."""
+"""`stop_reason` in lower case -> status and reason of the response; any other is a normal end. A refusal after visible
+text is incomplete, with `content_filter`."""
 
 SERVER_TOOLS: Final[Mapping[str, str]] = {
     "web_search": WEB,

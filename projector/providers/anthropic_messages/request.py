@@ -17,7 +17,7 @@ from projector.contracts.kinds import SEARCH_ID, SIGNATURE
 from projector.conversation import entries as neutral
 from projector.conversation import request_members as common
 from projector.conversation.model_request import Body, Item, ModelRequest, UnsupportedRequestError
-from projector.conversation.opaque import Carried, KeptCalls, SealedIn, carried_of, is_sealed
+from projector.conversation.opaque import Carried, KeptCall, KeptCalls, SealedIn, carried_of, is_sealed, of_last_calls
 from projector.providers.anthropic_messages.api import MessagesProfile
 from projector.providers.anthropic_messages.block_fields import CALLER, TOOLSET
 
@@ -72,7 +72,7 @@ def write_request(request: ModelRequest, profile: MessagesProfile) -> Body:
     common.write_parameters(body, parameters, MEMBERS, request.parameter_paths)
     if effort is not None:
         _write_effort(body, effort, profile, request.parameter_paths)
-    if parallel is False and "tools" in body:
+    if parallel is False and "tools" in body and body.get("tool_choice") != {"type": "none"}:
         body["tool_choice"] = {"type": "auto", **body.get("tool_choice", {}), "disable_parallel_tool_use": True}
     turns = MessageTurns().add(request.whole)
     if turns.system:
@@ -239,7 +239,9 @@ def forwarded_body(body: Mapping[str, Any], _profile: object, kept: KeptCalls) -
     messages = body.get("messages")
     if not isinstance(messages, list):
         return dict(body)
-    forwarded = [(message, _forwarded(message, kept)) for message in messages]
+    blocks = [block for message in messages for block in _blocks_of(message, neutral.ASSISTANT)]
+    calls = of_last_calls(kept, [*map(_call_id, blocks)])
+    forwarded = [(message, _forwarded(message, kept, calls)) for message in messages]
     sent = {**body, "messages": [own for message, own in forwarded if own is message or own["content"]]}
     last = _blocks_of(messages[-1], neutral.USER) if messages else []
     answered = [block.get("tool_use_id") for block in last if isinstance(block, dict)]
@@ -251,7 +253,11 @@ def _refuse_thread(given: common.Given) -> None:
         given.refuse(THREAD, common.NOT_SUPPORTED)
 
 
-def _forwarded(message: Any, kept: KeptCalls) -> Any:
+def _call_id(block: object) -> str | None:
+    return str(block["id"]) if isinstance(block, dict) and block.get("type") == "tool_use" and "id" in block else None
+
+
+def _forwarded(message: Any, kept: KeptCalls, calls: Iterator[KeptCall | None]) -> Any:
     """Return a message as the provider takes it: without content it would refuse it."""
     given = _blocks_of(message, neutral.ASSISTANT)
     if not given:
@@ -262,7 +268,7 @@ def _forwarded(message: Any, kept: KeptCalls) -> Any:
         kind = str(block.get("type")) if isinstance(block, dict) else None
         carried = kept.get(_sealed(block) or "")
         own = kept_blocks(carried.own) if carried is not None else [] if is_ours(block) else [_without_citations(block)]
-        call = kept.get(str(block["id"])) if kind == "tool_use" and "id" in block else None
+        call = next(calls)
         if call is not None:
             if not is_carried:
                 blocks[start:start] = [one for value in call.before for one in kept_blocks(value)]
@@ -323,6 +329,7 @@ def read_request(body: Mapping[str, Any]) -> ModelRequest:
         parameters["tool_choice"] = _read_choice(choice)
         if choice.members.get("disable_parallel_tool_use") is True:
             parameters["parallel_tool_calls"] = False
+            paths["parallel_tool_calls"] = choice.path_of("disable_parallel_tool_use")
     return ModelRequest(
         model=given.text("model"),
         input=[*_system(given), *(entry for message in given.objects("messages") for entry in _entries(message))],
@@ -362,7 +369,7 @@ def _entries(message: common.Given) -> Iterator[neutral.Entry]:
             continue
         read = ENTRIES.get(block.text("type"))
         if read is None:
-            parts.append(common.part_of(block, PART_READERS))
+            parts.append(block.row("type", PART_READERS)(block))
             continue
         if parts:
             yield neutral.Message(role, tuple(parts))

@@ -14,7 +14,7 @@ from projector.providers.anthropic_messages import block_fields as fields
 from projector.providers.anthropic_messages.api import MessagesProfile
 from projector.providers.anthropic_messages.output_blocks import Block, Output
 from projector.providers.error_shapes import error_of, members_of
-from projector.providers.stage_parts import Event, Events, JsonStage
+from projector.providers.stage_parts import Event, Events, JsonStage, index_of
 
 DEFAULT: Final = MessagesProfile()
 
@@ -56,7 +56,7 @@ class AnthropicMessagesStage(JsonStage):
     def slots(self, event: Mapping[str, Any], _name: str, /) -> Slots | None:
         """Return what may differ in further events with nothing but text; None for another event."""
         delta = read.mapping_or_empty(event, "delta")
-        block = self._blocks.get(read.index_or_none(event, "index") or 0)
+        block = self._blocks.get(index_of(event) or 0)
         if event.get("type") != DELTA or delta.get("type") != TEXT_DELTA:
             return None
         if block is None or not self._output.is_in_text(block) or read.unknown_members(event, fields.MEMBERS):
@@ -72,12 +72,11 @@ class AnthropicMessagesStage(JsonStage):
         """Begin a block. Some servers leave out the start of the message."""
         events = [] if self._response else self._identify({})
         given = read.mapping_or_empty(event, "content_block")
-        index = read.index_or_none(event, "index") or 0
-        return self._numbered(events + self._start_block(index, given))
+        return self._numbered(events + self._start_block(index_of(event) or 0, given))
 
     def on_delta(self, event: Mapping[str, Any]) -> Events:
         """Add a delta, by its own type: some servers put thinking into blocks of text."""
-        index = read.index_or_none(event, "index") or 0
+        index = index_of(event) or 0
         delta = read.mapping_or_empty(event, "delta")
         kind = read.text_or_none(delta, "type") or ""
         block = self._blocks.get(index)
@@ -90,7 +89,7 @@ class AnthropicMessagesStage(JsonStage):
 
     def on_block_stop(self, event: Mapping[str, Any]) -> Events:
         """End a block."""
-        index = read.index_or_none(event, "index") or 0
+        index = index_of(event) or 0
         if index not in self._blocks:
             return self._dropped.drop(CLOSED_STOP)
         block = self._blocks.pop(index)
@@ -150,9 +149,10 @@ class AnthropicMessagesStage(JsonStage):
         return not is_full and _SUMMARISING.search(model) is not None
 
     def _start_block(self, index: int, given: Mapping[str, object]) -> list[Event]:
-        events: list[Event] = []
-        if (before := self._blocks.pop(index, None)) is not None:
-            events = self._output.stop(before)
+        before = self._blocks.get(index)
+        if before is not None and before.given == given and "id" in given:
+            return self._dropped.drop(REPEATED_START)
+        events = [] if before is None else self._output.stop(before)
         kind = read.text_or_none(given, "type") or ""
         if kind == "fallback":
             model = read.text_or_none(read.mapping_or_empty(given, "to"), "model")
@@ -162,15 +162,17 @@ class AnthropicMessagesStage(JsonStage):
         return events + started
 
     def _note_end(self, source: Mapping[str, object]) -> None:
-        self._reason = read.text_or_none(source, "stop_reason") or self._reason
+        self._reason = (read.text_or_none(source, "stop_reason") or "").lower() or self._reason
         self._details = read.mapping_or_empty(source, "stop_details") or self._details
         container = read.text_or_none(read.mapping_or_empty(source, "container"), "id")
         self._output.container_id = container or self._output.container_id
 
     def _note_usage(self, source: Mapping[str, object]) -> None:
+        """Keep counts, which are cumulative: some servers send 0 for those that they do not know at the end."""
         usage = read.mapping_or_empty(source, "usage")
-        if read.has_counts(usage) or not self._usage:
-            self._usage |= {name: value for name, value in usage.items() if value is not None}
+        self._usage |= {
+            name: value for name, value in usage.items() if value or (value is not None and name not in self._usage)
+        }
 
     def usage_so_far(self) -> Mapping[str, object]:
         """Return the usage that was read."""
@@ -190,7 +192,7 @@ class AnthropicMessagesStage(JsonStage):
                 events += self._output.stop(block)
             open_blocks = []
             events += self._output.refuse(read.text_or_none(self._details, "explanation"))
-        events += self._output.end(status, open_blocks, is_cut=stop == "max_tokens")
+        events += self._output.end(status, open_blocks, is_cut=reason == fields.CUT)
         return self._finish(events, status, reason=reason)
 
 

@@ -38,7 +38,6 @@ STREAM: Final[Mapping[str, str]] = {"alt": "sse"}
 FOLDERS: Final[Mapping[str, str]] = {"google": "/models", "vertex": "/publishers/google/models"}
 """Platform -> path of its models."""
 
-
 _DOTS: Final = frozenset({".", ".."})
 """Parts of a path that stand for another one."""
 

@@ -16,7 +16,7 @@ from projector.providers.error_shapes import error_of
 from projector.providers.gemini import gemini_fields as fields
 from projector.providers.gemini.gemini_output import Output, action_of
 from projector.providers.gemini.partial_arguments import PartialArguments
-from projector.providers.stage_parts import Event, Events, JsonStage
+from projector.providers.stage_parts import Event, Events, JsonStage, index_of
 
 TOOLS: Final[Mapping[str, str]] = {
     "GOOGLE_SEARCH_WEB": fields.WEB,
@@ -31,8 +31,11 @@ _TEXT_CHUNK: Final = frozenset({"candidates", "usageMetadata", "modelVersion", "
 """Members of a chunk with nothing but text."""
 FIRST: Final = 0
 """Index of the only candidate that is read; without one, its position counts."""
-FAILED_CODE: Final = frozenset({"OUTCOME_FAILED", "OUTCOME_DEADLINE_EXCEEDED"})
-FETCHED: Final = "URL_RETRIEVAL_STATUS_SUCCESS"
+TRUE: Final[tuple[object, ...]] = (True, "true")
+"""Values of `thought`; some servers send text."""
+FAILED_CODE: Final[tuple[object, ...]] = ("OUTCOME_FAILED", 2, "OUTCOME_DEADLINE_EXCEEDED", 3)
+FETCHED: Final[tuple[object, ...]] = ("URL_RETRIEVAL_STATUS_SUCCESS", 1)
+"""Names of states with their numbers, which servers that send arrays use."""
 
 
 class ChunkStage(JsonStage):
@@ -65,14 +68,16 @@ class ChunkStage(JsonStage):
         candidates, usage = chunk.get("candidates"), read.mapping_or_empty(chunk, "usageMetadata")
         if not isinstance(candidates, list) or len(candidates) != 1 or not _TEXT_CHUNK.issuperset(chunk):
             return None
-        if not fields.MEMBERS["chunk"]["usageMetadata"].issuperset(usage):
-            return None
-        if self._arguments is not None or not self._response.get("id") or not self._output.is_in_text:
+        is_in_text = self._arguments is None and self._output.is_in_text and self._response.get("id") is not None
+        if not is_in_text or not fields.MEMBERS["chunk"]["usageMetadata"].issuperset(usage):
             return None
         candidate = candidates[0]
-        if type(candidate) is not dict or not {"content", "index"}.issuperset(candidate) or candidate.get("index"):
+        if type(candidate) is not dict or index_of({"index": FIRST, **candidate}) != FIRST:
             return None
-        parts = read.mapping_or_empty(candidate, "content").get("parts")
+        content = read.mapping_or_empty(candidate, "content")
+        if not {"content", "index"}.issuperset(candidate) or not {"parts", "role"}.issuperset(content):
+            return None
+        parts = content.get("parts")
         if type(parts) is not list or [type(part) is dict and [*part] for part in parts] != [["text"]]:
             return None
         names = [name for name, count in usage.items() if type(count) is int and count > 0]
@@ -104,7 +109,7 @@ class ChunkStage(JsonStage):
         self._is_blocked |= bool(read.mapping_or_empty(chunk, "promptFeedback").get("blockReason"))
         candidates = self._dropped.objects(chunk, "chunk", "candidates")
         for at, candidate in enumerate(candidates):
-            if (at if (index := candidate.get("index")) is None else index) == FIRST:
+            if (at if candidate.get("index") is None else index_of(candidate)) == FIRST:
                 events += self._read_candidate(candidate)
             else:
                 self._dropped.note("candidates beyond the first")
@@ -161,7 +166,7 @@ class ChunkStage(JsonStage):
             self._dropped.note("part.text")
         if not text and (len(part) > (signature is not None) + 1 + ("thought" in part)):
             return []  # an empty text beside something else, whose signature it is
-        is_thought = part.get("thought") is True
+        is_thought = part.get("thought") in TRUE
         if is_thought and self._arguments is not None:
             self._thoughts.append((text, signature))
             return []
@@ -206,7 +211,7 @@ class ChunkStage(JsonStage):
         """Add what the code has written."""
         given = read.mapping_or_empty(part, "codeExecutionResult")
         logs, call_id = read.text_or_none(given, "output") or "", read.text_or_none(given, "id")
-        return self._output.code_result(logs, call_id, has_failed=read.text_or_none(given, "outcome") in FAILED_CODE)
+        return self._output.code_result(logs, call_id, has_failed=given.get("outcome") in FAILED_CODE)
 
     def on_tool(self, part: Mapping[str, object]) -> list[Event]:
         """Begin a call of a tool of the server."""
@@ -216,7 +221,9 @@ class ChunkStage(JsonStage):
         if item_type is None:
             return self._dropped.drop(f"toolCall.{kind}")
         self._tools.add(PAGES if kind == PAGES else item_type)
-        call = self._output.hosted(item_type, read.text_or_none(given, "id"), _members(kind, item_type, args))
+        action = action_of(args, is_page=kind == PAGES)
+        members = {"queries": action.get("queries", [])} if item_type == fields.FILES else {"action": action}
+        call = self._output.hosted(item_type, read.text_or_none(given, "id"), members)
         return self._end_arguments() + self._output.begin(call)
 
     def on_tool_end(self, part: Mapping[str, object]) -> list[Event]:
@@ -228,17 +235,17 @@ class ChunkStage(JsonStage):
             return self._dropped.drop("toolResponse of no call")
         return [] if item_type == fields.FILES else self._output.finish(call, "completed")
 
+    def on_file(self, _part: Mapping[str, object]) -> list[Event]:
+        """Count a file: nothing shows it."""
+        return self._dropped.drop("part.fileData")
+
     def on_media(self, part: Mapping[str, object]) -> list[Event]:
         """Add an image; drafts of images are thoughts."""
-        if part.get("thought") is True:
+        if part.get("thought") in TRUE:
             return self._dropped.drop("draft of an image")
         given = read.mapping_or_empty(part, "inlineData")
         mime_type, data = read.text_or_none(given, "mimeType") or "", read.text_or_none(given, "data") or ""
         return self._end_arguments() + self._output.media(mime_type, data)
-
-    def on_file(self, _part: Mapping[str, object]) -> list[Event]:
-        """Count a file of the provider."""
-        return self._dropped.drop("part.fileData")
 
     def _end_arguments(self) -> list[Event]:
         """End the open call."""
@@ -278,7 +285,7 @@ class ChunkStage(JsonStage):
             url = read.text_or_none(page, "retrievedUrl")
             if url is not None and url not in self._pages and PAGES not in self._tools:
                 self._pages.add(url)
-                events += self._output.page(url, has_failed=page.get("urlRetrievalStatus") != FETCHED)
+                events += self._output.page(url, has_failed=page.get("urlRetrievalStatus") not in FETCHED)
         return events
 
     # ends
@@ -298,12 +305,6 @@ class ChunkStage(JsonStage):
         if self._reason is not None:
             return self._dropped.drop(LATE_ERROR)
         return self._stop([fields.error_members(value).event()])
-
-
-def _members(kind: str, item_type: str, args: Mapping[str, object]) -> dict[str, Any]:
-    """Return the members of a call of a tool of the server."""
-    action = action_of(args, is_page=kind == PAGES)
-    return {"queries": action.get("queries", [])} if item_type == fields.FILES else {"action": action}
 
 
 PARTS: Final[Mapping[str, Callable[[ChunkStage, Mapping[str, object]], list[Event]]]] = {

@@ -16,7 +16,7 @@ from projector.providers.error_shapes import ReportedError, error_of, members_of
 from projector.providers.gemini import gemini_fields as fields
 from projector.providers.gemini.gemini_output import Output, action_of, file_result
 from projector.providers.gemini.grounding import file_citation, url_citation
-from projector.providers.stage_parts import Annotation, Call, Event, Events, HostedCall, JsonStage
+from projector.providers.stage_parts import Annotation, Call, Event, Events, HostedCall, JsonStage, index_of
 
 QUEUED: Final = "queued"
 KNOWN_MAX: Final = 4_096
@@ -95,18 +95,18 @@ class InteractionStage(JsonStage):
         """Begin a step."""
         given = read.mapping_or_empty(event, "step") or read.mapping_or_empty(event, "content")
         self._has_steps = True
-        return self._numbered(self._begin_step(read.index_or_none(event, "index") or 0, given))
+        return self._numbered(self._begin_step(index_of(event) or 0, given))
 
     def on_delta(self, event: Mapping[str, Any]) -> Events:
         """Add a delta, by its own type."""
-        step = self._steps.get(read.index_or_none(event, "index") or 0)
+        step = self._steps.get(index_of(event) or 0)
         if step is None:
             return self._dropped.drop("delta of no step")
         return self._numbered(self._add(step, read.mapping_or_empty(event, "delta")))
 
     def on_step_stop(self, event: Mapping[str, Any]) -> Events:
         """End a step."""
-        return self._numbered(self._end_step(read.index_or_none(event, "index") or 0))
+        return self._numbered(self._end_step(index_of(event) or 0))
 
     def on_completed(self, event: Mapping[str, Any]) -> Events:
         """End the response."""
@@ -302,6 +302,9 @@ class InteractionStage(JsonStage):
         return False
 
     def _begin_step(self, index: int, given: Mapping[str, object]) -> list[Event]:
+        before = self._steps.get(index)
+        if before is not None and before.given == given and "id" in given:
+            return self._dropped.drop(REPEATED_EVENT)
         kind = read.text_or_none(given, "type") or ""
         kind = PREVIEW_STEPS.get(kind, kind)
         events = self._end_step(index)

@@ -103,7 +103,8 @@ class Contents(common.Turns):
 
     def _extend(self, role: str, parts: list[Body]) -> None:
         self._end_results()
-        if not self.contents or self.contents[-1]["role"] != role or _is_result(self.contents[-1]):
+        before = self.contents[-1] if self.contents else {"role": None, "parts": []}
+        if before["role"] != role or any("functionResponse" in part for part in before["parts"][:1]):  # these are alone
             if not parts and role == neutral.USER:
                 return
             self.contents.append({"role": role, "parts": []})
@@ -122,11 +123,6 @@ class Contents(common.Turns):
 def type_of(url: str) -> str | None:
     """Return the media type that the name at the end of a URL indicates."""
     return mimetypes.guess_type(url.partition("?")[0].partition("#")[0])[0]
-
-
-def _is_result(content: Body) -> bool:
-    """Return whether a content has results, which are the only parts of one that has any."""
-    return any("functionResponse" in part for part in content["parts"][:1])
 
 
 def _value(opaque: neutral.Opaque | None) -> Mapping[str, Any]:

@@ -192,23 +192,24 @@ FINISHES: Final[Mapping[str, tuple[str, str | None]]] = {
     "length": ("incomplete", "length"),
     "content_filter": ("incomplete", "content_filter"),
     # beyond the reference
-    "model_length": ("incomplete", "length"),
-    "max_tokens": ("incomplete", "length"),
-    "insufficient_system_resource": ("incomplete", "insufficient_system_resource"),
-    # compatible endpoints of Gemini
     **dict.fromkeys(
-        ("safety", "recitation", "blocklist", "prohibited_content", "spii"), ("incomplete", "content_filter")
+        ("model_length", "max_tokens", "max_output_tokens", "model_context_window_exceeded"), ("incomplete", "length")
+    ),
+    "insufficient_system_resource": ("incomplete", "insufficient_system_resource"),
+    **dict.fromkeys(
+        ("safety", "recitation", "blocklist", "prohibited_content", "spii", "sensitive", "refusal"),
+        ("incomplete", "content_filter"),
     ),
     **dict.fromkeys(("malformed_function_call", "function_call_filter"), ("failed", "malformed_function_call")),
-    "error": ("failed", "error"),
+    **{reason: ("failed", reason) for reason in ("error", "network_error")},
     **dict.fromkeys(("abort", "cancelled", "canceled"), ("cancelled", None)),
 }
 """Finish reason in lower case -> status and reason of the response (D32). Any other is a normal end, and is counted."""
 
 
 def finish_of(reason: str) -> str:
-    """Return a finish reason as in `FINISHES`: some servers write `STOP`, or `content_filter: SAFETY`."""
-    return reason.partition(":")[0].strip().lower()
+    """Return a finish reason as in `FINISHES`: some servers write `STOP`, `FinishReason.STOP` or `STOP: why`."""
+    return reason.partition(":")[0].strip().rpartition(".")[2].lower().removeprefix("finish_reason_")
 
 
 COUNTS: Final[Counts] = {

@@ -13,12 +13,12 @@ of the compatible endpoint know it. Others drop it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final, cast
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeGuard, cast
 
 from projector.conversation import entries as neutral
 from projector.conversation.model_request import Body, UnsupportedRequestError
-from projector.conversation.opaque import Carried, KeptCalls, SealedIn, carried_of, is_sealed
+from projector.conversation.opaque import Carried, KeptCalls, SealedIn, carried_of, is_sealed, of_last_calls
 from projector.conversation.request_members import Given, PartWriters, Turns, content_of, written_parts
 from projector.providers.openai_chat.chunk_fields import EXTRA, GOOGLE, RETURNED, SHOWN, SIGNATURE, ChatProfile
 from projector.providers.stage_parts import CALL_SHAPES
@@ -44,33 +44,46 @@ def add_state(message: dict[str, Any], call: dict[str, Any], state: object) -> N
             message.setdefault(name, value)
 
 
-def forwarded(messages: Iterable[object], profile: ChatProfile, kept: KeptCalls) -> list[object]:
+def forwarded(messages: Sequence[object], profile: ChatProfile, kept: KeptCalls) -> list[object]:
     """Return messages as the upstream takes them.
 
     What belongs to calls is in place of the caller's own, by their IDs: members that the server keeps are not the
-    client's to change. Sealed values are left out, and shown reasoning that the upstream does not want back.
+    client's to change. They go to the last call of an ID. Sealed values are left out, and shown reasoning that the
+    upstream does not want back.
     """
     states = {call_id: state_of(call.before, call.own) for call_id, call in kept.items()}
+    calls = of_last_calls(
+        states, [_id(call) for one in messages if _is_of(one, neutral.ASSISTANT) for call in _calls_of(one)]
+    )
     shown = {SHOWN, *profile.reasoning_fields}
     return [
-        _forwarded(one, shown - {*profile.returned_reasoning} if one.get("tool_calls") else shown, states)
-        if isinstance(one, dict) and one.get("role") == neutral.ASSISTANT
+        _forwarded(one, shown - {*profile.returned_reasoning} if one.get("tool_calls") else shown, states, calls)
+        if _is_of(one, neutral.ASSISTANT)
         else one
         for one in messages
     ]
 
 
-def _forwarded(message: dict[str, Any], hidden: set[str], states: Mapping[str, Any]) -> dict[str, Any]:
+def _is_of(message: object, role: neutral.Role) -> TypeGuard[dict[str, Any]]:
+    return isinstance(message, dict) and message.get("role") == role
+
+
+def _id(call: object) -> str:
+    return str(call.get("id")) if isinstance(call, dict) else ""
+
+
+def _forwarded(
+    message: dict[str, Any], hidden: set[str], states: Mapping[str, Any], last: Iterator[Any]
+) -> dict[str, Any]:
     calls = _calls_of(message)
-    of_calls = [states.get(str(call.get("id"))) for call in calls if isinstance(call, dict)]
-    known = [state for state in of_calls if isinstance(state, dict)]
+    known = [state for call in calls if isinstance(state := states.get(_id(call)), dict)]
     replaced = {SHOWN, *(name for state in known for name in state)} if known else set()
     sent = {name: value for name, value in message.items() if name not in hidden | replaced}
     if sent.get("tool_calls"):
         sent["tool_calls"] = [_without(call, replaced) for call in calls]
-        for call in sent["tool_calls"]:
-            if isinstance(call, dict):
-                add_state(sent, call, states.get(str(call.get("id"))))
+    for call, state in [(call, next(last)) for call in _calls_of(sent)]:
+        if isinstance(call, dict):
+            add_state(sent, call, state)
     return sent
 
 
@@ -92,11 +105,7 @@ def sealed_of(call: Mapping[str, object]) -> str | None:
 
 def carried_state(body: Mapping[str, Any]) -> list[Carried]:
     """Return the sealed values in a caller's body."""
-    return carried_of(body.get("messages"), _begins_turn, _sealed_in)
-
-
-def _begins_turn(message: object) -> bool:
-    return isinstance(message, dict) and message.get("role") == neutral.USER
+    return carried_of(body.get("messages"), lambda message: _is_of(message, neutral.USER), _sealed_in)
 
 
 def _sealed_in(at: int, message: object) -> SealedIn:

@@ -23,6 +23,7 @@ from projector.providers.stage_parts import (
     Outputs,
     Reasoning,
     image_events,
+    index_of,
 )
 
 Item: TypeAlias = Message | Reasoning | Call
@@ -42,7 +43,7 @@ def indexes_of(fragments: Sequence[Mapping[str, object]]) -> list[int | None]:
     """
     indexes: list[int | None] = []
     for at, fragment in enumerate(fragments):
-        index = read.index_or_none(fragment, "index")
+        index = index_of(fragment)
         if not fragment.get("id") and len(fragments) > 1:
             is_repeated = index in indexes and "name" in read.mapping_or_empty(fragment, "function")
             index = at if index is None else None if is_repeated else index
@@ -93,6 +94,8 @@ class Calls:
             return latest or self.latest
         if latest is None:
             return None
+        if index is not None and latest.name and not name and has_input:
+            return latest  # some servers send another ID with each fragment
         if call_id:
             is_named_twice = bool(name and latest.name)
             return None if latest.call_id or is_named_twice else latest  # a call may get its ID late
@@ -118,6 +121,7 @@ class ChatOutput(Outputs):
         self._named: Call | None = None
         """A call with a name, and without input: its name may go on."""
         self._blank_text: list[str] = []
+        self._blank_chars = 0
         self._blank_reasoning: list[str] = []
         self._waiting_citations: list[Annotation] = []
         self._returned: dict[str, list[str]] = {}
@@ -130,6 +134,7 @@ class ChatOutput(Outputs):
         if message is not None and self._current is message and message.has_text:
             return [message.text(delta)]  # nearly every delta
         self._blank_text.append(delta)
+        self._blank_chars += len(delta)
         return self._flush_text() if message is not None or delta.strip() else []
 
     @property
@@ -137,6 +142,11 @@ class ChatOutput(Outputs):
         """Whether the last input continued the text."""
         message = self._message
         return message is not None and self._current is message and self._reasoning is None and message.has_text
+
+    @property
+    def chars(self) -> int:
+        """Characters of the text so far."""
+        return (self._message.chars if self._message is not None else 0) + self._blank_chars
 
     def reasoning(self, delta: str) -> list[Event]:
         """Add full reasoning text."""
@@ -244,6 +254,7 @@ class ChatOutput(Outputs):
     def _flush_text(self) -> list[Event]:
         text = "".join(self._blank_text)
         self._blank_text.clear()
+        self._blank_chars = 0
         message, events = self._open_message()
         return [*events, message.text(text), *self.cite(())]
 

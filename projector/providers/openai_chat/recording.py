@@ -9,7 +9,7 @@ from projector.core import canonical as read
 from projector.providers.openai_chat.chunk_fields import CHOICE_KNOWN, CHUNK_KNOWN, ERROR
 from projector.providers.openai_chat.output import Calls, indexes_of
 from projector.providers.recording_shape import ALONE, NO_ITEM, Channels, Event, Path, RecordingShape, keys_of
-from projector.providers.stage_parts import CALL_SHAPES
+from projector.providers.stage_parts import CALL_SHAPES, index_of
 
 _COUNTS: Final = frozenset({("usage",), ("choices", "usage"), ("x_groq", "usage")})
 _HAS_PIECES: Final = frozenset({"delta", "text"})
@@ -69,7 +69,7 @@ class ChatChannels:
         """Return the index of a choice, and the calls that the entries of its `tool_calls` belong to."""
         if not isinstance(choice, dict):
             return 0, {}
-        index = read.index_or_none(choice, "index") or 0
+        index = index_of(choice) or 0
         entries = read.mapping_or_empty(choice, "delta").get("tool_calls")
         entries = entries if isinstance(entries, list) else []
         calls = self._calls.setdefault(index, Calls())

@@ -19,7 +19,7 @@ from projector.providers.error_shapes import ReportedError, error_beside, error_
 from projector.providers.openai_chat import chunk_fields
 from projector.providers.openai_chat.chunk_fields import ERROR, EXTRA, ChatProfile
 from projector.providers.openai_chat.output import LEGACY_INDEX, ChatOutput, indexes_of
-from projector.providers.stage_parts import CALL_SHAPES, Annotation, Event, Events, JsonStage, usage_of
+from projector.providers.stage_parts import CALL_SHAPES, Annotation, Event, Events, JsonStage, moved, usage_of
 from projector.providers.think import LONE_TAG, Operation, ThinkSplitter
 
 SUMMARY: Final = "reasoning.summary"
@@ -54,9 +54,9 @@ class Citations:
         self._seen: set[object] = set()
         self._urls: set[str] = set()
 
-    def of_message(self, annotations: Iterable[Annotation]) -> list[Annotation]:
-        """Read annotations. Their members are flat, or in an object under the name of the type."""
-        return self._new(map(_flat, annotations))
+    def of_message(self, annotations: Iterable[Annotation], start: int = 0) -> list[Annotation]:
+        """Read annotations, flat or with an object under the name of their type; `start` is added to positions."""
+        return self._new(moved(_flat(annotation), start) for annotation in annotations)
 
     def of_chunk(self, chunk: Mapping[str, object]) -> list[Annotation]:
         """Read `search_results`, which have titles, and `citations`. Neither has a position in the text."""
@@ -179,8 +179,8 @@ class DeltaReader:
     def _objects(self, kind: str, holder: Mapping[str, object], name: str) -> list[Mapping[str, object]]:
         return self._dropped.objects(holder, kind, name, chunk_fields.MEMBERS[name])
 
-    def _read_annotations(self, kind: str, holder: Mapping[str, object]) -> list[Event]:
-        return self._output.cite(self._citations.of_message(self._objects(kind, holder, "annotations")))
+    def _read_annotations(self, kind: str, holder: Mapping[str, object], start: int = 0) -> list[Event]:
+        return self._output.cite(self._citations.of_message(self._objects(kind, holder, "annotations"), start))
 
     def _read_reasoning(self, delta: Mapping[str, object]) -> list[Event]:
         events: list[Event] = []
@@ -219,16 +219,18 @@ class DeltaReader:
         if not isinstance(parts, list):
             return self._dropped.drop("delta.content")
         events: list[Event] = []
+        before = self._output.chars
         for part in parts:
             if isinstance(part, str):
                 events += self._split(part) if part else []
             elif isinstance(part, dict):
-                events += self._read_part(part)
+                events += self._read_part(part, self._output.chars - before)
             else:
                 events += self._dropped.drop("content part")
         return events
 
-    def _read_part(self, part: Mapping[str, object]) -> list[Event]:
+    def _read_part(self, part: Mapping[str, object], start: int) -> list[Event]:
+        """Read a part, whose citations have their positions in it; `start` is its own among the parts of its delta."""
         self._dropped.note_unknown_in(part, chunk_fields.MEMBERS["content"], "content")
         given = part.get("type", "text" if "text" in part and UNTYPED.issuperset(part) else None)
         kind = TEXTS.get(given, given) if isinstance(given, str) else None
@@ -242,7 +244,7 @@ class DeltaReader:
                 return self._dropped.drop(f"content.{kind}")
             add = self._split if kind == "text" else self._output.refusal
             events = add(text) if text else []
-            return events + self._read_annotations("content", part) if part.get("annotations") else events
+            return events + self._read_annotations("content", part, start) if part.get("annotations") else events
         inner = [] if text else self._objects("content", part, kind)
         texts = [text] if text else [read.text_or_none(one, "text") for one in inner]
         return [event for text in texts if text for event in self._output.reasoning(text)]
@@ -304,14 +306,14 @@ class OpenAIChatStage(JsonStage):
         self._output = ChatOutput(self._dropped)
         self._deltas = DeltaReader(profile, self._output, self._citations, self._dropped)
         self._inner_error: ReportedError | None = None
-        self._is_identified = False
+        self._is_identified = self._has_content = False
 
     def read(self, chunk: object, message: SseMessage) -> Events:
         """Return the events of a chunk."""
         if not isinstance(chunk, dict):
             error = error_of(chunk, has_begun=bool(self._response))
             return self._dropped.drop("(no object)") if error is None else self._report(error, [])
-        delta = _only_delta(chunk, message[1]) if self._is_identified else None
+        delta = _only_delta(chunk, message[1]) if self._is_identified and self._output.count else None
         if delta is not None:
             return self._numbered(self._deltas.feed(delta))  # nearly every chunk
         return self._read_object(chunk, message.event)
@@ -371,8 +373,10 @@ class OpenAIChatStage(JsonStage):
         if ERROR in choice:
             self._inner_error = error_beside(choice)
         delta = choice.get("delta")
-        if delta is None and not self._output.count:
-            delta = choice.get("message")  # a whole completion in one chunk; after deltas it only repeats them
+        has_content = isinstance(delta, dict) and _has_content(delta)
+        self._has_content = self._has_content or has_content  # also what is held back
+        if not (self._has_content or self._output.count) and choice.get("message") is not None:
+            delta = choice["message"]  # a whole completion in one chunk; after deltas it only repeats them
         events: list[Event] = []
         if isinstance(delta, dict):
             events = self._deltas.feed(delta)
@@ -432,6 +436,10 @@ class OpenAIChatStage(JsonStage):
             self._dropped.note(LATE_ERROR)
             return self._numbered(events)
         return self._stop([*events, *self._deltas.flush(), error.event()])
+
+
+def _has_content(delta: Mapping[str, object]) -> bool:
+    return any(value for name, value in delta.items() if name != "role")
 
 
 def _only_delta(chunk: Mapping[str, Any], name: str) -> dict[str, object] | None:

@@ -12,7 +12,7 @@ from projector.contracts import codec
 from projector.conversation import entries as neutral
 from projector.conversation.client_history import OUTPUT_TYPES
 from projector.conversation.model_request import Body, ModelRequest, UnsupportedRequestError
-from projector.conversation.opaque import Carried, KeptCalls, SealedIn, carried_of, is_sealed
+from projector.conversation.opaque import Carried, KeptCalls, SealedIn, carried_of, is_sealed, of_last_calls
 from projector.conversation.request_members import (
     NOT_SUPPORTED,
     Given,
@@ -135,14 +135,9 @@ def _output(output: neutral.ToolOutput) -> Body:
     return {"type": OUTPUT_TYPES[CALL_SHAPES[output.kind].item_type], "call_id": output.call_id, "output": value}
 
 
-def _server_call(call: neutral.ServerCall) -> Body:
-    about = {"id": call.id, "server_label": call.server, "name": call.name, "arguments": call.input}
-    return {"type": "mcp_call", **about, "output": call.output}
-
-
-def _approval_request(request: neutral.ApprovalRequest) -> Body:
-    about = {"id": request.id, "server_label": request.server, "name": request.name, "arguments": request.input}
-    return {"type": "mcp_approval_request", **about}
+def _of_server(item_type: str, call: neutral.ServerCall | neutral.ApprovalRequest) -> Body:
+    named = {"server_label": call.server, "name": call.name, "arguments": call.input}
+    return {"type": item_type, "id": call.id, **named}
 
 
 def _approval(answer: neutral.Approval) -> Body:
@@ -167,8 +162,8 @@ WRITERS: Final[Mapping[type, Callable[[Any], Body]]] = {
     neutral.Message: _message,
     neutral.ToolCall: _call,
     neutral.ToolOutput: _output,
-    neutral.ServerCall: _server_call,
-    neutral.ApprovalRequest: _approval_request,
+    neutral.ServerCall: lambda call: {**_of_server("mcp_call", call), "output": call.output},
+    neutral.ApprovalRequest: lambda request: _of_server("mcp_approval_request", request),
     neutral.Approval: _approval,
     neutral.Reasoning: _reasoning,
 }
@@ -181,7 +176,7 @@ WRITERS: Final[Mapping[type, Callable[[Any], Body]]] = {
 def read_input(body: Given) -> neutral.Conversation:
     """Return the conversation of `input`; raise `UnsupportedRequestError` for an item that no other API has."""
     if isinstance(body.members.get("input"), str):
-        return [neutral.user_text(body.text("input"))]
+        return [neutral.Message(neutral.USER, body.text("input"))]
     return [read_item(item) for item in body.objects("input")]
 
 
@@ -223,17 +218,11 @@ def _read_name(item: Given) -> str:
     return flat_name(item.text("name"), item.text_or_none("namespace"))
 
 
-def _read_search(item: Given) -> neutral.ToolCall:
-    """Return the search for tools that the client ran, as the call of a function."""
+def _search_of(item: Given) -> str:
+    """Return the ID of a search for tools that the client runs."""
     if item.members.get("execution") != CLIENT:
         item.unsupported("execution")
-    return neutral.ToolCall(item.text("call_id"), SEARCH, codec.dumps(item.child("arguments").members).decode())
-
-
-def _read_found(item: Given) -> neutral.ToolOutput:
-    if item.members.get("execution") != CLIENT:
-        item.unsupported("execution")
-    return neutral.ToolOutput(item.text("call_id"), found_tools(item))
+    return item.text("call_id")
 
 
 PARTS: Final[Mapping[str, Callable[[Given], neutral.Part]]] = {
@@ -255,8 +244,10 @@ READERS: Final[Mapping[str, Callable[[Given], neutral.Entry]]] = {
         item.text("call_id"), content_of(item, "output", PARTS), "custom"
     ),
     "mcp_call": _read_server_call,
-    "tool_search_call": _read_search,
-    "tool_search_output": _read_found,
+    "tool_search_call": lambda item: neutral.ToolCall(
+        _search_of(item), SEARCH, codec.dumps(item.child("arguments").members).decode()
+    ),
+    "tool_search_output": lambda item: neutral.ToolOutput(_search_of(item), found_tools(item)),
     "reasoning": _read_reasoning,
 }
 """Type of an item -> what reads it. The others are a provider's own: hosted tools, references to stored items."""
@@ -330,12 +321,11 @@ def forwarded_body(body: Mapping[str, Any], _profile: object, kept: KeptCalls) -
     is_stored = body.get("store") is not False
     items: list[object] = []
     start, is_carried = 0, False
-    for one in given:
+    for one, call in zip(given, of_last_calls(kept, [*map(_call_id, given)]), strict=True):
         carried = kept.get(_sealed(one) or "")
         if carried is None and not _is_readable(one, is_stored=is_stored):
             continue
         item = one if carried is None else carried.own
-        call = kept.get(str(item["call_id"])) if _type(item) in OUTPUT_TYPES and "call_id" in item else None
         if call is not None and call.before and not is_carried:
             items[start:] = [*call.before, *(other for other in items[start:] if _type(other) != _REASONING)]
         items.append(item)
@@ -355,6 +345,10 @@ def _is_readable(item: Any, *, is_stored: bool) -> bool:
 def _type(item: Any) -> object:
     kind = item.get("type", "message") if isinstance(item, dict) else None
     return kind if isinstance(kind, str) else None
+
+
+def _call_id(item: Any) -> str | None:
+    return str(item["call_id"]) if _type(item) in OUTPUT_TYPES and "call_id" in item else None
 
 
 def _begins_turn(item: Any) -> bool:

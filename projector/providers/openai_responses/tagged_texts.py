@@ -19,12 +19,12 @@ from projector.core.canonical import CanonicalEvent
 from projector.core.faults import Fault
 from projector.core.handlers.responses import END_STATUS
 from projector.core.lane import TEXT_DELTA
+from projector.providers.stage_parts import moved
 from projector.providers.think import LONE_TAG, Operation, Tags, ThinkMode, ThinkSplitter
 
 Place: TypeAlias = tuple[int | str | None, int]
 """Output index or item ID, and content index."""
 
-POSITIONS: Final = ("start_index", "end_index", "index")
 TEXTS_MAX: Final = 4 * ITEMS_MAX
 """Texts that are followed at a time; a stream with as many items has ended before."""
 ID_PREFIX: Final = "rs_think_"
@@ -147,7 +147,7 @@ class TaggedTexts:
         text, annotation = self._texts.get(_place(event)), event.get("annotation")
         if text is None or not text.removed or not read.is_mapping(annotation):
             return [event]
-        return [{**event, "annotation": _moved(annotation, text.removed)}]
+        return [{**event, "annotation": moved(annotation, -text.removed)}]
 
     def on_item_done(self, event: dict[str, Any]) -> list[CanonicalEvent]:
         """Separate the texts of a finished item."""
@@ -273,14 +273,8 @@ def _without(part: Mapping[str, object], answer: str, removed: int) -> dict[str,
     """Return a part with the answer only, and its citations at their places in it."""
     clean = {**part, "text": answer}
     if isinstance(part.get("annotations"), list):
-        clean["annotations"] = [_moved(one, removed) for one in read.mappings(part, "annotations")]
+        clean["annotations"] = [moved(one, -removed) for one in read.mappings(part, "annotations")]
     return clean
-
-
-def _moved(annotation: Mapping[str, object], removed: int) -> dict[str, object]:
-    """Return a citation whose positions are those without the characters before them."""
-    positions = {name: at for name in POSITIONS if (at := read.index_or_none(annotation, name)) is not None}
-    return {**annotation, **{name: max(at - removed, 0) for name, at in positions.items()}}
 
 
 PLACE: Final = ("output_index", "item_id", "content_index")

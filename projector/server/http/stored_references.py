@@ -22,6 +22,9 @@ _LOOKED_UP_NEVER: Final = frozenset({"message", *_CONTENT})
 """Types of items that are used as they are sent, if they are whole; their IDs need not be unique."""
 _IMAGE: Final = "image_generation_call"
 _NO_CONTENT: Final = frozenset({"id", "status", "type"})
+_REFERENCE: Final = "item_reference"
+_NAMES: Final = frozenset({"approval_request_id", "container", "container_id", "content", "environment", "id", "type"})
+"""Members of items that are checked. Servers in Go ignore the case of names."""
 APPROVAL: Final = "mcp_approval_response"
 
 
@@ -47,9 +50,14 @@ def check_references(body: Mapping[str, Any], ownership: Ownership, caller: str,
     sent = body.get("input")
     if isinstance(sent, list) and any(isinstance(item, list) for item in sent):
         raise problem("invalid_request", "`input` must not have lists among its items.", param="input")
+    items = [*objects_in(body.get("input"))]
+    tools = [*objects_in(body.get("tools"))]
+    holders = {"input": [*items, *(part for item in items for part in objects_in(item.get("content")))], "tools": tools}
+    for param, objects in holders.items():
+        for name in (name for one in objects for name in one if name not in _NAMES and name.casefold() in _NAMES):
+            raise problem("invalid_request", f"Expected `{name.casefold()}` in lower case.", param=param)
     for one in _references(body):
         ownership.check_item(one.id, caller, param=one.param, is_whole=one.is_whole)
-    items = [*objects_in(body.get("input"))]
     requests = (item.get("id") for item in items if item.get("type") == "mcp_approval_request")
     asked = {one for one in requests if isinstance(one, str)}  # checked above
     continues = body.get("previous_response_id") is not None  # the provider looks there, and it is the caller's
@@ -78,8 +86,11 @@ def conversation_id_of(body: Mapping[str, Any]) -> str | None:
 
 
 def item_references(body: Mapping[str, Any]) -> Iterator[object]:
-    """Yield the IDs of `item_reference`s, in which the type is optional."""
-    return (item.get("id") for item in objects_in(body.get("input")) if _is_reference(item))
+    """Yield the IDs of `item_reference`s, in which the type is optional, except within a message."""
+    for item in objects_in(body.get("input")):
+        if _is_reference(item):
+            yield item.get("id")
+        yield from (part.get("id") for part in objects_in(item.get("content")) if kind_of(part) == _REFERENCE)
 
 
 def is_only_an_id(item: Mapping[str, Any]) -> bool:
@@ -142,7 +153,7 @@ def kind_of(item: Mapping[str, Any]) -> str:
 
 def _is_reference(item: Mapping[str, Any]) -> bool:
     """Return whether an item is a reference. Without a type, it is one unless it is a message."""
-    return kind_of(item) == "item_reference" or (item.get("type") is None and not _is_message(item))
+    return kind_of(item) == _REFERENCE or (item.get("type") is None and not _is_message(item))
 
 
 def _is_left_out(item: Mapping[str, Any], body: Mapping[str, Any]) -> bool:
