@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import datetime
 import json
 import re
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
+from decimal import Decimal
 from functools import partial
 from itertools import pairwise
 from typing import Any, Final, Literal
@@ -288,6 +290,31 @@ async def test_kinds_of_tools(tool: Any) -> None:
     assert await run_call(call(), get_weather=tool) == ([{"output": result, "status": "completed"}], [result])
 
 
+@dataclasses.dataclass
+class Day:
+    price: Decimal
+    date: datetime.date
+    weather: Weather
+
+
+DAY: Final = Day(Decimal("1.50"), datetime.date(2026, 1, 2), Weather(sky="blue"))
+WRITTEN_DAY: Final = {"price": "1.50", "date": "2026-01-02", "weather": {"sky": "blue"}}
+
+
+@pytest.mark.parametrize(
+    ("result", "expected"),
+    [
+        (DAY, WRITTEN_DAY),
+        ([DAY, {"day": DAY}], [WRITTEN_DAY, {"day": WRITTEN_DAY}]),
+        ([Weather(sky="blue\ud800")], [{"sky": "blue\ufffd"}]),
+        ({"prices": (Decimal("1.50"),)}, {"prices": ["1.50"]}),
+    ],
+)
+async def test_models_and_dataclasses_within_a_result(result: object, expected: object) -> None:
+    outputs, told = await run_call(call(), get_weather=lambda city: city and result)
+    assert (outputs, told) == ([{"output": expected, "status": "completed"}], [expected])
+
+
 async def test_a_plain_function_runs_in_a_thread() -> None:
     threads = []
     await run_call(call(arguments=""), get_weather=lambda: threads.append(threading.get_ident()))
@@ -399,8 +426,20 @@ async def test_a_call_that_fails(arguments: str, tool: Any, expected: Event) -> 
     assert [line["tool"] for line in lines if line["event"] == "tool_failed"] == ["get_weather"] * (expected == FAILED)
 
 
+CIRCULAR: Final[list[object]] = []
+CIRCULAR.append(CIRCULAR)
+
+
 @pytest.mark.parametrize(
-    ("result", "kind"), [(b"a", "bytes"), ({"a"}, "set"), ((one for one in "a"), "generator"), (Sky(object()), "Sky")]
+    ("result", "kind"),
+    [
+        (b"a", "bytes"),
+        ({"a"}, "set"),
+        ((one for one in "a"), "generator"),
+        (Sky(object()), "Sky"),
+        (CIRCULAR, "list"),
+        ([(one for one in "a")], "list"),
+    ],
 )
 async def test_a_result_that_is_no_json_is_named_in_the_log(result: object, kind: str) -> None:
     with capture_logs() as lines:

@@ -9,12 +9,14 @@ import inspect
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from functools import partial, wraps
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import anyio
 from anyio import CapacityLimiter, to_thread
 from pydantic import ValidationError, validate_call
+from pydantic_core import to_jsonable_python
 
 from projector._errors import UsageError, check_argument
 from projector.contracts import codec
@@ -146,16 +148,23 @@ def _bind(tool: Tool, call: Call) -> Callable[[], Any]:
 
 def _json_value(value: Any) -> Any:
     """Return a result as a JSON value; raise `UsageError` if it cannot be one."""
-    kind = type(value).__name__
-    if hasattr(value, "model_dump"):
-        value = value.model_dump(mode="json")
-    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        value = dataclasses.asdict(value)
     try:
-        return codec.loads(codec.dumps(value))
-    except codec.CodecError:
+        return codec.loads(codec.dumps(_plain(value)))
+    except (ValueError, RecursionError):
         expected = "expected a result of JSON types, a pydantic model or a dataclass"
-        raise UsageError(f"{expected}; the tool returned `{kind}`") from None
+        raise UsageError(f"{expected}; the tool returned `{type(value).__name__}`") from None
+
+
+def _plain(value: Any) -> Any:
+    """Return a result with its models, dataclasses and decimals, at any depth, as pydantic writes them in JSON."""
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json")
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    is_instance = dataclasses.is_dataclass(value) and not isinstance(value, type)
+    return to_jsonable_python(value, by_alias=False) if is_instance or isinstance(value, Decimal) else value
 
 
 Item: TypeAlias = Mapping[str, Any]
