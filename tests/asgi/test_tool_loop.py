@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import datetime
+import datetime as dt
 import json
 import re
 import threading
@@ -293,11 +293,11 @@ async def test_kinds_of_tools(tool: Any) -> None:
 @dataclasses.dataclass
 class Day:
     price: Decimal
-    date: datetime.date
+    date: dt.date
     weather: Weather
 
 
-DAY: Final = Day(Decimal("1.50"), datetime.date(2026, 1, 2), Weather(sky="blue"))
+DAY: Final = Day(Decimal("1.50"), dt.date(2026, 1, 2), Weather(sky="blue"))
 WRITTEN_DAY: Final = {"price": "1.50", "date": "2026-01-02", "weather": {"sky": "blue"}}
 
 
@@ -712,6 +712,8 @@ def test_tools_of_a_turn_are_definitions_of_one_format(provider: str, tools: Any
         ({"tools": {"get_weather": 3}}, "`tools.get_weather`: expected a function"),
         ({"ask": response(call())}, "`ask`: expected a function"),
         ({"input": {"role": "user"}}, "`input`: expected a text, or a list of items"),
+        ({"input": b"Hi"}, "`input`: expected a text, or a list of items"),
+        ({"input": ["Hi"]}, "`input`: expected a text, or a list of items"),
         ({"profile": 3}, "`profile`: expected a mapping"),
     ],
 )

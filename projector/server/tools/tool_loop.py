@@ -88,7 +88,11 @@ class ToolLoop:
         check_argument("client_tools", expected, holds=is_list and all(isinstance(one, str) for one in client_tools))
         for name in sorted(tools.keys() & set(client_tools)):
             raise UsageError(f"`client_tools`: `{name}` is also in `tools`")
-        check_argument("input", "a text, or a list of items", holds=isinstance(input, Sequence))
+        expected = "a text, or a list of items"
+        check_argument("input", expected, holds=isinstance(input, Sequence))
+        items: list[Item] = [{"role": "user", "content": input}] if isinstance(input, str) else list(input)
+        are_items = not any(isinstance(one, str | int) for one in items)  # bytes are a sequence of numbers
+        check_argument("input", expected, holds=are_items)
         self._ask = ask
         self.provider = provider
         """API of the streams."""
@@ -96,7 +100,7 @@ class ToolLoop:
         self._runner = ToolRunner(tools, timeout_s=tool_timeout_s, max_parallel=max_parallel)
         self._client_tools = frozenset(client_tools)
         self._max_turns = max_turns
-        self._items: list[Item] = [{"role": "user", "content": input}] if isinstance(input, str) else list(input)
+        self._items = items
         self._dropped: Counter[str] = Counter()
         self._bytes = self._run()
         self._is_used = False
