@@ -469,6 +469,29 @@ async def test_the_end_of_the_turns() -> None:
     assert len(model.turns) == 3
 
 
+STOPPED: Final = {"error": "The tool was not run, or was stopped."}
+
+
+@pytest.mark.parametrize(
+    ("end", "max_turns", "total_s", "told"),
+    [
+        ("completed", 1, 60, [STOPPED, STOPPED]),
+        ("incomplete", 2, 60, [STOPPED, STOPPED]),
+        ("completed", 2, 0.5, [get_weather("Rome"), STOPPED]),
+    ],
+)
+async def test_each_call_of_a_loop_that_was_stopped_has_an_output(
+    end: str, max_turns: int, total_s: float, told: list[object]
+) -> None:
+    """Providers refuse a conversation with a call without an output."""
+    model = Model(response(call(), call("call_2", "hangs"), end=end))
+    loop = ToolLoop(model, {"get_weather": get_weather, "hangs": hangs}, input="Hi", max_turns=max_turns)
+    await frames(loop, timeouts=Timeouts(total_s=total_s))
+    calls, outputs = loop.items[1:3], loop.items[3:]
+    assert [item["call_id"] for item in outputs] == [item["call_id"] for item in calls] == ["call_1", "call_2"]
+    assert [json.loads(item["output"]) for item in outputs] == told
+
+
 async def test_a_tool_of_the_client_ends_the_loop() -> None:
     model = Model(response(call(), call("call_2", "pick_colour", "{}")))
     loop = ToolLoop(model, {"get_weather": get_weather}, input="Hi", client_tools=["pick_colour"])

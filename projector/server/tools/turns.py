@@ -46,6 +46,7 @@ FAILURES: Final[Mapping[str, str]] = {
     "arguments": "The arguments are not a JSON object that fits the parameters of the tool.",
     "timeout": "The tool did not finish in time.",
     "failed": "The tool failed.",
+    "stopped": "The tool was not run, or was stopped.",
 }
 """How a call fails -> what model and client are told. The text of an exception is never sent."""
 
@@ -94,11 +95,11 @@ class ToolRunner:
         """Run a call. Any failure of it is a result."""
         tool = self._tools.get(call.name)
         if tool is None:
-            return _failed(call, "unknown")
+            return failed(call, "unknown")
         try:
             bound = _bind(tool, call)
         except (TypeError, codec.CodecError, ValidationError):
-            return _failed(call, "arguments")
+            return failed(call, "arguments")
         async with self._turns:
             cancelled_before = times_cancelled()
             try:
@@ -108,8 +109,8 @@ class ToolRunner:
                 if is_cancelled(error, cancelled_before):
                     raise
                 log_crash("tool_failed", error, tool=call.name)
-                return _failed(call, "failed")
-        return _failed(call, "timeout")
+                return failed(call, "failed")
+        return failed(call, "timeout")
 
     async def _result(self, bound: Callable[[], Any]) -> Any:
         if inspect.iscoroutinefunction(bound.func if isinstance(bound, partial) else bound):
@@ -118,7 +119,8 @@ class ToolRunner:
         return await result if inspect.isawaitable(result) else result
 
 
-def _failed(call: Call, reason: str) -> Result:
+def failed(call: Call, reason: str) -> Result:
+    """Return the result of a call that failed, for a reason of `FAILURES`."""
     return Result(call, {"error": FAILURES[reason]}, is_failed=True)
 
 
