@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
-from types import MappingProxyType, NoneType
+from types import NoneType
 from typing import Final
 
 from projector._errors import UsageError, check_argument, known_name
@@ -22,7 +22,7 @@ _MEMBERS: Final[Mapping[str, tuple[tuple[type, ...], str]]] = {
     "stream_id": _STRING,
     "conversation_id": _STRING,
     "agent": _STRING,
-    "workflow": ((dict, MappingProxyType, Mapping), "a mapping"),  # the first two are faster to check
+    "workflow": ((dict, Mapping), "a mapping"),  # the first is faster to check
 }
 """Member of a `StreamContext` -> its types, and what is expected."""
 _NUMBER: Final = ((int, NoneType), "a whole number or None")
@@ -46,7 +46,7 @@ class StreamContext:
     stream_id: str | None = None
     conversation_id: str | None = None
     agent: str | None = None
-    workflow: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
+    workflow: Mapping[str, object] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         for name, (types, expected) in _MEMBERS.items():
@@ -86,7 +86,7 @@ class BranchContext:
     """
 
     agent: str | None = None
-    workflow: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
+    workflow: Mapping[str, object] = field(default_factory=dict, hash=False)
     stage: int | None = None
     is_optional: bool = False
 

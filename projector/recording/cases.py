@@ -131,7 +131,7 @@ def unpack(path: Path, folder: Path) -> None:
         with zipfile.ZipFile(path) as archive:
             archive.extractall(folder)
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError) as error:
-        raise UsageError(f"{path}: expected a ZIP file: {error}") from None
+        raise UsageError(f"{path}: expected a folder of cases, or a ZIP file: {error}") from None
 
 
 def check_name(folder: Path, name: str, *, is_replacing: bool = False) -> None:

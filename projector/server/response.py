@@ -157,9 +157,11 @@ class PublicSSEResponse(Response):
         self._stream = _SourceStream(source, projection, timeouts)
         self._heartbeat_s = heartbeat_s
         self._session: StreamSession | None = None
+        self._is_cancelled = False
 
     def cancel(self) -> None:
-        """End the stream with `final` `cancelled`, if it is running."""
+        """End the stream with `final` `cancelled`, also one that has not begun. Idempotent."""
+        self._is_cancelled = True
         if self._session is not None:
             self._session.cancel()
 
@@ -167,6 +169,8 @@ class PublicSSEResponse(Response):
         """Answer a request with the stream."""
         stream = self._stream
         with stream.open(scope, heartbeat_s=self._heartbeat_s, headers=self.raw_headers) as self._session:
+            if self._is_cancelled:
+                self._session.cancel()
             try:
                 await stream.observer.run(self._session, scope, receive, send)
             except Problem as problem:

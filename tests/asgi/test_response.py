@@ -335,6 +335,16 @@ async def test_a_response_is_cancelled() -> None:
     assert b'"status":"cancelled"' in client.body
 
 
+async def test_a_response_is_cancelled_before_it_begins() -> None:
+    told: list[Terminal] = []
+    response = PublicSSEResponse(gives(TEXT, 60.0), Projection(on_terminal=told.append))
+    response.cancel()
+    client = await Client().call(response)
+    assert client.body.count(b"data: ") == 1
+    assert b'"final":{"status":"cancelled"}' in client.body
+    assert [terminal.outcome for terminal in told] == ["cancelled"]
+
+
 @pytest.mark.parametrize("is_async", [True, False])
 async def test_the_hook_is_called_after_a_disconnect(is_async: bool) -> None:  # noqa: FBT001 - a row of the table
     told: list[Terminal] = []

@@ -279,6 +279,8 @@ async def test_a_key_of_a_json_answer(serve: Any, upstream: Any, text_events: An
     one, two = [json.loads(await answer.rest()) for answer in answers]
     assert one == two
     assert (one["object"], len(provider.peers)) == ("response", 1)
+    other = await site.ask("/v1/responses", body | {"input": "another"}, idempotency_key="key-json")
+    assert (other.status, (await other.openai_error())["code"]) == (400, "idempotency_key_reused")
 
 
 async def test_a_refused_request_frees_its_key(serve: Any, upstream: Any, text_events: Any) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import datetime as dt
 import json
 import re
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
+from decimal import Decimal
 from functools import partial
 from itertools import pairwise
 from typing import Any, Final, Literal
@@ -288,6 +290,31 @@ async def test_kinds_of_tools(tool: Any) -> None:
     assert await run_call(call(), get_weather=tool) == ([{"output": result, "status": "completed"}], [result])
 
 
+@dataclasses.dataclass
+class Day:
+    price: Decimal
+    date: dt.date
+    weather: Weather
+
+
+DAY: Final = Day(Decimal("1.50"), dt.date(2026, 1, 2), Weather(sky="blue"))
+WRITTEN_DAY: Final = {"price": "1.50", "date": "2026-01-02", "weather": {"sky": "blue"}}
+
+
+@pytest.mark.parametrize(
+    ("result", "expected"),
+    [
+        (DAY, WRITTEN_DAY),
+        ([DAY, {"day": DAY}], [WRITTEN_DAY, {"day": WRITTEN_DAY}]),
+        ([Weather(sky="blue\ud800")], [{"sky": "blue\ufffd"}]),
+        ({"prices": (Decimal("1.50"),)}, {"prices": ["1.50"]}),
+    ],
+)
+async def test_models_and_dataclasses_within_a_result(result: object, expected: object) -> None:
+    outputs, told = await run_call(call(), get_weather=lambda city: city and result)
+    assert (outputs, told) == ([{"output": expected, "status": "completed"}], [expected])
+
+
 async def test_a_plain_function_runs_in_a_thread() -> None:
     threads = []
     await run_call(call(arguments=""), get_weather=lambda: threads.append(threading.get_ident()))
@@ -399,8 +426,20 @@ async def test_a_call_that_fails(arguments: str, tool: Any, expected: Event) -> 
     assert [line["tool"] for line in lines if line["event"] == "tool_failed"] == ["get_weather"] * (expected == FAILED)
 
 
+CIRCULAR: Final[list[object]] = []
+CIRCULAR.append(CIRCULAR)
+
+
 @pytest.mark.parametrize(
-    ("result", "kind"), [(b"a", "bytes"), ({"a"}, "set"), ((one for one in "a"), "generator"), (Sky(object()), "Sky")]
+    ("result", "kind"),
+    [
+        (b"a", "bytes"),
+        ({"a"}, "set"),
+        ((one for one in "a"), "generator"),
+        (Sky(object()), "Sky"),
+        (CIRCULAR, "list"),
+        ([(one for one in "a")], "list"),
+    ],
 )
 async def test_a_result_that_is_no_json_is_named_in_the_log(result: object, kind: str) -> None:
     with capture_logs() as lines:
@@ -428,6 +467,29 @@ async def test_the_end_of_the_turns() -> None:
     shown = await frames(ToolLoop(model, {"get_weather": seen.append}, input="Hi", max_turns=3))
     assert (shown[-1]["kind"], shown[-1]["error"]["code"]) == ("error", "run_max_turns")
     assert len(model.turns) == 3
+
+
+STOPPED: Final = {"error": "The tool was not run, or was stopped."}
+
+
+@pytest.mark.parametrize(
+    ("end", "max_turns", "total_s", "told"),
+    [
+        ("completed", 1, 60, [STOPPED, STOPPED]),
+        ("incomplete", 2, 60, [STOPPED, STOPPED]),
+        ("completed", 2, 0.5, [get_weather("Rome"), STOPPED]),
+    ],
+)
+async def test_each_call_of_a_loop_that_was_stopped_has_an_output(
+    end: str, max_turns: int, total_s: float, told: list[object]
+) -> None:
+    """Providers refuse a conversation with a call without an output."""
+    model = Model(response(call(), call("call_2", "hangs"), end=end))
+    loop = ToolLoop(model, {"get_weather": get_weather, "hangs": hangs}, input="Hi", max_turns=max_turns)
+    await frames(loop, timeouts=Timeouts(total_s=total_s))
+    calls, outputs = loop.items[1:3], loop.items[3:]
+    assert [item["call_id"] for item in outputs] == [item["call_id"] for item in calls] == ["call_1", "call_2"]
+    assert [json.loads(item["output"]) for item in outputs] == told
 
 
 async def test_a_tool_of_the_client_ends_the_loop() -> None:
@@ -673,6 +735,8 @@ def test_tools_of_a_turn_are_definitions_of_one_format(provider: str, tools: Any
         ({"tools": {"get_weather": 3}}, "`tools.get_weather`: expected a function"),
         ({"ask": response(call())}, "`ask`: expected a function"),
         ({"input": {"role": "user"}}, "`input`: expected a text, or a list of items"),
+        ({"input": b"Hi"}, "`input`: expected a text, or a list of items"),
+        ({"input": ["Hi"]}, "`input`: expected a text, or a list of items"),
         ({"profile": 3}, "`profile`: expected a mapping"),
     ],
 )

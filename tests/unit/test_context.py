@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 import re
 from collections.abc import Callable
+from dataclasses import asdict, replace
 from typing import Any, Final, TypeAlias
 
 import pytest
@@ -110,3 +113,10 @@ def test_6_the_envelope_is_in_the_order_of_the_contract(open_stream: Callable[..
 def test_a_context_is_a_plain_value() -> None:
     assert StreamContext() == StreamContext(stream_id=None, conversation_id=None, agent=None)
     assert dict(StreamContext().workflow) == {}
+
+
+@pytest.mark.parametrize("context", [StreamContext(agent="a"), StreamContext(workflow=WORKFLOW), BranchContext()])
+def test_a_context_can_be_copied_and_sent_to_another_process(context: StreamContext | BranchContext) -> None:
+    assert pickle.loads(pickle.dumps(context)) == copy.deepcopy(context) == context  # noqa: S301 - our own bytes
+    assert hash(context) == hash(replace(context))
+    assert asdict(context)["workflow"] == context.workflow

@@ -219,9 +219,6 @@ def problem_of(error: Exception) -> Problem:
     return error if isinstance(error, Problem) else problem("internal_error")
 
 
-STATUSES: Final[Mapping[str, int]] = {"invalid_request": 400, "unknown_dialect": 400}
-"""Code of a problem -> status that the OpenAI API has for it, if it is another one."""
-
 CODES: Final[Mapping[str, str]] = {
     "unauthenticated": "invalid_api_key",
     **dict.fromkeys(("too_many_streams", "request_limit_exceeded", "token_limit_exceeded"), "rate_limit_exceeded"),
@@ -312,7 +309,8 @@ def _error(problem: Problem) -> tuple[int, dict[str, object]]:
             "param": failure.param,
             "code": failure.code,
         }
-    status = STATUSES.get(problem.code, problem.status.value)
+    is_invalid = problem.status is HTTPStatus.UNPROCESSABLE_ENTITY
+    status = (HTTPStatus.BAD_REQUEST if is_invalid else problem.status).value  # the APIs of providers have no 422
     if problem.code.startswith(_OF_A_STATUS):
         status = status_of(problem.code)
     code = CODES.get(problem.code, problem.code)

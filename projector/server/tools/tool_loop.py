@@ -24,7 +24,7 @@ from projector.providers.agents_sdk import encode
 from projector.providers.agents_sdk.failures import RUN_FAULTS
 from projector.providers.agents_sdk.run_stage import NEXT
 from projector.server.streaming.host_source import HostChunk, HostSource, check_unused, closing_stack, read_bytes
-from projector.server.tools.turns import Call, Item, Result, Tool, ToolRunner, Turn, TurnReader
+from projector.server.tools.turns import Call, Item, Result, Tool, ToolRunner, Turn, TurnReader, failed
 from projector.server.upstream.protocol import UpstreamError
 
 _BEAT_S: Final = 1.0
@@ -88,7 +88,11 @@ class ToolLoop:
         check_argument("client_tools", expected, holds=is_list and all(isinstance(one, str) for one in client_tools))
         for name in sorted(tools.keys() & set(client_tools)):
             raise UsageError(f"`client_tools`: `{name}` is also in `tools`")
-        check_argument("input", "a text, or a list of items", holds=isinstance(input, Sequence))
+        expected = "a text, or a list of items"
+        check_argument("input", expected, holds=isinstance(input, Sequence))
+        items: list[Item] = [{"role": "user", "content": input}] if isinstance(input, str) else list(input)
+        are_items = not any(isinstance(one, str | int) for one in items)  # bytes are a sequence of numbers
+        check_argument("input", expected, holds=are_items)
         self._ask = ask
         self.provider = provider
         """API of the streams."""
@@ -96,7 +100,7 @@ class ToolLoop:
         self._runner = ToolRunner(tools, timeout_s=tool_timeout_s, max_parallel=max_parallel)
         self._client_tools = frozenset(client_tools)
         self._max_turns = max_turns
-        self._items: list[Item] = [{"role": "user", "content": input}] if isinstance(input, str) else list(input)
+        self._items = items
         self._dropped: Counter[str] = Counter()
         self._bytes = self._run()
         self._is_used = False
@@ -105,6 +109,7 @@ class ToolLoop:
     def items(self) -> list[Item]:
         """The conversation so far, with answers, calls and outputs: the `input` of a later loop.
 
+        A call of a loop that was stopped has an output, which tells the model that it was not run to its end.
         The items are the provider's, unredacted: do not send them to a client.
         """
         return list(self._items)
@@ -132,20 +137,22 @@ class ToolLoop:
                 stack.push_async_callback(chunks.aclose)
                 async for data in chunks:
                     yield data
-            self._items = [*self._items, *reader.items]
+            self._items = answered = [*self._items, *reader.items]
             calls = [call for call in reader.calls if call.name not in self._client_tools]
-            if reader.end != "completed" or not calls:
-                return
-            if turn.number == self._max_turns:
-                raise UpstreamError(RUN_FAULTS["run_max_turns"])
-            results: dict[str, Result] = {}
-            async with closing_stack() as stack:
-                running = self._run_tools(calls, results)
-                stack.push_async_callback(running.aclose)
-                async for data in running:
-                    yield data
-            outputs = [results[call.call_id].item for call in calls]
-            self._items = [*self._items, *outputs]
+            results = {call.call_id: failed(call, "stopped") for call in calls}
+            try:
+                if reader.end != "completed" or not calls:
+                    return
+                if turn.number == self._max_turns:
+                    raise UpstreamError(RUN_FAULTS["run_max_turns"])
+                async with closing_stack() as stack:
+                    running = self._run_tools(calls, results)
+                    stack.push_async_callback(running.aclose)
+                    async for data in running:
+                        yield data
+            finally:  # providers refuse a conversation with a call without an output
+                outputs = [result.item for result in results.values()]
+                self._items = [*answered, *outputs]
             if len(calls) < len(reader.calls) or reader.asks_for_approval:
                 return
             turn = self._turn(turn.number + 1, outputs, reader.response_id)

@@ -9,12 +9,14 @@ import inspect
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from functools import partial, wraps
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import anyio
 from anyio import CapacityLimiter, to_thread
 from pydantic import ValidationError, validate_call
+from pydantic_core import to_jsonable_python
 
 from projector._errors import UsageError, check_argument
 from projector.contracts import codec
@@ -44,6 +46,7 @@ FAILURES: Final[Mapping[str, str]] = {
     "arguments": "The arguments are not a JSON object that fits the parameters of the tool.",
     "timeout": "The tool did not finish in time.",
     "failed": "The tool failed.",
+    "stopped": "The tool was not run, or was stopped.",
 }
 """How a call fails -> what model and client are told. The text of an exception is never sent."""
 
@@ -92,11 +95,11 @@ class ToolRunner:
         """Run a call. Any failure of it is a result."""
         tool = self._tools.get(call.name)
         if tool is None:
-            return _failed(call, "unknown")
+            return failed(call, "unknown")
         try:
             bound = _bind(tool, call)
         except (TypeError, codec.CodecError, ValidationError):
-            return _failed(call, "arguments")
+            return failed(call, "arguments")
         async with self._turns:
             cancelled_before = times_cancelled()
             try:
@@ -106,8 +109,8 @@ class ToolRunner:
                 if is_cancelled(error, cancelled_before):
                     raise
                 log_crash("tool_failed", error, tool=call.name)
-                return _failed(call, "failed")
-        return _failed(call, "timeout")
+                return failed(call, "failed")
+        return failed(call, "timeout")
 
     async def _result(self, bound: Callable[[], Any]) -> Any:
         if inspect.iscoroutinefunction(bound.func if isinstance(bound, partial) else bound):
@@ -116,7 +119,8 @@ class ToolRunner:
         return await result if inspect.isawaitable(result) else result
 
 
-def _failed(call: Call, reason: str) -> Result:
+def failed(call: Call, reason: str) -> Result:
+    """Return the result of a call that failed, for a reason of `FAILURES`."""
     return Result(call, {"error": FAILURES[reason]}, is_failed=True)
 
 
@@ -146,16 +150,23 @@ def _bind(tool: Tool, call: Call) -> Callable[[], Any]:
 
 def _json_value(value: Any) -> Any:
     """Return a result as a JSON value; raise `UsageError` if it cannot be one."""
-    kind = type(value).__name__
-    if hasattr(value, "model_dump"):
-        value = value.model_dump(mode="json")
-    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        value = dataclasses.asdict(value)
     try:
-        return codec.loads(codec.dumps(value))
-    except codec.CodecError:
+        return codec.loads(codec.dumps(_plain(value)))
+    except (ValueError, RecursionError):
         expected = "expected a result of JSON types, a pydantic model or a dataclass"
-        raise UsageError(f"{expected}; the tool returned `{kind}`") from None
+        raise UsageError(f"{expected}; the tool returned `{type(value).__name__}`") from None
+
+
+def _plain(value: Any) -> Any:
+    """Return a result with its models, dataclasses and decimals, at any depth, as pydantic writes them in JSON."""
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json")
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    is_instance = dataclasses.is_dataclass(value) and not isinstance(value, type)
+    return to_jsonable_python(value, by_alias=False) if is_instance or isinstance(value, Decimal) else value
 
 
 Item: TypeAlias = Mapping[str, Any]
