@@ -97,6 +97,8 @@ interface SendOptions {
 
 /** A transport for `useChat({ transport })`. `reconnectToStream` continues a chat's last stream after a reload. */
 export class PublicChatTransport {
+  /** For versions 6 and 7: a resumed answer comes from its beginning, so it replaces what the page has of it. */
+  readonly resumeStreamIsReplay = true;
   /** Chat -> signal of its last resumption. */
   private readonly resumed = new Map<string, AbortSignal | undefined>();
 

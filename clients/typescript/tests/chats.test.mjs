@@ -140,6 +140,24 @@ for (const [version, ai] of Object.entries({ ai6, ai7 })) {
     }));
 }
 
+// version 5 does not ask how a stream is resumed: of a tool that was running the page has both
+const SEARCH = { kind: "tool.status", tool: { tool_type: "web_search", tool_call_id: "item_1", status: "in_progress" } };
+for (const [version, ai] of Object.entries({ ai6, ai7 })) {
+  test(`${version}: a resumed answer replaces what the page has kept of it, also while a tool runs`, () =>
+    serving([call([SEARCH])], async ({ url }) => {
+      kept.set(`public-stream:${CHAT}`, LOCATION);
+      const chat = chatOf(ai, url);
+      const tool = { type: "dynamic-tool", toolName: "web_search", toolCallId: "item_1", state: "input-streaming", providerExecuted: true };
+      chat.messages = [
+        { id: "question", role: "user", parts: [{ type: "text", text: "Search" }] },
+        { id: "stream_1", role: "assistant", parts: [{ type: "step-start" }, tool] },
+      ];
+      await chat.resumeStream();
+      assert.deepEqual(chat.messages.map(({ parts }) => parts.map(({ type }) => type)), [["text"], ["step-start", "dynamic-tool"]]);
+      kept.clear();
+    }));
+}
+
 // status of a resumption that is refused, addresses that are kept
 for (const [status, count] of [[404, 0], [410, 0], [401, 1], [403, 1]]) {
   test(`a resumption that is refused with ${status} leaves ${count} addresses`, () =>
