@@ -22,13 +22,15 @@ interface Props {
 export function Conversation({ id, turns, signInUrl }: Props) {
   const last = turns.length - 1
   const [live, setLive] = useState<number>() // the turn that the stream belongs to
+  const [before] = useState(turns.length) // those after it are of this visit, in this tab or another
+  const asked = useRef(-1)
   const joined = useRef<string>(undefined)
   const stream = useStream({
     url: '/api/chat',
     onOpen: ({ location }) => {
       if (joined.current === location) return
       joined.current = location
-      changeTurn(-1, (turn) => ({ ...turn, location }))
+      changeTurn(asked.current, (turn) => ({ ...turn, location })) // another tab may have added one
     },
   })
   const { state, error, isRunning, resume, stop } = stream
@@ -38,14 +40,14 @@ export function Conversation({ id, turns, signInUrl }: Props) {
     [id],
   )
 
-  // after a reload, or when another tab has asked
+  // after a reload, or when another tab has asked; an answer that this tab has asked for is read to its end before
   const location = turns[last]?.location
   useEffect(() => {
-    if (location === undefined || location === joined.current) return
+    if (location === undefined || location === joined.current || isRunning) return
     joined.current = location
     setLive(last)
     resume(location)
-  }, [location, last, resume])
+  }, [location, last, isRunning, resume])
 
   const isLost = stream.connection === 'closed' && state.end === undefined && !canContinue(error)
   useEffect(() => {
@@ -56,16 +58,21 @@ export function Conversation({ id, turns, signInUrl }: Props) {
   function send(question: string, approval?: Approval): void {
     const next = [...turns, { question, ...(approval && { approval }) }]
     change(id, () => next)
-    setLive(next.length - 1)
-    stream.send(requestOf(next))
+    begin(next)
+  }
+
+  /** Sends the request for the last turn. */
+  function begin(all: Turn[]): void {
+    asked.current = all.length - 1
+    setLive(asked.current)
+    stream.send(requestOf(all))
   }
 
   function retry(): void {
     if (trouble?.isLate) return void send(turns.findLast(({ approval }) => approval === undefined)?.question ?? '')
     if (location !== undefined && canContinue(error)) return void resume(location)
-    changeTurn(-1, ({ question, approval }) => ({ question, ...(approval && { approval }) }))
-    setLive(last)
-    stream.send(requestOf(turns))
+    changeTurn(last, ({ question, approval }) => ({ question, ...(approval && { approval }) }))
+    begin(turns)
   }
 
   function decide(item: ToolItem, approve: boolean): void {
@@ -75,7 +82,8 @@ export function Conversation({ id, turns, signInUrl }: Props) {
 
   const isLive = live === last && last >= 0
   const shown = isLive ? state : (turns[last]?.state ?? initialState)
-  const trouble = last < 0 ? undefined : troubleOf(shown, isLive ? stream : { connection: 'closed' })
+  const isElsewhere = !isLive && last >= before && turns[last]?.state === undefined // another tab waits for it
+  const trouble = last < 0 || isElsewhere ? undefined : troubleOf(shown, isLive ? stream : { connection: 'closed' })
   const end = useFollowedEnd(turns.length)
   return (
     <>
@@ -97,7 +105,7 @@ export function Conversation({ id, turns, signInUrl }: Props) {
                       {trouble.canRetry && <button type="button" onClick={retry}>{trouble.isLate ? 'Ask again' : 'Try again'}</button>}
                     </p>
                   )}
-                  {n === live && isRunning && answer.items.length === 0 && !trouble && <p className="soft dots">Waiting</p>}
+                  {(n === live ? isRunning && answer.items.length === 0 && !trouble : n === last && isElsewhere) && <p className="soft dots">Waiting</p>}
                 </section>
               </li>
             )
