@@ -5,7 +5,7 @@ import { test } from "node:test";
 import * as ai7 from "ai";
 import * as ai5 from "ai-5";
 import * as ai6 from "ai-6";
-import { PublicChatTransport } from "public-stream-client/ai-sdk";
+import { PublicChatTransport, toUIMessageStream } from "public-stream-client/ai-sdk";
 import { events, LOCATION, problem, serving, stream } from "./server.mjs";
 
 const CHAT = "chat-1";
@@ -170,6 +170,33 @@ for (const [status, count] of [[404, 0], [410, 0], [401, 1], [403, 1]]) {
       kept.clear();
     }));
 }
+
+test("the work for a delta does not grow with the text before it", async () => {
+  const { startsWith, slice } = String.prototype;
+  const deltas = 1_000;
+  const delta = "twenty characters ok";
+  async function* events() {
+    for (let id = 1; id <= deltas; id += 1) {
+      const about = { schema: "public_sse_v1", event_id: id, stream_id: "stream_1", server_timestamp: "" };
+      yield { ...about, kind: "message.delta", output_index: 0, item_id: "item_1", content_index: 0, delta };
+    }
+  }
+  let characters = 0;
+  const counted = (method) =>
+    function (...given) {
+      characters += this.length;
+      return method.apply(this, given);
+    };
+  Object.assign(String.prototype, { startsWith: counted(startsWith), slice: counted(slice) });
+  try {
+    let said = "";
+    for await (const chunk of toUIMessageStream(events())) if (chunk.type === "text-delta") said += chunk.delta;
+    assert.equal(said.length, deltas * delta.length);
+  } finally {
+    Object.assign(String.prototype, { startsWith, slice });
+  }
+  assert.ok(characters < 10 * deltas * delta.length, `${characters} characters were read`);
+});
 
 test("a file of the last message is refused; a body of the page may send all", () =>
   serving([stream(events(1, 1, 1))], async ({ url, requests }) => {
