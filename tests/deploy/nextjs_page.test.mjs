@@ -265,6 +265,26 @@ for (const how of ["button", "Escape"]) {
   });
 }
 
+test("a stop before the headers says so, also after a reload, and the next question is asked", async () => {
+  let release;
+  await page.route("**/api/chat", (route) => new Promise((resolve) => (release = resolve)).then(() => route.continue()), { times: 1 });
+  await field().fill("Talk");
+  await field().press("Enter");
+  await until(() => release !== undefined, "the page sends its request");
+  await button("Stop").click();
+  await told("Stopped.");
+  release();
+  const stopped = await provider.next();
+  await until(() => stopped.isGone, "the answer is cancelled");
+  await page.reload();
+  await shows("Stopped.");
+  const call = await ask("And now?");
+  call.text("yes.");
+  call.end();
+  await shows("yes.");
+  await complete();
+});
+
 test("a reload in the middle continues the answer", async () => {
   const call = await ask("Count");
   call.text("one, ");

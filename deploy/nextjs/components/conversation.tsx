@@ -5,7 +5,7 @@ import { useStream } from 'public-stream-client/react'
 import type { Snapshot } from 'public-stream-client/store'
 import { useCallback, useEffect, useRef, useState } from 'react'
 import { change, requestOf, type Approval, type Turn } from '../lib/conversations'
-import { Answer, endText } from './answer'
+import { Answer, ENDS, endText } from './answer'
 import { Composer } from './composer'
 
 const NEAR_PX = 80
@@ -33,7 +33,7 @@ export function Conversation({ id, turns, signInUrl }: Props) {
       changeTurn(asked.current, (turn) => ({ ...turn, location })) // another tab may have added one
     },
   })
-  const { state, error, isRunning, resume, stop } = stream
+  const { state, error, isRunning, resume } = stream
 
   const changeTurn = useCallback(
     (at: number, changed: (turn: Turn) => Turn) => change(id, (all) => all.map((turn) => (turn === all.at(at) ? changed(turn) : turn))),
@@ -68,6 +68,11 @@ export function Conversation({ id, turns, signInUrl }: Props) {
     stream.send(requestOf(all))
   }
 
+  function stop(): void {
+    if (live !== undefined) changeTurn(live, (turn) => ({ ...turn, isStopped: true }))
+    stream.stop()
+  }
+
   function retry(): void {
     if (trouble?.isLate) return void send(turns.findLast(({ approval }) => approval === undefined)?.question ?? '')
     if (location !== undefined && canContinue(error)) return void resume(location)
@@ -83,7 +88,7 @@ export function Conversation({ id, turns, signInUrl }: Props) {
   const isLive = live === last && last >= 0
   const shown = isLive ? state : (turns[last]?.state ?? initialState)
   const isElsewhere = !isLive && last >= before && turns[last]?.state === undefined // another tab waits for it
-  const trouble = last < 0 || isElsewhere ? undefined : troubleOf(shown, isLive ? stream : { connection: 'closed' })
+  const trouble = last < 0 || isElsewhere ? undefined : troubleOf(shown, isLive ? stream : { connection: 'closed' }, turns[last]?.isStopped)
   const end = useFollowedEnd(turns.length)
   return (
     <>
@@ -91,7 +96,7 @@ export function Conversation({ id, turns, signInUrl }: Props) {
         <ol className="turns">
           {turns.map((turn, n) => {
             const answer = n === live ? state : (turn.state ?? initialState)
-            const failure = n === last || n === live ? undefined : troubleOf(answer, { connection: 'closed' })?.text
+            const failure = n === last || n === live ? undefined : troubleOf(answer, { connection: 'closed' }, turn.isStopped)?.text
             return (
               <li key={n}>
                 <h2 className="question"><span className="hidden">You: </span>{turn.question}</h2>
@@ -130,7 +135,7 @@ interface Trouble {
 }
 
 /** Returns what went wrong with an answer, and whether trying again may help. */
-function troubleOf(state: StreamState, { connection, error, pause }: Connection): Trouble | undefined {
+function troubleOf(state: StreamState, { connection, error, pause }: Connection, isStopped = false): Trouble | undefined {
   if (state.end?.kind === 'error') {
     return { text: state.end.error.message || endText(state), canRetry: state.end.error.is_retryable }
   }
@@ -138,6 +143,7 @@ function troubleOf(state: StreamState, { connection, error, pause }: Connection)
   const isStarted = state.streamId !== undefined
   if (connection === 'retrying') return { text: pauseText(isStarted, pause), canRetry: false }
   if (connection !== 'closed') return undefined
+  if (isStopped) return { text: ENDS.cancelled, canRetry: true }
   if (isSignedOut(error)) return { text: SIGNED_OUT, canRetry: true, isSignedOut: true }
   const text = error instanceof Error && !isStarted ? error.message : 'The connection was lost before the answer was complete.'
   const isLate = error instanceof StreamError && error.details.problem?.code === 'unknown_response'

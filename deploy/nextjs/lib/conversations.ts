@@ -16,6 +16,8 @@ export interface Turn {
   location?: string
   /** The answer, once its stream has ended or was lost. */
   state?: StreamState
+  /** Whether the person stopped the answer, which may have ended before the server said so. */
+  isStopped?: boolean
 }
 
 export interface Conversation {
