@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from typing import Any, Final
+from urllib.parse import quote
 
 import pytest
 
@@ -48,6 +49,17 @@ async def test_a_reload_reads_the_stream_from_its_start(site: Any, upstream: Any
     assert whole.endswith(b"data: [DONE]\n\n")
     await until_ended(site)
     assert await status_of(site) == 204
+
+
+@pytest.mark.parametrize("chat", ["user/7", "/7/stream", "a b?c"])
+async def test_an_id_of_any_characters(site: Any, upstream: Any, chat: str) -> None:
+    provider = Provider(EVENTS, 8)
+    await upstream(provider)
+    answer = await site.ask(path("desk"), body(id=chat), **ANN)
+    await until(answer, b"text-delta")
+    assert await status_of(site, quote(chat, safe="")) == 200
+    assert (await site.ask(f"{path('desk')}/{quote(chat, safe='')}/stop", b"", **ANN)).status == 204
+    assert b'{"type":"abort"' in await answer.rest()
 
 
 async def until_ended(site: Any) -> None:

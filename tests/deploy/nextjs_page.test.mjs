@@ -265,6 +265,26 @@ for (const how of ["button", "Escape"]) {
   });
 }
 
+test("a stop before the headers says so, also after a reload, and the next question is asked", async () => {
+  let release;
+  await page.route("**/api/chat", (route) => new Promise((resolve) => (release = resolve)).then(() => route.continue()), { times: 1 });
+  await field().fill("Talk");
+  await field().press("Enter");
+  await until(() => release !== undefined, "the page sends its request");
+  await button("Stop").click();
+  await told("Stopped.");
+  release();
+  const stopped = await provider.next();
+  await until(() => stopped.isGone, "the answer is cancelled");
+  await page.reload();
+  await shows("Stopped.");
+  const call = await ask("And now?");
+  call.text("yes.");
+  call.end();
+  await shows("yes.");
+  await complete();
+});
+
 test("a reload in the middle continues the answer", async () => {
   const call = await ask("Count");
   call.text("one, ");
@@ -295,6 +315,66 @@ test("a second tab joins the same stream, and follows the next question", async 
   await Promise.all([shows("three."), shows("three.", second)]);
   next.end();
   await Promise.all([complete(), complete(second)]);
+});
+
+test("two tabs ask before either has its headers: each answer is below its question", async () => {
+  const call = await ask("First?");
+  call.text("one.");
+  call.end();
+  await complete();
+  const { page: second } = await opened(context, page.url());
+  await shows("one.", second);
+  let release;
+  await second.route("**/api/chat", (route) => new Promise((resolve) => (release = resolve)).then(() => route.continue()));
+  await field(second).fill("Second?");
+  await field(second).press("Enter");
+  await answer().getByText("Waiting").waitFor();
+  assert.equal(await button("Try again").count(), 0);
+  const third = await ask("Third?");
+  await until(() => release !== undefined, "the second tab sends its request");
+  release();
+  const late = await provider.next();
+  third.text("three.");
+  late.text("two.");
+  await shows("three.");
+  late.end();
+  third.end();
+  await Promise.all([complete(), complete(second), shows("three.", second)]);
+  for (const one of [page, second]) {
+    const answers = await one.getByRole("region", { name: "Answer" }).allInnerTexts();
+    assert.deepEqual(answers.map((text) => text.split("\n")[0]), ["one.", "two.", "three."]);
+  }
+});
+
+test("a conversation that another tab deletes while it is answered stays deleted", async () => {
+  const call = await ask("Count");
+  call.text("one, ");
+  await shows("one,");
+  const { page: second } = await opened(context, wire.url);
+  await second.getByRole("button", { name: "Delete: Count" }).click();
+  await page.getByText("Ask something to begin.").waitFor();
+  call.end();
+  await button("Send").waitFor();
+  await page.reload();
+  await page.getByText("Your conversations are listed here.").waitFor();
+});
+
+test("a browser that forbids storage: conversations last as long as the page", async () => {
+  await context.addInitScript(() => {
+    Object.defineProperty(window, "localStorage", { get: () => { throw new DOMException("denied", "SecurityError"); } });
+  });
+  await page.reload();
+  for (const text of ["one.", "two."]) {
+    const call = await ask(`Say ${text}`);
+    call.text(text);
+    call.end();
+    await shows(text);
+    await complete();
+    await button("New").click();
+  }
+  await page.getByRole("link", { name: "Say one." }).click();
+  await shows("one.");
+  assert.deepEqual(complaints, []);
 });
 
 test("offline for five seconds, and then complete", async () => {

@@ -377,8 +377,9 @@ stop.addEventListener("click", () => {
   const stopped = run;
   if (stopped === undefined) return;
   const close = (): void => stopped.controller.abort();
-  if (stopped.stream === undefined) close();
-  else void stopped.stream.cancel().then((isAsked) => (isAsked ? setTimeout(close, 2_000) : close()), close);
+  if (stopped.stream === undefined) return close();
+  setTimeout(close, 2_000); // also if the request hangs
+  void stopped.stream.cancel().then((isAsked) => isAsked || close(), close);
 });
 drop.addEventListener("click", () => {
   for (const connection of run?.connections ?? []) connection.abort();

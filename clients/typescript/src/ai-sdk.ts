@@ -97,6 +97,8 @@ interface SendOptions {
 
 /** A transport for `useChat({ transport })`. `reconnectToStream` continues a chat's last stream after a reload. */
 export class PublicChatTransport {
+  /** For versions 6 and 7: a resumed answer comes from its beginning, so it replaces what the page has of it. */
+  readonly resumeStreamIsReplay = true;
   /** Chat -> signal of its last resumption. */
   private readonly resumed = new Map<string, AbortSignal | undefined>();
 
@@ -265,9 +267,10 @@ class Writer {
       const data = { kind: event.kind, ...(item_id !== undefined && { item_id }), notices } satisfies PublicDataParts["notice"];
       write({ type: "data-notice", id: `notice:${event.stream_id}:${event.event_id}`, data });
     }
-    for (const item of state.items) {
-      if (!before.items.includes(item)) this.writeItem(item, write);
-    }
+    const delta = "delta" in event ? event.delta : undefined;
+    state.items.forEach((item, at) => {
+      if (item !== before.items[at] && !before.items.includes(item)) this.writeItem(item, delta, write);
+    });
     if (isOver) this.endStep(write);
     if (state.end !== undefined) this.writeEnd(state, write);
     return chunks;
@@ -295,12 +298,12 @@ class Writer {
     return found;
   }
 
-  private writeItem(item: Item, write: Write): void {
+  private writeItem(item: Item, delta: string | undefined, write: Write): void {
     const written = this.of(item);
     if (item.kind === "message") {
       for (const part of item.parts) {
-        grow(written, "text", `${item.id}:${part.index}`, part.text, write);
-        grow(written, "text", `${item.id}:refusal:${part.index}`, part.refusal, write, { kind: "refusal" });
+        grow(written, "text", `${item.id}:${part.index}`, part.text, delta, write);
+        grow(written, "text", `${item.id}:refusal:${part.index}`, part.refusal, delta, write, { kind: "refusal" });
       }
       const citations = item.parts.flatMap((part) => part.citations);
       for (const citation of citations.slice(written.citations)) {
@@ -308,7 +311,7 @@ class Writer {
         writeSource(`${item.id}:source:${written.citations}`, citation, write);
       }
     } else if (item.kind === "reasoning") {
-      for (const part of item.parts) grow(written, "reasoning", `${item.id}:${part.index}`, part.text, write, { item_id: item.id });
+      for (const part of item.parts) grow(written, "reasoning", `${item.id}:${part.index}`, part.text, delta, write, { item_id: item.id });
     } else if (item.kind === "tool") {
       writeCall(item, written, write);
     }
@@ -360,14 +363,24 @@ class Writer {
   }
 }
 
-function grow(written: Written, type: "text" | "reasoning", id: string, text: string, write: Write, about?: Record<string, string>): void {
+/** Writes what is new of a text: the delta of the event if that made it longer, since comparing a long text is slow. */
+function grow(
+  written: Written,
+  type: "text" | "reasoning",
+  id: string,
+  text: string,
+  given: string | undefined,
+  write: Write,
+  about?: Record<string, string>,
+): void {
   const before = written.texts.get(id);
   if (text === "" || text === before) return;
   if (before === undefined) {
     if (type === "reasoning") endTexts(written, type, write);
     write({ type: `${type}-start`, id, ...(about && { providerMetadata: { "public-sse": about } }) });
-  }
-  if (before === undefined || text.startsWith(before)) write({ type: `${type}-delta`, id, delta: text.slice(before?.length ?? 0) });
+    write({ type: `${type}-delta`, id, delta: text });
+  } else if (text.length === before.length + (given?.length ?? NaN)) write({ type: `${type}-delta`, id, delta: given! });
+  else if (text.startsWith(before)) write({ type: `${type}-delta`, id, delta: text.slice(before.length) });
   written.texts.set(id, text);
 }
 

@@ -269,7 +269,7 @@ function wait(ms: number, signal: AbortSignal): Promise<void> {
 /** Returns an address relative to another, unless it is of another origin: headers may contain credentials. */
 function sameOrigin(location: string, base: string | URL): string | undefined {
   try {
-    const from = new URL(base, globalThis.document?.baseURI);
+    const from = new URL(base, globalThis.document?.baseURI ?? globalThis.location?.href);
     const url = new URL(location, from);
     return url.origin === from.origin ? url.href : undefined;
   } catch {

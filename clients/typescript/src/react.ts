@@ -19,16 +19,24 @@ export function useStream(options: StoreOptions): UseStream {
   return { ...snapshot, isRunning: RUNNING.has(snapshot.connection), send, retry, stop, resume };
 }
 
-/** Closes the connection when the component is gone, but not when StrictMode mounts it a second time at once. */
+/**
+ * Closes the connection when the component is gone, but not when StrictMode mounts it a second time at once. A component
+ * that was hidden by `Activity` comes back: it reads its stream again.
+ */
 function mount(store: StreamStore): { store: StreamStore; enter: () => () => void } {
   let timer: ReturnType<typeof setTimeout> | undefined;
+  let isGone = false;
   return {
     store,
     enter() {
       clearTimeout(timer);
-      if (store.getSnapshot().connection === "idle") store.resume();
+      if (isGone || store.getSnapshot().connection === "idle") store.resume();
+      isGone = false;
       return () => {
-        timer = setTimeout(() => store.close());
+        timer = setTimeout(() => {
+          isGone = true;
+          store.close();
+        });
       };
     },
   };

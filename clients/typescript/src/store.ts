@@ -49,6 +49,7 @@ export const initialSnapshot: Snapshot = { state: initialState, connection: "idl
 interface Running {
   stream: EventStream;
   controller: AbortController;
+  /** Whether its headers have arrived, or its address was known before. */
   isOpen: boolean;
   isStopped: boolean;
 }
@@ -104,7 +105,7 @@ export function createStreamStore(options: StoreOptions): StreamStore {
         rest.onRetry?.(retry);
       },
     });
-    const mine: Running = (running = { stream, controller, isOpen: false, isStopped: false });
+    const mine: Running = (running = { stream, controller, isOpen: request.resume !== undefined, isStopped: false });
     snapshot = initialSnapshot;
     update({ connection: "connecting" });
     try {
@@ -151,11 +152,12 @@ export function createStreamStore(options: StoreOptions): StreamStore {
         if (snapshot.connection !== "closed") close();
         keep(undefined);
       };
-      stopped.stream.cancel().then((isAsked) => {
-        if (isAsked) return void setTimeout(force, STOP_MS);
-        stopped.isStopped = snapshot.connection === "connecting" && !stopped.isOpen; // in a pause no answer is under way
-        force();
-      }, force);
+      if (!stopped.isOpen) {
+        stopped.isStopped = snapshot.connection === "connecting"; // in a pause no answer is under way
+        return force();
+      }
+      setTimeout(force, STOP_MS); // also if the request hangs
+      stopped.stream.cancel().then((isAsked) => isAsked || force(), force);
     },
     close,
     resume(location = address ?? recall(storageKey)) {
@@ -168,9 +170,10 @@ export function createStreamStore(options: StoreOptions): StreamStore {
   };
 }
 
-/** Calls back before the next frame, or soon where no frames are drawn, as in a tab that is hidden meanwhile. */
+/** Calls back before the next frame, or soon where no frames are drawn, as in a worker or a tab that is hidden meanwhile. */
 function onNextFrame(callback: () => void): void {
-  if (typeof requestAnimationFrame !== "function" || document.hidden) return void setTimeout(callback, FRAME_MS);
+  const isDrawn = typeof requestAnimationFrame === "function" && globalThis.document?.hidden === false;
+  if (!isDrawn) return void setTimeout(callback, FRAME_MS);
   let isCalled = false;
   const call = (): void => {
     clearTimeout(timer);

@@ -5,7 +5,7 @@ import { test } from "node:test";
 import * as ai7 from "ai";
 import * as ai5 from "ai-5";
 import * as ai6 from "ai-6";
-import { PublicChatTransport } from "public-stream-client/ai-sdk";
+import { PublicChatTransport, toUIMessageStream } from "public-stream-client/ai-sdk";
 import { events, LOCATION, problem, serving, stream } from "./server.mjs";
 
 const CHAT = "chat-1";
@@ -140,6 +140,24 @@ for (const [version, ai] of Object.entries({ ai6, ai7 })) {
     }));
 }
 
+// version 5 does not ask how a stream is resumed: of a tool that was running the page has both
+const SEARCH = { kind: "tool.status", tool: { tool_type: "web_search", tool_call_id: "item_1", status: "in_progress" } };
+for (const [version, ai] of Object.entries({ ai6, ai7 })) {
+  test(`${version}: a resumed answer replaces what the page has kept of it, also while a tool runs`, () =>
+    serving([call([SEARCH])], async ({ url }) => {
+      kept.set(`public-stream:${CHAT}`, LOCATION);
+      const chat = chatOf(ai, url);
+      const tool = { type: "dynamic-tool", toolName: "web_search", toolCallId: "item_1", state: "input-streaming", providerExecuted: true };
+      chat.messages = [
+        { id: "question", role: "user", parts: [{ type: "text", text: "Search" }] },
+        { id: "stream_1", role: "assistant", parts: [{ type: "step-start" }, tool] },
+      ];
+      await chat.resumeStream();
+      assert.deepEqual(chat.messages.map(({ parts }) => parts.map(({ type }) => type)), [["text"], ["step-start", "dynamic-tool"]]);
+      kept.clear();
+    }));
+}
+
 // status of a resumption that is refused, addresses that are kept
 for (const [status, count] of [[404, 0], [410, 0], [401, 1], [403, 1]]) {
   test(`a resumption that is refused with ${status} leaves ${count} addresses`, () =>
@@ -152,6 +170,33 @@ for (const [status, count] of [[404, 0], [410, 0], [401, 1], [403, 1]]) {
       kept.clear();
     }));
 }
+
+test("the work for a delta does not grow with the text before it", async () => {
+  const { startsWith, slice } = String.prototype;
+  const deltas = 1_000;
+  const delta = "twenty characters ok";
+  async function* events() {
+    for (let id = 1; id <= deltas; id += 1) {
+      const about = { schema: "public_sse_v1", event_id: id, stream_id: "stream_1", server_timestamp: "" };
+      yield { ...about, kind: "message.delta", output_index: 0, item_id: "item_1", content_index: 0, delta };
+    }
+  }
+  let characters = 0;
+  const counted = (method) =>
+    function (...given) {
+      characters += this.length;
+      return method.apply(this, given);
+    };
+  Object.assign(String.prototype, { startsWith: counted(startsWith), slice: counted(slice) });
+  try {
+    let said = "";
+    for await (const chunk of toUIMessageStream(events())) if (chunk.type === "text-delta") said += chunk.delta;
+    assert.equal(said.length, deltas * delta.length);
+  } finally {
+    Object.assign(String.prototype, { startsWith, slice });
+  }
+  assert.ok(characters < 10 * deltas * delta.length, `${characters} characters were read`);
+});
 
 test("a file of the last message is refused; a body of the page may send all", () =>
   serving([stream(events(1, 1, 1))], async ({ url, requests }) => {

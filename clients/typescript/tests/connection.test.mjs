@@ -222,17 +222,20 @@ const LOCATIONS = [
   ["/api/chat", () => "//elsewhere.example/streams/1", false],
   ["/api/chat", () => LOCATION, true],
 ];
-for (const [given, locationOf, isAsked] of LOCATIONS) {
+// a worker has no document
+const PLACES = { page: (href) => ({ document: { baseURI: href } }), worker: (href) => ({ location: { href } }) };
+for (const [place, globalsOf] of Object.entries(PLACES)) for (const [given, locationOf, isAsked] of LOCATIONS) {
   const stored = locationOf("its own address");
-  test(`with the url ${given}, a stream at ${stored} is ${isAsked ? "resumed" : "refused, and no header sent"}`, () =>
+  test(`in a ${place} with the url ${given}, a stream at ${stored} is ${isAsked ? "resumed" : "refused, and no header sent"}`, () =>
     serving([stream(events(1, 1, 1))], async ({ url, requests }) => {
-      globalThis.document = { baseURI: new URL("/page", url).href };
+      const globals = globalsOf(new URL("/page", url).href);
+      Object.assign(globalThis, globals);
       const location = locationOf(new URL(LOCATION, url).href);
       const sent = [];
       const fetching = (target, init) => (sent.push(`${target}`), fetch(new URL(target, url), init));
       const request = { headers: { authorization: "Bearer x" }, resume: { location } };
       const { error } = await read(given, { request, fetch: fetching });
-      delete globalThis.document;
+      for (const name of Object.keys(globals)) delete globalThis[name];
       assert.deepEqual([requests.length, sent.length], isAsked ? [1, 1] : [0, 0]);
       if (isAsked) return;
       assert.deepEqual([error.code, error.canResume], ["connection_lost", false]);

@@ -2,13 +2,14 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { createElement, StrictMode, version } from "react";
+import * as React from "react";
 import { renderToString } from "react-dom/server";
 import { act, create } from "react-test-renderer";
 import { useStream } from "public-stream-client/react";
 import { createStreamStore } from "public-stream-client/store";
-import { events, LOCATION, problem, serving, stream } from "./server.mjs";
+import { events, hang, LOCATION, problem, serving, stream } from "./server.mjs";
 
+const { Activity, createElement, StrictMode, version } = React;
 globalThis.IS_REACT_ACT_ENVIRONMENT = true;
 const silence = console.error;
 console.error = (message, ...more) => /deprecated/.test(String(message)) || silence(message, ...more);
@@ -154,6 +155,65 @@ test("a stop in a pause before another attempt sends nothing more", () =>
     await unmount();
   }));
 
+test("a stop that no one answers closes the connection, as on a dead network", () =>
+  serving([stream(events(1, 1), { hangs: true }), hang], async ({ url, requests }) => {
+    const { shown, unmount } = await mount({ url });
+    await act(async () => shown.send({}));
+    await until(() => shown.connection === "open");
+    const start = performance.now();
+    await act(async () => shown.stop());
+    await until(() => shown.connection === "closed" || performance.now() - start > 5_000);
+    assert.deepEqual([shown.connection, requests.length], ["closed", 2]);
+    await unmount();
+  }));
+
+test("a stop before the headers cancels the answer, although the next request is sent at once", async () => {
+  let release;
+  const held = async (response) => {
+    await new Promise((resolve) => (release = resolve));
+    await stream(events(1, 1), { hangs: true })(response);
+  };
+  await serving([held, stream(events(1, 1), { hangs: true }), problem(202)], async ({ url, requests }) => {
+    const { shown, unmount } = await mount({ url });
+    await act(async () => shown.send({}));
+    await until(() => release !== undefined);
+    await act(async () => {
+      shown.stop();
+      shown.send({});
+    });
+    await until(() => shown.connection === "open");
+    release();
+    await act(async () => new Promise((resolve) => setTimeout(resolve, 100)));
+    assert.deepEqual(requests.map((one) => one.url).slice(2), [`${LOCATION}/cancel`]);
+    assert.equal(shown.connection, "open");
+    await unmount();
+  });
+});
+
+// React 18 has no `Activity`
+if (Activity !== undefined) {
+  test("a stream that was closed with a hidden `Activity` goes on when it is shown", () =>
+    serving([stream(events(1, 2), { hangs: true }), stream(events(1, 3, 3))], async ({ url, requests }) => {
+      const shown = {};
+      function Page() {
+        Object.assign(shown, useStream({ url }));
+        return null;
+      }
+      const render = (mode) => createElement(StrictMode, null, createElement(Activity, { mode }, createElement(Page)));
+      let root;
+      await act(async () => void (root = create(render("visible"))));
+      await act(async () => shown.send({}));
+      await until(() => shown.state.lastEventId === 2);
+      await act(async () => root.update(render("hidden")));
+      await act(async () => new Promise((resolve) => setTimeout(resolve, 50)));
+      await act(async () => root.update(render("visible")));
+      await act(async () => new Promise((resolve) => setTimeout(resolve, 200)));
+      assert.deepEqual([shown.connection, shown.state.status], ["closed", "completed"]);
+      assert.deepEqual(requests.map((one) => one.url).slice(1), [`${LOCATION}/events?after=0`]);
+      await act(async () => root.unmount());
+    }));
+}
+
 test("a reload continues the stream from its beginning, once in StrictMode", () =>
   serving([stream(events(1, 2), { hangs: true }), stream(events(1, 3, 3))], async ({ url, requests }) => {
     globalThis.sessionStorage = new Storage();
@@ -269,6 +329,17 @@ test("a tab that is hidden after it has asked for a frame hears of the end", () 
       delete globalThis.document;
       delete globalThis.requestAnimationFrame;
     }
+  }));
+
+test("a worker, which has frames but no document, hears of the end", () =>
+  serving([stream(events(1, 1, 1))], async ({ url }) => {
+    globalThis.requestAnimationFrame = () => 1;
+    const store = createStreamStore({ url });
+    let connection;
+    store.subscribe(() => ({ connection } = store.getSnapshot()));
+    store.send({});
+    while (connection !== "closed") await new Promise((resolve) => setTimeout(resolve, 5));
+    delete globalThis.requestAnimationFrame;
   }));
 
 test("a retry has the idempotency key of its request until the stream has begun", () =>

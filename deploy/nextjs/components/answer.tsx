@@ -16,7 +16,7 @@ import { memo } from 'react'
 import { Markdown } from './markdown'
 import { ToolCard, type Decide } from './tool-card'
 
-const ENDS = { completed: '', refused: '', cancelled: 'Stopped.', incomplete: 'Incomplete', failed: 'The answer failed.' }
+export const ENDS = { completed: '', refused: '', cancelled: 'Stopped.', incomplete: 'Incomplete', failed: 'The answer failed.' }
 const REASONS: Record<string, string> = { max_output_tokens: 'the limit of tokens', content_filter: 'the content filter' }
 
 interface Props {

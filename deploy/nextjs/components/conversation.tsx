@@ -5,7 +5,7 @@ import { useStream } from 'public-stream-client/react'
 import type { Snapshot } from 'public-stream-client/store'
 import { useCallback, useEffect, useRef, useState } from 'react'
 import { change, requestOf, type Approval, type Turn } from '../lib/conversations'
-import { Answer, endText } from './answer'
+import { Answer, ENDS, endText } from './answer'
 import { Composer } from './composer'
 
 const NEAR_PX = 80
@@ -22,30 +22,32 @@ interface Props {
 export function Conversation({ id, turns, signInUrl }: Props) {
   const last = turns.length - 1
   const [live, setLive] = useState<number>() // the turn that the stream belongs to
+  const [before] = useState(turns.length) // those after it are of this visit, in this tab or another
+  const asked = useRef(-1)
   const joined = useRef<string>(undefined)
   const stream = useStream({
     url: '/api/chat',
     onOpen: ({ location }) => {
       if (joined.current === location) return
       joined.current = location
-      changeTurn(-1, (turn) => ({ ...turn, location }))
+      changeTurn(asked.current, (turn) => ({ ...turn, location })) // another tab may have added one
     },
   })
-  const { state, error, isRunning, resume, stop } = stream
+  const { state, error, isRunning, resume } = stream
 
   const changeTurn = useCallback(
     (at: number, changed: (turn: Turn) => Turn) => change(id, (all) => all.map((turn) => (turn === all.at(at) ? changed(turn) : turn))),
     [id],
   )
 
-  // after a reload, or when another tab has asked
+  // after a reload, or when another tab has asked; an answer that this tab has asked for is read to its end before
   const location = turns[last]?.location
   useEffect(() => {
-    if (location === undefined || location === joined.current) return
+    if (location === undefined || location === joined.current || isRunning) return
     joined.current = location
     setLive(last)
     resume(location)
-  }, [location, last, resume])
+  }, [location, last, isRunning, resume])
 
   const isLost = stream.connection === 'closed' && state.end === undefined && !canContinue(error)
   useEffect(() => {
@@ -56,16 +58,26 @@ export function Conversation({ id, turns, signInUrl }: Props) {
   function send(question: string, approval?: Approval): void {
     const next = [...turns, { question, ...(approval && { approval }) }]
     change(id, () => next)
-    setLive(next.length - 1)
-    stream.send(requestOf(next))
+    begin(next)
+  }
+
+  /** Sends the request for the last turn. */
+  function begin(all: Turn[]): void {
+    asked.current = all.length - 1
+    setLive(asked.current)
+    stream.send(requestOf(all))
+  }
+
+  function stop(): void {
+    if (live !== undefined) changeTurn(live, (turn) => ({ ...turn, isStopped: true }))
+    stream.stop()
   }
 
   function retry(): void {
     if (trouble?.isLate) return void send(turns.findLast(({ approval }) => approval === undefined)?.question ?? '')
     if (location !== undefined && canContinue(error)) return void resume(location)
-    changeTurn(-1, ({ question, approval }) => ({ question, ...(approval && { approval }) }))
-    setLive(last)
-    stream.send(requestOf(turns))
+    changeTurn(last, ({ question, approval }) => ({ question, ...(approval && { approval }) }))
+    begin(turns)
   }
 
   function decide(item: ToolItem, approve: boolean): void {
@@ -75,7 +87,8 @@ export function Conversation({ id, turns, signInUrl }: Props) {
 
   const isLive = live === last && last >= 0
   const shown = isLive ? state : (turns[last]?.state ?? initialState)
-  const trouble = last < 0 ? undefined : troubleOf(shown, isLive ? stream : { connection: 'closed' })
+  const isElsewhere = !isLive && last >= before && turns[last]?.state === undefined // another tab waits for it
+  const trouble = last < 0 || isElsewhere ? undefined : troubleOf(shown, isLive ? stream : { connection: 'closed' }, turns[last]?.isStopped)
   const end = useFollowedEnd(turns.length)
   return (
     <>
@@ -83,7 +96,7 @@ export function Conversation({ id, turns, signInUrl }: Props) {
         <ol className="turns">
           {turns.map((turn, n) => {
             const answer = n === live ? state : (turn.state ?? initialState)
-            const failure = n === last || n === live ? undefined : troubleOf(answer, { connection: 'closed' })?.text
+            const failure = n === last || n === live ? undefined : troubleOf(answer, { connection: 'closed' }, turn.isStopped)?.text
             return (
               <li key={n}>
                 <h2 className="question"><span className="hidden">You: </span>{turn.question}</h2>
@@ -97,7 +110,7 @@ export function Conversation({ id, turns, signInUrl }: Props) {
                       {trouble.canRetry && <button type="button" onClick={retry}>{trouble.isLate ? 'Ask again' : 'Try again'}</button>}
                     </p>
                   )}
-                  {n === live && isRunning && answer.items.length === 0 && !trouble && <p className="soft dots">Waiting</p>}
+                  {(n === live ? isRunning && answer.items.length === 0 && !trouble : n === last && isElsewhere) && <p className="soft dots">Waiting</p>}
                 </section>
               </li>
             )
@@ -122,7 +135,7 @@ interface Trouble {
 }
 
 /** Returns what went wrong with an answer, and whether trying again may help. */
-function troubleOf(state: StreamState, { connection, error, pause }: Connection): Trouble | undefined {
+function troubleOf(state: StreamState, { connection, error, pause }: Connection, isStopped = false): Trouble | undefined {
   if (state.end?.kind === 'error') {
     return { text: state.end.error.message || endText(state), canRetry: state.end.error.is_retryable }
   }
@@ -130,6 +143,7 @@ function troubleOf(state: StreamState, { connection, error, pause }: Connection)
   const isStarted = state.streamId !== undefined
   if (connection === 'retrying') return { text: pauseText(isStarted, pause), canRetry: false }
   if (connection !== 'closed') return undefined
+  if (isStopped) return { text: ENDS.cancelled, canRetry: true }
   if (isSignedOut(error)) return { text: SIGNED_OUT, canRetry: true, isSignedOut: true }
   const text = error instanceof Error && !isStarted ? error.message : 'The connection was lost before the answer was complete.'
   const isLate = error instanceof StreamError && error.details.problem?.code === 'unknown_response'

@@ -16,6 +16,8 @@ export interface Turn {
   location?: string
   /** The answer, once its stream has ended or was lost. */
   state?: StreamState
+  /** Whether the person stopped the answer, which may have ended before the server said so. */
+  isStopped?: boolean
 }
 
 export interface Conversation {
@@ -31,11 +33,21 @@ let cached: Conversation[] | undefined
 
 /** Returns the conversations, the newest first. The list is the same object until one of them changes. */
 export function conversations(): Conversation[] {
-  cached ??= Object.keys(localStorage)
+  const kept = storage()
+  cached ??= Object.keys(kept ?? {})
     .filter((key) => key.startsWith(PREFIX))
-    .flatMap((key) => parsed(localStorage.getItem(key)))
+    .flatMap((key) => parsed(kept?.getItem(key) ?? null))
     .sort((a, b) => b.changedAt - a.changedAt)
   return cached
+}
+
+/** Returns nothing if the browser forbids storage: conversations then end with the page. */
+function storage(): Storage | undefined {
+  try {
+    return localStorage
+  } catch {
+    return undefined
+  }
 }
 
 const NONE: Conversation[] = []
@@ -50,10 +62,11 @@ export function subscribe(listener: () => void): () => void {
   }
 }
 
-/** Changes the turns of a conversation; a new one is created. */
+/** Changes the turns of a conversation; a new one is created, if it has any: another tab may have deleted it. */
 export function change(id: string, turnsOf: (turns: Turn[]) => Turn[]): void {
   const old = conversations().find((one) => one.id === id)
   const changed: Conversation = { id, changedAt: Date.now(), turns: turnsOf(old?.turns ?? []) }
+  if (changed.turns.length === 0) return
   cached = [changed, ...conversations().filter((one) => one !== old)]
   store(changed)
   tell()
@@ -61,7 +74,7 @@ export function change(id: string, turnsOf: (turns: Turn[]) => Turn[]): void {
 
 export function remove(id: string): void {
   cached = conversations().filter((one) => one.id !== id)
-  localStorage.removeItem(PREFIX + id)
+  storage()?.removeItem(PREFIX + id)
   tell()
 }
 
@@ -83,14 +96,15 @@ export function requestOf(turns: Turn[]): object {
 /** Writes a conversation without its images, which are too large. Without space the oldest ones are removed. */
 function store(conversation: Conversation): void {
   const text = JSON.stringify(conversation, (key, value) => (key === 'images' ? [] : value))
+  const kept = storage()
   for (;;) {
     try {
-      localStorage.setItem(PREFIX + conversation.id, text)
+      kept?.setItem(PREFIX + conversation.id, text)
       return
     } catch {
       const oldest = conversations().at(-1)
-      if (oldest === undefined || oldest.id === conversation.id) return // storage is full of others, or forbidden
-      localStorage.removeItem(PREFIX + oldest.id)
+      if (oldest === undefined || oldest.id === conversation.id) return // storage is full of others
+      kept?.removeItem(PREFIX + oldest.id)
       cached = conversations().slice(0, -1)
     }
   }

@@ -65,8 +65,8 @@ def chat_routes(agents: Collection[str]) -> list[Route]:
     if not agents:
         return []
     return [
-        StreamRoute("/api/v1/ai-sdk/{agent}/{chat_id}/stream", partial(_chat_stream, agents), (AI_SDK,)),
-        Route("/api/v1/ai-sdk/{agent}/{chat_id}/stop", partial(_stop, agents), methods=["POST"]),
+        StreamRoute("/api/v1/ai-sdk/{agent}/{chat_id:path}/stream", partial(_chat_stream, agents), (AI_SDK,)),
+        Route("/api/v1/ai-sdk/{agent}/{chat_id:path}/stop", partial(_stop, agents), methods=["POST"]),
     ]
 
 
