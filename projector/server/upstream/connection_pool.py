@@ -208,16 +208,18 @@ class _Handler(ResponseHandler):
         if self._is_idle or self._http is None:
             self._begin()
 
-    def _begin(self) -> None:
-        if self._http is None:
-            self._http = HttpResponseParser(self)
-            self._http.set_dangerous_leniencies(  # those of aiohttp
+    def _begin(self) -> HttpResponseParser:
+        http = self._http
+        if http is None:
+            http = self._http = HttpResponseParser(self)
+            http.set_dangerous_leniencies(  # those of aiohttp
                 lenient_headers=True, lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True
             )
         self.is_received = self._is_idle = False
         self._status, self._headers = 0, {}
         self._failure = None if self.is_connected() else aiohttp.ServerDisconnectedError()
         self._informational = self._framing_bytes = self._unread_bytes = 0
+        return http
 
     def on_free(self) -> None:
         """Expect nothing, and drop what was not read of the last response."""
@@ -266,15 +268,16 @@ class _Handler(ResponseHandler):
         if self._parser is not None:  # a proxy answers `CONNECT`
             super().data_received(data)
             return
-        if self._http is None:
-            self._begin()
+        http = self._http
+        if http is None:
+            http = self._begin()
             self.force_close()  # it answers no request, so the answer to the first one may follow
         if self._is_idle or self.is_received:
             self.close()
             return
         count = len(self._parts)
         try:
-            self._http.feed_data(data)
+            http.feed_data(data)
         except HttpParserUpgrade:
             self.force_close()
         except HttpParserError:
