@@ -155,7 +155,8 @@ def container(cursor: Cursor, place: Place) -> Take | None:
         at = max(inner.at, found.end()) + 1
     if not is_end and not cursor.is_whole:
         raise More
-    is_list = text.startswith("[[") and any(map(shapes.is_random, _BARE_WORDS.findall(text)))
+    is_list = text[0] == "[" and (":" in place.link or text[1:2] == "[")
+    is_list = is_list and any(map(shapes.is_random, _BARE_WORDS.findall(text)))
     is_list = is_list or (is_data and any(map(shapes.has_secret_shape, _BARE_WORDS.findall(text))))
     return Take(start, Balanced()) if is_list else None
 
@@ -199,9 +200,10 @@ _PREFIXES: Final = frozenset(
 """Letters before a quote, compared in lower case: Python, SQL, C, PostgreSQL, Objective-C, C#, shell."""
 _WRAPPERS: Final = re.compile(
     r"(?:(?:[A-Za-z_]+(?:\.|::))*(?:Some|Ok|Just|Secret\w*|String|Str|bytes|str|from|Password|PASSWORD|Box|Rc|Arc|of|"
-    r"to_string|Buffer|(?:ConvertTo-)?SecureString|Sensitive|Redacted|Literal|literal|unquote|text|quote)\()+",
+    r"to_string|Buffer|(?:ConvertTo-)?SecureString|Sensitive|Redacted|Literal|literal|unquote|text|quote|"
+    r"(?i:md5|sha[0-9]{1,3}|b?crypt|hashpw|password_hash|(?:generate|make|hash|encrypt)_?password(?:_hash)?))\()+[bBuUN]?"
 )
-"""Calls around a literal that keep it."""
+"""Calls around a literal that keep or hash it."""
 _TAG: Final = re.compile(r"[&!][\w!./-]*+")
 
 
@@ -228,19 +230,20 @@ def _next_line(cursor: Cursor, place: Place) -> Take | None:
 
 
 LINE_END: Final = re.compile(r"[\r\n]*+")
-_YAML_LINE: Final = re.compile(r"[ \t]+(?:- +)?(?:[\"']?[\w.-]+[\"']?: +)?[\"']?([^\s\"']+)[\"']?[ \t]*")
+_YAML_LINE: Final = re.compile(r"(?:[ \t]+(?:- +)?|- +)(?:[\"']?[\w.-]+[\"']?: +)?[\"']?([^\s\"']+)[\"']?[ \t]*")
 
 
 def _indented(cursor: Cursor) -> Take | None:
-    """Withhold an indented block of values or members, if one of its first lines has the shape of a secret."""
+    """Withhold an indented block of values or members, or a list, if one of its first lines looks like a secret."""
     cursor.run(LINE_END)
     start = cursor.at
+    is_list = cursor.peek() == "-"
     for _ in range(_BLOCK_MAX_LINES):
         line = _YAML_LINE.fullmatch(cursor.run(LINE))
         if line is None:
             break
-        if shapes.has_secret_shape(line[1]):
-            return Take(start, Block())
+        if shapes.is_random(line[1]) or (not is_list and shapes.has_secret_shape(line[1])):
+            return Take(start, Block(is_list=is_list))
         if not cursor.run(LINE_END):
             break
     return None
@@ -616,7 +619,7 @@ _FIRST_WORDS: Final = tuple(map(re.compile, ("", _WORD_BEFORE + r"\Z", _WORD_BEF
 """What may begin a key before its last word: nothing, or one or two words (`private key`, `mot de passe`)."""
 _DECIDED: Final = frozenset({"header", "markup"})
 """Kinds of values after which no other context decides."""
-_PROPERTIES: Final = frozenset({"value", "default", "key", "text", "raw", "current"})
+_PROPERTIES: Final = frozenset({"value", "default", "key", "text", "raw", "current", "equals", "eq"})
 """Last parts of dotted keys that stand for the part before them."""
 
 

@@ -10,7 +10,7 @@ from typing import Final
 from projector.redaction import value_shapes
 from projector.redaction.assignments import Decide, Take, after_key, any_value
 from projector.redaction.rules import KeyRules
-from projector.redaction.value_ends import BEGIN_OF_KEY, Cursor, PrivateKey, Tail
+from projector.redaction.value_ends import BEGIN_OF_KEY, Cursor, PrivateKey, Tail, Wrapped
 from projector.redaction.value_shapes import Place, is_key_name
 
 _TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/=-]*+")
@@ -92,10 +92,15 @@ def encoded_pem(cursor: Cursor, _before: str, _keys: KeyRules) -> Take | None:
     """Withhold the base64 of a private key in PEM."""
     word = cursor.run(_BASE64).rstrip("=")
     head = base64.b64decode(word[: len(word) // 4 * 4])
-    return Take(0, Tail(_TOKEN)) if b"PRIVATE" in head or len(word) < _ENCODED_HEAD_CHARS else None
+    return Take(0, Wrapped()) if b"PRIVATE" in head or len(word) < _ENCODED_HEAD_CHARS else None
 
 
 _ENCODED_HEAD_CHARS: Final = 48
+
+
+def encoded_key(_cursor: Cursor, _before: str, _keys: KeyRules) -> Take:
+    """Withhold a private key in base64."""
+    return Take(0, Wrapped())
 
 
 def argument(cursor: Cursor, before: str, keys: KeyRules) -> Take | None:
@@ -111,6 +116,7 @@ READERS: Final[Mapping[str, Decide]] = {
     "protocols": protocols,
     "pem": pem,
     "encoded-pem": encoded_pem,
+    "encoded-key": encoded_key,
     "argument": argument,
 }
 """Name of a reader in the rule files -> its decision."""
