@@ -27,6 +27,7 @@ from projector.redaction import descriptions, patterns
 from projector.redaction import value_shapes as shapes
 from projector.redaction.rules import Context, KeyRules, Verdict, plain_letters, shipped
 from projector.redaction.value_ends import (
+    IN_LINE,
     LINE,
     SLASHES,
     Balanced,
@@ -41,7 +42,6 @@ from projector.redaction.value_ends import (
     Rest,
     Word,
     end_of,
-    line,
 )
 from projector.redaction.value_shapes import BARE, BLANKS, PARAMETER, QUOTED, QUOTES, SPACES, Place
 
@@ -289,7 +289,7 @@ def _symbolic(cursor: Cursor, place: Place) -> Take | None:
     is_secret = shapes.is_symbolic(cursor.run(_TO_QUOTE))
     cursor.at = start
     return (
-        Take(start, line() if place.begins_line and place.is_variable else Word(place.closers)) if is_secret else None
+        Take(start, IN_LINE if place.begins_line and place.is_variable else Word(place.closers)) if is_secret else None
     )
 
 
@@ -345,7 +345,7 @@ def _bare(cursor: Cursor, place: Place, *, is_any: bool = False) -> Take | None:
         return Take(start, Word()) if not is_name and shapes.is_argument(word, place) else None
     before = cursor.text[start - 1 : start]
     if shapes.is_bare_secret(word, place, before, after):
-        return Take(start, line() if is_line else Word(place.closers))
+        return Take(start, IN_LINE if is_line else Word(place.closers))
     cursor.at = start
     return _symbolic(cursor, place)
 
@@ -545,7 +545,7 @@ _INNER_CAPITAL: Final = re.compile(r"[a-z0-9./+~-][A-Z]")
 
 def _header_extent(place: Place) -> End:
     quote = _OPENING_QUOTE.search(place.head)
-    return Header(quote[2], len(quote[1])) if quote else line()
+    return Header(quote[2], len(quote[1])) if quote else IN_LINE
 
 
 VALUES: Final[Mapping[str, Callable[[Cursor, Place], Take | None]]] = {

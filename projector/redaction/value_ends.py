@@ -7,7 +7,7 @@ Each end reads its value piece by piece; what it has read is dropped:
     Lines        to a blank line
     Balanced     to the bracket that closes the first one; brackets in strings and comments do not count
     Word         to a blank, or punctuation with a blank after it
-    line         to the end of the line
+    IN_LINE      to the end of the line
     Header       to the quote that closes a header in quotes, past the quoted parts of its value
     Block        to the first line that is not indented as deeply as the first one (YAML)
     PrivateKey   to the end line of a PEM block
@@ -132,8 +132,6 @@ class End(State):
 
 
 SLASHES: Final = re.compile(r"\\*+")
-
-
 _JOINT: Final = re.compile(
     r"\\*+[\"'`](?:\s{0,32}+(?:\Z|(?:[+.~&|]{1,2}+|-(?:>|\Z)|\\(?=\s|\Z))\s{0,32}+)|)?+(?:\\*+\Z|(?P<slashes>\\*+)(?P<quote>[\"'`]))"
 )
@@ -260,7 +258,7 @@ def _inner(char: str, after: str) -> End | None:
     """Return the end of the string or comment that begins with a character."""
     if char in ('"', "'", "`"):
         return Quoted(char)
-    return line() if char == "#" or (char == "/" and after == "/") else None
+    return IN_LINE if char == "#" or (char == "/" and after == "/") else None
 
 
 _SOFT: Final = ",;)]}<>\"'`&"
@@ -392,7 +390,6 @@ class Tail(End):
         return self._run.fullmatch(rest[:1]) is not None and bool(rest)
 
 
-_BASE64: Final = re.compile(r"[A-Za-z0-9+/=]*+")
 _WRAP: Final = r"(?:\\{1,4}+[rn]|[ \t\r\n>])"
 _WRAPPED: Final = re.compile(rf"(?:[A-Za-z0-9+/=]++|{_WRAP}{{1,16}}+(?=[A-Za-z0-9+/]{{16}}|[A-Za-z0-9+/]{{2,15}}=)|)*+")
 _WRAP_OPENS: Final = re.compile(rf"{_WRAP}{{0,16}}+(?:\\{{1,4}}|[A-Za-z0-9+/]{{0,15}})")
@@ -401,25 +398,14 @@ _WRAP_OPENS: Final = re.compile(rf"{_WRAP}{{0,16}}+(?:\\{{1,4}}|[A-Za-z0-9+/]{{0
 class Wrapped(Tail):
     """A key in base64, which may be wrapped into lines."""
 
-    def __init__(self) -> None:
-        super().__init__(_WRAPPED)
-        self.run = _BASE64
-
     def feed(self, text: str, /) -> tuple[int, bool]:
         """Return how many characters belong to the value for certain, and whether the value ends after them."""
         at = end_of(_WRAPPED, text, 0)
         return at, _WRAP_OPENS.fullmatch(text, at) is None
 
-    def finish(self, _rest: str, /) -> int:
-        """Return 0: what might have begun another line is none."""
-        return 0
 
-
-def line() -> Tail:
-    """Return the end of a value that is the rest of a line."""
-    return Tail(LINE, is_token=False)
-
-
+IN_LINE: Final = Tail(LINE, is_token=False)
+"""The end of a value that is the rest of a line."""
 BEGIN_OF_KEY: Final = re.compile(
     r"-{4,5} {0,2}BEGIN ([A-Z0-9 ]{0,48}(?:PRIVATE|STATIC) +KEY)|PuTTY-User-Key-File-", re.IGNORECASE
 )

@@ -296,8 +296,6 @@ PARAMETER: Final = re.compile(r"[^\s\"'`,;<>&]*+")
 QUOTES: Final = "\"'`"
 QUOTED: Final = ("\\", *QUOTES)
 """First characters of strings in quotes, which may be escaped."""
-
-
 ANNOUNCE_CHARS: Final = 80
 """Maximum length of a string that is the key of the next one."""
 
@@ -414,8 +412,6 @@ _EXPRESSION: Final = re.compile(
     r"[!*&]*[A-Za-z_$][\w$]*(?:(?:\.|::|->|\?\.)[A-Za-z_$][\w$]*)*(?:[(\[{].*|[)\]}]*[,;:.]?)", re.DOTALL
 )
 """A name, an attribute, a call or an index in code."""
-
-
 _ACTIONS: Final = re.compile(
     "add|all|admin|check|create|delete|generate|get|list|manage|new|read|refresh|remove|reset|revoke|rotate|set|show|"
     "sync|test|update|validate|verify|view|write"

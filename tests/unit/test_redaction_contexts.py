@@ -261,7 +261,7 @@ WHOLE = (
     'Set-ADAccountPassword -NewPassword (ConvertTo-SecureString -AsPlainText "§hunter2§" -Force)',
     "$ base64 key.der\n§MIIEpAIBAAKCAQEAuX9mQ2vT7wLzR4kX9mQ2vT7w\nkX9mQ2vT7wLzR4kX9mQ2vT7wLzR4\n  kX9mQ2vT7w==§\nDone",
     "§MHcCAQEEIkX9mQ2vT7wLzR4kX9mQ2vT7w\\nkX9mQ2vT7wLzR4kX9mQ2v§\\nand a word",
-    "§MHcCAQEEIkX9mQ2vT7wLzR4kX9mQ2vT7w§\nThanks",
+    "§MHcCAQEEIkX9mQ2vT7wLzR4kX9mQ2vT7w§\nThanks, all",
     "password = /* no end: §akab-a1b2c3d4e5g6h7k8-a1b2c3d4e5g6h7k8§- or",
 )
 """Texts with a value between `§`."""
