@@ -392,6 +392,7 @@ class Tail(End):
 
 _WRAP: Final = r"(?:\\{1,4}+[rn]|[ \t\r\n>])"
 _WRAPPED: Final = re.compile(rf"(?:[A-Za-z0-9+/=]++|{_WRAP}{{1,16}}+(?=[A-Za-z0-9+/]{{16}}|[A-Za-z0-9+/]{{2,15}}=)|)*+")
+_WORD_BELOW: Final = re.compile(rf"{_WRAP}{{1,16}}+[A-Z]?[a-z]{{2,15}}")
 _WRAP_OPENS: Final = re.compile(rf"{_WRAP}{{0,16}}+(?:\\{{1,4}}|[A-Za-z0-9+/]{{0,15}})")
 
 
@@ -402,6 +403,10 @@ class Wrapped(Tail):
         """Return how many characters belong to the value for certain, and whether the value ends after them."""
         at = end_of(_WRAPPED, text, 0)
         return at, _WRAP_OPENS.fullmatch(text, at) is None
+
+    def finish(self, rest: str, /) -> int:
+        """Return 0 for a plain word, which begins no line."""
+        return 0 if _WORD_BELOW.fullmatch(rest) is not None else len(rest)
 
 
 IN_LINE: Final = Tail(LINE, is_token=False)
