@@ -27,6 +27,7 @@ from projector.redaction import descriptions, patterns
 from projector.redaction import value_shapes as shapes
 from projector.redaction.rules import Context, KeyRules, Verdict, plain_letters, shipped
 from projector.redaction.value_ends import (
+    IN_LINE,
     LINE,
     SLASHES,
     Balanced,
@@ -41,7 +42,6 @@ from projector.redaction.value_ends import (
     Rest,
     Word,
     end_of,
-    line,
 )
 from projector.redaction.value_shapes import BARE, BLANKS, PARAMETER, QUOTED, QUOTES, SPACES, Place
 
@@ -155,7 +155,8 @@ def container(cursor: Cursor, place: Place) -> Take | None:
         at = max(inner.at, found.end()) + 1
     if not is_end and not cursor.is_whole:
         raise More
-    is_list = text.startswith("[[") and any(map(shapes.is_random, _BARE_WORDS.findall(text)))
+    is_list = text[0] == "[" and (":" in place.link or text[1:2] == "[")
+    is_list = is_list and any(map(shapes.is_random, _BARE_WORDS.findall(text)))
     is_list = is_list or (is_data and any(map(shapes.has_secret_shape, _BARE_WORDS.findall(text))))
     return Take(start, Balanced()) if is_list else None
 
@@ -199,9 +200,10 @@ _PREFIXES: Final = frozenset(
 """Letters before a quote, compared in lower case: Python, SQL, C, PostgreSQL, Objective-C, C#, shell."""
 _WRAPPERS: Final = re.compile(
     r"(?:(?:[A-Za-z_]+(?:\.|::))*(?:Some|Ok|Just|Secret\w*|String|Str|bytes|str|from|Password|PASSWORD|Box|Rc|Arc|of|"
-    r"to_string|Buffer|(?:ConvertTo-)?SecureString|Sensitive|Redacted|Literal|literal|unquote|text|quote)\()+",
+    r"to_string|Buffer|(?:ConvertTo-)?SecureString|Sensitive|Redacted|Literal|literal|unquote|text|quote|"
+    r"(?i:md5|sha[0-9]{1,3}|b?crypt|hashpw|password_hash|(?:generate|make|hash|encrypt)_?password(?:_hash)?))\()+[bBuUN]?"
 )
-"""Calls around a literal that keep it."""
+"""Calls around a literal that keep or hash it."""
 _TAG: Final = re.compile(r"[&!][\w!./-]*+")
 
 
@@ -228,19 +230,20 @@ def _next_line(cursor: Cursor, place: Place) -> Take | None:
 
 
 LINE_END: Final = re.compile(r"[\r\n]*+")
-_YAML_LINE: Final = re.compile(r"[ \t]+(?:- +)?(?:[\"']?[\w.-]+[\"']?: +)?[\"']?([^\s\"']+)[\"']?[ \t]*")
+_YAML_LINE: Final = re.compile(r"(?:[ \t]+(?:- +)?|- +)(?:[\"']?[\w.-]+[\"']?: +)?[\"']?([^\s\"']+)[\"']?[ \t]*")
 
 
 def _indented(cursor: Cursor) -> Take | None:
-    """Withhold an indented block of values or members, if one of its first lines has the shape of a secret."""
+    """Withhold an indented block of values or members, or a list, if one of its first lines looks like a secret."""
     cursor.run(LINE_END)
     start = cursor.at
+    is_list = cursor.peek() == "-"
     for _ in range(_BLOCK_MAX_LINES):
         line = _YAML_LINE.fullmatch(cursor.run(LINE))
         if line is None:
             break
-        if shapes.has_secret_shape(line[1]):
-            return Take(start, Block())
+        if shapes.is_random(line[1]) or (not is_list and shapes.has_secret_shape(line[1])):
+            return Take(start, Block(is_list=is_list))
         if not cursor.run(LINE_END):
             break
     return None
@@ -286,7 +289,7 @@ def _symbolic(cursor: Cursor, place: Place) -> Take | None:
     is_secret = shapes.is_symbolic(cursor.run(_TO_QUOTE))
     cursor.at = start
     return (
-        Take(start, line() if place.begins_line and place.is_variable else Word(place.closers)) if is_secret else None
+        Take(start, IN_LINE if place.begins_line and place.is_variable else Word(place.closers)) if is_secret else None
     )
 
 
@@ -342,7 +345,7 @@ def _bare(cursor: Cursor, place: Place, *, is_any: bool = False) -> Take | None:
         return Take(start, Word()) if not is_name and shapes.is_argument(word, place) else None
     before = cursor.text[start - 1 : start]
     if shapes.is_bare_secret(word, place, before, after):
-        return Take(start, line() if is_line else Word(place.closers))
+        return Take(start, IN_LINE if is_line else Word(place.closers))
     cursor.at = start
     return _symbolic(cursor, place)
 
@@ -371,7 +374,7 @@ def _neighbour(cursor: Cursor, place: Place) -> Take | None:
     if shapes.is_varied(word.rstrip(".,;:")):
         return Take(start, Word(soft="."))
     cursor.at = start
-    word = cursor.run(BARE).strip(".,;:[]{}«»“”„")
+    word = cursor.run(BARE).strip(".,;:[]{}«»“”„\u2018\u2019\u2039\u203a「」『』【】")
     is_secret = shapes.is_random(word.strip("()") if word.startswith("(") else word)
     return Take(start, Word(soft=".")) if is_secret else None
 
@@ -393,7 +396,7 @@ def _phrase(cursor: Cursor, place: Place) -> Take | None:
 _PHRASE_MAX_WORDS: Final = 8
 _PHRASE_WORD: Final = re.compile(
     r"(?!(?i:count|limit|usage|budget|window|embedding|type|endpoint|name)[:,]?\Z)"
-    r"(?:[(]?[^\W\d_]+(?:['-][^\W\d_]+)*[)]?[:,]?|(?P<quote>['\"`])[^\s'\"`]+(?P=quote)[:,]?"
+    r"(?:[(]?[^\W\d_]+(?:['@.-][^\W\d_]+)*[)]?[:,]?|(?P<quote>['\"`])[^\s'\"`]+(?P=quote)[:,]?"
     r"|[^\w\s\"'`=:]{1,8}|[:0-9])"
 )
 """A plain word, perhaps in brackets or quotes, or a sign; not one that makes the key that of something else."""
@@ -542,7 +545,7 @@ _INNER_CAPITAL: Final = re.compile(r"[a-z0-9./+~-][A-Z]")
 
 def _header_extent(place: Place) -> End:
     quote = _OPENING_QUOTE.search(place.head)
-    return Header(quote[2], len(quote[1])) if quote else line()
+    return Header(quote[2], len(quote[1])) if quote else IN_LINE
 
 
 VALUES: Final[Mapping[str, Callable[[Cursor, Place], Take | None]]] = {
@@ -616,7 +619,7 @@ _FIRST_WORDS: Final = tuple(map(re.compile, ("", _WORD_BEFORE + r"\Z", _WORD_BEF
 """What may begin a key before its last word: nothing, or one or two words (`private key`, `mot de passe`)."""
 _DECIDED: Final = frozenset({"header", "markup"})
 """Kinds of values after which no other context decides."""
-_PROPERTIES: Final = frozenset({"value", "default", "key", "text", "raw", "current"})
+_PROPERTIES: Final = frozenset({"value", "default", "key", "text", "raw", "current", "equals", "eq"})
 """Last parts of dotted keys that stand for the part before them."""
 
 

@@ -352,7 +352,7 @@ def read_own(files: Iterable[Path]) -> Rules:
 def _check_own(file: str, table: str, rows: Sequence[Entry], known: frozenset[str]) -> None:
     if rows and table not in OWN_TABLES:
         raise RuleFileError(
-            f"{file}: `{rows[0].name}`: expected entries that begin with one of {_tables(OWN_TABLES.values())};"
+            f"{file}: `{rows[0].name}`: expected entries that begin with one of {_OWN_LIST};"
             " the other tables are for the shipped files"
         )
     if len(rows) > OWN_MAX_ENTRIES:
@@ -371,6 +371,7 @@ def _check_own(file: str, table: str, rows: Sequence[Entry], known: frozenset[st
 OWN_TABLES: Final[Mapping[str, str]] = {
     "formats": "format", "words": "word", "exceptions": "exception", "counts": "count", "classes": "class"
 }  # fmt: skip
+_OWN_LIST: Final = ", ".join(f"`[[{name}]]`" for name in OWN_TABLES.values())
 OWN_MAX_ENTRIES: Final = 1_000
 OWN_MAX_ALTERNATIVES: Final = 64
 OWN_MAX_CHARS: Final = 2_048
@@ -401,17 +402,11 @@ def _cost_problem(pattern: str) -> str | None:
     return None
 
 
-def _tables(names: Iterable[str]) -> str:
-    return ", ".join(f"`[[{name}]]`" for name in names)
-
-
 def _rows(path: Path) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Yield the entries of a file: table, file and entry for errors, row."""
     for table, rows in _toml(path).items():
         if table not in _TABLES or not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-            raise RuleFileError(
-                f"{path.name}: `{table[:80]}`: expected entries that begin with one of {_tables(OWN_TABLES.values())}"
-            )
+            raise RuleFileError(f"{path.name}: `{table[:80]}`: expected entries that begin with one of {_OWN_LIST}")
         for number, row in enumerate(rows, 1):
             name = row.get("name")
             yield table, f"{path.name}: `{name[:64] if isinstance(name, str) else f'[[{table}]] {number}'}`", row

@@ -171,7 +171,8 @@ _COUNT: Final = re.compile(r"[-+]?[0-9][0-9.,_]{0,15}")
 _NO_SECRET: Final = re.compile(r"(?i:null|none|nil|undefined|true|false|nan|n/a|\[\]|\{\}|\*+|\.\.\.)?")
 _NAME: Final = re.compile(r"[\w./:-]{1,80}")
 _NAMES_OF_PAIRS: Final = frozenset(
-    {"name", "key", "header", "field", "label", "parametername", "parameterkey", "variable", "env"}
+    {"name", "key", "header", "field", "label", "param", "parameter", "parametername", "parameterkey", "variable"}
+    | {"env", "property", "attribute", "setting"}
 )
 _VALUES_OF_PAIRS: Final = frozenset({"value", "val", "content", "default", "secretstring", "parametervalue", "data"})
 _PAIR_MAX_MEMBERS: Final = 32

@@ -45,6 +45,7 @@ _ESC: Final = r"(?:x1[bB]|u001[bB]|u\{1[bB]\}|033|e)"
 _NEXT: Final = f"%[89abAB]{_HEX}"
 _UTF8: Final = rf"(?:[cC][2-9a-fA-F]|[dD]{_HEX}|[eE]{_HEX}{_NEXT}|[fF][0-4](?:{_NEXT}){{2}}){_NEXT}"
 _UTF8_BEGINS: Final = rf"(?:[c-fC-F]|(?:[c-fC-F]{_HEX}|[eE]{_HEX}{_NEXT}|[fF][0-4](?:{_NEXT}){{1,2}})(?:%[89abAB]?)?)"
+_ENTITY_BEGINS: Final = rf"(?:\#[0-9]{{0,7}}|\#[xX]{_HEX}{{0,6}}|[A-Za-z]{{0,24}})"
 _CODE: Final = "(?:2[1345ABDEFabdef]|3[0-9ADFadf]|4[0-9A-Fa-f]|5[0-9AEFaef]|6[1-9A-Fa-f]|7[0-9ACEace])"
 
 
@@ -57,7 +58,8 @@ def _spelled(code: str, controls: str) -> re.Pattern[str]:
         rf"{_ESC}{_COLOUR}[A-Za-z]|(?!{_ESC}(?:{_COLOUR})?\Z)(?:{_PAIR}"
         rf"|u(?![dD][89a-fA-F]){_HEX}{{4}}|x{_HEX}{{2}}|{_BRACES}|{_LONG}|[01][0-7]{{2}}"
         rf"|[{controls}_*.@~+#()-]|\r?\n))"  # control characters, the escapes of Markdown, a line that goes on
-        rf"|&(?:\#[0-9]{{1,7}}(?:;|(?=[^0-9;]))|\#[xX]{_HEX}{{1,6}}(?:;|(?=[^0-9a-fA-F;]))|[A-Za-z]{{2,24}};)"
+        rf"|&(?!(?:amp;){{1,2}}{_ENTITY_BEGINS}\Z)(?:amp;){{0,2}}"  # HTML that was escaped again
+        rf"(?:\#[0-9]{{1,7}}(?:;|(?=[^0-9;]))|\#[xX]{_HEX}{{1,6}}(?:;|(?=[^0-9a-fA-F;]))|[A-Za-z]{{2,24}};)"
         rf"|%(?:25{code}|(?!25[02-7]?\Z){code}|{_UTF8}|u(?![dD][89a-fA-F]){_HEX}{{4}})"  # redirects encode twice
     )
 
@@ -72,7 +74,7 @@ UNFINISHED: Final = re.compile(
     rf"(?:\x1b(?:{_COLOUR}|[()])?"
     rf"|(?<!\\)\\{{1,64}}+(?:{_ESC}(?:{_COLOUR})?|{_PAIR_BEGINS}|u{_HEX}{{0,3}}|u\{{{_HEX}{{0,6}}|U{_HEX}{{0,7}}"
     rf"|x{_HEX}?|[01][0-7]?|\r)?"
-    rf"|&(?:\#[0-9]{{0,7}}|\#[xX]{_HEX}{{0,6}}|[A-Za-z]{{0,24}})"
+    rf"|&(?:amp;){{0,2}}{_ENTITY_BEGINS}"
     rf"|%(?:25?[02-7]?|[03-7]|{_UTF8_BEGINS}|u{_HEX}{{0,3}})?)\Z"
 )
 UNFINISHED_MAX_CHARS: Final = 144
@@ -80,10 +82,7 @@ _ALL_INVISIBLE: Final = re.compile(f"[{INVISIBLE}]*")
 _HIDDEN_MAX_CHARS: Final = 64
 """Maximum length of what stands unseen between two characters; each run is held with the character after it."""
 _BLANKS: Final = (0xA0, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000)
-_ZEROS: Final = (
-    *(0x660, 0x6F0, 0x7C0, 0x966, 0x9E6, 0xA66, 0xAE6, 0xB66, 0xBE6, 0xC66, 0xCE6, 0xD66, 0xE50, 0xED0, 0xF20),
-    *(0x1040, 0x17E0, 0x1810),
-)
+_ZEROS: Final = tuple(code for code in range(0x80, 0x1900) if unicodedata.decimal(chr(code), None) == 0)
 PLAIN: Final = str.maketrans(
     {
         **dict.fromkeys(map(chr, _BLANKS), " "),
@@ -107,7 +106,7 @@ def decoded(spelling: str) -> str:
         code = bytes.fromhex(spelling.replace("%", ""))
         char = code.decode("utf-8", "replace") if code[0] > 0x7F else chr(int(spelling[-2:], 16))  # noqa: PLR2004 - ASCII
     elif spelling[0] == "&":
-        char = html.unescape(spelling)
+        char = html.unescape(html.unescape(html.unescape(spelling)))
     elif spelling[0] == "\x1b":
         return ""
     else:

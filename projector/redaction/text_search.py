@@ -59,7 +59,7 @@ class TextSearch:
 
     def __init__(self, rows: Sequence[TextClass]) -> None:
         self._rows = rows
-        self._whole = [re.compile(_whole(row)) for row in rows]
+        self._whole = [re.compile("|".join(_way(way, row, None) for way in _ways(row))) for row in rows]
         ways = [f"(?:{_near(row, _ways(row))})()" for row in rows]
         self._from = [re.compile("|".join(ways[first:]) or "(?!)") for first in range(len(rows) + 1)]
         """For each class, and behind the last one: the candidates of this class and those after it; the empty groups
@@ -173,11 +173,6 @@ def _near(row: TextClass, ways: Sequence[str]) -> str:
     if row.sure:
         before = "".join(_lookbehinds(f"{_WORD}|{row.sure}")), f"(?:(?<={row.sure})|{first}{before[1]})"
     return "|".join(_way(way, row, before) for way in ways)
-
-
-def _whole(row: TextClass) -> str:
-    """Return the expression for a whole candidate."""
-    return "|".join(_way(way, row, None) for way in _ways(row))
 
 
 def _ways(row: TextClass) -> list[str]:

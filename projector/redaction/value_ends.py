@@ -7,11 +7,12 @@ Each end reads its value piece by piece; what it has read is dropped:
     Lines        to a blank line
     Balanced     to the bracket that closes the first one; brackets in strings and comments do not count
     Word         to a blank, or punctuation with a blank after it
-    line         to the end of the line
+    IN_LINE      to the end of the line
     Header       to the quote that closes a header in quotes, past the quoted parts of its value
     Block        to the first line that is not indented as deeply as the first one (YAML)
     PrivateKey   to the end line of a PEM block
     Tail         while characters are of a class
+    Wrapped      while characters and lines are of base64
     Rest         to the end of the text
     Value        to the end of another one, and of a private key that begins in it
 
@@ -131,8 +132,6 @@ class End(State):
 
 
 SLASHES: Final = re.compile(r"\\*+")
-
-
 _JOINT: Final = re.compile(
     r"\\*+[\"'`](?:\s{0,32}+(?:\Z|(?:[+.~&|]{1,2}+|-(?:>|\Z)|\\(?=\s|\Z))\s{0,32}+)|)?+(?:\\*+\Z|(?P<slashes>\\*+)(?P<quote>[\"'`]))"
 )
@@ -259,7 +258,7 @@ def _inner(char: str, after: str) -> End | None:
     """Return the end of the string or comment that begins with a character."""
     if char in ('"', "'", "`"):
         return Quoted(char)
-    return line() if char == "#" or (char == "/" and after == "/") else None
+    return IN_LINE if char == "#" or (char == "/" and after == "/") else None
 
 
 _SOFT: Final = ",;)]}<>\"'`&"
@@ -322,9 +321,13 @@ _BLANK_LINES: Final = re.compile(r"[ \t\n\r]*+")
 
 
 class Block(End):
-    """Lines that are indented at least as deeply as the first one; the text begins with the first line."""
+    """Lines that are indented at least as deeply as the first one, with which the text begins.
 
-    def __init__(self) -> None:
+    Those of a list (`is_list`) are its entries, which need no indent, and all indented ones.
+    """
+
+    def __init__(self, *, is_list: bool = False) -> None:
+        self._is_list = is_list
         self._indent = 0
         self._in_line = False
 
@@ -340,8 +343,8 @@ class Block(End):
             if start == len(text):
                 break
             indent = start - 1 - max(text.rfind("\n", 0, start), text.rfind("\r", 0, start))
-            self._indent = self._indent or indent
-            if not indent or indent < self._indent:
+            self._indent = self._indent or (0 if self._is_list else indent)
+            if indent < self._indent or (not indent and not (self._is_list and text[start] == "-")):
                 return at, True
             at = start
             self._in_line = True
@@ -387,17 +390,30 @@ class Tail(End):
         return self._run.fullmatch(rest[:1]) is not None and bool(rest)
 
 
-def line() -> Tail:
-    """Return the end of a value that is the rest of a line."""
-    return Tail(LINE, is_token=False)
+_WRAP: Final = r"(?:\\{1,4}+[rn]|[ \t\r\n>])"
+_WRAPPED: Final = re.compile(rf"(?:[A-Za-z0-9+/=]++|{_WRAP}{{1,16}}+(?=[A-Za-z0-9+/]{{16}}|[A-Za-z0-9+/]{{2,15}}=)|)*+")
+_WORD_BELOW: Final = re.compile(rf"{_WRAP}{{1,16}}+[A-Z]?[a-z]{{2,15}}")
+_WRAP_OPENS: Final = re.compile(rf"{_WRAP}{{0,16}}+(?:\\{{1,4}}|[A-Za-z0-9+/]{{0,15}})")
 
 
+class Wrapped(Tail):
+    """A key in base64, which may be wrapped into lines."""
+
+    def feed(self, text: str, /) -> tuple[int, bool]:
+        """Return how many characters belong to the value for certain, and whether the value ends after them."""
+        at = end_of(_WRAPPED, text, 0)
+        return at, _WRAP_OPENS.fullmatch(text, at) is None
+
+    def finish(self, rest: str, /) -> int:
+        """Return 0 for a plain word, which begins no line."""
+        return 0 if _WORD_BELOW.fullmatch(rest) is not None else len(rest)
+
+
+IN_LINE: Final = Tail(LINE, is_token=False)
+"""The end of a value that is the rest of a line."""
 BEGIN_OF_KEY: Final = re.compile(
     r"-{4,5} {0,2}BEGIN ([A-Z0-9 ]{0,48}(?:PRIVATE|STATIC) +KEY)|PuTTY-User-Key-File-", re.IGNORECASE
 )
-
-
-_ANYTHING: Final = re.compile(r"[\s\S]*+")
 
 
 class Value(End):
@@ -434,13 +450,13 @@ class Value(End):
 
     def _watch(self, text: str) -> None:
         """Look for the first and the last line of a private key in a part of the value."""
-        if not text or isinstance(self._key, Tail) or isinstance(self._end, PrivateKey | Rest):
+        if not text or isinstance(self._key, Rest) or isinstance(self._end, PrivateKey | Rest):
             return
         recent = self._recent + text
         self._recent = recent[-_END_LINE_CHARS:]
         begins = [*BEGIN_OF_KEY.finditer(recent)]
         if begins:
-            self._key = PrivateKey() if begins[-1][1] else Tail(_ANYTHING)
+            self._key = PrivateKey() if begins[-1][1] else Rest()
         if _END_OF_KEY.search(recent, begins[-1].end() if begins else 0) is not None:
             self._key = None
 

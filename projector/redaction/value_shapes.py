@@ -10,20 +10,14 @@ import re
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+from projector.redaction.descriptions import STATES
 from projector.redaction.rules import KeyRules, Verdict
 
-_NOT_SET: Final = (
-    "none null nil nan true false undefined yes no on off empty missing unset default unknown unspecified n/a"
-)
-_STATES: Final = (
-    "required optional invalid expired hidden masked redacted removed omitted changed na tbd todo ok failed "
-    "include omit same-origin"
-)
+_NOT_SET: Final = "null nan empty default unknown unspecified hidden masked redacted removed omitted changed na tbd"
 _TYPES: Final = (
     "string str text bytes int integer float number bool boolean object any array list dict date secret value"
 )
-_SCHEMES: Final = "bearer basic digest negotiate"
-LITERALS: Final = frozenset(f"{_NOT_SET} {_STATES} {_TYPES} {_SCHEMES}".split())
+LITERALS: Final = STATES | frozenset(f"{_NOT_SET} {_TYPES} todo bearer basic digest negotiate".split())
 """Values that name a state, a type or a scheme, compared in lower case."""
 
 _PLACEHOLDER: Final = re.compile(
@@ -93,8 +87,6 @@ def is_path(value: str) -> bool:
 
 
 _PATH: Final = re.compile(r"[.~]{0,2}/[\w./-]*")
-
-
 _MIXED: Final = re.compile(r"(?=.{6})(?![A-Za-z_.-]*[0-9.]*$)(?=.*[A-Za-z]).*[0-9].*")
 """A part of a path with digits among its letters."""
 
@@ -252,8 +244,6 @@ def is_entry(value: str) -> bool:
 
 
 _INNER_CAPITAL: Final = re.compile("[a-z][A-Z]")
-
-
 _ODD: Final = re.compile(r"[A-Za-z0-9][\"'\\$#%^*!~]+[A-Za-z0-9]|[^\x00-\x7f][A-Za-z0-9]*[0-9]")
 _LONG_NUMBER: Final = re.compile(r"[0-9]{6,}")
 
@@ -272,6 +262,7 @@ def is_random(value: str) -> bool:
         len(found) for found in (_DIGIT.findall(value), _LOWER.findall(value), _UPPER.findall(value))
     )
     is_mixed = min(digits, lower, upper) >= _RANDOM_MIN_OF_EACH and len(value) >= _RANDOM_MIN_CHARS
+    is_mixed = is_mixed or (lower > 0 < upper and _CHOSEN.fullmatch(value) is not None)
     return is_mixed and has_secret_shape(value) and _RANDOM.fullmatch(value) is not None
 
 
@@ -281,6 +272,8 @@ _UPPER: Final = re.compile("[A-Z]")
 _RANDOM: Final = re.compile(r"[\w!@#$%^&*+=~/.-]+")
 _RANDOM_MIN_OF_EACH: Final = 2
 _RANDOM_MIN_CHARS: Final = 10
+_CHOSEN: Final = re.compile(r"(?=.{8})(?=\D*[0-9])(?=.*?\w(?:!|\$++[0-9a-z]|@[0-9]{3}))[\w@#&!$]+")
+"""A password as people choose it: a word, a digit, a symbol inside or at the end."""
 
 
 def is_hex_key(value: str) -> bool:
@@ -303,8 +296,6 @@ PARAMETER: Final = re.compile(r"[^\s\"'`,;<>&]*+")
 QUOTES: Final = "\"'`"
 QUOTED: Final = ("\\", *QUOTES)
 """First characters of strings in quotes, which may be escaped."""
-
-
 ANNOUNCE_CHARS: Final = 80
 """Maximum length of a string that is the key of the next one."""
 
@@ -365,8 +356,8 @@ _DIGITS_ONLY: Final = re.compile(r"[0-9]+(?:[-_.][0-9]+)*")
 _DIGITS_MIN_CHARS: Final = 6
 """A shorter number under a key such as `token` may be a count."""
 _MEMBER: Final = re.compile(r"(?:self|cls|this)(?:\??\.[A-Za-z_]+)+(?:\??[(\[{].*)?[.,:;)\]}]*", re.DOTALL)
-_OF_HELP: Final = re.compile(r"(?i:here|options?|flags?|arguments?|parameters?)")
-"""A word behind an option in the help of a command."""
+_OF_HELP: Final = re.compile(r"(?i:here|options?|flags?|arguments?|parameters?)|\([A-Z][A-Za-z]+-[A-Za-z]+")
+"""A word behind an option in the help of a command, or a command of PowerShell."""
 
 
 def is_no_value(word: str, keys: KeyRules) -> bool:
@@ -421,8 +412,6 @@ _EXPRESSION: Final = re.compile(
     r"[!*&]*[A-Za-z_$][\w$]*(?:(?:\.|::|->|\?\.)[A-Za-z_$][\w$]*)*(?:[(\[{].*|[)\]}]*[,;:.]?)", re.DOTALL
 )
 """A name, an attribute, a call or an index in code."""
-
-
 _ACTIONS: Final = re.compile(
     "add|all|admin|check|create|delete|generate|get|list|manage|new|read|refresh|remove|reset|revoke|rotate|set|show|"
     "sync|test|update|validate|verify|view|write"

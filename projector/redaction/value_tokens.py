@@ -10,7 +10,7 @@ from typing import Final
 from projector.redaction import value_shapes
 from projector.redaction.assignments import Decide, Take, after_key, any_value
 from projector.redaction.rules import KeyRules
-from projector.redaction.value_ends import BEGIN_OF_KEY, Cursor, PrivateKey, Tail
+from projector.redaction.value_ends import BEGIN_OF_KEY, Cursor, PrivateKey, Tail, Wrapped
 from projector.redaction.value_shapes import Place, is_key_name
 
 _TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/=-]*+")
@@ -74,8 +74,6 @@ _NAME_END: Final = re.compile(r"[ \t\"'\\:]*+")
 _PROTOCOL: Final = re.compile(r"[A-Za-z0-9!#$%&*+.^_`|~/=-]*+")
 _PROTOCOLS: Final = re.compile(r"[A-Za-z0-9!#$%&*+.^_`|~/=, -]*+")
 _BETWEEN: Final = re.compile(r"[, \t]*+")
-
-
 _PEM_HEAD: Final = re.compile(r"[- A-Za-z0-9]{0,96}+")
 
 
@@ -86,16 +84,15 @@ def pem(cursor: Cursor, _before: str, _keys: KeyRules) -> Take | None:
 
 
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/=]{0,88}+")
+_ENCODED_HEAD_CHARS: Final = 48
 
 
 def encoded_pem(cursor: Cursor, _before: str, _keys: KeyRules) -> Take | None:
-    """Withhold the base64 of a private key in PEM."""
+    """Withhold the base64 of a private key, or of its PEM."""
     word = cursor.run(_BASE64).rstrip("=")
     head = base64.b64decode(word[: len(word) // 4 * 4])
-    return Take(0, Tail(_TOKEN)) if b"PRIVATE" in head or len(word) < _ENCODED_HEAD_CHARS else None
-
-
-_ENCODED_HEAD_CHARS: Final = 48
+    is_public = b"BEGIN" in head and b"PRIVATE" not in head and len(word) >= _ENCODED_HEAD_CHARS
+    return None if is_public else Take(0, Wrapped(_TOKEN))
 
 
 def argument(cursor: Cursor, before: str, keys: KeyRules) -> Take | None:
