@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from copy import copy
 from functools import cached_property, lru_cache
 from typing import Final
 
@@ -38,6 +39,8 @@ Find = Callable[..., Found | None]
 
 _DECIDE_CHARS: Final = 1_024
 """Characters after a key that are held at most until it is decided."""
+_AT_ONCE_MAX_CHARS: Final = 256
+"""A longer whole text is left to a filter, which reads no more than is shown, and does not read it twice."""
 _STEPS: Final = (64, 8, 1)
 """A decision is tried with each of the first 8 characters, then at every 8th up to 64, then at every 64th: each attempt
 costs."""
@@ -45,6 +48,8 @@ costs."""
 
 class Formats:
     """The credential formats of a policy with its sensitive words, ready for searching."""
+
+    _steps = _STEPS
 
     def __init__(self, keys: KeyRules, rows: Iterable[Format]) -> None:
         self.keys = keys
@@ -69,6 +74,14 @@ class Formats:
         Sentences end with the dot or colon that some anchors begin with, so these begin with the character after it.
         """
         return Formats(self.keys, [_in_prose(row) for row in self.rows if WORD not in row.anchor])
+
+    @cached_property
+    def of_entries(self) -> Formats:
+        """The same, deciding with each of the first characters."""
+        _ = self.live, self.last  # which both have
+        formats = copy(self)
+        formats._steps = (64, 1)  # noqa: SLF001 - of this class
+        return formats
 
     def compile(self) -> None:
         """Compile what is otherwise compiled on first use; it takes about half a second for all formats."""
@@ -109,7 +122,7 @@ class Formats:
         """Return the value after an anchor, if the reader of its format finds that it is a secret."""
         after = text[begin : begin + _DECIDE_CHARS]
         is_whole = at_end or len(after) == _DECIDE_CHARS
-        step = next(step for step in _STEPS if step <= max(len(after), 1))
+        step = next(step for step in self._steps if step <= max(len(after), 1))
         if not is_whole:
             after = after[: len(after) - len(after) % step]
         cursor = Cursor(after, is_whole=is_whole)
@@ -230,6 +243,15 @@ class Search:
         """The search for registered values alone, in which no key is sensitive; None if there are none."""
         return self.of_values(keys=KeyRules(rules=Rules())) if self.values else None
 
+    @cached_property
+    def of_entries(self) -> Search:
+        """The search of strings that follow each other: what is undecided at the end of one goes on in the next one."""
+        search = copy(self)
+        search._formats = self._formats and self._formats.of_entries  # noqa: SLF001 - of this class
+        search.__dict__.pop("finds", None)
+        search.__dict__["of_entries"] = search
+        return search
+
     def _other(self, formats: Formats | None, values: Values) -> Search:
         search = Search.__new__(Search)
         search._formats, search.values, search.keys, search.crossing = formats, values, self.keys, self.crossing  # noqa: SLF001 - of this class
@@ -320,7 +342,8 @@ class Search:
         if formats is not None:
             is_run = not is_plain and formats.runs.may_begin(text, start) >= 0
             quick = -1 if is_run else (formats.last if is_whole else formats.live).quick(text, start, is_plain=is_plain)
-            if quick < 0 and not (is_whole and formats.find(text, start, at_end=True) is None):
+            is_short = is_whole and end <= _AT_ONCE_MAX_CHARS
+            if quick < 0 and not (is_short and formats.find(text, start, at_end=True) is None):
                 return -1
             end = end if quick < 0 else min(end, quick)
         if end >= 0 and self.values:

@@ -356,7 +356,7 @@ class Strings:
     """
 
     def __init__(self, search: Search, new_document: NewDocument, level: int, passed: Passed | None = None) -> None:
-        self._search = search
+        self._search = search = search.of_entries
         self._new = partial(StringFilter, search, new_document, level)
         self._left = _NOTHING_LEFT
         self._passed: Passed = {} if passed is None else passed

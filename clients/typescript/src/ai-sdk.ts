@@ -313,7 +313,7 @@ class Writer {
     } else if (item.kind === "reasoning") {
       for (const part of item.parts) grow(written, "reasoning", `${item.id}:${part.index}`, part.text, delta, write, { item_id: item.id });
     } else if (item.kind === "tool") {
-      writeCall(item, written, write);
+      writeCall(item, written, delta, write);
     }
     const url = item.images.some((image) => image.field === "final" && image.isComplete) ? imageUrl(item) : undefined;
     if (url !== undefined && !written.hasImage) {
@@ -409,7 +409,7 @@ function writeSource(sourceId: string, citation: Citation, write: Write): void {
 const isFunction = (call: ToolItem): boolean => call.toolType === "function";
 const executed = (call: ToolItem): Executed => (isFunction(call) ? {} : { providerExecuted: true, dynamic: true });
 
-function writeCall(call: ToolItem, written: Written, write: Write): void {
+function writeCall(call: ToolItem, written: Written, given: string | undefined, write: Write): void {
   const { toolCallId, tool } = call;
   if (tool === undefined) return;
   if (!written.hasStarted) {
@@ -418,7 +418,9 @@ function writeCall(call: ToolItem, written: Written, write: Write): void {
   }
   const isCalled = isFunction(call) || call.toolType === "mcp";
   if (isCalled && call.itemType !== "custom_tool_call") {
-    const delta = call.argumentsText.slice(written.argumentsText.length);
+    const before = written.argumentsText.length;
+    const isGiven = call.argumentsText.length === before + (given?.length ?? NaN); // as in `grow`
+    const delta = isGiven ? given! : call.argumentsText.slice(before);
     if (delta !== "" && !written.hasInput) write({ type: "tool-input-delta", toolCallId, inputTextDelta: delta });
     written.argumentsText = call.argumentsText;
   }

@@ -21,20 +21,20 @@ export function useStream(options: StoreOptions): UseStream {
 
 /**
  * Closes the connection when the component is gone, but not when StrictMode mounts it a second time at once. A component
- * that was hidden by `Activity` comes back: it reads its stream again.
+ * that was hidden by `Activity` comes back: it reads the stream again that its hiding interrupted.
  */
 function mount(store: StreamStore): { store: StreamStore; enter: () => () => void } {
   let timer: ReturnType<typeof setTimeout> | undefined;
-  let isGone = false;
+  let isInterrupted = false;
   return {
     store,
     enter() {
       clearTimeout(timer);
-      if (isGone || store.getSnapshot().connection === "idle") store.resume();
-      isGone = false;
+      if (isInterrupted || store.getSnapshot().connection === "idle") store.resume();
+      isInterrupted = false;
       return () => {
         timer = setTimeout(() => {
-          isGone = true;
+          isInterrupted = RUNNING.has(store.getSnapshot().connection);
           store.close();
         });
       };

@@ -62,6 +62,7 @@ export function createStreamStore(options: StoreOptions): StreamStore {
   let sent: StreamRequest | undefined;
   let resumed: StreamRequest | undefined;
   let address: string | undefined;
+  let runs = 0;
   let isScheduled = false;
 
   /** Keeps the address of the stream that is shown, as long as it may be read there. */
@@ -83,6 +84,7 @@ export function createStreamStore(options: StoreOptions): StreamStore {
 
   async function run(request: StreamRequest): Promise<void> {
     running?.controller.abort();
+    runs += 1;
     const controller = new AbortController();
     const { signal } = controller;
     const stream = openStream(request, {
@@ -147,8 +149,9 @@ export function createStreamStore(options: StoreOptions): StreamStore {
     stop() {
       const stopped = running;
       if (stopped === undefined || snapshot.connection === "closed") return;
+      const mine = runs;
       const force = (): void => {
-        if (running !== undefined && running !== stopped) return; // another stream is shown
+        if (mine !== runs) return; // another stream is shown, or was since
         if (snapshot.connection !== "closed") close();
         keep(undefined);
       };

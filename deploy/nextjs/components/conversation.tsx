@@ -10,6 +10,7 @@ import { Composer } from './composer'
 
 const NEAR_PX = 80
 const UNAUTHORIZED = 401
+const PATIENCE_MS = 120_000 // the client's own, until the first byte: another tab may be closed
 const LONG_MS = 10_000 // a pause that a person notices: the server has asked for it
 
 interface Props {
@@ -22,7 +23,7 @@ interface Props {
 export function Conversation({ id, turns, signInUrl }: Props) {
   const last = turns.length - 1
   const [live, setLive] = useState<number>() // the turn that the stream belongs to
-  const [before] = useState(turns.length) // those after it are of this visit, in this tab or another
+  const [before, setBefore] = useState(turns.length) // those after it are of this visit, in this tab or another
   const asked = useRef(-1)
   const joined = useRef<string>(undefined)
   const stream = useStream({
@@ -49,7 +50,9 @@ export function Conversation({ id, turns, signInUrl }: Props) {
     resume(location)
   }, [location, last, isRunning, resume])
 
-  const isLost = stream.connection === 'closed' && state.end === undefined && !canContinue(error)
+  const asking = live === undefined ? undefined : turns[live]
+  const isRefused = asking !== undefined && asking.location === undefined && asking.state === undefined // other tabs wait for it
+  const isLost = stream.connection === 'closed' && state.end === undefined && (isRefused || !canContinue(error))
   useEffect(() => {
     if (live === undefined || (state.end === undefined && !isLost)) return
     changeTurn(live, ({ location: _, ...turn }) => ({ ...turn, state }))
@@ -88,6 +91,11 @@ export function Conversation({ id, turns, signInUrl }: Props) {
   const isLive = live === last && last >= 0
   const shown = isLive ? state : (turns[last]?.state ?? initialState)
   const isElsewhere = !isLive && last >= before && turns[last]?.state === undefined // another tab waits for it
+  useEffect(() => {
+    if (!isElsewhere || location !== undefined) return
+    const timer = setTimeout(() => setBefore(last + 1), PATIENCE_MS)
+    return () => clearTimeout(timer)
+  }, [isElsewhere, location, last])
   const trouble = last < 0 || isElsewhere ? undefined : troubleOf(shown, isLive ? stream : { connection: 'closed' }, turns[last]?.isStopped)
   const end = useFollowedEnd(turns.length)
   return (

@@ -15,6 +15,7 @@ from collections.abc import Collection
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.datastructures import Headers, QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
@@ -60,13 +61,22 @@ async def find_named(site: Site, name: StreamName, caller: str) -> StreamStatus 
     return status if status is not None and status.head.owner == caller else None
 
 
+class _ChatId(PathConvertor):
+    """Characters of any kind, line breaks too; at least one."""
+
+    regex = "(?s:.+)"
+
+
+register_url_convertor("chat_id", _ChatId())
+
+
 def chat_routes(agents: Collection[str]) -> list[Route]:
     """Return the routes of the chats of these agents; none without agents."""
     if not agents:
         return []
     return [
-        StreamRoute("/api/v1/ai-sdk/{agent}/{chat_id:path}/stream", partial(_chat_stream, agents), (AI_SDK,)),
-        Route("/api/v1/ai-sdk/{agent}/{chat_id:path}/stop", partial(_stop, agents), methods=["POST"]),
+        StreamRoute("/api/v1/ai-sdk/{agent}/{chat_id:chat_id}/stream", partial(_chat_stream, agents), (AI_SDK,)),
+        Route("/api/v1/ai-sdk/{agent}/{chat_id:chat_id}/stop", partial(_stop, agents), methods=["POST"]),
     ]
 
 
