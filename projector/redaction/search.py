@@ -49,7 +49,7 @@ costs."""
 class Formats:
     """The credential formats of a policy with its sensitive words, ready for searching."""
 
-    _steps = _STEPS
+    _steps: tuple[int, ...] = _STEPS
 
     def __init__(self, keys: KeyRules, rows: Iterable[Format]) -> None:
         self.keys = keys
@@ -319,9 +319,9 @@ class Search:
         return _DISGUISE_OR_PLAIN if self.rows else _DISGUISE if self._formats is not None else None
 
     def shown(self, text: str, start: int, *, is_whole: bool = False) -> int:
-        """Return the position up to which a text is shown whatever follows; -1 if only the `finds` can tell.
+        """Return the position up to which a text is shown whatever follows; -1 if only a filter can tell.
 
-        `start`, at least 1, is where the new text begins. With `is_whole` nothing follows.
+        `start`, at least 1, is where the new text begins. With `is_whole` nothing follows, and a short text is decided.
         """
         formats, end = self._formats, len(text)
         is_plain = _NOT_PLAIN.search(text, start - CONTEXT_CHARS) is None

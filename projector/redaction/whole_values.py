@@ -169,7 +169,7 @@ def bound(text: str, max_chars: int | None) -> Cleaned[CleanText]:
 
 
 def is_clean(search: Search, text: str) -> bool:
-    """Return whether one search shows that nothing is withheld; False if more searching is needed."""
+    """Return whether a search shows that nothing is withheld; False if a filter is needed."""
     first = text[end_of_blanks(text, 0) :][:1]
     return len(text) <= AT_ONCE_MAX_CHARS and first not in OPENERS and search.is_clean(text)
 

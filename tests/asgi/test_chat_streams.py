@@ -51,7 +51,7 @@ async def test_a_reload_reads_the_stream_from_its_start(site: Any, upstream: Any
     assert await status_of(site) == 204
 
 
-@pytest.mark.parametrize("chat", ["user/7", "/7/stream", "a b?c"])
+@pytest.mark.parametrize("chat", ["user/7", "/7/stream", "a b?c", "a\nb"])
 async def test_an_id_of_any_characters(site: Any, upstream: Any, chat: str) -> None:
     provider = Provider(EVENTS, 8)
     await upstream(provider)
@@ -60,6 +60,10 @@ async def test_an_id_of_any_characters(site: Any, upstream: Any, chat: str) -> N
     assert await status_of(site, quote(chat, safe="")) == 200
     assert (await site.ask(f"{path('desk')}/{quote(chat, safe='')}/stop", b"", **ANN)).status == 204
     assert b'{"type":"abort"' in await answer.rest()
+
+
+async def test_a_chat_without_an_id_is_none(site: Any) -> None:
+    assert (await site.ask(f"{path('desk')}//stop", b"", **ANN)).status == 404
 
 
 async def until_ended(site: Any) -> None:

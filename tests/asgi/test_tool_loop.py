@@ -469,7 +469,7 @@ async def test_the_end_of_the_turns() -> None:
     assert len(model.turns) == 3
 
 
-STOPPED: Final = {"error": "The tool was not run, or was stopped."}
+STOPPED: Final = {"error": "The tool was not run, or its result is unknown."}
 
 
 @pytest.mark.parametrize(
@@ -490,6 +490,26 @@ async def test_each_call_of_a_loop_that_was_stopped_has_an_output(
     calls, outputs = loop.items[1:3], loop.items[3:]
     assert [item["call_id"] for item in outputs] == [item["call_id"] for item in calls] == ["call_1", "call_2"]
     assert [json.loads(item["output"]) for item in outputs] == told
+
+
+async def test_a_result_that_was_not_sent_is_kept() -> None:
+    """A client may read slowly, and leave while a second tool has ended."""
+
+    async def charge() -> str:
+        await asyncio.sleep(0.05)
+        return "charged"
+
+    model = Model(response(call(), call("call_2", "charge", "{}")))
+    loop = ToolLoop(model, {"get_weather": get_weather, "charge": charge}, input="Hi")
+    async for data in loop:
+        if b"projector.tool_output" in data:
+            break
+    await asyncio.sleep(0.2)
+    await loop.aclose()
+    assert [item["output"] for item in loop.items[3:]] == [
+        json.dumps(get_weather("Rome"), separators=(",", ":")),
+        "charged",
+    ]
 
 
 async def test_a_tool_of_the_client_ends_the_loop() -> None:
@@ -735,6 +755,7 @@ def test_tools_of_a_turn_are_definitions_of_one_format(provider: str, tools: Any
         ({"tools": {"get_weather": 3}}, "`tools.get_weather`: expected a function"),
         ({"ask": response(call())}, "`ask`: expected a function"),
         ({"input": {"role": "user"}}, "`input`: expected a text, or a list of items"),
+        ({"input": b""}, "`input`: expected a text, or a list of items"),
         ({"input": b"Hi"}, "`input`: expected a text, or a list of items"),
         ({"input": ["Hi"]}, "`input`: expected a text, or a list of items"),
         ({"profile": 3}, "`profile`: expected a mapping"),

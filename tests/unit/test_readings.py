@@ -109,6 +109,15 @@ def test_a_registered_value_in_strings_that_cut_an_escape_of_it(strings: list[st
     assert not re.search(r"[a-z0-9]{3}", "".join(found[2:-1]).replace("<redacted>", ""))
 
 
+def test_a_value_that_ends_in_its_string_withholds_nothing_of_the_next_one() -> None:
+    """At each length that is decided with each character there, although texts that grow are decided in steps."""
+    redactor, following = Redactor(Policy.load({})), ["next step", "x = 1"]
+    for count in range(7, 62):
+        value = ("hunter2" * 15)[:count]
+        found = redactor.json([f'# auth: {value}"', *following], string_max_chars=200).value
+        assert found == ["# auth: <redacted>", *following], count
+
+
 def test_a_whole_text_is_read_as_its_pieces_are() -> None:
     assert as_read("a\u200bb\x1b[1m\\u0063&#100;&quot;") == 'abcd"'
 

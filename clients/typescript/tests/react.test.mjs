@@ -141,6 +141,22 @@ test("a stop that the server does not follow leaves the next stream its address"
     delete globalThis.sessionStorage;
   }));
 
+test("a stop that the server refuses does not forget the stream after the next one, although that was closed meanwhile", () =>
+  serving([stream(events(1, 1), { hangs: true }), problem(500), stream(events(1, 1), { hangs: true })], async ({ url, requests }) => {
+    globalThis.sessionStorage = new Storage();
+    const { shown, unmount } = await mount({ url, storageKey: "k" });
+    await act(async () => shown.send({}));
+    await until(() => shown.connection === "open");
+    await act(async () => shown.stop());
+    await until(() => requests.length === 2);
+    await act(async () => shown.send({}));
+    await until(() => requests.length === 3 && shown.connection === "open");
+    await unmount();
+    await act(async () => new Promise((resolve) => setTimeout(resolve, 2_100)));
+    assert.equal(sessionStorage.size, 1);
+    delete globalThis.sessionStorage;
+  }));
+
 test("a stop in a pause before another attempt sends nothing more", () =>
   serving([problem(503), stream(events(1, 1, 1))], async ({ url, requests }) => {
     let goOn;

@@ -310,7 +310,7 @@ def _error(problem: Problem) -> tuple[int, dict[str, object]]:
             "code": failure.code,
         }
     is_invalid = problem.status is HTTPStatus.UNPROCESSABLE_ENTITY
-    status = (HTTPStatus.BAD_REQUEST if is_invalid else problem.status).value  # the APIs of providers have no 422
+    status = (HTTPStatus.BAD_REQUEST if is_invalid else problem.status).value  # as OpenAI's API has it
     if problem.code.startswith(_OF_A_STATUS):
         status = status_of(problem.code)
     code = CODES.get(problem.code, problem.code)

@@ -89,9 +89,10 @@ class ToolLoop:
         for name in sorted(tools.keys() & set(client_tools)):
             raise UsageError(f"`client_tools`: `{name}` is also in `tools`")
         expected = "a text, or a list of items"
-        check_argument("input", expected, holds=isinstance(input, Sequence))
+        is_bytes = isinstance(input, bytes | bytearray | memoryview)
+        check_argument("input", expected, holds=not is_bytes and isinstance(input, Sequence))
         items: list[Item] = [{"role": "user", "content": input}] if isinstance(input, str) else list(input)
-        are_items = not any(isinstance(one, str | int) for one in items)  # bytes are a sequence of numbers
+        are_items = not any(isinstance(one, str | int) for one in items)
         check_argument("input", expected, holds=are_items)
         self._ask = ask
         self.provider = provider
@@ -109,7 +110,7 @@ class ToolLoop:
     def items(self) -> list[Item]:
         """The conversation so far, with answers, calls and outputs: the `input` of a later loop.
 
-        A call of a loop that was stopped has an output, which tells the model that it was not run to its end.
+        A call of a loop that was stopped has an output, unless it is of `client_tools`: its result, or an error.
         The items are the provider's, unredacted: do not send them to a client.
         """
         return list(self._items)
@@ -200,6 +201,9 @@ class ToolLoop:
             if waiting:
                 with anyio.move_on_after(_STOP_S, shield=True):
                     await asyncio.wait(waiting)
+            for task in tasks:  # also those that ended while an output was being sent, or as they were cancelled
+                if task.done() and not task.cancelled() and task.exception() is None:
+                    results[task.result().call.call_id] = task.result()
 
     def _encode(self, events: Iterable[CanonicalEvent]) -> bytes:
         return encode(events, self._dropped)

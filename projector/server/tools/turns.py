@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial, wraps
+from types import NoneType
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import anyio
 from anyio import CapacityLimiter, to_thread
 from pydantic import ValidationError, validate_call
-from pydantic_core import to_jsonable_python
 
 from projector._errors import UsageError, check_argument
 from projector.contracts import codec
@@ -46,7 +46,7 @@ FAILURES: Final[Mapping[str, str]] = {
     "arguments": "The arguments are not a JSON object that fits the parameters of the tool.",
     "timeout": "The tool did not finish in time.",
     "failed": "The tool failed.",
-    "stopped": "The tool was not run, or was stopped.",
+    "stopped": "The tool was not run, or its result is unknown.",
 }
 """How a call fails -> what model and client are told. The text of an exception is never sent."""
 
@@ -157,16 +157,22 @@ def _json_value(value: Any) -> Any:
         raise UsageError(f"{expected}; the tool returned `{type(value).__name__}`") from None
 
 
+_SCALARS: Final = (str, int, float, NoneType)
+
+
 def _plain(value: Any) -> Any:
-    """Return a result with its models, dataclasses and decimals, at any depth, as pydantic writes them in JSON."""
-    if hasattr(value, "model_dump"):
-        return value.model_dump(mode="json")
+    """Return a result with its models, dataclasses and decimals, at any depth, as values that `codec` can encode."""
+    if isinstance(value, _SCALARS):
+        return value
     if isinstance(value, dict):
         return {name: _plain(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(one) for one in value]
-    is_instance = dataclasses.is_dataclass(value) and not isinstance(value, type)
-    return to_jsonable_python(value, by_alias=False) if is_instance or isinstance(value, Decimal) else value
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json", warnings=False)  # a warning would contain the value
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    return str(value) if isinstance(value, Decimal) else value
 
 
 Item: TypeAlias = Mapping[str, Any]
