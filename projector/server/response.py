@@ -160,7 +160,7 @@ class PublicSSEResponse(Response):
         self._is_cancelled = False
 
     def cancel(self) -> None:
-        """End the stream with `final` `cancelled`, also before it begins: then its source is only opened. Idempotent."""
+        """End the stream with `final` `cancelled`, also before it begins: then its source is only opened."""
         self._is_cancelled = True
         if self._session is not None:
             self._session.cancel()
