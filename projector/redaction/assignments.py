@@ -374,7 +374,7 @@ def _neighbour(cursor: Cursor, place: Place) -> Take | None:
     if shapes.is_varied(word.rstrip(".,;:")):
         return Take(start, Word(soft="."))
     cursor.at = start
-    word = cursor.run(BARE).strip(".,;:[]{}«»“”„\u2018\u2019\u2039\u203a「」『』【】")
+    word = cursor.run(BARE).strip(".,;:[]{}«»“”„")
     is_secret = shapes.is_random(word.strip("()") if word.startswith("(") else word)
     return Take(start, Word(soft=".")) if is_secret else None
 
@@ -396,7 +396,7 @@ def _phrase(cursor: Cursor, place: Place) -> Take | None:
 _PHRASE_MAX_WORDS: Final = 8
 _PHRASE_WORD: Final = re.compile(
     r"(?!(?i:count|limit|usage|budget|window|embedding|type|endpoint|name)[:,]?\Z)"
-    r"(?:[(]?[^\W\d_]+(?:['@.-][^\W\d_]+)*[)]?[:,]?|(?P<quote>['\"`])[^\s'\"`]+(?P=quote)[:,]?"
+    r"(?:[(]?[^\W\d_]+(?:['-][^\W\d_]+)*[)]?[:,]?|(?P<quote>['\"`])[^\s'\"`]+(?P=quote)[:,]?"
     r"|[^\w\s\"'`=:]{1,8}|[:0-9])"
 )
 """A plain word, perhaps in brackets or quotes, or a sign; not one that makes the key that of something else."""
