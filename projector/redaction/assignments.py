@@ -155,9 +155,9 @@ def container(cursor: Cursor, place: Place) -> Take | None:
         at = max(inner.at, found.end()) + 1
     if not is_end and not cursor.is_whole:
         raise More
-    is_list = text[0] == "[" and (":" in place.link or text[1:2] == "[")
-    is_list = is_list and any(map(shapes.is_random, _BARE_WORDS.findall(text)))
-    is_list = is_list or (is_data and any(map(shapes.has_secret_shape, _BARE_WORDS.findall(text))))
+    words = _BARE_WORDS.findall(text)
+    is_list = text[0] == "[" and (":" in place.link or text[1:2] == "[") and any(map(shapes.is_random, words))
+    is_list = is_list or (is_data and any(map(shapes.has_secret_shape, words)))
     return Take(start, Balanced()) if is_list else None
 
 
@@ -230,7 +230,7 @@ def _next_line(cursor: Cursor, place: Place) -> Take | None:
 
 
 LINE_END: Final = re.compile(r"[\r\n]*+")
-_YAML_LINE: Final = re.compile(r"(?:[ \t]+(?:- +)?|- +)(?:[\"']?[\w.-]+[\"']?: +)?[\"']?([^\s\"']+)[\"']?[ \t]*")
+_YAML_LINE: Final = re.compile(r"(?:[ \t]+(?:- +)?(?:[\"']?[\w.-]+[\"']?: +)?|- +)[\"']?([^\s\"']+)[\"']?[ \t]*")
 
 
 def _indented(cursor: Cursor) -> Take | None:

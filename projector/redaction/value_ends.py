@@ -344,7 +344,7 @@ class Block(End):
                 break
             indent = start - 1 - max(text.rfind("\n", 0, start), text.rfind("\r", 0, start))
             self._indent = self._indent or (0 if self._is_list else indent)
-            if indent < self._indent or (not indent and not (self._is_list and text[start] == "-")):
+            if indent < self._indent or (not indent and not (self._is_list and text.startswith("- ", start))):
                 return at, True
             at = start
             self._in_line = True
@@ -391,9 +391,10 @@ class Tail(End):
 
 
 _WRAP: Final = r"(?:\\{1,4}+[rn]|[ \t\r\n>])"
-_WRAPPED: Final = re.compile(rf"(?:[A-Za-z0-9+/=]++|{_WRAP}{{1,16}}+(?=[A-Za-z0-9+/]{{16}}|[A-Za-z0-9+/]{{2,15}}=)|)*+")
+_LINE_BEGINS: Final = "[A-Za-z0-9+/]{16}|[A-Za-z0-9+/]{2,15}={1,2}[^A-Za-z0-9+/=]"
+_WRAPPED: Final = re.compile(rf"(?:[A-Za-z0-9+/=]++|{_WRAP}{{1,16}}+(?={_LINE_BEGINS})|)*+")
 _WORD_BELOW: Final = re.compile(rf"{_WRAP}{{1,16}}+[A-Z]?[a-z]{{2,15}}")
-_WRAP_OPENS: Final = re.compile(rf"{_WRAP}{{0,16}}+(?:\\{{1,4}}|[A-Za-z0-9+/]{{0,15}})")
+_WRAP_OPENS: Final = re.compile(rf"{_WRAP}{{0,16}}+(?:\\{{1,4}}|[A-Za-z0-9+/]{{0,15}}={{0,2}})")
 
 
 class Wrapped(Tail):

@@ -89,7 +89,7 @@ _ENCODED_HEAD_CHARS: Final = 48
 
 def encoded_pem(cursor: Cursor, _before: str, _keys: KeyRules) -> Take | None:
     """Withhold the base64 of a private key, or of its PEM."""
-    word = cursor.run(_BASE64).rstrip("=")
+    word = cursor.run(_BASE64).partition("=")[0]  # `b64decode` refuses some texts with `=` inside
     head = base64.b64decode(word[: len(word) // 4 * 4])
     is_public = b"BEGIN" in head and b"PRIVATE" not in head and len(word) >= _ENCODED_HEAD_CHARS
     return None if is_public else Take(0, Wrapped(_TOKEN))

@@ -262,6 +262,8 @@ WHOLE = (
     "$ base64 key.der\n§MIIEpAIBAAKCAQEAuX9mQ2vT7wLzR4kX9mQ2vT7w\nkX9mQ2vT7wLzR4kX9mQ2vT7wLzR4\n  kX9mQ2vT7w==§\nDone",
     "§MHcCAQEEIkX9mQ2vT7wLzR4kX9mQ2vT7w\\nkX9mQ2vT7wLzR4kX9mQ2v§\\nand a word",
     "§MHcCAQEEIkX9mQ2vT7wLzR4kX9mQ2vT7w§\nThanks, all",
+    "x -k §MHcCAQEEIkX9mQ2vT7wLzR4kX9mQ2vT7w§ id=5 name=bob",
+    "§MHcCAQEEIkX9mQ2vT7wLzR4kX9mQ2vT7w=AAAbcdefgh§ and more",
     "password = /* no end: §akab-a1b2c3d4e5g6h7k8-a1b2c3d4e5g6h7k8§- or",
 )
 """Texts with a value between `§`."""
@@ -330,10 +332,12 @@ SHOWN = (
     '["--token-count","--no-cookies"]',
     "  --token FILE    The file",
     "?max_tokens=5&sort=key",
-    "auth=('user','pass')",
-    "PRAGMA key='your-key'",
     "G2RX_TOKENS = [(re.compile(rx), Sub64Ab99x)]",
     "tokens:\n- read\n- SHA256-signed\n",
+    "secrets:\n- name: prod-Db01-Key02x\n",
+    "getApiKey('stripe')",
+    "keyring.get_password('service', 'user')",
+    "if (!strcmp(token, 'exit'))",
     "R&amp;D, password&amp;",
     "token: List[int32]",
     "token = sha256(getBytes(name)",
