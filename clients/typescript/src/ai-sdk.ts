@@ -363,7 +363,11 @@ class Writer {
   }
 }
 
-/** Writes what is new of a text: the delta of the event if that made it longer, since comparing a long text is slow. */
+/** Whether a text is a former one and the delta of an event, by its length: comparing or cutting a long text is slow. */
+const isLonger = (text: string, before: string, delta: string | undefined): delta is string =>
+  delta !== undefined && text.length === before.length + delta.length;
+
+/** Writes what is new of a text. */
 function grow(
   written: Written,
   type: "text" | "reasoning",
@@ -379,7 +383,7 @@ function grow(
     if (type === "reasoning") endTexts(written, type, write);
     write({ type: `${type}-start`, id, ...(about && { providerMetadata: { "public-sse": about } }) });
     write({ type: `${type}-delta`, id, delta: text });
-  } else if (text.length === before.length + (given?.length ?? NaN)) write({ type: `${type}-delta`, id, delta: given! });
+  } else if (isLonger(text, before, given)) write({ type: `${type}-delta`, id, delta: given });
   else if (text.startsWith(before)) write({ type: `${type}-delta`, id, delta: text.slice(before.length) });
   written.texts.set(id, text);
 }
@@ -418,9 +422,8 @@ function writeCall(call: ToolItem, written: Written, given: string | undefined, 
   }
   const isCalled = isFunction(call) || call.toolType === "mcp";
   if (isCalled && call.itemType !== "custom_tool_call") {
-    const before = written.argumentsText.length;
-    const isGiven = call.argumentsText.length === before + (given?.length ?? NaN); // as in `grow`
-    const delta = isGiven ? given! : call.argumentsText.slice(before);
+    const { argumentsText: before } = written;
+    const delta = isLonger(call.argumentsText, before, given) ? given : call.argumentsText.slice(before.length);
     if (delta !== "" && !written.hasInput) write({ type: "tool-input-delta", toolCallId, inputTextDelta: delta });
     written.argumentsText = call.argumentsText;
   }

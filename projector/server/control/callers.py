@@ -36,7 +36,7 @@ class Grant:
 
     def check_route(self, name: str) -> None:
         """Raise `Problem` if the caller may not use a route."""
-        if "routes" in self.names and name not in self.names["routes"]:
+        if not self.allows("routes", name):
             raise problem("permission_denied")
 
     def allows(self, kind: Right, name: str) -> bool:
