@@ -30,6 +30,7 @@ from tests.asgi.target_farm import (
     Wire,
     answers,
     breaks_off,
+    events_of,
     fresh,
     outcome_of,
     playing,
@@ -112,6 +113,48 @@ async def test_what_a_provider_reports_is_logged_though_another_answers(farm: Fa
         if one["event"] == "provider_error"
     ]
     assert found == [("one", 401, "No.", "warning"), ("two", 429, "No.", "warning")]
+
+
+async def test_what_a_provider_reports_is_logged_at_once_with_its_id_of_the_request(farm: Farm) -> None:
+    farm.providers["one"].plays.append(status(401, "x-request-id: req_at_one"))
+    farm.providers["two"].plays.append(silent)
+    with capture_logs() as logs:
+        answer = await farm.site.post(body={"agent": fresh("two"), "message": "hello"})
+        await asyncio.wait_for(farm.providers["two"].called.wait(), 60)
+        assert [(one["upstream"], one["provider_request_id"]) for one in logs if one["event"] == "provider_error"] == [
+            ("one", "req_at_one")
+        ]
+        answer.leave()
+        assert await farm.site.is_quiet()
+    [line] = [line for line in logs if line["event"] == "stream_end"]
+    assert (line["attempts"], line.get("provider_request_id")) == (2, None)  # the ID is of the last attempt
+
+
+@pytest.mark.parametrize(
+    ("header", "logged"),
+    [
+        ("x-request-id: req_1", "req_1"),
+        ("request-id: req_2", "req_2"),
+        ("apim-request-id: 3f1c9a2e-7b1d-4e6a-9c1f-0123456789ab", "3f1c9a2e-7b1d-4e6a-9c1f-0123456789ab"),
+        ("x-amzn-requestid: 4", "4"),
+        ("x-request-id: sk-" + "a1B2" * 8, None),
+        ("x-request-id: no name", None),
+        ("x-other: 5", None),
+    ],
+)
+async def test_a_stream_that_breaks_off_has_the_providers_id_of_the_request(
+    farm: Farm, header: str, logged: str | None
+) -> None:
+    async def play(wire: Wire) -> None:
+        await wire.send(SSE_HEAD.removesuffix(b"\r\n") + f"{header}\r\n\r\n".encode())
+        await wire.events(*events_of("one", 1, wire.call)[:1])
+
+    farm.providers["one"].plays.append(play)
+    with capture_logs() as logs:
+        assert await outcome_of(await farm.ask(fresh("two"))) == ("", "upstream_reset")
+        assert await farm.site.is_quiet()
+    [line] = [line for line in logs if line["event"] == "stream_end"]
+    assert line.get("provider_request_id") == logged
 
 
 def test_every_remedy_is_tested() -> None:

@@ -28,7 +28,7 @@ from starlette.types import Message, Receive, Scope, Send
 from projector import Pipeline, UsageError
 from projector.core.faults import FAULTS, Fault
 from projector.core.intake import MakeStage
-from projector.core.reported_errors import clean_error, generic_message
+from projector.core.reported_errors import ProviderError, clean_error, generic_message
 from projector.dialects import DIALECTS
 from projector.redaction.redactor import Redactor
 from projector.server.config.upstream_settings import Timeouts
@@ -46,7 +46,7 @@ from projector.server.streaming.response_writer import (
     Write,
 )
 from projector.server.streaming.stream_logs import Loss, StreamLog, StreamLogs
-from projector.server.telemetry.logs import log_crash
+from projector.server.telemetry.logs import log, log_crash
 from projector.server.telemetry.stream_stats import StreamStats, ending_of
 from projector.server.upstream.protocol import ProviderFailure, UpstreamError
 from projector.server.upstream.reader import UpstreamReader
@@ -242,7 +242,7 @@ class StreamSession(ResponseSession):
                 if self._pipeline.failure is not None:
                     self._log_crash(self._pipeline.failure)
                 self.stats.add_dropped(self._pipeline.dropped, self._pipeline.redactor)
-                self.stats.add_provider_errors(self._pipeline.provider_errors)
+                _log_provider_errors(self.stats, self._pipeline.provider_errors)
         if self._problem is not None and self._state.phase is Phase.REFUSED:
             raise self._problem
 
@@ -432,20 +432,23 @@ async def byte_stream(session: StreamSession) -> AsyncGenerator[bytes, None]:
 
 
 def report_failure(
-    redactor: Redactor, error: UpstreamError, stats: StreamStats
+    redactor: Redactor, error: UpstreamError, stats: StreamStats | None
 ) -> tuple[Fault, ProviderFailure | None]:
-    """Record the provider's error response; return the fault with the message that may be shown, and what may be of it.
+    """Log the provider's error response; return the fault with the message that may be shown, and what may be of it.
 
     The second is None if the body reported nothing.
     """
     failure = error.failure
+    if stats is not None:
+        stats.plain_name = redactor.plain_name
     if failure is None:
         return error.fault, None
     status, param = failure.status, failure.param
     clean = clean_error(
         redactor, status=status, message=failure.message, code=failure.code, type_=failure.type, param=param
     )
-    stats.add_provider_errors([clean])
+    if stats is not None:
+        _log_provider_errors(stats, [clean])
     if failure.message is None and failure.type is None and failure.code is None:
         return error.fault, None
     fault, shown = error.fault, generic_message(clean.code, clean.type, str(failure.status))
@@ -453,6 +456,23 @@ def report_failure(
         shown = clean.shown(redactor).value
         fault = fault._replace(message=shown)
     return fault, ProviderFailure(failure.status, shown, clean.type, clean.code, clean.param)
+
+
+def _log_provider_errors(stats: StreamStats, errors: Sequence[ProviderError]) -> None:
+    """Log what the current upstream reported: redacted and bounded, whatever the policy shows to clients."""
+    for error in errors:
+        log.warning(
+            "provider_error",
+            stream_id=stats.stream_id,
+            request_id=stats.request_id,
+            upstream=stats.upstream or None,
+            provider_request_id=stats.clean_provider_request_id,
+            status=error.status,
+            code=error.code,
+            type=error.type,
+            param=error.param,
+            message=None if error.message is None else error.message.value,
+        )
 
 
 async def _never() -> Message:

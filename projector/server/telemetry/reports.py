@@ -193,7 +193,6 @@ class Observer:
         outcome = stats.outcome
         if self._metrics is not None:
             self._metrics.count(stats, outcome)
-        _log_provider_errors(stats)
         for name in HOST_HANDLERS if stats.dropped else ():  # events that named no known call, or came too late
             if times := stats.dropped.get(name):
                 log.warning("host_event_dropped", stream_id=stats.stream_id, type=name, count=times)
@@ -211,7 +210,6 @@ class Observer:
         code, is_gone = stats.code, stats.is_client_gone
         if self._metrics is not None and code is not None and not is_gone and code not in stats.upstream_codes:
             self._metrics.count_failure(stats.upstream, code)
-        _log_provider_errors(stats)
 
 
 async def _call(hook: OnTerminal, stats: StreamStats) -> None:
@@ -238,19 +236,3 @@ def _threads() -> CapacityLimiter:
         limiter = CapacityLimiter(_THREADS_MAX)
         _THREADS.set(limiter)
         return limiter
-
-
-def _log_provider_errors(stats: StreamStats) -> None:
-    """Log what providers reported: redacted and bounded, whatever the policy shows to clients."""
-    for upstream, error in stats.provider_errors:
-        log.warning(
-            "provider_error",
-            stream_id=stats.stream_id,
-            request_id=stats.request_id,
-            upstream=upstream or None,
-            status=error.status,
-            code=error.code,
-            type=error.type,
-            param=error.param,
-            message=None if error.message is None else error.message.value,
-        )

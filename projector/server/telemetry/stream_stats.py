@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import lru_cache, partial
 from http import HTTPStatus
-from itertools import repeat
 from typing import Any, Final, NamedTuple
 
 from projector.contracts import codec
@@ -23,8 +22,6 @@ from projector.core.canonical import Frame
 from projector.core.delta_frames import DeltaFrames
 from projector.core.faults import FAULTS
 from projector.core.handlers import DROPPED, HANDLERS, unexpected_drops
-from projector.core.reported_errors import ProviderError
-from projector.core.transcript import ERRORS_MAX
 from projector.redaction.redactor import Redactor
 from projector.server.control.token_meter import TokenMeter, reported_tokens
 from projector.server.http.problems import PROBLEMS
@@ -187,8 +184,10 @@ class StreamStats:
     """Provider events that were not forwarded, by type or reason; see `add_dropped`."""
     plain_name: Callable[[str], str | None] = lambda _name: None
     """Returns a name that a provider chose, if it may be logged."""
-    provider_errors: list[tuple[str, ProviderError]] = field(default_factory=list)
-    """Errors that providers reported, redacted, each with the name of the upstream."""
+    provider_request_id: str | None = None
+    """The provider's own ID of the last request, as it came; None without one."""
+    attempts: int = 0
+    """Requests to upstreams."""
     failure_reason: str | None = None
     """Why a request to an upstream failed, as a word of the server."""
     upstream_codes: set[str] = field(default_factory=set)
@@ -251,10 +250,19 @@ class StreamStats:
         """Keep what was not forwarded of the stream, and what decides which of its names may be logged."""
         self.dropped, self.plain_name = dropped, redactor.plain_name
 
-    def add_provider_errors(self, errors: Sequence[ProviderError]) -> None:
-        """Keep what the current upstream reported, up to a limit."""
-        kept = errors[: ERRORS_MAX - len(self.provider_errors)]
-        self.provider_errors += zip(repeat(self.upstream), kept)
+    def on_attempt(self) -> None:
+        """Count a request to an upstream, which names it later."""
+        self.attempts += 1
+        self.provider_request_id = None
+
+    def on_provider_request_id(self, request_id: str) -> None:
+        """Keep the provider's own ID of the request."""
+        self.provider_request_id = request_id
+
+    @property
+    def clean_provider_request_id(self) -> str | None:
+        """The provider's own ID of the last request, if it may be logged."""
+        return None if self.provider_request_id is None else self.plain_name(self.provider_request_id)
 
     def _note(self, kind: str, frame: Frame) -> None:
         if kind in _TERMINALS:
@@ -364,6 +372,8 @@ def line_of(stats: StreamStats, outcome: str) -> dict[str, object]:
         "code": stats.code,
         "reason": stats.reason,
         "duration_s": _rounded(stats.duration_s),
+        "attempts": stats.attempts if stats.attempts > 1 else None,
+        "provider_request_id": None if stats.code is None else stats.clean_provider_request_id,
         "first_byte_s": None if stats.first_byte_s is None else _rounded(stats.first_byte_s),
         "first_token_s": None if stats.first_token_s is None else _rounded(stats.first_token_s),
         "client_gone": stats.client_gone,

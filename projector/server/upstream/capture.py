@@ -106,7 +106,7 @@ def _reason(error: UpstreamError, settings: Settings) -> str:
     shown = policy.model_copy(
         update={"error_messages": "provider", "registered": (*policy.registered, *secrets_of(settings))}
     )
-    _, failure = report_failure(Redactor(shown), error, StreamStats(dialect=DEFAULT_DIALECT))
+    _, failure = report_failure(Redactor(shown), error, None)
     if failure is not None and failure.message is not None:
         return f"{ours}: {failure.message}"
     return f"{ours}." if error.reason is None else f"{ours} ({error.reason})."

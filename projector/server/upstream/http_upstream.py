@@ -13,7 +13,7 @@ import errno
 import re
 import ssl
 import zlib
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager, closing
 from typing import Any, Final, Self
 
@@ -93,6 +93,8 @@ _ID: Final = re.compile(rf"[!-~](?:[ -~]{{0,{NAME_MAX_CHARS - 2}}}[!-~])?")
 CONTINUED_MAX: Final = 3
 """How often a response is continued after its connection broke."""
 _READ_OUT_MAX_BYTES: Final = 65_536
+_REQUEST_IDS: Final = ("x-request-id", "request-id", "apim-request-id", "x-amzn-requestid")
+"""Headers in which a provider names a request: OpenAI and what is compatible, Claude, Azure, Bedrock."""
 _OK: Final = 200
 _FAILURES: Final = (aiohttp.ClientError, aiohttp.http.HttpProcessingError, OSError)
 """Exceptions of `Pool.send`, and of reading a response."""
@@ -147,7 +149,8 @@ class HTTPUpstream:
         else:
             outgoing, headers = _aside(provider, request, profile), {"Accept": "application/json", **request.headers}
         path, body, query = outgoing
-        response = self._response(provider, "POST", path, query, headers, codec.dumps_exact(body))
+        content = codec.dumps_exact(body)
+        response = self._response(provider, "POST", path, query, headers, content, request.on_request_id)
         if provider.cursor is None or request.ask != "response" or (cursor := provider.cursor(profile)) is None:
             return response
         return self._followed(provider, response, cursor, request)
@@ -217,10 +220,12 @@ class HTTPUpstream:
         query: Mapping[str, str],
         headers: Mapping[str, str],
         content: bytes | None = None,
+        on_request_id: Callable[[str], object] = lambda _: None,
     ) -> _Response:
         """Return the response to a request, which is sent when the response is entered."""
         url, whole_query = self._base_url + path, {**query, **self._query}
-        return _Response(provider, self._open_pool().send(method, url, whole_query, headers, content))
+        sending = self._open_pool().send(method, url, whole_query, headers, content)
+        return _Response(provider, sending, on_request_id)
 
     async def aclose(self) -> None:
         """Close the pooled connections."""
@@ -244,9 +249,12 @@ class _Response:
     A body in a format that the provider has a reader for is read as an event stream.
     """
 
-    def __init__(self, provider: Provider, sending: Awaitable[Exchange]) -> None:
+    def __init__(
+        self, provider: Provider, sending: Awaitable[Exchange], on_request_id: Callable[[str], object]
+    ) -> None:
         self._provider = provider
         self._sending = sending
+        self._on_request_id = on_request_id
         self._pieces: Iterator[bytes] = iter(())
         """Rest of an inflated chunk."""
 
@@ -257,6 +265,10 @@ class _Response:
             del self._sending  # it has the body of the request
         except _FAILURES as error:
             raise _failed(error) from error
+        for name in _REQUEST_IDS:
+            if name in exchange.headers:
+                self._on_request_id(exchange.headers[name])
+                break
         if exchange.status != _OK:
             raise await _refused(exchange, self._provider)
         self._inflater = inflater_of(exchange.headers)

@@ -31,6 +31,8 @@ class ProviderRequest:
     stream_id: str = ""
     """ID of the stream that the response belongs to; empty without one."""
     ask: Ask = "response"
+    on_request_id: Callable[[str], object] = lambda _: None
+    """Is called with the provider's own ID of the request, untrusted, if the response names one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -248,13 +248,14 @@ class Attempts:
     def request(self) -> ProviderRequest:
         """Return the request to the current target."""
         stats, body = self._stats, self._bodies.get(self.target)
+        stats.on_attempt()
         if body is None:
             body = self._bodies[self.target] = self._body_of(self.target)
         if stats.meter is not None and sum(self._tried.values()) == 1:
             stats.meter.on_request(body)
         api = self.target.provider.api
         headers = {**stats.trace.headers, **stats.caller_headers.get(api, {})}
-        return ProviderRequest(api, body, headers, stats.stream_id, self._ask)
+        return ProviderRequest(api, body, headers, stats.stream_id, self._ask, stats.on_provider_request_id)
 
     def release(self) -> None:
         """Drop the request: a byte of the response was used, so it is not sent again."""
