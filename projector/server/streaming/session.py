@@ -466,7 +466,7 @@ def _log_provider_errors(stats: StreamStats, errors: Sequence[ProviderError]) ->
             stream_id=stats.stream_id,
             request_id=stats.request_id,
             upstream=stats.upstream or None,
-            provider_request_id=stats.clean_provider_request_id,
+            provider_request_id=stats.provider_request_id and stats.plain_name(stats.provider_request_id),
             status=error.status,
             code=error.code,
             type=error.type,

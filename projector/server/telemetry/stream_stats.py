@@ -250,19 +250,9 @@ class StreamStats:
         """Keep what was not forwarded of the stream, and what decides which of its names may be logged."""
         self.dropped, self.plain_name = dropped, redactor.plain_name
 
-    def on_attempt(self) -> None:
-        """Count a request to an upstream, which names it later."""
-        self.attempts += 1
-        self.provider_request_id = None
-
     def on_provider_request_id(self, request_id: str) -> None:
         """Keep the provider's own ID of the request."""
         self.provider_request_id = request_id
-
-    @property
-    def clean_provider_request_id(self) -> str | None:
-        """The provider's own ID of the last request, if it may be logged."""
-        return None if self.provider_request_id is None else self.plain_name(self.provider_request_id)
 
     def _note(self, kind: str, frame: Frame) -> None:
         if kind in _TERMINALS:
@@ -373,7 +363,7 @@ def line_of(stats: StreamStats, outcome: str) -> dict[str, object]:
         "reason": stats.reason,
         "duration_s": _rounded(stats.duration_s),
         "attempts": stats.attempts if stats.attempts > 1 else None,
-        "provider_request_id": None if stats.code is None else stats.clean_provider_request_id,
+        "provider_request_id": stats.code and stats.provider_request_id and stats.plain_name(stats.provider_request_id),
         "first_byte_s": None if stats.first_byte_s is None else _rounded(stats.first_byte_s),
         "first_token_s": None if stats.first_token_s is None else _rounded(stats.first_token_s),
         "client_gone": stats.client_gone,

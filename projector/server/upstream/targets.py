@@ -248,7 +248,8 @@ class Attempts:
     def request(self) -> ProviderRequest:
         """Return the request to the current target."""
         stats, body = self._stats, self._bodies.get(self.target)
-        stats.on_attempt()
+        stats.attempts += 1
+        stats.provider_request_id = None
         if body is None:
             body = self._bodies[self.target] = self._body_of(self.target)
         if stats.meter is not None and sum(self._tried.values()) == 1:
