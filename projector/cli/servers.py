@@ -73,13 +73,14 @@ def _describe_store(settings: Any) -> None:
 
     from projector.store.protocol import StoreUnavailableError  # noqa: PLC0415 - the same
 
+    async def describe() -> None:
+        async for found in server_module("app").check_store(settings):
+            print(f"`store.url` leads to {found}.")
+
     try:
-        found = asyncio.run(server_module("app").describe_store(settings))
+        asyncio.run(describe())
     except StoreUnavailableError as error:
         print(f"warning: `store.url`: {error}", file=sys.stderr)
-    else:
-        if found is not None:
-            print(f"`store.url` leads to {found}.")
 
 
 def print_config(arguments: argparse.Namespace) -> int:

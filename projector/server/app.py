@@ -256,13 +256,14 @@ def make_logs(settings: Settings, process_id: str) -> StreamLogs:
     return StreamLogs(store, unread_s=table.unread_s)
 
 
-async def describe_store(settings: Settings) -> str | None:
-    """Return what `store.url` leads to, None if there is no URL; raise `StoreUnavailableError` if nothing answers."""
+async def check_store(settings: Settings) -> AsyncGenerator[str, None]:
+    """Yield what `store.url` leads to, if there is a URL; raise `StoreUnavailableError` with what is wrong there."""
     if settings.store.url is None:
-        return None
+        return
     store = _redis(settings.store, StoreLimits(), "check")
     try:
-        return await store.describe()
+        yield await store.describe()
+        await store.check()
     finally:
         await store.aclose()
 

@@ -214,7 +214,7 @@ class Connection:
             self.failures += 1
             self._down_until_s = time.monotonic() + self._backoff_s
             self._backoff_s = min(2 * self._backoff_s, _BACKOFF_MAX_S)
-            raise StoreUnavailableError(f"Redis does not answer: {type(error).__name__}") from error
+            raise StoreUnavailableError(f"Redis does not answer: {cause_of(error)}") from error
         else:
             self._backoff_s = _BACKOFF_S
             now_s = time.monotonic()
@@ -272,6 +272,12 @@ def refused(error: ResponseError) -> StoreUnavailableError:
         return StoreUnavailableError("Redis has reached its `maxmemory`")
     found = _REFUSALS.search(str(error))
     return StoreUnavailableError(f"Redis refused a command: {found[1] if found else type(error).__name__}")
+
+
+def cause_of(error: Exception) -> str:
+    """Return why there is no answer, as the name of an exception: of that of the system, if redis-py hides one."""
+    hidden = error.__context__
+    return type(hidden if isinstance(hidden, OSError) else error).__name__
 
 
 def ttl_ms(seconds: float) -> int:

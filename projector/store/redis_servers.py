@@ -125,8 +125,15 @@ class Servers:
             return "a single server"  # whose user may not ask more
         role, *state = answer
         if role != b"master":
-            return "a replica, which refuses to write: expected the address of the primary"
+            raise StoreUnavailableError("this is a replica: expected the address of the primary")
         return f"a single server, with {len(state[1])} replicas"
+
+    async def policies(self) -> set[str]:
+        """Return what the servers do when they are full (`maxmemory-policy`), of those whose user may ask."""
+        await self.find()
+        servers = [self._node(one.name) for one in self._primaries()] if self._single is None else [self._single]
+        answers = [answer for one in servers for answer in await one.run_all([("INFO", "memory")])]
+        return {one["maxmemory_policy"] for one in answers if isinstance(one, dict) and "maxmemory_policy" in one}
 
     async def run(self, *command: Any) -> Any:
         """Send one command; return its answer."""
@@ -254,7 +261,7 @@ class Servers:
             try:
                 await self._begin()
             except _FAILURES as error:
-                problem = StoreUnavailableError(f"the cluster does not answer: {type(error).__name__}")
+                problem = StoreUnavailableError(f"the cluster does not answer: {redis_connection.cause_of(error)}")
                 continue
             return None
         return problem

@@ -392,6 +392,14 @@ class RedisStore:
         """Return what the URL leads to: a single server, or a cluster."""
         return await self._connection.describe()
 
+    async def check(self) -> None:
+        """Raise `StoreUnavailableError` if Redis does not write, or does not keep what is written."""
+        await self.ping()
+        for policy in await self._connection.policies() - {"noeviction"}:
+            raise StoreUnavailableError(
+                f"`maxmemory-policy` is {policy}, which drops leases of running streams: expected noeviction"
+            )
+
     async def aclose(self) -> None:
         """See `Store`."""
         await asyncio.gather(*(one.aclose() for one in self._readers.values()))

@@ -81,7 +81,7 @@ def test_a_case_is_checked(
         monkeypatch.setenv(name, ENVIRON[name])
     assert main(["config", "check", "projector.toml"]) == 0
     warned = capsys.readouterr().err.splitlines()
-    away = "warning: `store.url`: Redis does not answer: ConnectionError"
+    away = "warning: `store.url`: Redis does not answer: ConnectionRefusedError"
     assert warned == ([away] if "REDIS_URL" in named else [])
     assert len((tmp_path / "projector.toml").read_text().splitlines()) < 60
 

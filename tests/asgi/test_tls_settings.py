@@ -19,6 +19,7 @@ from tests.asgi.certificates import Authority
 
 PASSWORD = "open sesame"
 UPSTREAM = '[passthrough]\nresponses = "one"\n[upstreams.one]\nbase_url = "https://one.example/v1"\n'
+STORE = '[store]\nkind = "redis"\nurl = "rediss://redis.example:6379"\n'
 TOKENS = '[auth.jwt]\nissuer = "a"\naudience = "b"\njwks_url = "https://a.example/keys"\n'
 
 
@@ -110,6 +111,9 @@ def test_a_certificate_that_can_be_used(run: Run, monkeypatch: pytest.MonkeyPatc
         (UPSTREAM + 'tls.ca_file = "text.pem"', "`upstreams.one.tls.ca_file`: expected a certificate in PEM format"),
         (UPSTREAM.replace("https", "http") + 'tls.min_version = "1.3"', "`tls` has no effect, because `base_url`"),
         (TOKENS + 'ca_file = "none.pem"', "`auth.jwt.ca_file`: expected a certificate in PEM format"),
+        (STORE + 'ca_file = "missing.pem"', "`store.ca_file`: "),
+        (STORE + 'ca_file = "text.pem"', "`store.ca_file`: expected a certificate in PEM format"),
+        (STORE.replace("rediss", "redis") + 'ca_file = "authority.pem"', "`ca_file` has no effect, because `url`"),
         (TOKENS.replace("https", "http") + 'ca_file = "authority.pem"', "`ca_file` has no effect, because `jwks_url`"),
     ],
 )

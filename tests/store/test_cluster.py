@@ -159,7 +159,7 @@ def test_config_check_says_what_there_is(
             redis_server.url: "`store.url` leads to a single server, with 0 replicas.",
             f"redis://127.0.0.1:{port}": "warning: `store.url`: this is a Sentinel: expected the address of the "
             "primary",
-            f"redis://127.0.0.1:{free_port()}": "warning: `store.url`: Redis does not answer: ConnectionError",
+            f"redis://127.0.0.1:{free_port()}": "warning: `store.url`: Redis does not answer: ConnectionRefusedError",
         }
         for url, said in rows.items():
             (tmp_path / "projector.toml").write_text(f'[store]\nkind = "redis"\nurl = "{url}"\n')
@@ -169,6 +169,40 @@ def test_config_check_says_what_there_is(
     finally:
         sentinel.kill()
         sentinel.wait()
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "said"),
+    [
+        (
+            "maxmemory-policy",
+            "volatile-lru",
+            "`maxmemory-policy` is volatile-lru, which drops leases of running streams",
+        ),
+        ("maxmemory", "1", "Redis has reached its `maxmemory`"),
+    ],
+)
+def test_config_check_warns_of_what_redis_has_set(
+    redis_cluster: RedisCluster,
+    redis_server: RedisServer,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    setting: str,
+    value: str,
+    said: str,
+) -> None:
+    file = tmp_path / "projector.toml"
+    for url, port in ((redis_server.url, redis_server.port), (redis_cluster.url, redis_cluster.servers[0].port)):
+        file.write_text(f'[store]\nkind = "redis"\nurl = "{url}"\n')
+        with Redis(port=port) as client:
+            before = client.config_get(setting)[setting]
+            client.config_set(setting, value)
+            try:
+                assert main(["config", "check", str(file)]) == 0
+            finally:
+                client.config_set(setting, before)
+        warned = capsys.readouterr().err.splitlines()[1:]  # the first: no API key
+        assert [one.removesuffix(": expected noeviction") for one in warned] == [f"warning: `store.url`: {said}"]
 
 
 def _answers(client: Any) -> bool:

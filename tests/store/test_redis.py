@@ -179,7 +179,7 @@ async def test_tls(program: Callable[[str], str], tmp_path: Path) -> None:
         waiting = asyncio.ensure_future(trusting.wait("s", 0, 60))
         await trusting.append([batch(1, 2)])
         await asyncio.wait_for(waiting, 60)
-        with pytest.raises(StoreUnavailableError, match="does not answer"):
+        with pytest.raises(StoreUnavailableError, match="does not answer: SSLCertVerificationError"):
             await other.ping()
         await trusting.aclose()
         await other.aclose()

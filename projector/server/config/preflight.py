@@ -114,8 +114,9 @@ def _upstreams(settings: Settings) -> Iterator[tuple[str, UpstreamSettings]]:
 def _tls_tables(settings: Settings) -> Iterator[tuple[str, Tls]]:
     """Yield each table with TLS settings, and its path."""
     yield from ((path, tls) for path, tls in parts_of(settings, Tls) if tls != UpstreamTls())
-    if settings.auth.jwt is not None and settings.auth.jwt.ca_file is not None:
-        yield "auth.jwt", UpstreamTls(ca_file=settings.auth.jwt.ca_file)
+    for path, table in (("auth.jwt", settings.auth.jwt), ("store", settings.store)):
+        if table is not None and table.ca_file is not None:
+            yield path, UpstreamTls(ca_file=table.ca_file)
 
 
 def _has_secret(upstream: UpstreamSettings) -> bool:

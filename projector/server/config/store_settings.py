@@ -103,6 +103,9 @@ class StoreSettings(Table):
                 raise ValueError(f'`{name}` requires `kind = "{kind}"`')
             if not given and self.kind == kind:
                 raise ValueError(f'`kind = "{kind}"` requires `{name}`')
+        url = "" if self.url is None else self.url.get_secret_value()
+        if self.ca_file is not None and not url.startswith("rediss:"):
+            raise ValueError("`ca_file` has no effect, because `url` does not begin with rediss://")
         return self
 
     def limits(self, max_memory_bytes: int) -> StoreLimits:
