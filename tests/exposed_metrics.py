@@ -29,7 +29,7 @@ def busy_metrics() -> Metrics:
     stats = StreamStats(dialect="public_sse_v1", upstream="openai", agent="helper", heartbeats=1)
     usage = {"input_tokens": 3, "output_tokens": 5}
     stats.on_frame({"kind": "final", "event_id": 1, "final": {"status": "completed", "usage": usage}})
-    stats.first_byte_s, stats.duration_s = 0.5, 2.0
+    stats.first_byte_s, stats.first_token_s, stats.duration_s = 0.5, 1.0, 2.0
     stats.dropped, stats.client_gone = {"keepalive": 1}, "stalled"
     stats.notices["truncated"] += 1
     circuits.counts["projector_upstream_failures", "openai", "upstream_unreachable", "refused"] += 1
@@ -40,6 +40,7 @@ def busy_metrics() -> Metrics:
     metrics.count(stats, stats.outcome)
     metrics.count_request("/readyz", RequestFacts(status=503, code="server_shutdown"))
     metrics.count_closed_connection("limit")
+    metrics.show_certificates([("tls.cert_file", 1.8e9)])
     return metrics
 
 

@@ -25,7 +25,7 @@ from projector._errors import UsageError, check_argument, missing_package
 from projector._registry import resolve
 from projector.server.catalog import Catalog, MakeUpstream, provider_upstream
 from projector.server.config.loading import SettingsError
-from projector.server.config.preflight import warnings
+from projector.server.config.preflight import certificate_ends, warnings
 from projector.server.config.settings import NEEDS_RESTART, Settings, check_access
 from projector.server.config.store_settings import StoreSettings, decoded_key
 from projector.server.control import rate_limits
@@ -136,11 +136,15 @@ def _build(site: Site, *, is_first: bool) -> Starlette:
     catalog = Catalog(settings, site.make_upstream, site.circuits)
     authenticator = Authenticator(settings.auth, settings.callers)
     limiter = _limiter(settings, site.limiter.budgets)
+    ends = tuple(certificate_ends(settings))
+    if is_first:
+        site.metrics.show_certificates(ends)
     if is_first and settings.extensions:
         site.extensions.extend(resolve(table.extension)(table, catalog, site) for table in settings.extensions)
         site.catalogs.append(catalog)
 
     def activate() -> None:
+        site.metrics.show_certificates(ends)
         site.authenticator.replace_with(authenticator)
         site.limiter.replace_with(limiter)
         site.streams.set_limits(settings.limits)
@@ -333,16 +337,21 @@ class Generations:
         try:
             settings, app, needs_restart, cautions = await asyncio.to_thread(self._build, read)
         except (UsageError, OSError, ValueError) as error:
-            reason = str(error) if isinstance(error, UsageError) else type(error).__name__
-            log.error("reload_refused", reason=reason)
+            self.refuse(str(error) if isinstance(error, UsageError) else type(error).__name__)
             return None
         old, self._app = self._app, app
         app.state.activate()
+        self.state.metrics.note_reload(is_accepted=True)
         log.info("reloaded", needs_restart=needs_restart)
         for caution in cautions:
             log.warning("configuration_warning", reason=caution)
         self._close_if_unused(old)
         return settings
+
+    def refuse(self, reason: str) -> None:
+        """Report that the old settings stay."""
+        self.state.metrics.note_reload(is_accepted=False)
+        log.error("reload_refused", reason=reason)
 
     def _build(self, read: ReadSettings) -> tuple[Settings, Starlette, list[str], list[str]]:
         """Return the new settings and application, the names of changed settings that need a restart, and warnings."""

@@ -268,7 +268,7 @@ class DrainingServer(uvicorn.Server):
         try:
             use_certificate = None if self._tls is None else await asyncio.to_thread(self._tls.read)
         except SettingsError as error:
-            log.error("reload_refused", reason=str(error))
+            self._app.refuse(str(error))
             return
         settings = await self._app.reload(read)
         if settings is None:

@@ -105,15 +105,28 @@ def load_certificate(context: ssl.SSLContext, tls: Tls, path: str = "tls") -> No
 def certificate_warnings(tls: Tls, path: str, now: datetime | None = None) -> Iterator[str]:
     """Yield a sentence for each file with a certificate that is not valid now, or will not be soon."""
     now = now or datetime.now(UTC)
+    for name, certificates in _named(tls, path):
+        reasons = [_invalid(one, now) for one in certificates]
+        if all(reasons):
+            yield f"`{name}`: the certificate {reasons[0]}"
+
+
+def certificate_ends(tls: Tls, path: str) -> Iterator[tuple[str, float]]:
+    """Yield each setting with a certificate, and when that expires, in seconds since 1970."""
+    for name, certificates in _named(tls, path):
+        yield name, max(one.not_valid_after_utc for one in certificates).timestamp()
+
+
+def _named(tls: Tls, path: str) -> Iterator[tuple[str, list[x509.Certificate]]]:
+    """Yield each setting with a file, and its certificates, of which one must be valid: of a chain the first.
+
+    Bundles of a system contain expired ones.
+    """
     if tls.cert_file is not None:
-        certificate = _certificates(tls.cert_file, f"{path}.cert_file")[0]
-        if reason := _invalid(certificate, now):
-            yield f"`{path}.cert_file`: the certificate {reason}"
+        yield f"{path}.cert_file", _certificates(tls.cert_file, f"{path}.cert_file")[:1]
     ca_file = getattr(tls, "ca_file", None)
     if ca_file is not None:
-        reasons = [_invalid(one, now) for one in _certificates(ca_file, f"{path}.ca_file")]
-        if all(reasons):  # bundles of a system contain expired ones
-            yield f"`{path}.ca_file`: the certificate {reasons[0]}"
+        yield f"{path}.ca_file", _certificates(ca_file, f"{path}.ca_file")
 
 
 def _invalid(certificate: x509.Certificate, now: datetime) -> str:

@@ -100,8 +100,8 @@ def test_tokens_that_cannot_be_are_not_counted(count: int) -> None:
 def test_the_labels_of_metrics() -> None:
     found = exposed_labels()
     by_stream = {"upstream", "agent", "outcome"}
-    for name in ("projector_stream_duration_seconds", "projector_first_byte_seconds", "projector_overhead_seconds"):
-        assert found[f"{name}_bucket"] == by_stream | {"le"}
+    for name in ("stream_duration", "first_byte", "first_token", "overhead"):
+        assert found[f"projector_{name}_seconds_bucket"] == by_stream | {"le"}
     assert found[TOKENS] == {"upstream", "agent", "type"}
     assert found["process_resident_memory_bytes"] == set()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import signal
 import socket
 import ssl
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography import x509
 
 from projector.cli import servers
 from projector.cli.servers import health_failure
@@ -275,9 +277,14 @@ async def test_a_process_renews_its_certificate_and_drains(
         cert_file.write_text("no certificate")
         line = await reload("reload_refused")
         assert line["reason"] == "`tls.cert_file`: expected a certificate in PEM format"
+        assert "\nprojector_reload_successful 0.0\n" in await server.get("/metrics")
         assert await asyncio.to_thread(handshake, server.port, trusted) == old
         cert_file.write_text(valid)
         assert (await reload("reloaded"))["needs_restart"] == []
+        metrics = await server.get("/metrics")
+        assert "\nprojector_reload_successful 1.0\n" in metrics
+        [end_s] = re.findall(r'^projector_certificate_expiry\w+{setting="tls.cert_file"} (.+)$', metrics, re.MULTILINE)
+        assert float(end_s) == x509.load_pem_x509_certificate(valid.encode()).not_valid_after_utc.timestamp()
         assert await asyncio.to_thread(handshake, server.port, trusted) == ssl.PEM_cert_to_DER_cert(valid)
         server.stop()
         while "503" not in await server.get("/readyz"):  # noqa: ASYNC110 - another process

@@ -14,7 +14,7 @@ from projector.server import process
 from projector.server.config.loading import load
 from projector.server.config.preflight import warnings
 from projector.server.config.settings import Settings
-from projector.server.tls import certificate_warnings
+from projector.server.tls import certificate_ends, certificate_warnings
 from tests.asgi.certificates import Authority
 
 PASSWORD = "open sesame"
@@ -168,6 +168,8 @@ def test_authorities_of_which_one_is_valid(folder: Path) -> None:
     longer, _ = Authority(folder, "longer").issue("longer", valid_days=800)
     (folder / "authority.pem").write_bytes((folder / "authority.pem").read_bytes() + longer.read_bytes())
     assert list(certificate_warnings(tls, "tls", later)) == []
+    [(name, end_s)] = certificate_ends(tls, "tls")
+    assert (name, end_s > later.timestamp()) == ("tls.ca_file", True)
 
 
 PLAIN = "the key is sent unencrypted"

@@ -11,7 +11,6 @@ import pytest
 import yaml  # type: ignore[import-untyped]  # its types are another package
 
 from projector.core.faults import FAULTS
-from projector.server.config.settings import Limits
 from projector.server.http import connection
 from projector.server.http.problems import PROBLEMS
 from projector.server.telemetry.stream_stats import REASONS, code_label
@@ -127,10 +126,6 @@ def test_alerts_have_names_of_their_own() -> None:
     assert len(RULES) == len(GROUP["rules"])
     assert all(name.startswith("Projector") for name in RULES)
     assert {rule["severity"] for rule in (one["labels"] for one in RULES.values())} == {"critical", "warning"}
-
-
-def test_the_threshold_of_memory_is_that_of_the_default() -> None:
-    assert RULES["ProjectorMemoryNearLimit"]["expr"].endswith(f"0.8 * {Limits().max_memory_bytes}")
 
 
 @pytest.mark.parametrize("title", PANELS)

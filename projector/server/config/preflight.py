@@ -94,6 +94,14 @@ def warnings(settings: Settings) -> Iterator[str]:
         yield from certificate_warnings(tls, path)
 
 
+def certificate_ends(settings: Settings) -> Iterator[tuple[str, float]]:
+    """Yield each setting with a certificate, and when that expires, in seconds since 1970."""
+    for path, tls in _tls_tables(settings):
+        from projector.server.tls import certificate_ends  # noqa: PLC0415 - a start without it is faster
+
+        yield from certificate_ends(tls, path)
+
+
 def _check_samples(path: str, policy: Policy) -> None:
     """Raise `SettingsError` if a sample in the policy's own rule files is not treated as its entry expects."""
     if policy.rules:

@@ -67,6 +67,16 @@ class Streams:
         return len(self._running)
 
     @property
+    def max_active(self) -> int:
+        """The limit of running streams."""
+        return self._limits.max_streams
+
+    @property
+    def max_bytes(self) -> int:
+        """The limit of what all streams hold in memory."""
+        return self._memory.max_bytes
+
+    @property
     def readers(self) -> int:
         """The number of readers of stored streams."""
         return len(self._readers)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 
+from projector import __version__
 from projector.server.streaming.registry import Streams
 from projector.server.streaming.stream_logs import StreamLogs
 from projector.server.telemetry.logs import lost_lines
@@ -49,9 +50,14 @@ class Row(NamedTuple):
 
 _OF_STREAM: Final = ("upstream", "agent", "outcome")
 METRICS: Final = (
+    Row(Gauge, "projector_build_info", "Version of the server.", ("version",)),
+    Row(Gauge, "projector_reload_successful", "Whether the last reload was accepted: 1 or 0."),
+    Row(Gauge, "projector_certificate_expiry_timestamp_seconds", "When certificates expire.", ("setting",)),
     Row(Gauge, "projector_streams_active", "Running streams."),
+    Row(Gauge, "projector_streams_max", "Limit of running streams."),
     Row(Gauge, "projector_upstream_open", "Open requests to providers."),
     Row(Gauge, "projector_memory_held_bytes", "Memory held by streams."),
+    Row(Gauge, "projector_memory_max_bytes", "Limit of this memory."),
     Row(Gauge, "projector_stream_readers", "Readers of stored streams."),
     Row(Gauge, "projector_store_available", "Whether the store works: 1 or 0."),
     Row(Gauge, "projector_store_logs_open", "Streams whose log is written."),
@@ -88,6 +94,13 @@ METRICS: Final = (
     ),
     Row(
         Histogram,
+        "projector_first_token_seconds",
+        "Time from the request to the first part of the answer.",
+        _OF_STREAM,
+        _FIRST_BYTE_S,
+    ),
+    Row(
+        Histogram,
         "projector_overhead_seconds",
         "Processing time that the pipeline added to a stream.",
         _OF_STREAM,
@@ -108,7 +121,9 @@ class Metrics:
         read: dict[str, Callable[[], float]] = {
             "projector_streams_active": lambda: streams.active,
             "projector_upstream_open": lambda: streams.upstream_open,
+            "projector_streams_max": lambda: streams.max_active,
             "projector_memory_held_bytes": lambda: streams.held_bytes,
+            "projector_memory_max_bytes": lambda: streams.max_bytes,
             "projector_stream_readers": lambda: streams.readers,
             "projector_store_available": lambda: logs.is_sound,
             "projector_store_logs_open": lambda: logs.open,
@@ -121,26 +136,39 @@ class Metrics:
         """What is added to the counters when they are read: each addition takes the library four calls and a lock."""
         self._counted: Counts = {}
         """What was added."""
+        self._made["projector_build_info"].labels(__version__).set(1)
+        self.note_reload(is_accepted=True)
         ProcessCollector(registry=registry)
 
     def watch_connections(self, count: Callable[[], int]) -> None:
         """Show the number of open connections; an application does not know those of its server."""
         self._made["projector_connections_open"].set_function(count)
 
+    def note_reload(self, *, is_accepted: bool) -> None:
+        """Show whether the last reload was accepted; a start is one."""
+        self._made["projector_reload_successful"].set(is_accepted)
+
+    def show_certificates(self, ends: Iterable[tuple[str, float]]) -> None:
+        """Show when the certificates in use expire: the path of each setting, and seconds since 1970."""
+        shown = self._made["projector_certificate_expiry_timestamp_seconds"]
+        shown.clear()
+        for setting, end_s in ends:
+            shown.labels(setting).set(end_s)
+
     def count(self, stats: StreamStats, outcome: str) -> None:
         """Record an ended stream, which has this outcome."""
         code, counts = stats.code, self._counts
         counts["projector_streams", outcome, stats.dialect] += 1
-        if stats.heartbeats:
-            counts["projector_heartbeats",] += stats.heartbeats
+        counts["projector_heartbeats",] += stats.heartbeats
         if stats.client_gone is not None:
             counts["projector_clients_gone", stats.client_gone] += 1
         upstream, agent = stats.upstream, stats.agent or ""
         labels = upstream, agent, outcome
         self._of("projector_stream_duration_seconds", *labels).observe(stats.duration_s)
         self._of("projector_overhead_seconds", *labels).observe(stats.overhead_s)
-        if stats.first_byte_s is not None:
-            self._of("projector_first_byte_seconds", *labels).observe(stats.first_byte_s)
+        for name, after_s in (("first_byte", stats.first_byte_s), ("first_token", stats.first_token_s)):
+            if after_s is not None:
+                self._of(f"projector_{name}_seconds", *labels).observe(after_s)
         for name, kind in _TOKEN_TYPES:
             count = stats.usage.get(name, 0)
             if 0 < count <= _TOKENS_MAX:  # a provider may report anything
