@@ -101,6 +101,7 @@ async def running(
     for other in others:
         conf = put(conf, other, "")
     conf = put(conf, first, " ".join(f"server 127.0.0.1:{one};" for one in servers))
+    conf = put(conf, "/var/log/nginx/access.log", str(folder / "access.log"))
     conf = put(conf, "proxy_read_timeout 60s;", f"proxy_read_timeout {silence_s}s;")
     if certificate is not None:
         for line in TLS_LINES:

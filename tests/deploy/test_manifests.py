@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import argparse
 import re
+import shutil
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any, Final
@@ -124,6 +127,12 @@ def test_replicas_have_one_configuration_that_can_be_served(tmp_path: Path, comp
     assert seconds(service["stop_grace_period"]) >= ending_s(settings)
 
 
+@BOTH
+def test_what_dies_is_started_again(compose: Any) -> None:
+    once = {name for name, service in compose["services"].items() if service.get("restart") != "unless-stopped"}
+    assert once <= {"redis-create"}
+
+
 def test_the_store_of_replicas_evicts_nothing() -> None:
     command = REPLICAS["services"]["redis"]["command"]
     options = dict(zip(command[1::2], command[2::2], strict=True))
@@ -141,7 +150,29 @@ def test_nginx_asks_replicas_in_turn(compose: Any) -> None:
     upstream, _, rest = conf.partition("\nserver {\n")
     assert set(re.findall(r"^    server ([\w-]+):8000;", upstream, re.MULTILINE)) == names
     assert "hash" not in upstream
-    assert rest == (DEPLOY / "nginx.conf").read_text(encoding="utf-8").partition("\nserver {\n")[2]
+    sticky = (DEPLOY / "nginx.conf").read_text(encoding="utf-8")
+    assert rest == sticky.partition("\nserver {\n")[2]
+    assert "# The ID" + sticky.partition("# The ID")[2].partition("# Sticky")[0] in upstream
+
+
+# systemd
+
+
+def test_the_unit_can_be_started(tmp_path: Path) -> None:
+    text = (DEPLOY / "projector.service").read_text(encoding="utf-8")
+    lines = [line.partition("=")[::2] for line in text.splitlines() if "=" in line and not line.startswith("#")]
+    commands = [value.rpartition("/bin/")[2].split() for name, value in lines if name in {"ExecStart", "ExecReload"}]
+    assert [parsed(one).run for one in commands[:2]] == ["servers:serve", "servers:check_config"]
+    values = dict(lines)
+    assert float(values["TimeoutStopSec"]) >= ending_s(Settings())
+    limits = Settings().limits
+    assert int(values["LimitNOFILE"]) > limits.connections + limits.max_streams + 1_000
+    assert int(values["MemoryMax"].removesuffix("M")) * 2**20 >= 2 * limits.max_memory_bytes + 150_000_000
+    if (analyze := shutil.which("systemd-analyze")) is not None:
+        unit = tmp_path / "projector.service"
+        unit.write_text(text.replace("/opt/projector/bin/projector", sys.executable), encoding="utf-8")
+        done = subprocess.run([analyze, "verify", "--man=no", unit], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
 
 
 # Kubernetes

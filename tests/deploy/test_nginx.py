@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import pytest
+from structlog.testing import capture_logs
 
 from bench.redis_server import free_port
 from projector.server.config.settings import Settings
@@ -190,6 +191,25 @@ async def test_no_server_is_a_problem_like_others(front: Front, serve: Any) -> N
     assert ours.keys() - problem.keys() == {"instance"}
     assert (problem["status"], problem["code"], problem["is_retryable"]) == (503, "server_shutdown", True)
     assert re.fullmatch(r"req_[0-9a-f]{32}", problem["request_id"])
+
+
+@pytest.mark.parametrize(
+    ("given", "form"), [("", r"req_[0-9a-f]{32}"), ("chat:7.a_b-c", r"chat:7\.a_b-c"), ("a b", r"req_[0-9a-f]{32}")]
+)
+async def test_a_request_has_one_id_in_all_logs(
+    front: Front, serve: Any, tmp_path: Path, given: str, form: str
+) -> None:
+    site = serve()
+    with capture_logs() as logs:
+        async with front(site.port) as port, asking(port, body=b"{", x_request_id=given) as browser:
+            ours = (await browser.answer.problem())["request_id"]
+            assert await site.is_quiet()
+    async with front(free_port()) as port, asking(port, x_request_id=given) as browser:
+        of_nginx = (await browser.answer.problem())["request_id"]
+    assert re.fullmatch(form, ours)
+    assert [line["request_id"] for line in logs if line["event"] == "request"] == [ours]
+    lines = (tmp_path / "access.log").read_text(encoding="utf-8").splitlines()
+    assert [line.rpartition(" ")[2] for line in lines] == [ours, of_nginx]
 
 
 @pytest.mark.parametrize(
