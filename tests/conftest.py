@@ -25,6 +25,9 @@ SHARED = ROOT.parent / "shared"
 PACKAGES = ("projector",)
 REQUIRED = frozenset(os.environ.get("PROJECTOR_TESTS_REQUIRE", "").split())
 
+for name in ("HTTPS_PROXY", "https_proxy"):  # of the machine: a server warns of them
+    os.environ.pop(name, None)
+
 settings.register_profile(
     "any machine",
     settings.default,

@@ -199,6 +199,28 @@ def test_a_key_over_plain_http(members: dict[str, object], expected: list[str]) 
         assert [one.partition(";")[0] for one in found] == [f"`base_url`: {one}" for one in expected]
 
 
+@pytest.mark.parametrize(
+    ("environ", "members", "is_unused"),
+    [
+        ({"HTTPS_PROXY": "http://proxy:3128"}, {}, True),
+        ({"https_proxy": "http://proxy:3128"}, {}, True),
+        ({"HTTPS_PROXY": "http://proxy:3128"}, {"proxy": "http://other:3128"}, False),
+        ({"HTTPS_PROXY": "http://proxy:3128"}, {"base_url": "http://localhost:11434/v1"}, False),
+        ({"HTTPS_PROXY": "http://proxy:3128", "NO_PROXY": ".example"}, {}, False),
+        ({"HTTPS_PROXY": ""}, {}, False),
+    ],
+)
+def test_a_variable_with_a_proxy_is_not_read(
+    monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], members: dict[str, str], *, is_unused: bool
+) -> None:
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    one = {"base_url": "https://a.example/v1", "api_key": "sk-a-test-key", **members}
+    found = list(warnings(Settings.model_validate({"upstreams": {"one": one}, "passthrough": {"responses": "one"}})))
+    expected = "`upstreams.one.proxy` is not set, and the variable HTTPS_PROXY is not read: a.example is asked directly"
+    assert found == [expected] * is_unused
+
+
 def test_signing_keys_over_plain_http() -> None:
     jwt = {"issuer": "a", "audience": "b", "jwks_url": "http://a.example/keys"}
     (warning,) = warnings(Settings.model_validate({"api_key": "sk-a-test-key", "auth": {"jwt": jwt}}))

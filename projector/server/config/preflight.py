@@ -31,6 +31,7 @@ _SQLITE: Final = b"SQLite format 3\0"
 _SQLITE_HEAD_BYTES: Final = 100
 _USER_VERSION: Final = slice(60, 64)
 """Where the head has the version of its tables; 0 in a new file."""
+_PROXY_VARIABLES: Final = ("HTTPS_PROXY", "https_proxy")
 _KEYED_HOSTS: Final = ("api.openai.com", ".openai.azure.com")
 """Ends of the names of hosts that refuse every request without a key."""
 
@@ -80,6 +81,8 @@ def warnings(settings: Settings) -> Iterator[str]:
         if host.endswith(_KEYED_HOSTS) and not _has_secret(upstream):
             variable = "" if path else ", from the variable OPENAI_API_KEY"
             yield f"`{path}api_key` is not set{variable}: {host} refuses every request without a key"
+        if upstream.proxy is None and url.scheme == "https" and _has_proxy_variable(host):
+            yield f"`{path}proxy` is not set, and the variable HTTPS_PROXY is not read: {host} is asked directly"
         if _has_secret(upstream) and _is_plain(upstream.base_url):
             yield f"`{path}base_url`: the key is sent unencrypted; use https:// for another machine"
     jwt = settings.auth.jwt
@@ -131,6 +134,15 @@ def _has_secret(upstream: UpstreamSettings) -> bool:
     """Return whether requests to an upstream contain a secret; values that may be one are `SecretStr`."""
     values = (upstream.api_key, *upstream.headers.values(), *upstream.query.values())
     return any(isinstance(value, SecretStr) for value in values)
+
+
+def _has_proxy_variable(host: str) -> bool:
+    """Return whether the environment names a proxy for a host, which other programs would use."""
+    if not any(os.environ.get(name) for name in _PROXY_VARIABLES):
+        return False
+    from urllib.request import proxy_bypass  # noqa: PLC0415 - a start without it is faster
+
+    return not proxy_bypass(host)
 
 
 def _is_plain(url: str) -> bool:
