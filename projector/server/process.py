@@ -14,6 +14,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Final
 
 import uvicorn
+from prometheus_client import disable_created_metrics
 from starlette.types import ASGIApp
 from uvicorn.server import HANDLED_SIGNALS
 
@@ -84,6 +85,7 @@ def run(settings: Settings, read: ReadSettings | None = None, *, demo: bool = Fa
     for reason in warnings(settings):
         log.warning("configuration_warning", reason=reason)
     raise_file_limit(settings)
+    disable_created_metrics()  # type: ignore[no-untyped-call] # a series for each other one, which nothing reads; not in the process of a host
     try:
         _serve(settings, read, signals, place, demo=demo)
     except UsageError as error:

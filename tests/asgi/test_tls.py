@@ -283,6 +283,7 @@ async def test_a_process_renews_its_certificate_and_drains(
         assert (await reload("reloaded"))["needs_restart"] == []
         metrics = await server.get("/metrics")
         assert "\nprojector_reload_successful 1.0\n" in metrics
+        assert "_created" not in metrics
         [end_s] = re.findall(r'^projector_certificate_expiry\w+{setting="tls.cert_file"} (.+)$', metrics, re.MULTILINE)
         assert float(end_s) == x509.load_pem_x509_certificate(valid.encode()).not_valid_after_utc.timestamp()
         assert await asyncio.to_thread(handshake, server.port, trusted) == ssl.PEM_cert_to_DER_cert(valid)

@@ -120,6 +120,7 @@ def test_replicas_have_one_configuration_that_can_be_served(tmp_path: Path, comp
     environ = dict.fromkeys(service["environment"], "sha256:" + "0" * 64)
     settings = load(environ, {"host": command.host, "port": command.port}, tmp_path / "projector.toml")
     assert settings.auth.is_on
+    assert settings.trusted_proxies
     assert settings.store.url is not None
     hosts = [one.partition(":")[0] for one in urlsplit(settings.store.url.get_secret_value()).netloc.split(",")]
     assert {*hosts} <= services.keys()
