@@ -227,6 +227,14 @@ def test_signing_keys_over_plain_http() -> None:
     assert warning.startswith("`auth.jwt.jwks_url`: the keys are fetched unencrypted")
 
 
+def test_signing_keys_without_the_proxy_of_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy:3128")
+    monkeypatch.setenv("NO_PROXY", "api.openai.com")
+    jwt = {"issuer": "a", "audience": "b", "jwks_url": "https://a.example/keys"}
+    (warning,) = warnings(Settings.model_validate({"api_key": "sk-a-test-key", "auth": {"jwt": jwt}}))
+    assert warning.startswith("`auth.jwt.jwks_url`: the variable HTTPS_PROXY is not read")
+
+
 def test_a_check_prints_warnings(run: Run, folder: Path) -> None:
     (folder / "key").write_text("sk-a-test-key")
     code, printed = run(UPSTREAM.replace("https", "http") + 'api_key_file = "key"')

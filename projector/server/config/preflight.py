@@ -81,13 +81,12 @@ def warnings(settings: Settings) -> Iterator[str]:
         if host.endswith(_KEYED_HOSTS) and not _has_secret(upstream):
             variable = "" if path else ", from the variable OPENAI_API_KEY"
             yield f"`{path}api_key` is not set{variable}: {host} refuses every request without a key"
-        if upstream.proxy is None and url.scheme == "https" and _has_proxy_variable(host):
-            yield f"`{path}proxy` is not set, and the variable HTTPS_PROXY is not read: {host} is asked directly"
         if _has_secret(upstream) and _is_plain(upstream.base_url):
             yield f"`{path}base_url`: the key is sent unencrypted; use https:// for another machine"
     jwt = settings.auth.jwt
     if jwt is not None and jwt.jwks_url is not None and _is_plain(jwt.jwks_url):
         yield "`auth.jwt.jwks_url`: the keys are fetched unencrypted, and can be replaced on the way; use https://"
+    yield from _proxy_warnings(settings)
     if settings.trusted_proxies and not settings.auth.is_on:
         yield "`trusted_proxies` is set, and `auth` has no callers: everyone who reaches the proxies has access"
     yield from secret_warnings(settings)
@@ -95,6 +94,17 @@ def warnings(settings: Settings) -> Iterator[str]:
         from projector.server.tls import certificate_warnings  # noqa: PLC0415 - a start without it is faster
 
         yield from certificate_warnings(tls, path)
+
+
+def _proxy_warnings(settings: Settings) -> Iterator[str]:
+    """Yield a sentence for each server that other programs would ask by the proxy of the environment."""
+    for path, upstream in _upstreams(settings):
+        if upstream.proxy is None and _has_unread_proxy(upstream.base_url):
+            host = urlsplit(upstream.base_url).hostname
+            yield f"`{path}proxy` is not set, and the variable HTTPS_PROXY is not read: {host} is asked directly"
+    jwt = settings.auth.jwt
+    if jwt is not None and _has_unread_proxy(jwt.jwks_url or ""):
+        yield "`auth.jwt.jwks_url`: the variable HTTPS_PROXY is not read: without a direct way, use `jwks_file`"
 
 
 def certificate_ends(settings: Settings) -> Iterator[tuple[str, float]]:
@@ -136,13 +146,14 @@ def _has_secret(upstream: UpstreamSettings) -> bool:
     return any(isinstance(value, SecretStr) for value in values)
 
 
-def _has_proxy_variable(host: str) -> bool:
-    """Return whether the environment names a proxy for a host, which other programs would use."""
-    if not any(os.environ.get(name) for name in _PROXY_VARIABLES):
+def _has_unread_proxy(url: str) -> bool:
+    """Return whether the environment names a proxy for a URL, which other programs would use."""
+    parts = urlsplit(url)
+    if parts.scheme != "https" or not any(os.environ.get(name) for name in _PROXY_VARIABLES):
         return False
     from urllib.request import proxy_bypass  # noqa: PLC0415 - a start without it is faster
 
-    return not proxy_bypass(host)
+    return not proxy_bypass(parts.hostname or "")
 
 
 def _is_plain(url: str) -> bool:
