@@ -419,6 +419,23 @@ def test_dropped_input_is_listed_and_fails_on_request(run: Run, folder: Path) ->
     assert run("project", "--fail-on-dropped", given=CREATED + odd + HI + ENDED).status == 1
 
 
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        pytest.param(b"data: " + CREATED, "(no JSON)", id="an-event-stream"),
+        pytest.param(b"{\n" + CREATED, "(no JSON)", id="an-object-over-lines"),
+        pytest.param(b"[" + CREATED.rstrip() + b"]\n", "(no object)", id="an-array"),
+    ],
+)
+def test_an_input_that_is_no_line_of_json_is_dropped(run: Run, folder: Path, given: bytes, name: str) -> None:
+    (folder / "openai_responses" / "mine.ndjson").write_bytes(given + HI + ENDED)
+    assert f"mine.ndjson: dropped: {name} (1)\n".encode() in run("replay", str(folder), "--update").out
+    assert run("replay", str(folder), "--fail-on-dropped").status == 1
+    done = run("project", "--in", "ndjson", "--fail-on-dropped", given=given + HI + ENDED)
+    assert (done.status, f"dropped: {name} (1)\n".encode() in done.err) == (1, True)
+    assert run("explain", name).status == 0
+
+
 CONFIGURED: Final = """
 [upstreams.default]
 api_key = "${SOME_KEY}"
