@@ -16,6 +16,7 @@ from projector.cli.servers import load_settings, server_module
 from projector.cli.terminal import opened, paint_diff, print_error
 from projector.contracts import codec
 from projector.core.faults import Fault
+from projector.core.sse import BOM
 from projector.providers import DEFAULT_PROVIDER, PROVIDERS
 from projector.recording import Recording, cases, replay
 from projector.recording.drift import drift
@@ -132,7 +133,10 @@ def replay_cases(arguments: argparse.Namespace) -> int:
         raise UsageError(f"{folder}: `--update` writes into a folder; unpack the file first")
     with tempfile.TemporaryDirectory() as unpacked:
         cases.unpack(folder, Path(unpacked))
-        return _replay(arguments, Path(unpacked))
+        try:
+            return _replay(arguments, Path(unpacked))
+        except UsageError as error:
+            raise UsageError(str(error).replace(unpacked, arguments.folder)) from None
 
 
 def _replay(arguments: argparse.Namespace, folder: Path) -> int:
@@ -175,7 +179,7 @@ def _only_upstream(settings: Any) -> str:
 def _request(name: str) -> dict[str, Any]:
     with opened(name) as source:
         try:
-            request = codec.loads(source.read())
+            request = codec.loads(source.read().removeprefix(BOM))
         except codec.CodecError:
             request = None
     if not isinstance(request, dict):

@@ -85,7 +85,7 @@ def explain(name: str, policy: Policy | None = None) -> list[str]:
 def withheld_lines(name: str, policy: Policy, secrets: Iterable[str] = ()) -> list[str]:
     """Return a line for each withholding in a file, `-` for standard input: its line, place, rule and source."""
     with opened(name) as source:
-        text = source.read().decode("utf-8", "replace")
+        text = source.read().decode("utf-8-sig", "replace")
     found = [f"{at.line}: {at.place}: {at.rule} ({at.source})" for at in Tracer(policy, secrets).file(text)]
     return found or ["nothing is withheld"]
 
