@@ -44,7 +44,7 @@ def explain_name(arguments: argparse.Namespace) -> int:
     name = arguments.name
     if arguments.config is not None and arguments.redaction is None and name != RULES:
         raise UsageError(f"`--config`: expected `--redaction FILE` or `{RULES}` with it")
-    policy, secrets = policy_of(arguments)
+    policy, secrets = policy_of(arguments.config, arguments.policy)
     if arguments.redaction is not None:
         lines = withheld_lines(arguments.redaction, policy, secrets)
     else:
@@ -90,22 +90,22 @@ def withheld_lines(name: str, policy: Policy, secrets: Iterable[str] = ()) -> li
     return found or ["nothing is withheld"]
 
 
-def policy_of(arguments: argparse.Namespace) -> tuple[Policy, tuple[str, ...]]:
+def policy_of(config: str | None, policy: str | None) -> tuple[Policy, tuple[str, ...]]:
     """Return a policy of a configuration and the secrets of that configuration; without one the default policy.
 
     By default it is that of the agents and workflows, or else of the passthrough routes. Raises `UsageError` if they
     have several policies and `--policy` does not choose one of them.
     """
-    if arguments.config is None:
-        if arguments.policy is not None:
+    if config is None:
+        if policy is not None:
             raise UsageError("`--policy` is a policy of a configuration: expected `--config FILE` too")
         return Policy(), ()
-    settings = load_settings(arguments.config)
+    settings = load_settings(config)
     for reason in server_module("config.settings").secret_warnings(settings):
         print(f"warning: {reason}", file=sys.stderr)
     policies = dict(server_module("config.config_base").parts_of(settings, Policy)) or {"policy": Policy()}
-    chosen = f"{_owner(arguments.policy or '')}.policy"
-    if arguments.policy is None:
+    chosen = f"{_owner(policy or '')}.policy"
+    if policy is None:
         first, *others = [path for path in policies if path != _PASSTHROUGH] or policies
         chosen = first if all(policies[other] == policies[first] for other in others) else chosen
     if chosen not in policies:

@@ -16,7 +16,7 @@ import difflib
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from itertools import groupby, zip_longest
 from pathlib import Path
 from typing import Annotated, Final, Literal, NamedTuple, TypeAlias
@@ -102,12 +102,15 @@ class Case(NamedTuple):
         return self.settings.dialects or tuple(DIALECTS)
 
 
+What: TypeAlias = Literal["differs", "golden is missing", "input is missing", "dialect is not chosen"]
+
+
 class Difference(NamedTuple):
     """A case that differs from its golden."""
 
     case: str
     dialect: str
-    what: Literal["differs", "golden is missing", "input is missing", "dialect is not chosen"]
+    what: What
     diff: str = ""
 
 
@@ -254,7 +257,7 @@ def orphans(folder: Path, cases: list[Case], *, update: bool) -> list[Difference
     found: list[Difference] = []
     for dialect in DIALECTS:
         for golden in sorted((folder / dialect).glob("*.ndjson")):
-            if dialect in chosen.get(golden.stem, ()):
+            if (orphan := orphan_of(golden.stem, dialect, chosen.get(golden.stem))) is None:
                 continue
             if update and golden.stem not in chosen and dialect in PROVIDERS:
                 raise UsageError(
@@ -262,11 +265,16 @@ def orphans(folder: Path, cases: list[Case], *, update: bool) -> list[Difference
                 )
             if update:
                 golden.unlink()
-            elif golden.stem in chosen:
-                found.append(Difference(golden.stem, dialect, "dialect is not chosen"))
             else:
-                found.append(Difference(golden.stem, dialect, "input is missing"))
+                found.append(orphan)
     return found
+
+
+def orphan_of(name: str, dialect: str, chosen: Collection[str] | None) -> Difference | None:
+    """Return what is wrong with having a golden, by the dialects that its case chooses; None without a case."""
+    if chosen is None:
+        return Difference(name, dialect, "input is missing")
+    return None if dialect in chosen else Difference(name, dialect, "dialect is not chosen")
 
 
 def _check_paths(folder: Path) -> None:

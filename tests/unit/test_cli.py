@@ -468,8 +468,10 @@ def test_replay_with_a_policy_of_a_configuration(
         (folder / "openai_responses" / f"{name}.ndjson").write_bytes(CREATED + mail + ENDED)
     (folder / "cases.toml").write_text('[defaults]\ndialects = ["public_sse_v1"]\n[cases.own]\npolicy = "default"\n')
     (config := tmp_path / "projector.toml").write_text(CONFIGURED)
-    assert run("replay", str(folder), "--update").status == 0
     options = ("--config", str(config), "--policy", "agents.support")
+    hint = f"To write golden files: projector replay {folder} {' '.join(options)} --update\n"
+    assert hint in run("replay", str(folder), *options).out.decode()
+    assert run("replay", str(folder), "--update").status == 0
     done = run("replay", str(folder), *options)
     assert (done.status, b"mine.ndjson: differs" in done.out, b"own.ndjson: differs" in done.out) == (1, True, False)
     assert b"<redacted:email>" in done.out
