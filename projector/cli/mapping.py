@@ -18,7 +18,7 @@ from projector.core.faults import FAULTS
 from projector.core.handlers import DROPPED, EMITS, HANDLERS, HOST_HANDLERS
 from projector.core.handlers.items import FINISHERS, ITEMS_ONLY
 from projector.core.intake import STEERING
-from projector.core.sse import REASONS
+from projector.core.sse import NO_EVENTS, REASONS
 from projector.providers import PROVIDERS
 from projector.redaction.explain import Tracer, rules
 from projector.redaction.policy import Policy
@@ -143,7 +143,7 @@ def _entries() -> Iterator[Entry]:
         yield Entry(name, _emitted(EMITS[handler]) or "no event by itself", summary(handler))
     for name, steer in STEERING.items():
         yield Entry(name, "recording directive", summary(steer))
-    for name, why in {**DROPPED, **REASONS}.items():
+    for name, why in {**DROPPED, **NO_EVENTS, **REASONS}.items():
         yield Entry(name, "dropped", why)
     for name, finisher in FINISHERS.items():
         yield Entry(f"{name}{ITEM}", "output_item.added, output_item.done", summary(finisher))

@@ -43,7 +43,7 @@ NO_TYPE: Final = "(no type)"
 NO_CHUNK: Final = "(no chunk)"
 TOO_DEEP: Final = "(too deep)"
 TOO_MANY_TEXTS: Final = "(too many texts)"
-"""Names in the counts of messages that are no event."""
+"""Names in the counts of messages that are no event; see `NO_EVENTS`."""
 REPEATED_CHUNK: Final = "(repeated chunk)"
 REPEATED_DELTA: Final = "(repeated delta)"
 """Names in the counts of messages that are sent twice."""
@@ -53,15 +53,18 @@ REPEATED_EVENT: Final = "repeated event"
 CLOSED_DELTA: Final = "delta of a closed block"
 CLOSED_STOP: Final = "stop of a closed block"
 LATE_ERROR: Final = "error after a finish reason"
-REASONS: Final[Mapping[str, str]] = {
-    COMMENT: "a comment that was sent as data (D47)",
-    AFTER_THE_END: "the provider had ended its response",
+NO_EVENTS: Final[Mapping[str, str]] = {
     NO_JSON: "data that is not JSON: the stream ends with `upstream_malformed`, and what follows is not read",
     NO_OBJECT: "data that is JSON, but not an object",
     NO_TYPE: "an object without a type",
     NO_CHUNK: "an object with no member of a chunk that has content",
     TOO_DEEP: "data that is nested too deeply (D31)",
     TOO_MANY_TEXTS: "a delta of one more text than may be open at once",
+}
+"""Name in the counts of data that is no event that a stage can read -> why."""
+REASONS: Final[Mapping[str, str]] = {
+    COMMENT: "a comment that was sent as data (D47)",
+    AFTER_THE_END: "the provider had ended its response",
     REPEATED_CHUNK: "the chunk with the finish reason was sent twice",
     REPEATED_DELTA: "its sequence number was that of the same delta (D52)",
     ANOTHER_START: "the first response had not ended: the stream ends with `upstream_truncated`",
@@ -71,7 +74,7 @@ REASONS: Final[Mapping[str, str]] = {
     CLOSED_STOP: "its content block had ended",
     LATE_ERROR: "the response had its finish reason (D32)",
 }
-"""Name in the counts of messages that are dropped for their form, or for what came before them -> why."""
+"""Name in the counts of messages that are dropped because of what came before them, or as comments -> why."""
 COMMENT_STARTS: Final = (b"", b":")
 DOCUMENT_STARTS: Final = (b"{", b"[")
 
@@ -94,8 +97,8 @@ def is_comment(data: bytes) -> bool:
 
 
 def has_unread(dropped: Mapping[str, int]) -> bool:
-    """Check whether a stage dropped anything but comments, by its counts."""
-    return bool(dropped.keys() - {COMMENT})
+    """Check whether a stage dropped JSON, by its counts."""
+    return bool(dropped.keys() - {COMMENT, NO_JSON})
 
 
 def is_whole(data: bytes) -> bool:
