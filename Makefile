@@ -34,8 +34,8 @@ goldens: .venv/dev          # write the golden outputs of examples_ndjson
 	$(BIN)/projector replay --update
 
 schemas docs: .venv/dev     # write the files generated from models and tables
-	$(BIN)/python -m projector.generate
 	$(BIN)/python -m tests.protocols.schemas
+	$(BIN)/python -m projector.generate
 	$(BIN)/python -m bench.capacity_plan --update
 	$(BIN)/python tests/clients/clients_table.py
 	$(BIN)/python tests/clients/frontend_events.py

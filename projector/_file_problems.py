@@ -9,6 +9,7 @@ from typing import Any, Final
 REPEATED: Final = "it is already written above"
 """What is wrong with a table or a setting that a TOML file has twice."""
 
+_MARK: Final = "\ufeff"
 _QUOTES: Final = 'a text needs straight quotes: `"..."`'
 _ONE_LINE: Final = "an inline table, `{ ... }`, stands on one line"
 _TOML_HINTS: Final[tuple[tuple[str, str, str], ...]] = (
@@ -35,9 +36,12 @@ _TOML_HINTS: Final[tuple[tuple[str, str, str], ...]] = (
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """Parse TOML; raise `tomllib.TOMLDecodeError`, also where the parser itself raises something else."""
+    """Parse TOML, also after a byte order mark, which editors write.
+
+    Raises `tomllib.TOMLDecodeError`, also where the parser itself raises something else.
+    """
     try:
-        return tomllib.loads(text)
+        return tomllib.loads(text.removeprefix(_MARK))
     except tomllib.TOMLDecodeError:
         raise
     except RecursionError:
@@ -56,7 +60,7 @@ def toml_problem(error: ValueError, text: str = "") -> str:
     reason, _, position = str(error).partition(" (at ")
     reason = REPEATED if reason.startswith(("Cannot ", "Duplicate ")) else reason[:1].lower() + reason[1:]
     reason = reason.partition(" character '")[0] + " character" if " character '" in reason else reason
-    text = text.replace("\r\n", "\n")
+    text = text.removeprefix(_MARK).replace("\r\n", "\n")
     place = re.match(r"line (\d+), column (\d+)", position)
     before = text.split("\n")[: int(place[1]) - 1] if place else []
     at = sum(len(line) + 1 for line in before) + int(place[2]) - 1 if place else len(text)

@@ -3,6 +3,9 @@
     [tool.pytest.ini_options]
     projector_cases = ["tests/streams"]      # or: pytest --projector-cases tests/streams
 
+With `projector_config = "projector.toml"`, and `projector_policy` if it has several, cases without a policy in
+`cases.toml` have that of the configuration, as with `projector replay --config`.
+
 With `projector_fail_on_dropped = true`, or `--projector-fail-on-dropped`, each input has one more test, `dropped`. It
 fails if input was dropped without a reason in the tables and is not named in `dropped` of `cases.toml`.
 
@@ -39,6 +42,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--projector-cases", action="append", default=[], metavar="DIR", help=about)
     group.addoption("--projector-fail-on-dropped", action="store_true", help=dropped)
     parser.addini("projector_cases", about, type="paths", default=[])
+    parser.addini("projector_config", "configuration whose policy cases without one have", type="paths", default=[])
+    parser.addini("projector_policy", "policy of the configuration, if it has several", default=None)
     parser.addini("projector_fail_on_dropped", dropped, type="bool", default=False)
 
 
@@ -49,12 +54,10 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_FOLDERS] = dict.fromkeys(folders)
     if not folders:
         return
-    from projector.recording import replay  # noqa: PLC0415 - see the module docstring
-
     is_whole_run = config.args_source is not pytest.Config.ArgsSource.ARGS
     for folder in folders if is_whole_run else folders[: len(requested)]:
         try:
-            replay.load_cases(folder)
+            _cases(config, folder)
         except projector.UsageError as error:
             raise pytest.UsageError(f"projector_cases: {error}") from None
         if not any(folder.is_relative_to(path) for path in _paths(config)):
@@ -62,39 +65,49 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """Return a collector for an input, or for a golden file without an input."""
+    """Return a collector for an input, or for a golden file."""
     folder, kind = file_path.parent.parent, file_path.parent.name
     if file_path.suffix != ".ndjson" or folder not in parent.config.stash[_FOLDERS]:
         return None
-    is_orphan = kind in projector.DIALECTS and not any((folder / name / file_path.name).exists() for name in _inputs())
-    return _File.from_parent(parent, path=file_path) if is_orphan or kind in _inputs() else None
+    return _File.from_parent(parent, path=file_path) if kind in {*projector.DIALECTS, *_inputs()} else None
 
 
 class _File(pytest.File):
-    """One input, with a test for each dialect; or a golden file without an input, with one that fails."""
+    """One input, with a test for each dialect; or a golden file, with one that fails if no input has it."""
 
     def collect(self) -> Iterable[pytest.Item]:
-        from projector.recording import replay  # noqa: PLC0415 - see the module docstring
+        from projector.cli.cases import update_command  # noqa: PLC0415 - see the module docstring
+        from projector.recording import replay  # noqa: PLC0415 - as above
 
         folder, kind = self.path.parent.parent, self.path.parent.name
+        try:
+            cases = _cases(self.config, folder)
+        except projector.UsageError as error:
+            raise self.CollectError(str(error)) from None
+        if not cases:
+            return []
+        command = update_command(str(folder), *_configuration(self.config))
         if kind not in _inputs():
-            missing = replay.Difference(self.path.stem, kind, "input is missing")
-            return [_Item.from_parent(self, name="input", of=kind, check=lambda: _told(missing, folder))]
-        case = _cases(self.config, folder)[self.path.stem]
+            chosen = cases[self.path.stem].dialects if self.path.stem in cases else None
+            orphan = replay.orphan_of(self.path.stem, kind, chosen)
+            check = partial(_told, orphan, command)
+            return [] if orphan is None else [_Item.from_parent(self, name="input", of=kind, check=check)]
+        case = cases[self.path.stem]
         checks = {
-            one: lambda one=one: _told(replay.compare(folder, case, one, update=False), folder) for one in case.dialects
+            one: lambda one=one: _told(replay.compare(folder, case, one, update=False), command)
+            for one in case.dialects
         }
         if self.config.getoption("projector_fail_on_dropped") or self.config.getini("projector_fail_on_dropped"):
             checks["dropped"] = partial(_told_drops, case)
         return [_Item.from_parent(self, name=name, of=name, check=check) for name, check in checks.items()]
 
 
-def _told(difference: Difference | None, folder: Path) -> str:
+def _told(difference: Difference | None, command: str) -> str:
     """Return the text of a failure, empty without one."""
     if difference is None:
         return ""
     place = f"{difference.dialect}/{difference.case}.ndjson: {difference.what}"
-    return f"{place}\n{difference.diff}\nTo accept it: projector replay {folder} --update"
+    return f"{place}\n{difference.diff}\nTo accept it: {command}"
 
 
 def _told_drops(case: Case) -> str:
@@ -134,13 +147,16 @@ def _paths(config: pytest.Config) -> Iterator[Path]:
 
 
 def _cases(config: pytest.Config, folder: Path) -> dict[str, Case]:
-    from projector.recording import replay  # noqa: PLC0415 - see the module docstring
+    """Return the cases of a folder by name; raise `UsageError` if they are not valid, and then return none."""
+    from projector.cli.cases import load_cases  # noqa: PLC0415 - see the module docstring
 
     folders = config.stash[_FOLDERS]
-    cases = folders[folder]
-    if cases is None:
-        try:
-            cases = folders[folder] = {case.name: case for case in replay.load_cases(folder)}
-        except projector.UsageError as error:
-            raise pytest.Collector.CollectError(str(error)) from None
+    if (cases := folders[folder]) is None:
+        cases = folders[folder] = {}
+        cases.update((case.name, case) for case in load_cases(folder, *_configuration(config)))
     return cases
+
+
+def _configuration(config: pytest.Config) -> tuple[str | None, str | None]:
+    """Return the configuration of the cases and the name of its policy."""
+    return next(map(str, config.getini("projector_config")), None), config.getini("projector_policy")

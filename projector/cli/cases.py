@@ -16,6 +16,7 @@ from projector.cli.servers import load_settings, server_module
 from projector.cli.terminal import opened, paint_diff, print_error
 from projector.contracts import codec
 from projector.core.faults import Fault
+from projector.core.sse import BOM
 from projector.providers import DEFAULT_PROVIDER, PROVIDERS
 from projector.recording import Recording, cases, replay
 from projector.recording.drift import drift
@@ -52,7 +53,7 @@ def record_case(arguments: argparse.Namespace) -> int:
         print(f"{kept}: the request, as it was sent; `projector record --again` sends it")
     if not arguments.raw:
         print("Next: review the case, write its golden files, and commit both:")
-        print(f"  projector replay {shlex.quote(str(folder))} --update")
+        print(f"  {update_command(str(folder))}")
     return 0
 
 
@@ -132,15 +133,15 @@ def replay_cases(arguments: argparse.Namespace) -> int:
         raise UsageError(f"{folder}: `--update` writes into a folder; unpack the file first")
     with tempfile.TemporaryDirectory() as unpacked:
         cases.unpack(folder, Path(unpacked))
-        return _replay(arguments, Path(unpacked))
+        try:
+            return _replay(arguments, Path(unpacked))
+        except UsageError as error:
+            raise UsageError(str(error).replace(unpacked, arguments.folder)) from None
 
 
 def _replay(arguments: argparse.Namespace, folder: Path) -> int:
     """Compare each case of a folder with its golden files; print the differences, and what was dropped."""
-    loaded = replay.load_cases(folder)
-    if arguments.config is not None or arguments.policy is not None:
-        redactor = Redactor(*policy_of(arguments))
-        loaded = [case if case.settings.policy else case._replace(redactor=redactor) for case in loaded]
+    loaded = load_cases(folder, arguments.config, arguments.policy)
     differences: list[replay.Difference] = []
     drops: list[str] = []
     for case in loaded:
@@ -156,12 +157,28 @@ def _replay(arguments: argparse.Namespace, folder: Path) -> int:
     for line in drops:
         print(line)
     if any(difference.what == "golden is missing" for difference in differences):
-        print(f"To write golden files: projector replay {shlex.quote(arguments.folder)} --update")
+        print(f"To write golden files: {update_command(arguments.folder, arguments.config, arguments.policy)}")
     done, found = ("written", "") if arguments.update else ("replayed", f", {len(differences)} differ")
     counted = "1 case" if len(loaded) == 1 else f"{len(loaded)} cases"
     chosen = {dialect for case in loaded for dialect in case.dialects}
     print(f"{counted} {done} in {len(chosen)} dialect{'s' * (len(chosen) != 1)}{found}")
     return 1 if differences or (drops and arguments.fail_on_dropped) else 0
+
+
+def update_command(folder: str, config: str | None = None, policy: str | None = None) -> str:
+    """Return the command that writes the golden files of a folder."""
+    options = {"--config": config, "--policy": policy}
+    given = [word for name, value in options.items() if value is not None for word in (name, value)]
+    return shlex.join(["projector", "replay", folder, *given, "--update"])
+
+
+def load_cases(folder: Path, config: str | None, policy: str | None) -> list[replay.Case]:
+    """Load the cases of a folder; those without a policy get that of a configuration, if there is one."""
+    loaded = replay.load_cases(folder)
+    if config is None and policy is None:
+        return loaded
+    redactor = Redactor(*policy_of(config, policy))
+    return [case if case.settings.policy else case._replace(redactor=redactor) for case in loaded]
 
 
 def _only_upstream(settings: Any) -> str:
@@ -175,7 +192,7 @@ def _only_upstream(settings: Any) -> str:
 def _request(name: str) -> dict[str, Any]:
     with opened(name) as source:
         try:
-            request = codec.loads(source.read())
+            request = codec.loads(source.read().removeprefix(BOM))
         except codec.CodecError:
             request = None
     if not isinstance(request, dict):

@@ -18,7 +18,7 @@ from projector.core.faults import FAULTS
 from projector.core.handlers import DROPPED, EMITS, HANDLERS, HOST_HANDLERS
 from projector.core.handlers.items import FINISHERS, ITEMS_ONLY
 from projector.core.intake import STEERING
-from projector.core.sse import REASONS
+from projector.core.sse import NO_EVENTS, REASONS
 from projector.providers import PROVIDERS
 from projector.redaction.explain import Tracer, rules
 from projector.redaction.policy import Policy
@@ -44,7 +44,7 @@ def explain_name(arguments: argparse.Namespace) -> int:
     name = arguments.name
     if arguments.config is not None and arguments.redaction is None and name != RULES:
         raise UsageError(f"`--config`: expected `--redaction FILE` or `{RULES}` with it")
-    policy, secrets = policy_of(arguments)
+    policy, secrets = policy_of(arguments.config, arguments.policy)
     if arguments.redaction is not None:
         lines = withheld_lines(arguments.redaction, policy, secrets)
     else:
@@ -85,27 +85,27 @@ def explain(name: str, policy: Policy | None = None) -> list[str]:
 def withheld_lines(name: str, policy: Policy, secrets: Iterable[str] = ()) -> list[str]:
     """Return a line for each withholding in a file, `-` for standard input: its line, place, rule and source."""
     with opened(name) as source:
-        text = source.read().decode("utf-8", "replace")
+        text = source.read().decode("utf-8-sig", "replace")
     found = [f"{at.line}: {at.place}: {at.rule} ({at.source})" for at in Tracer(policy, secrets).file(text)]
     return found or ["nothing is withheld"]
 
 
-def policy_of(arguments: argparse.Namespace) -> tuple[Policy, tuple[str, ...]]:
+def policy_of(config: str | None, policy: str | None) -> tuple[Policy, tuple[str, ...]]:
     """Return a policy of a configuration and the secrets of that configuration; without one the default policy.
 
     By default it is that of the agents and workflows, or else of the passthrough routes. Raises `UsageError` if they
     have several policies and `--policy` does not choose one of them.
     """
-    if arguments.config is None:
-        if arguments.policy is not None:
+    if config is None:
+        if policy is not None:
             raise UsageError("`--policy` is a policy of a configuration: expected `--config FILE` too")
         return Policy(), ()
-    settings = load_settings(arguments.config)
+    settings = load_settings(config)
     for reason in server_module("config.settings").secret_warnings(settings):
         print(f"warning: {reason}", file=sys.stderr)
     policies = dict(server_module("config.config_base").parts_of(settings, Policy)) or {"policy": Policy()}
-    chosen = f"{_owner(arguments.policy or '')}.policy"
-    if arguments.policy is None:
+    chosen = f"{_owner(policy or '')}.policy"
+    if policy is None:
         first, *others = [path for path in policies if path != _PASSTHROUGH] or policies
         chosen = first if all(policies[other] == policies[first] for other in others) else chosen
     if chosen not in policies:
@@ -143,7 +143,7 @@ def _entries() -> Iterator[Entry]:
         yield Entry(name, _emitted(EMITS[handler]) or "no event by itself", summary(handler))
     for name, steer in STEERING.items():
         yield Entry(name, "recording directive", summary(steer))
-    for name, why in {**DROPPED, **REASONS}.items():
+    for name, why in {**DROPPED, **NO_EVENTS, **REASONS}.items():
         yield Entry(name, "dropped", why)
     for name, finisher in FINISHERS.items():
         yield Entry(f"{name}{ITEM}", "output_item.added, output_item.done", summary(finisher))

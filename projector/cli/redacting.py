@@ -27,7 +27,7 @@ def redact(arguments: argparse.Namespace) -> int:
 
     Values of a text that the policy only reports are counted on standard error.
     """
-    policy, secrets = policy_of(arguments)
+    policy, secrets = policy_of(arguments.config, arguments.policy)
     redactor = Redactor(_with_text(policy, arguments.text), secrets)
     with opened(arguments.file) as source:
         if arguments.provider is None:

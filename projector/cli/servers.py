@@ -140,7 +140,8 @@ def health_failure(url: str) -> str | None:
             server.request("GET", _HEALTH_PATH)
             status = server.getresponse().status
         except (OSError, HTTPException) as error:
-            reason = (error.strerror if isinstance(error, OSError) else None) or type(error).__name__
+            known = "timed out" if isinstance(error, TimeoutError) else getattr(error, "strerror", None)
+            reason = known or type(error).__name__
             is_closed = isinstance(error, ConnectionResetError | HTTPException)  # as a server with TLS does
             hint = _tls_hint(host, port) if is_closed and scheme == "http" else ""
             return f"{where}: no response: {reason}{hint}"

@@ -14,6 +14,7 @@ from projector.core.context import StreamContext, parse_time
 from projector.core.handlers import listed, unexpected_drops
 from projector.core.intake import HOST_PREFIX
 from projector.core.pipeline import Pipeline, build_pipeline
+from projector.core.sse import BOM
 from projector.dialects import DIALECTS
 from projector.providers import PROVIDERS
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:  # `project` does not need the rules, and importing them takes
     from projector.core.canonical import Frame
     from projector.core.input_formats import InputFormat
 
+_UNREAD: Final = frozenset({"upstream_malformed", "upstream_event_too_large"})
+"""Codes of the errors that every provider has for an input that it cannot read."""
 FRAMING: Final = (b":", b"event:", b"id:", b"retry:")
 """Starts of SSE lines without data."""
 
@@ -104,7 +107,8 @@ def _hint_at_dialect(name: str, first: tuple[int, bytes], rules: Callable[[], Ch
 
 def _events(source: BinaryIO) -> Iterator[tuple[int, bytes]]:
     """Yield each event of an NDJSON file, or each `data` line of an SSE file that we wrote, with its line number."""
-    for number, line in enumerate(source, 1):
+    for number, read in enumerate(source, 1):
+        line = read.removeprefix(BOM) if number == 1 else read
         event = line.removeprefix(b"data:").strip()
         if event and not line.startswith(FRAMING):
             yield number, event
@@ -145,7 +149,7 @@ def _provider_of(head: bytes, input_format: InputFormat) -> str | None:
             on_frame=frames.append,
         )
         pipeline.feed(head)
-        if frames and frames[0].get("error", {}).get("code") != "upstream_malformed":
+        if frames and frames[0].get("error", {}).get("code") not in _UNREAD:
             dropped[name] = pipeline.dropped.total()
     return min(dropped, key=dropped.__getitem__, default=None)
 

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import BinaryIO, Final, Literal, TextIO, TypeAlias
 
+from projector._errors import UsageError
+
 STDIN: Final = "-"
 READ_BYTES: Final = 65_536
 
@@ -18,7 +20,9 @@ _DIFF: Final[dict[str, Colour]] = {"+": "green", "-": "red", "@": "cyan"}
 
 @contextmanager
 def opened(name: str) -> Iterator[BinaryIO]:
-    """Open a file for reading, or standard input for `-`."""
+    """Open a file for reading, or standard input for `-`; raise `UsageError` if the shell closed it, as by `<&-`."""
+    if name == STDIN and sys.stdin is None:
+        raise UsageError("standard input is closed; expected a file, or input from a pipe")
     if name == STDIN:
         yield sys.stdin.buffer
         return

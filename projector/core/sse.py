@@ -37,6 +37,13 @@ COMMENT: Final = "(comment)"
 """Name in the counts of data that is a comment."""
 AFTER_THE_END: Final = "(after the end)"
 """Name in the counts of messages after the end of the response."""
+NO_JSON: Final = "(no JSON)"
+NO_OBJECT: Final = "(no object)"
+NO_TYPE: Final = "(no type)"
+NO_CHUNK: Final = "(no chunk)"
+TOO_DEEP: Final = "(too deep)"
+TOO_MANY_TEXTS: Final = "(too many texts)"
+"""Names in the counts of messages that are no event; see `NO_EVENTS`."""
 REPEATED_CHUNK: Final = "(repeated chunk)"
 REPEATED_DELTA: Final = "(repeated delta)"
 """Names in the counts of messages that are sent twice."""
@@ -46,6 +53,15 @@ REPEATED_EVENT: Final = "repeated event"
 CLOSED_DELTA: Final = "delta of a closed block"
 CLOSED_STOP: Final = "stop of a closed block"
 LATE_ERROR: Final = "error after a finish reason"
+NO_EVENTS: Final[Mapping[str, str]] = {
+    NO_JSON: "data that is not JSON: the stream ends with `upstream_malformed`, and what follows is not read",
+    NO_OBJECT: "data that is JSON, but not an object",
+    NO_TYPE: "an object without a type",
+    NO_CHUNK: "an object with no member of a chunk that has content",
+    TOO_DEEP: "data that is nested too deeply (D31)",
+    TOO_MANY_TEXTS: "a delta of one more text than may be open at once",
+}
+"""Name in the counts of data that is no event that a stage can read -> why."""
 REASONS: Final[Mapping[str, str]] = {
     COMMENT: "a comment that was sent as data (D47)",
     AFTER_THE_END: "the provider had ended its response",
@@ -81,8 +97,8 @@ def is_comment(data: bytes) -> bool:
 
 
 def has_unread(dropped: Mapping[str, int]) -> bool:
-    """Check whether a stage dropped anything but comments, by its counts."""
-    return bool(dropped.keys() - {COMMENT})
+    """Check whether a stage dropped JSON, by its counts."""
+    return bool(dropped.keys() - {COMMENT, NO_JSON})
 
 
 def is_whole(data: bytes) -> bool:

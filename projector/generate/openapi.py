@@ -14,6 +14,7 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from projector import __version__
+from projector._errors import UsageError
 from projector._resources import resource
 from projector.contracts import codec
 from projector.contracts.schema_export import PlainSchema
@@ -142,6 +143,9 @@ def _events(name: str, dialect: Dialect) -> dict[str, Any]:
 
 def _published(dialect: str, file: str) -> dict[str, Any]:
     """Return a schema of `contracts/`, with references to components of the document."""
-    data = (resource("contracts") / dialect / file).read_bytes()
+    path = resource("contracts") / dialect / file
+    if not path.is_file():
+        raise UsageError(f"`{dialect}`: expected `events` in its descriptor, or a row in tests/protocols/schemas.py")
+    data = path.read_bytes()
     schema: dict[str, Any] = codec.loads(data.replace(b"#/$defs/", f"{_SCHEMAS}{dialect}.".encode()))
     return {name: value for name, value in schema.items() if name not in {"$schema", "title"}}

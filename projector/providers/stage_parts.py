@@ -17,7 +17,7 @@ from projector.contracts import codec
 from projector.core import canonical as read
 from projector.core.canonical import CanonicalEvent, Drops
 from projector.core.faults import FAULTS, Fault
-from projector.core.sse import AFTER_THE_END, COMMENT, DONE, REPEATED_CHUNK, SseMessage, is_comment
+from projector.core.sse import AFTER_THE_END, COMMENT, DONE, NO_JSON, REPEATED_CHUNK, TOO_DEEP, SseMessage, is_comment
 from projector.core.whole_objects import WholeObjects
 from projector.redaction.clean import Gathered
 
@@ -417,7 +417,7 @@ class JsonStage(ABC):
         try:
             value = codec.loads(message[0])
         except codec.TooDeepError:
-            return self._dropped.drop("(too deep)")
+            return self._dropped.drop(TOO_DEEP)
         except codec.CodecError:
             return self._read_text(message)
         if self._is_over:
@@ -458,6 +458,7 @@ class JsonStage(ABC):
         if self._is_over or self._reason is not None:
             return self._dropped.drop(AFTER_THE_END)
         held, self._is_over = self._held(), True
+        self._dropped.note(NO_JSON)
         return [*held, FAULTS["upstream_malformed"]]
 
     def _announce(self, **members: object) -> list[Event]:

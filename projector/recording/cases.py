@@ -185,7 +185,7 @@ def _write_private(path: Path, data: bytes) -> None:
 def _replace_close(path: Path, name: str, close: object) -> None:
     """Write how a case is cut off into its table; the other lines of the file stay."""
     keys = {f"[cases.{name}]", f'[cases."{name}"]'}
-    lines = path.read_text("utf-8").splitlines(keepends=True)
+    lines = path.read_text("utf-8-sig").splitlines(keepends=True)
     begin = next((at for at, line in enumerate(lines) if line.strip() in keys), None)
     if begin is None:
         raise UsageError(f"{path.name}: `{name}`: expected its settings as a table `[cases.{name}]`")

@@ -16,7 +16,8 @@ import difflib
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from itertools import groupby, zip_longest
 from pathlib import Path
 from typing import Annotated, Final, Literal, NamedTuple, TypeAlias
 
@@ -40,6 +41,8 @@ CASES_FILE: Final = "cases.toml"
 CLOCK: Final = "2025-12-15T12:00:00.000Z"
 STREAM_ID: Final = "stream_" + "0" * 32
 LINE_SHOWN_CHARS: Final = 500
+_HEAD_CHARS: Final = 160
+"""What is shown of a line before the place of a difference that is far from its beginning, and right before it."""
 
 
 def _time(text: str) -> str:
@@ -99,12 +102,15 @@ class Case(NamedTuple):
         return self.settings.dialects or tuple(DIALECTS)
 
 
+What: TypeAlias = Literal["differs", "golden is missing", "input is missing", "dialect is not chosen"]
+
+
 class Difference(NamedTuple):
     """A case that differs from its golden."""
 
     case: str
     dialect: str
-    what: Literal["differs", "golden is missing", "input is missing", "dialect is not chosen"]
+    what: What
     diff: str = ""
 
 
@@ -251,7 +257,7 @@ def orphans(folder: Path, cases: list[Case], *, update: bool) -> list[Difference
     found: list[Difference] = []
     for dialect in DIALECTS:
         for golden in sorted((folder / dialect).glob("*.ndjson")):
-            if dialect in chosen.get(golden.stem, ()):
+            if (orphan := orphan_of(golden.stem, dialect, chosen.get(golden.stem))) is None:
                 continue
             if update and golden.stem not in chosen and dialect in PROVIDERS:
                 raise UsageError(
@@ -259,11 +265,16 @@ def orphans(folder: Path, cases: list[Case], *, update: bool) -> list[Difference
                 )
             if update:
                 golden.unlink()
-            elif golden.stem in chosen:
-                found.append(Difference(golden.stem, dialect, "dialect is not chosen"))
             else:
-                found.append(Difference(golden.stem, dialect, "input is missing"))
+                found.append(orphan)
     return found
+
+
+def orphan_of(name: str, dialect: str, chosen: Collection[str] | None) -> Difference | None:
+    """Return what is wrong with having a golden, by the dialects that its case chooses; None without a case."""
+    if chosen is None:
+        return Difference(name, dialect, "input is missing")
+    return None if dialect in chosen else Difference(name, dialect, "dialect is not chosen")
 
 
 def _check_paths(folder: Path) -> None:
@@ -318,13 +329,27 @@ def load_settings(path: Path) -> dict[str, CaseSettings]:
 
 
 _CONSTANTS: Final = re.compile(r'"(?:schema|stream_id|server_timestamp)":"[^"\n]*",')
+_UNSEEN: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\ufeff]")
+"""Characters that a terminal does not show, or acts on."""
 
 
 def _diff(before: bytes, now: bytes) -> str:
     """Return a diff, without the members that all lines repeat unless only they differ."""
-    texts = [data.decode("utf-8", "replace") for data in (before, now)]
-    for golden, played in ([_CONSTANTS.sub("", text) for text in texts], texts):
-        lines = difflib.unified_diff(golden.splitlines(), played.splitlines(), "golden", "now", n=1, lineterm="")
-        if diff := "\n".join(line[:LINE_SHOWN_CHARS] for line in lines):
-            return diff
-    return "only line ends differ"
+    texts = [[line.decode("utf-8", "replace") for line in data.splitlines()] for data in (before, now)]
+    for golden, played in ([[_CONSTANTS.sub("", line) for line in text] for text in texts], texts):
+        if rows := [*difflib.unified_diff(golden, played, "golden", "now", n=1, lineterm="")]:
+            return "\n".join(_UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", row) for row in _shortened(rows))
+    return "only line ends differ; in git, the line `*.ndjson -text` in `.gitattributes` keeps them"
+
+
+def _shortened(rows: list[str]) -> Iterator[str]:
+    """Yield the rows of a diff: of a long one its beginning, and where it differs from the row in its place."""
+    groups = [[*group] for _, group in groupby(rows, lambda row: row[:1])]
+    for before, group, after in zip([[], *groups], groups, [*groups[1:], []], strict=False):
+        others = (after if group[0][0] == "-" else before)[: len(group)]
+        for row, other in zip_longest(group, others, fillvalue=""):
+            at = next((at for at, (one, two) in enumerate(zip(row, other, strict=False)) if at and one != two), 0)
+            if at <= 2 * _HEAD_CHARS:
+                yield row[:LINE_SHOWN_CHARS]
+            else:
+                yield f"{row[:_HEAD_CHARS]} ... {row[at - _HEAD_CHARS :][: LINE_SHOWN_CHARS // 2]}"

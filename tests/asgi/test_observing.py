@@ -29,6 +29,7 @@ from tests.rule_samples import MIXED
 
 GIVEN = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 CREATED = b'data: {"type":"response.created","response":{"id":"resp_1","model":"gpt-x-1","status":"in_progress"}}\n\n'
+NO_JSON = b"data: upstream timed out\n\n"
 UNKNOWN = b'data: {"type":"response.invented","secret":"payload"}\n\ndata: {"type":"keepalive"}\n\n'
 TEXT = b'data: {"type":"response.output_text.delta","item_id":"m","output_index":0,"delta":"payload"}\n\n'
 DONE = (
@@ -145,6 +146,7 @@ async def test_a_model_is_reported_if_it_is_configured(
     [
         ((b'data: {"object":"chat.completion.chunk","choices":[]}\n\n',), "other_api"),
         ((), None),
+        ((NO_JSON,), None),
         ((CREATED, UNKNOWN), None),
     ],
 )
@@ -153,6 +155,7 @@ async def test_a_stream_of_another_api_is_reported(parts: tuple[bytes, ...], rea
         await Observer().report(record(*parts))
     [line] = [line for line in lines if line["event"] == "stream_end"]
     assert (line["outcome"], line.get("reason")) == ("error", reason)
+    assert (line.get("dropped") == {"(no JSON)": 1}) == (NO_JSON in parts)
 
 
 SPOKEN = {

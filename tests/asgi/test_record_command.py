@@ -75,7 +75,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
     monkeypatch.setenv("HOUSE_KEY", "key-of-the-house")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "projector.toml").write_text(CONFIG.format(port=upstream_port))
-    (tmp_path / "request.json").write_text(json.dumps(REQUEST))
+    (tmp_path / "request.json").write_text(json.dumps(REQUEST), "utf-8-sig")  # as some editors do
 
     async def run_one(*arguments: str, request: object = None) -> Done:
         if request is not None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from projector import cli, generate
+from projector import UsageError, cli, generate
 from projector.dialects import DIALECTS
 from projector.server.app import create_app
 from projector.server.config.settings import Settings
@@ -184,6 +185,12 @@ def test_the_documents_describe_it(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert "toy.Failure" in json.dumps(responses["4XX"])
     [schema] = [data for path, data in generate.files().items() if path.name == "toy.schema.json"]
     assert json.loads(schema)["title"] == "toy"
+
+
+def test_a_dialect_without_models_is_named() -> None:
+    DIALECTS.register("odd", replace(DIALECTS["toy"], events=None))
+    with pytest.raises(UsageError, match=r"^`odd`: expected `events` in its descriptor, or a row in tests/protocols/"):
+        generate.files()
 
 
 WRITES: Final = """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,7 +18,9 @@ import pytest
 from projector import cli
 from projector._resources import resource
 from projector.cli.commands import EXAMPLES as EXAMPLES_FOLDER
+from projector.contracts.limits import EVENT_MAX_BYTES
 from projector.core.handlers import DROPPED
+from projector.core.sse import BOM
 from projector.dialects import DIALECTS
 from projector.recording import Recording
 from projector.recording.cases import pack, unpack
@@ -31,6 +34,7 @@ CREATED: Final = b'{"type":"response.created","response":{"id":"resp_1","status"
 HI: Final = b'{"type":"response.output_text.delta","output_index":0,"item_id":"msg","delta":"Hi"}\n'
 ENDED: Final = b'{"type":"response.completed","response":{"id":"resp_1","status":"completed"}}\n'
 CHUNK: Final = b'{"id":"c","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"Hi"}}]}\n'
+LARGE: Final = b'{"a": "' + b"x" * EVENT_MAX_BYTES + b'"}\n'
 CANCEL: Final = b'{"type":"projector.cancel"}\n'
 CLOCK: Final = ("--clock", "2025-12-15T12:00:00.123Z", "--stream-id", "stream_1")
 
@@ -273,7 +277,7 @@ def written(tmp_path: Path, *lines: bytes) -> str:
 def test_validate_obeyed(run: Run, tmp_path: Path) -> None:
     output = run("project", given=CREATED + HI + ENDED).out
     as_sse = b": heartbeat\n\n" + b"".join(b"data: " + line + b"\n\n" for line in output.splitlines())
-    for lines in (output, as_sse, output.replace(b"\n", b"\r\n")):
+    for lines in (output, as_sse, output.replace(b"\n", b"\r\n"), BOM + output, BOM + as_sse.partition(b"\n\n")[2]):
         done = run("validate", "--dialect", "public_sse_v1", written(tmp_path, lines))
         assert done == Done(0, b"", b"")
 
@@ -342,7 +346,7 @@ def test_validate_knows_an_error_response(run: Run) -> None:
     assert done.err == b"projector: -: it looks like an error response of the server, which is no stream\n"
 
 
-@pytest.mark.parametrize("given", [b"Dear diary\n", b'{"a": 1}\n', b"[]\n"])
+@pytest.mark.parametrize("given", [b"Dear diary\n", b'{"a": 1}\n', b"[]\n", LARGE])
 def test_validate_takes_nothing_else_for_a_stream_of_a_provider(run: Run, given: bytes) -> None:
     assert run("validate", "-", given=given).err == b""
 
@@ -394,6 +398,8 @@ def test_replay_a_folder_in_a_file(run: Run, folder: Path, tmp_path: Path) -> No
     assert source.read_bytes() == given == (folder / "public_sse_v1" / "stream_1.ndjson").read_bytes()
     source.write_bytes(given[:-20])
     assert b"stream_1.ndjson:6: expected valid events of `public_sse_v1`" in run("replay", str(folder)).err
+    outer = shutil.make_archive(str(tmp_path / "outer"), "zip", folder.parent, folder.name)
+    assert f"expected inputs at `{outer}/<provider>/".encode() in run("replay", outer).err
     kept.write_bytes(kept.read_bytes()[:-40])
     done = run("replay", str(kept))
     assert (b"expected a folder of cases, or a ZIP file" in done.err, done.status) == (True, 2)
@@ -417,6 +423,23 @@ def test_dropped_input_is_listed_and_fails_on_request(run: Run, folder: Path) ->
     done = run("project", given=CREATED + odd + HI + ENDED)
     assert (done.status, b"dropped: response.odd (1)" in done.err) == (0, True)
     assert run("project", "--fail-on-dropped", given=CREATED + odd + HI + ENDED).status == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        pytest.param(b"data: " + CREATED, "(no JSON)", id="an-event-stream"),
+        pytest.param(b"{\n" + CREATED, "(no JSON)", id="an-object-over-lines"),
+        pytest.param(b"[" + CREATED.rstrip() + b"]\n", "(no object)", id="an-array"),
+    ],
+)
+def test_an_input_that_is_no_line_of_json_is_dropped(run: Run, folder: Path, given: bytes, name: str) -> None:
+    (folder / "openai_responses" / "mine.ndjson").write_bytes(given + HI + ENDED)
+    assert f"mine.ndjson: dropped: {name} (1)\n".encode() in run("replay", str(folder), "--update").out
+    assert run("replay", str(folder), "--fail-on-dropped").status == 1
+    done = run("project", "--in", "ndjson", "--fail-on-dropped", given=given + HI + ENDED)
+    assert (done.status, f"dropped: {name} (1)\n".encode() in done.err) == (1, True)
+    assert run("explain", name).status == 0
 
 
 CONFIGURED: Final = """
@@ -445,8 +468,10 @@ def test_replay_with_a_policy_of_a_configuration(
         (folder / "openai_responses" / f"{name}.ndjson").write_bytes(CREATED + mail + ENDED)
     (folder / "cases.toml").write_text('[defaults]\ndialects = ["public_sse_v1"]\n[cases.own]\npolicy = "default"\n')
     (config := tmp_path / "projector.toml").write_text(CONFIGURED)
-    assert run("replay", str(folder), "--update").status == 0
     options = ("--config", str(config), "--policy", "agents.support")
+    hint = f"To write golden files: projector replay {folder} {' '.join(options)} --update\n"
+    assert hint in run("replay", str(folder), *options).out.decode()
+    assert run("replay", str(folder), "--update").status == 0
     done = run("replay", str(folder), *options)
     assert (done.status, b"mine.ndjson: differs" in done.out, b"own.ndjson: differs" in done.out) == (1, True, False)
     assert b"<redacted:email>" in done.out
@@ -547,6 +572,15 @@ def test_mistakes_of_the_caller(run: Run, arguments: tuple[str, ...], message: s
     done = run(*arguments)
     assert (done.status, done.out) == (2, b"")
     assert message in done.err.decode()
+
+
+@pytest.mark.parametrize("arguments", [("project",), ("validate", "-"), ("redact",), ("explain", "--redaction", "-")])
+def test_standard_input_that_is_closed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    assert cli.main([*arguments]) == 2
+    assert capsys.readouterr().err == "projector: standard input is closed; expected a file, or input from a pipe\n"
 
 
 def test_the_server_needs_its_packages(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from projector.cli import mapping as explain
 from projector.core.handlers import DROPPED, HANDLERS, HOST_HANDLERS
 from projector.core.handlers.items import FINISHERS, ITEMS_ONLY
 from projector.core.intake import STEERING
-from projector.core.sse import REASONS
+from projector.core.sse import NO_EVENTS, REASONS
 from projector.providers import PROVIDERS
 
 CHAT_READ: Final = PROVIDERS["openai_chat"].tables().read
@@ -87,7 +87,7 @@ def test_explain(name: str, lines: list[str]) -> None:
     assert explain.explain(name) == lines
 
 
-NAMES = [*HANDLERS, *DROPPED, *HOST_HANDLERS, *STEERING, *FINISHERS, *ITEMS_ONLY, *REASONS]
+NAMES = [*HANDLERS, *DROPPED, *HOST_HANDLERS, *STEERING, *FINISHERS, *ITEMS_ONLY, *NO_EVENTS, *REASONS]
 
 
 def test_everything_is_explained_once() -> None:

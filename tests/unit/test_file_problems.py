@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from projector._file_problems import file_problem
+from projector._file_problems import file_problem, parse_toml
 
 QUOTES: Final = 'a text needs straight quotes: `"..."`'
 ONE_LINE: Final = "an inline table, `{ ... }`, stands on one line"
@@ -49,3 +49,10 @@ def test_invalid_toml_is_reported_with_a_hint(text: str, expected: str) -> None:
     assert problem.startswith("invalid TOML at ")
     assert problem.endswith(expected)
     assert "secret" not in problem.lower()
+
+
+def test_a_byte_order_mark_is_no_statement() -> None:
+    assert parse_toml("\ufeffa = 1\r\n") == {"a": 1}
+    with pytest.raises(tomllib.TOMLDecodeError) as caught:
+        parse_toml(text := "\ufeffa = True")
+    assert file_problem(caught.value, text).endswith("column 5: invalid value; `true` and `false` are in small letters")

@@ -49,11 +49,11 @@ def error(code: str | None, message: str | None = None) -> dict[str, object]:
             {},
             id="D48-a-response-that-goes-on",
         ),
-        pytest.param([(b"oops", "")], [MALFORMED], {}, id="D12-no-json"),
+        pytest.param([(b"oops", "")], [MALFORMED], {"(no JSON)": 1}, id="D12-no-json"),
         pytest.param(
             [(b'{"type": "a"', ""), (b'{"type": "b"}', "")],
             [MALFORMED],
-            {"(after the end)": 1},
+            {"(no JSON)": 1, "(after the end)": 1},
             id="D12-a-fault-is-the-last",
         ),
         pytest.param([(b'{"type": "a", "n": NaN}', "")], [{"type": "a", "n": None}], {}, id="D31-nan"),

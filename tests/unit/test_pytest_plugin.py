@@ -100,6 +100,22 @@ def drop(streams: Path) -> None:
     bye.write_text(bye.read_text().replace('"content"', '"odd": 1, "content"'))
 
 
+def choose(streams: Path) -> None:
+    (streams / "cases.toml").write_text('[cases.bye]\ndialects = ["public_sse_v1"]\n')
+
+
+def configure(streams: Path) -> None:
+    """The golden files are those of `projector replay --config`."""
+    secret = '[[agents.one.policy.registered]]\nid = "greeting"\nvalue = "Hello"\n'
+    agent = '[agents.{}]\nupstream = "local"\nmodel = "m"\n'
+    local = '[upstreams.local]\napi = "openai_chat"\nbase_url = "http://localhost:1/v1"\n'
+    config = streams.with_name("projector.toml")
+    config.write_text(local + agent.format("one") + secret + agent.format("two"))
+    assert cli.main(["replay", str(streams), "--update", "--config", str(config), "--policy", "agents.one"]) == 0
+
+
+CONFIGURED: Final = ("streams", "-o", "projector_config=projector.toml")
+
 RUNS: Final[Mapping[str, tuple[Job, int]]] = {
     "with everything else": (Job(), 2 * EACH + 1),
     "not when other tests are named": (Job(("tests",)), 1),
@@ -111,6 +127,7 @@ RUNS: Final[Mapping[str, tuple[Job, int]]] = {
     "once, however often it is named": (Job((".", "--projector-cases", "streams")), 2 * EACH + 1),
     "dropped input": (Job(("streams",), drop), 2 * EACH),
     "no dropped input": (Job(("streams", "-o", "projector_fail_on_dropped=true")), 2 * EACH + 2),
+    "the policy of a configuration": (Job((*CONFIGURED, "-o", "projector_policy=agents.one"), configure), 2 * EACH),
     "none without a folder": (Job(("-o", "projector_cases=")), 1),
 }
 """Arguments of pytest -> number of tests that pass."""
@@ -129,6 +146,9 @@ OTHERS: Final[Mapping[str, Job]] = {
     "dropped, by the setting": Job(("streams", "-o", "projector_fail_on_dropped=true"), drop),
     "dropped, by the option": Job(("streams", "--projector-fail-on-dropped"), drop),
     "mistakes elsewhere": Job(("tests",), lose_everything),
+    "dialects not chosen": Job(("streams",), choose),
+    "a difference by a policy": Job((*CONFIGURED, "-o", "projector_policy=agents.two"), configure),
+    "one of several policies": Job(CONFIGURED, configure),
     "wrong settings": Job(("streams/openai_chat/bye.ndjson",), configure_wrongly),
 }
 JOBS: Final = {**{name: job for name, (job, _) in (*RUNS.items(), *MISTAKES.items())}, **OTHERS}
@@ -181,6 +201,27 @@ def test_a_golden_without_an_input_fails(ended: dict[str, Ended]) -> None:
     status, output = ended["an orphan"]
     assert output.count("bye.ndjson: input is missing") >= EACH
     assert (status, f"{EACH} failed, {EACH + 1} passed" in output) == (1, True)
+
+
+def test_a_golden_of_a_dialect_that_is_not_chosen_fails(ended: dict[str, Ended]) -> None:
+    status, output = ended["dialects not chosen"]
+    assert "ag_ui/bye.ndjson: dialect is not chosen" in output
+    assert (status, f"{EACH - 1} failed, {EACH + 1} passed" in output) == (1, True)
+
+
+def test_what_accepts_a_difference_has_the_configuration(ended: dict[str, Ended]) -> None:
+    _, output = ended["a difference by a policy"]
+    assert re.search(
+        r"replay \S+/streams --config \S+/projector\.toml --policy agents\.two --update$", output, re.MULTILINE
+    )
+    assert f"{EACH} failed, {EACH} passed" in output
+
+
+def test_a_configuration_with_several_policies_fails(ended: dict[str, Ended]) -> None:
+    status, output = ended["one of several policies"]
+    assert "expected `agents.one` or `agents.two`" in output
+    assert "1 error" in output
+    assert status == pytest.ExitCode.INTERRUPTED
 
 
 @pytest.mark.parametrize("name", MISTAKES)

@@ -10,12 +10,14 @@ from typing import Final
 import pytest
 
 from projector import UsageError
+from projector.core.sse import BOM
 from projector.dialects import DIALECTS
 from projector.providers import PROVIDERS
 from projector.recording import replay
 
 CREATED: Final = '{"type": "response.created", "response": {"id": "resp_1", "status": "queued"}}\n'
 DIALECT: Final = "public_sse_v1"
+SEPARATED: Final = b'"k":"a\xe2\x80\xa8\xc2\x85b","kind"'
 
 
 @pytest.fixture
@@ -196,6 +198,20 @@ def test_settings_that_are_not_utf8(folder: Path) -> None:
         pytest.param(
             lambda golden: golden.write_bytes(b"x" * 9_000), "differs", "-" + "x" * 499 + "\n", id="a-long-line-is-cut"
         ),
+        pytest.param(
+            lambda golden: golden.write_bytes(
+                golden.read_bytes().replace(b'"kind"', b'"k":"a\xe2\x80\xa8\xc2\x85b","kind"')
+            ),
+            "differs",
+            '"k":"a\\u2028\\u0085b","kind":"lifecycle"',
+            id="separators-in-a-text-begin-no-line",
+        ),
+        pytest.param(
+            lambda golden: golden.write_bytes(BOM + golden.read_bytes()),
+            "differs",
+            "-\\ufeff{",
+            id="a-mark",
+        ),
     ],
 )
 def test_a_golden_that_differs(folder: Path, change: Callable[[Path], object], what: str, diff: str) -> None:
@@ -210,6 +226,19 @@ def test_a_golden_that_differs(folder: Path, change: Callable[[Path], object], w
     assert diff in found.diff
     assert replay.compare(folder, case, DIALECT, update=True) is None
     assert replay.compare(folder, case, DIALECT, update=False) is None
+
+
+def test_a_difference_far_in_a_line_is_shown(folder: Path) -> None:
+    delta = {"type": "response.output_text.delta", "output_index": 0, "item_id": "m", "delta": "x" * 900 + "new"}
+    (folder / "openai_responses" / "one.ndjson").write_text(CREATED + json.dumps(delta) + "\n")
+    replay.compare(folder, only(folder), DIALECT, update=True)
+    golden = folder / DIALECT / "one.ndjson"
+    golden.write_bytes(golden.read_bytes().replace(b"xnew", b"xold"))
+    found = replay.compare(folder, only(folder), DIALECT, update=False)
+    assert found is not None
+    rows = [row for row in found.diff.splitlines() if '"message.delta"' in row]
+    assert [(row[0], row[-5:]) for row in rows] == [("-", 'old"}'), ("+", 'new"}')]
+    assert all(len(row) <= replay.LINE_SHOWN_CHARS for row in rows)
 
 
 def test_a_golden_without_input(folder: Path) -> None:

@@ -24,7 +24,7 @@ from projector.contracts import codec
 from projector.core import canonical as read
 from projector.core.canonical import CanonicalEvent
 from projector.core.faults import Fault
-from projector.core.sse import encode_sse
+from projector.core.sse import NO_TYPE, TOO_DEEP, encode_sse
 from projector.providers.agents_sdk.failures import ENDS, Phase, judge
 from projector.providers.stage_parts import ItemIds
 
@@ -213,7 +213,7 @@ class RunStage:
         raw = _members(event.data)
         name = read.text_or_none(raw, "type")
         if name is None or name.startswith(HOST_PREFIX) or (self._has_ended and name in AFTER_THE_END):
-            return self.dropped.drop(name or "(no type)")
+            return self.dropped.drop(name or NO_TYPE)
         events = self._begin()
         self._note(raw, name)
         return events + self._placeholders.replace(raw)
@@ -239,7 +239,7 @@ class RunStage:
     def on_output(self, item: Any) -> list[CanonicalEvent]:
         """Return a tool output, after its call if that is of an earlier stream."""
         raw = _members(item.raw_item)
-        kind, call_id = read.text_or_none(raw, "type") or "(no type)", read.text_or_none(raw, "call_id")
+        kind, call_id = read.text_or_none(raw, "type") or NO_TYPE, read.text_or_none(raw, "call_id")
         if kind not in OUTPUTS or call_id is None:
             return self.dropped.drop(kind)
         events: list[CanonicalEvent] = []
@@ -343,7 +343,7 @@ def encode(events: Iterable[CanonicalEvent], dropped: Counter[str]) -> bytes:
         try:
             data += encode_sse(codec.dumps_exact(event))
         except codec.CodecError:
-            dropped["(too deep)"] += 1
+            dropped[TOO_DEEP] += 1
     return data
 
 

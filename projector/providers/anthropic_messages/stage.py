@@ -9,7 +9,7 @@ from typing import Any, Final
 from projector.core import canonical as read
 from projector.core.faults import FAULTS
 from projector.core.lane import Slots
-from projector.core.sse import ANOTHER_START, CLOSED_DELTA, CLOSED_STOP, REPEATED_START, SseMessage
+from projector.core.sse import ANOTHER_START, CLOSED_DELTA, CLOSED_STOP, NO_OBJECT, REPEATED_START, SseMessage
 from projector.providers.anthropic_messages import block_fields as fields
 from projector.providers.anthropic_messages.api import MessagesProfile
 from projector.providers.anthropic_messages.output_blocks import Block, Output
@@ -44,7 +44,7 @@ class AnthropicMessagesStage(JsonStage):
 
     def read(self, event: object, message: SseMessage) -> Events:
         """Return the events of one event."""
-        name = "(no object)"
+        name = NO_OBJECT
         if isinstance(event, dict):
             name = read.text_or_none(event, "type") or message.event
             if (handle := EVENTS.get(name)) is not None:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from projector.core import canonical as read
 from projector.core.lane import Slots
-from projector.core.sse import AFTER_THE_END, LATE_ERROR, SseMessage
+from projector.core.sse import AFTER_THE_END, LATE_ERROR, NO_CHUNK, NO_OBJECT, SseMessage
 from projector.providers.error_shapes import error_of
 from projector.providers.gemini import gemini_fields as fields
 from projector.providers.gemini.gemini_output import Output, action_of
@@ -97,12 +97,12 @@ class ChunkStage(JsonStage):
         if self._is_over:
             return self._dropped.drop(AFTER_THE_END)
         if not read.is_mapping(chunk):
-            return self._dropped.drop("(no object)")
+            return self._dropped.drop(NO_OBJECT)
         if chunk.get("error"):
             return self._report(chunk)
         if not {"candidates", "usageMetadata", "promptFeedback"} & chunk.keys():
             is_error = error_of(chunk, has_begun=bool(self._response)) is not None
-            return self._report(chunk) if is_error else self._dropped.drop("(no chunk)")
+            return self._report(chunk) if is_error else self._dropped.drop(NO_CHUNK)
         self._dropped.note_unknown_in(chunk, fields.MEMBERS["chunk"], "chunk")
         self._usage |= {name: count for name, count in read.mapping_or_empty(chunk, "usageMetadata").items() if count}
         events = self._identify(chunk, data)

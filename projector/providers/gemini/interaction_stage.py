@@ -11,7 +11,7 @@ from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
 from projector.core import canonical as read
-from projector.core.sse import REPEATED_EVENT, SseMessage
+from projector.core.sse import NO_OBJECT, REPEATED_EVENT, SseMessage
 from projector.providers.error_shapes import ReportedError, error_of, members_of
 from projector.providers.gemini import gemini_fields as fields
 from projector.providers.gemini.gemini_output import Output, action_of, file_result
@@ -66,7 +66,7 @@ class InteractionStage(JsonStage):
     def read(self, event: object, message: SseMessage) -> Events:
         """Return the events of one event."""
         if not isinstance(event, dict):
-            return self._dropped.drop("(no object)")
+            return self._dropped.drop(NO_OBJECT)
         if self._is_repeated(read.text_or_none(event, "event_id"), hash(message.data)):
             return self._dropped.drop(REPEATED_EVENT)
         name = read.text_or_none(event, "event_type") or message.event

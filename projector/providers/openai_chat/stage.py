@@ -14,7 +14,7 @@ from typing import Any, Final
 from projector.core import canonical as read
 from projector.core.canonical import Drops
 from projector.core.lane import Slots
-from projector.core.sse import DONE, LATE_ERROR, SseMessage, is_comment
+from projector.core.sse import DONE, LATE_ERROR, NO_CHUNK, NO_OBJECT, SseMessage, is_comment
 from projector.providers.error_shapes import ReportedError, error_beside, error_of, members_of
 from projector.providers.openai_chat import chunk_fields
 from projector.providers.openai_chat.chunk_fields import ERROR, EXTRA, ChatProfile
@@ -312,7 +312,7 @@ class OpenAIChatStage(JsonStage):
         """Return the events of a chunk."""
         if not isinstance(chunk, dict):
             error = error_of(chunk, has_begun=bool(self._response))
-            return self._dropped.drop("(no object)") if error is None else self._report(error, [])
+            return self._dropped.drop(NO_OBJECT) if error is None else self._report(error, [])
         delta = _only_delta(chunk, message[1]) if self._is_identified and self._output.count else None
         if delta is not None:
             return self._numbered(self._deltas.feed(delta))  # nearly every chunk
@@ -340,7 +340,7 @@ class OpenAIChatStage(JsonStage):
         was_finished = self._reason is not None
         if CHUNK_MARKS.isdisjoint(chunk):
             error = members_of(chunk) if name == ERROR else error_of(chunk, has_begun=bool(self._response))
-            return self._dropped.drop("(no chunk)") if error is None else self._report(error, [], is_late=was_finished)
+            return self._dropped.drop(NO_CHUNK) if error is None else self._report(error, [], is_late=was_finished)
         events = self._read_chunk(chunk)
         error = error_beside(chunk) or self._inner_error
         return self._numbered(events) if error is None else self._report(error, events, is_late=was_finished)

@@ -14,7 +14,7 @@ from projector.core.handlers import DROPPED, HANDLERS
 from projector.core.handlers.responses import END_STATUS
 from projector.core.handlers.tool_calls import ARGUMENTS_DELTAS
 from projector.core.lane import TEXT_DELTA, Slots
-from projector.core.sse import REPEATED_DELTA, SseMessage
+from projector.core.sse import NO_OBJECT, NO_TYPE, REPEATED_DELTA, SseMessage
 from projector.providers.error_shapes import error_of
 from projector.providers.openai_responses.tagged_texts import TaggedTexts
 from projector.providers.stage_parts import Events, JsonStage
@@ -140,9 +140,9 @@ class OpenAIResponsesStage(JsonStage):
         if (error := error_of(event)) is not None:
             return [error.event()]
         if not isinstance(event, dict):
-            return self._dropped.drop("(no object)")
+            return self._dropped.drop(NO_OBJECT)
         if event.get("object") == "response":
             status = event.get("status")
             end = f"response.{status}"
             return self._texts.read({"type": end if end in END_STATUS else "response.in_progress", "response": event})
-        return self._texts.read({**event, "type": name}) if name else self._dropped.drop("(no type)")
+        return self._texts.read({**event, "type": name}) if name else self._dropped.drop(NO_TYPE)

@@ -19,6 +19,7 @@ from projector.core.canonical import CanonicalEvent
 from projector.core.faults import Fault
 from projector.core.handlers.responses import END_STATUS
 from projector.core.lane import TEXT_DELTA
+from projector.core.sse import TOO_MANY_TEXTS
 from projector.providers.stage_parts import moved
 from projector.providers.think import LONE_TAG, Operation, Tags, ThinkMode, ThinkSplitter
 
@@ -110,7 +111,7 @@ class TaggedTexts:
         released: list[CanonicalEvent] = []
         if text is None:
             if len(self._texts) >= TEXTS_MAX:
-                self._dropped["(too many texts)"] += 1
+                self._dropped[TOO_MANY_TEXTS] += 1
                 return []
             released = self._release(place[0])
             text = self._begin(event, place)

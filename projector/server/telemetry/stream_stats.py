@@ -212,7 +212,7 @@ class StreamStats:
         Some events of Claude have a name or a member of other APIs, but nothing that begins or is part of an answer.
         """
         has_answer = self.response_id is not None or self.first_token_s is not None
-        is_other = self.code in _WITHOUT_ANSWER and self.dropped and not has_answer
+        is_other = self.code in _WITHOUT_ANSWER and sse.has_unread(self.dropped) and not has_answer
         return "other_api" if is_other else self.failure_reason
 
     @property
@@ -379,8 +379,9 @@ def line_of(stats: StreamStats, outcome: str) -> dict[str, object]:
 
 def _unexpected(stats: StreamStats) -> dict[str, int] | None:
     """Return the most frequent names of input that was dropped without a reason in the tables; None without one."""
+    ours = _EVENTS | sse.NO_EVENTS.keys()
     found = _labelled(
-        unexpected_drops(stats.dropped), lambda name: name if name in _EVENTS else stats.plain_name(name) or OTHER
+        unexpected_drops(stats.dropped), lambda name: name if name in ours else stats.plain_name(name) or OTHER
     )
     most = sorted(found, key=lambda name: -found[name])[:_NAMES_MAX]
     return {name: found[name] for name in most} or None
