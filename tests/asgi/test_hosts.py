@@ -183,7 +183,15 @@ async def test_the_client_of_x_forwarded_for(peer: str, values: list[str], clien
         (["for=192.0.2.1, for=_hidden"], PROXY),
         (["for=192.0.2.1, proto=https"], PROXY),
         (["192.0.2.1"], PROXY),
+        (['for=6.6.6.6;by=", for="[2001:db8::1]"'], "2001:db8::1"),
+        (['for=6.6.6.6;by=", for="192.0.2.1:80"', "for=10.2.0.1"], "192.0.2.1"),
+        (['for=6.6.6.6;by="\\', "for=192.0.2.1"], "192.0.2.1"),
+        (['for=6.6.6.6;by="'], PROXY),
+        (['host="a;for=6.6.6.6;";for=192.0.2.1;proto=https'], "192.0.2.1"),
+        (['host="for=6.6.6.6";for=192.0.2.1, '], "192.0.2.1"),
+        (['"' + '\\"' * 500_000, "for=192.0.2.1"], "192.0.2.1"),
     ],
+    ids=lambda value: str(value)[:60],
 )
 async def test_the_client_of_forwarded(values: list[str], client: str) -> None:
     headers = [("forwarded", value) for value in values]
