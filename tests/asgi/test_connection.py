@@ -267,6 +267,16 @@ async def test_an_upgrade_is_ignored(serve: Any, upstream: Any, text_events: Any
     writer.close()
 
 
+async def test_an_upgrade_behind_the_body_of_another_request_is_refused(serve: Any) -> None:
+    """Its own body would be dropped, and what of it arrives later would be another request."""
+    reader, writer = await connected(serve())
+    offer = b"content-length: %d\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n" % len(PROBE)
+    writer.write(PROBE[:-2] + b"content-length: 1\r\n\r\nx" + UPLOAD + offer + PROBE)
+    answer = await asyncio.wait_for(reader.read(), 60)
+    assert (answer.count(b"HTTP/1.1 400 "), answer.count(b"HTTP/1.1 ")) == (1, 1)
+    writer.close()
+
+
 async def test_curl_that_offers_http2(serve: Any, upstream: Any, text_events: Any, curl: str) -> None:
     await upstream(plays(text_events))
     url = f"http://127.0.0.1:{serve().port}/api/v1/chat/stream"

@@ -9,9 +9,12 @@ from typing import Any
 import pytest
 from starlette.types import Receive, Scope, Send
 
+from projector.cli.servers import serving_settings
+from projector.server.app import create_app
 from projector.server.config.loading import SettingsError, load
 from projector.server.config.settings import Settings
 from projector.server.http.hosts import TrustedProxies
+from tests.asgi import in_process
 from tests.asgi.conftest import request_bytes
 
 PROXY = "10.0.0.1"
@@ -90,6 +93,32 @@ async def test_the_host_of_the_target_comes_before_that_of_the_header(
     port = serve(demo=True, allowed_hosts=("localhost",)).port
     head = f"GET {target}/openapi.json HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n"
     assert (await exchange(port, head.encode())).startswith(b"HTTP/1.1 %d " % status)
+
+
+@pytest.mark.parametrize(
+    ("environ", "host", "status"),
+    [
+        ({}, "localhost:9", 200),
+        ({}, "app.localhost", 200),
+        ({}, "[::1]:9", 200),
+        ({"HOST": "127.0.0.2"}, "127.0.0.2", 200),
+        ({}, "rebound.test", 400),
+        ({}, "127.0.0.1.rebound.test", 400),
+        ({"ALLOWED_HOSTS": '["chat.test"]'}, "chat.test", 200),
+        ({"ALLOWED_HOSTS": '["chat.test"]'}, "localhost", 400),
+        ({"TRUSTED_PROXIES": '["127.0.0.1"]'}, "chat.test", 200),
+        ({"AUTH__API_KEYS": f'{{"ann": "sha256:{"0" * 64}"}}'}, "chat.test", 200),
+    ],
+)
+async def test_a_page_of_another_name_does_not_use_a_server_without_authentication(
+    monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], host: str, status: int
+) -> None:
+    """Its name may resolve to a loopback address; a browser beside the server would send its requests."""
+    for name, value in environ.items():
+        monkeypatch.setenv(f"PROJECTOR_{name}", value)
+    app = create_app(serving_settings(None))
+    answer = await in_process.ask(app, "/openapi.json", None, method="GET", headers={"host": host})
+    assert answer.status == status
 
 
 async def test_probes_have_any_host(serve: Any) -> None:
@@ -183,7 +212,15 @@ async def test_the_client_of_x_forwarded_for(peer: str, values: list[str], clien
         (["for=192.0.2.1, for=_hidden"], PROXY),
         (["for=192.0.2.1, proto=https"], PROXY),
         (["192.0.2.1"], PROXY),
+        (['for=6.6.6.6;by=", for="[2001:db8::1]"'], "2001:db8::1"),
+        (['for=6.6.6.6;by=", for="192.0.2.1:80"', "for=10.2.0.1"], "192.0.2.1"),
+        (['for=6.6.6.6;by="\\', "for=192.0.2.1"], "192.0.2.1"),
+        (['for=6.6.6.6;by="'], PROXY),
+        (['host="a;for=6.6.6.6;";for=192.0.2.1;proto=https'], "192.0.2.1"),
+        (['host="for=6.6.6.6";for=192.0.2.1, '], "192.0.2.1"),
+        (['"' + '\\"' * 500_000, "for=192.0.2.1"], "192.0.2.1"),
     ],
+    ids=lambda value: str(value)[:60],
 )
 async def test_the_client_of_forwarded(values: list[str], client: str) -> None:
     headers = [("forwarded", value) for value in values]

@@ -214,6 +214,7 @@ async def test_the_table_of_a_token(name: str, claims: dict[str, Any], agents: s
         ("of an object", {"model": "a", "router_settings_override": {"fallbacks": [{"a": ["b"]}]}}, ["a", "b"]),
         ("of a plugin", {"model": "a", "plugins": [{"id": "x", "analysis_models": ["b"]}]}, ["a", "b"]),
         ("of a tool that was found", {"model": "a", "input": [{"tools": [{"model": "b"}]}]}, ["a", "b"]),
+        ("in a namespace", {"model": "a", "tools": [{"tools": [{"tools": [{"model": "b"}]}]}]}, ["a", "b"]),
         ("of an author", {"model": "a", "tools": [{"type": "image_generation", "svg": {"model": "b"}}]}, ["a", "b"]),
         (
             "no models",

@@ -77,6 +77,12 @@ def tool(**members: Any) -> list[dict[str, Any]]:
     return [{"type": "code_interpreter", **members}]
 
 
+def space(**members: Any) -> list[dict[str, Any]]:
+    """Return a namespace with a namespace with a tool."""
+    inner = {"type": "namespace", "name": "b", "tools": tool(**members)}
+    return [{"type": "namespace", "name": "a", "tools": [inner]}]
+
+
 APPROVAL: Final = {"type": "mcp_approval_response", "approval_request_id": "mcpr_1", "approve": True}
 SHELL: Final = {"type": "container_reference", "container_id": "cntr_1"}
 HER_ITEMS: Final[dict[str, list[dict[str, Any]]]] = {
@@ -99,6 +105,7 @@ HER_ITEMS: Final[dict[str, list[dict[str, Any]]]] = {
     "code of another ID": [{**CODE, "id": "ci_9"}],
     "a shell": [{"type": "shell_call", "call_id": "c", "action": {"commands": []}, "environment": SHELL}],
     "a tool that was found": [{"type": "tool_search_output", "call_id": "c", "tools": tool(container="cntr_1")}],
+    "a namespace that was found": [{"type": "tool_search_output", "call_id": "c", "tools": space(container="cntr_1")}],
     "an added tool": [{"type": "additional_tools", "role": "developer", "tools": tool(container="cntr_1")}],
 }
 """Items that refer to what the response of a caller has."""
@@ -107,6 +114,7 @@ HERS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     **{f"{name}, compacted": (COMPACT, sent(COMPACT, input=[USER, *items])) for name, items in HER_ITEMS.items()},
     "the container of a tool": (RESPONSES, sent(RESPONSES, tools=tool(container="cntr_1"))),
     "the container of a tool in a list": (RESPONSES, sent(RESPONSES, tools=[tool(container="cntr_1")])),
+    "the container of a tool of a namespace": (RESPONSES, sent(RESPONSES, tools=space(container="cntr_1"))),
     "the container of a shell": (RESPONSES, sent(RESPONSES, tools=[{"type": "shell", "environment": SHELL}])),
     "the container of a message": (MESSAGES, sent(MESSAGES, max_tokens=9, container="cntr_1")),
     "the container of a count": (COUNT, sent(COUNT, container="cntr_1")),
@@ -120,6 +128,7 @@ NOBODYS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "a container": (MESSAGES, sent(MESSAGES, max_tokens=9, container="cntr_0")),
     "another case": (MESSAGES, sent(MESSAGES, max_tokens=9, Container="cntr_1")),
     "tools in another case": (RESPONSES, sent(RESPONSES, Tools=tool(container="cntr_1"))),
+    "tools of a namespace in another case": (RESPONSES, sent(RESPONSES, tools=[{"type": "namespace", "Tools": []}])),
     "an approval of another type": (RESPONSES, sent(RESPONSES, input=[{**APPROVAL, "approval_request_id": []}])),
     "an item of another type": (RESPONSES, sent(RESPONSES, input=[{"type": ["reasoning"], "id": "rs_0"}])),
     "an item in a list": (RESPONSES, sent(RESPONSES, input=[[{"type": "item_reference", "id": "rs_0"}]])),

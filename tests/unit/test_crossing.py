@@ -428,6 +428,13 @@ def test_every_tool_that_a_provider_lacks_is_named(source: str, provider: str) -
     assert rest.endswith("is not supported by the model that serves this request.")
 
 
+@pytest.mark.parametrize("provider", ["openai_chat", "anthropic_messages", "gemini"])
+def test_an_error_about_tools_is_short(provider: str) -> None:
+    with pytest.raises(UnsupportedRequestError) as raised:
+        cross({"model": "m", "input": "Hi", "tools": [{"type": "mcp"}] * 20_000}, RESPONSES, provider)
+    assert len(str(raised.value)) < 5_000
+
+
 READ_TOOL: Final = {"type": "function", "name": "f", "parameters": SCHEMA}
 SPOILED: Final[list[tuple[str, Json]]] = [
     (RESPONSES, {"input": "Hi", "max_output_tokens": 9, "reasoning": {"effort": "low"}}),

@@ -112,7 +112,7 @@ export function openStream(request: StreamRequest, options: StreamOptions = {}):
       throw new StreamError("protocol", "The answer is not an event stream.", false, { status: response.status });
     }
     const given = response.headers.get("location");
-    if (!isResumed && given) location = sameOrigin(given, response.url || request.url)?.replace(EVENTS, "");
+    if (!isResumed && given) location = sameOrigin(given, request.url)?.replace(EVENTS, "");
     options.onOpen?.({ streamId: response.headers.get("x-stream-id") ?? undefined, location });
     return response.body;
   }
@@ -273,6 +273,6 @@ function sameOrigin(location: string, base: string | URL): string | undefined {
     const url = new URL(location, from);
     return url.origin === from.origin ? url.href : undefined;
   } catch {
-    return location.startsWith("/") && !location.startsWith("//") ? location : undefined; // no page, or one without address
+    return /^\/(?![/\\\s])/.test(location) ? location : undefined; // no page, or one without address
   }
 }

@@ -243,6 +243,23 @@ for (const [place, globalsOf] of Object.entries(PLACES)) for (const [given, loca
     }));
 }
 
+for (const location of ["//elsewhere.example/1", "/\\elsewhere.example/1", "/\t/elsewhere.example/1"]) {
+  test(`without a page, a stream at ${JSON.stringify(location)} is refused`, async () => {
+    const request = { resume: { location } };
+    const { error } = await read("/api/chat", { request, fetch: () => assert.fail("nothing is sent") });
+    assert.deepEqual([error.code, error.canResume], ["connection_lost", false]);
+  });
+}
+
+test("a stream that another origin answers, after a redirect, is not resumed there with the headers", () =>
+  serving([stream(events(1, 1)), stream(events(2, 2, 2))], ({ url: other, requests }) =>
+    serving([problem(307, {}, { location: other }), problem(404)], async ({ url }) => {
+      const { ids, error } = await read(url, { request: { headers: { authorization: "Bearer x" } } });
+      assert.deepEqual([ids, error.code], [[1], "connection_lost"]);
+      assert.deepEqual(requests.map(({ headers }) => headers.authorization), [undefined]);
+    }),
+  ));
+
 test("an event that is too large is refused", () =>
   serving([stream(`data: ${"x".repeat(4_200_000)}`, { hangs: true })], async ({ url }) => {
     const { error } = await read(url);

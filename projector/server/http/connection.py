@@ -116,8 +116,11 @@ class Connections:
         self._closed.add(reason)
 
 
-class _PipelineFullError(Exception):
-    """More than `PIPELINED_MAX` requests wait."""
+class _PipelineError(Exception):
+    """More than `PIPELINED_MAX` requests wait; or one that came with the body before it offers to upgrade.
+
+    The offer is still there, so the parser would drop its body, or read that as other requests.
+    """
 
 
 class _HostError(Exception):
@@ -232,9 +235,9 @@ class GuardedProtocol(HttpToolsProtocol):
         self._start_timer()
 
     def on_headers_complete(self) -> None:
-        """End a head; refuse the request if too many others wait, or if it does not have one valid host."""
-        if len(self.pipeline) >= PIPELINED_MAX:
-            raise _PipelineFullError
+        """End a head; refuse the request if others stand in its way, or if it does not have one valid host."""
+        if len(self.pipeline) >= PIPELINED_MAX or self.parser.should_upgrade():
+            raise _PipelineError
         hosts = [value for name, value in self.headers if name == b"host"]
         if len(hosts) > 1 or (not hosts and self.parser.get_http_version() == "1.1"):
             raise _HostError

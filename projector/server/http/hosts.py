@@ -26,8 +26,13 @@ PROBES: Final = frozenset({"/livez", "/healthz", "/readyz"})
 _PORT: Final = re.compile(r":\d*$")
 _NODE: Final = re.compile(r"\[(?P<v6>[^\]]*)\](:\w+)?|(?P<v4>[\d.]+)(:\w+)?")
 """A node with an optional port, as `Forwarded` has it and some proxies write it in `X-Forwarded-For`."""
-_ELEMENTS: Final = re.compile(r"""(?:[^,"]|"(?:[^"\\]|\\.)*")+""")
-_FOR: Final = re.compile(r"""(?:^|;)\s*for=(?:"(?P<quoted>[^"]*)"|(?P<token>[^;\s]*))""", re.IGNORECASE)
+_VALUE: Final = r'(?:"(?:[^"\\]|\\.)*+"|[^\s",;]*+)'
+_ELEMENT: Final = re.compile(
+    rf"(?:\s*+(?:for=(?P<node>{_VALUE})|[\w-]++={_VALUE})\s*+(?:;|(?=,|$)))++(?=,|$)|(?P<invalid>[^,]++)",
+    re.ASCII | re.IGNORECASE,
+)
+"""An element of `Forwarded`, or else what is before the next comma: a quote that a client left open must not swallow
+what a proxy added. It is possessive, so that its cost is linear."""
 
 
 class HostCheck:
@@ -91,8 +96,8 @@ def _nodes(header: str, value: str) -> list[str]:
     """Return the nodes that a request passed, the client first."""
     if header == "x-forwarded-for":
         return [node.strip() for node in value.split(",") if node.strip()]
-    elements = [_FOR.search(element.strip()) for element in _ELEMENTS.findall(value)]
-    return [(element["quoted"] or element["token"] or "") if element else "" for element in elements]
+    elements = (one for one in _ELEMENT.finditer(value) if one[0].strip())
+    return ["" if one["invalid"] else (one["node"] or "").strip('"') for one in elements]
 
 
 def _address(node: str) -> _Address | None:

@@ -49,7 +49,7 @@ PROBLEMS: Final[Mapping[str, _Row]] = {
     "malformed_json": _Row(HTTPStatus.BAD_REQUEST, "The request body is not valid JSON."),
     "invalid_position": _Row(HTTPStatus.BAD_REQUEST, "The position in the stream is invalid."),
     "unknown_event": _Row(HTTPStatus.BAD_REQUEST, "The stream has no event of this number."),
-    "host_not_allowed": _Row(HTTPStatus.BAD_REQUEST, "This server does not serve the host of the request."),
+    "host_not_allowed": _Row(HTTPStatus.BAD_REQUEST, "`Host` is not one of `PROJECTOR_ALLOWED_HOSTS`."),
     "cors_not_allowed": _Row(HTTPStatus.BAD_REQUEST, "The origin of the page is not one of `PROJECTOR_CORS_ORIGINS`."),
     "unauthenticated": _Row(
         HTTPStatus.UNAUTHORIZED, "A valid API key or token is required, sent as `Authorization: Bearer KEY`."

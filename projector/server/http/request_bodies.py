@@ -36,6 +36,7 @@ from projector.server.http.stored_references import (
     item_references,
     kind_of,
     objects_in,
+    with_tools,
 )
 from projector.server.ownership import Ownership
 from projector.server.upstream.targets import Target
@@ -210,7 +211,7 @@ def _asking_parts(body: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     yield body
     found = [value for name, value in body.items() if name.casefold() not in _NOT_ASKING and not _names_models(name)]
     found += [item.get("tools") for item in objects_in(body.get("input"))]
-    for part in chain.from_iterable(map(objects_in, found)):
+    for part in chain.from_iterable(map(with_tools, found)):
         yield part
         yield from objects_in(part.get("svg"))  # of image generation
 

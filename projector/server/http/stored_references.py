@@ -23,7 +23,9 @@ _LOOKED_UP_NEVER: Final = frozenset({"message", *_CONTENT})
 _IMAGE: Final = "image_generation_call"
 _NO_CONTENT: Final = frozenset({"id", "status", "type"})
 _REFERENCE: Final = "item_reference"
-_NAMES: Final = frozenset({"approval_request_id", "container", "container_id", "content", "environment", "id", "type"})
+_NAMES: Final = frozenset(
+    {"approval_request_id", "container", "container_id", "content", "environment", "id", "tools", "type"}
+)
 """Members of items that are checked. Servers in Go ignore the case of names."""
 APPROVAL: Final = "mcp_approval_response"
 
@@ -51,8 +53,8 @@ def check_references(body: Mapping[str, Any], ownership: Ownership, caller: str,
     if isinstance(sent, list) and any(isinstance(item, list) for item in sent):
         raise problem("invalid_request", "`input` must not have lists among its items.", param="input")
     items = [*objects_in(body.get("input"))]
-    tools = [*objects_in(body.get("tools"))]
-    holders = {"input": [*items, *(part for item in items for part in objects_in(item.get("content")))], "tools": tools}
+    parts = (part for item in items for part in objects_in(item.get("content")))
+    holders = {"input": [*with_tools(items), *parts], "tools": [*with_tools(body.get("tools"))]}
     for param, objects in holders.items():
         for name in (name for one in objects for name in one if name not in _NAMES and name.casefold() in _NAMES):
             raise problem("invalid_request", f"Expected `{name.casefold()}` in lower case.", param=param)
@@ -113,6 +115,15 @@ def objects_in(value: object) -> Iterator[dict[str, Any]]:
             yield from objects_in(one)
 
 
+def with_tools(value: object) -> Iterator[dict[str, Any]]:
+    """Yield the objects in a value, and the tools in them, as a namespace has them, at any depth."""
+    waiting = [value]
+    while waiting:
+        found = [*objects_in(waiting.pop())]
+        yield from found
+        waiting += [one["tools"] for one in found if "tools" in one]
+
+
 def _references(body: Mapping[str, Any]) -> Iterator[Reference]:
     """Yield all IDs of items, containers and audio that a body of any API refers to."""
     items = [*objects_in(body.get("input"))]
@@ -124,9 +135,9 @@ def _references(body: Mapping[str, Any]) -> Iterator[Reference]:
             is_empty = kind_of(item) == "message" and not (item.get("role") and item.get("content"))
             if not is_whole or is_empty or kind_of(item) not in _LOOKED_UP_NEVER:
                 yield Reference(item["id"], "input", is_whole)
-        for container in _containers([item, *objects_in(item.get("tools"))]):
+        for container in _containers(with_tools(item)):
             yield Reference(container, "input")
-    for container in _containers(objects_in(body.get("tools"))):
+    for container in _containers(with_tools(body.get("tools"))):
         yield Reference(container, "tools")
     for container in _containers([{"container": body.get("container")}]):
         yield Reference(container, "container")
