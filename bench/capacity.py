@@ -202,7 +202,7 @@ class Bench:
                 client = await self._ask(site, site.request("open", "default", ""))
             if has_readers:
                 path = f"{client.location()}/events"
-                await self._ask(other, b"GET %b HTTP/1.1\r\nhost: localhost\r\n\r\n" % path.encode())
+                await self._ask(other, b"GET %b HTTP/1.1\r\nhost: a\r\n\r\n" % path.encode())
 
         self._writers = []
         for number, site in enumerate(self.sites):

@@ -143,9 +143,8 @@ class Program(Site):
         """Return a request of the Chat API."""
         body = b'{"model":"m","stream":true,"messages":[{"role":"user","content":"%b"}]}' % what.encode()
         return (
-            b"POST /v1/chat/completions HTTP/1.1\r\nhost: [::1]\r\nconnection: close\r\n"
-            b"content-type: application/json\r\nauthorization: Bearer none\r\n"
-            b"content-length: %d\r\n\r\n%b" % (len(body), body)
+            b"POST /v1/chat/completions HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-type: application/json\r\n"
+            b"authorization: Bearer none\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body)
         )
 
     def stop(self) -> None:

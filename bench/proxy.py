@@ -147,8 +147,7 @@ class Site:
         """Return the request of a stream."""
         body = b'{"message":"%b","agent":"%b"}' % (what.encode(), agent.encode())
         return (
-            b"POST /api/v1/chat/stream%b HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n"
-            b"content-type: application/json\r\n"
+            b"POST /api/v1/chat/stream%b HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-type: application/json\r\n"
             b"content-length: %d\r\n\r\n%b" % (query.encode(), len(body), body)
         )
 

@@ -89,7 +89,7 @@ async def get(site: Site, path: str) -> bytes:
     """Return a whole response."""
     reader, writer = await asyncio.open_connection("127.0.0.1", site.port, limit=2**22)
     try:
-        writer.write(b"GET %b HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n" % path.encode())
+        writer.write(b"GET %b HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n" % path.encode())
         return await reader.read()
     finally:
         writer.close()

@@ -121,7 +121,7 @@ class Clients:
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         reader, writer = await asyncio.open_connection("127.0.0.1", self._port, limit=2**22)
         writer.write(
-            b"POST %b HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json\r\n"
+            b"POST %b HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-type: application/json\r\n"
             b"content-length: %d\r\n\r\n%b" % (path, len(body) + missing_bytes, body + b" " * (missing_bytes // 2))
         )
         return reader, writer

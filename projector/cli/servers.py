@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 _PORTS: Final = {"http": 80, "https": 443}
 _KEY_BYTES: Final = 32
 _OWNER_ONLY: Final = 0o600
-_OF_THIS_MACHINE: Final = ("localhost", "*.localhost", "127.0.0.1", "[::1]")
-"""Hosts that no resolver of names leads to another machine."""
 _HEALTH_PATH: Final = "/livez"
 _HEALTH_TIMEOUT_S: Final = 2.0
 """Seconds to wait for a response; a server that takes longer cannot serve streams either."""
@@ -130,13 +128,13 @@ def load_settings(config: str | None, flags: Mapping[str, object] | None = None)
 def serving_settings(config: str | None, flags: Mapping[str, object] | None = None) -> Any:
     """Return the settings with which a server of the command line serves.
 
-    Without authentication, and no reverse proxy, it serves the hosts of this machine only: a web page that makes its
-    own name resolve to a loopback address could use the server through the browser of a person here.
+    Without authentication, and no reverse proxy, it serves local hosts only: a web page that makes its own name resolve
+    to a loopback address could use the server through the browser of a person here.
     """
     settings = load_settings(config, flags)
     if settings.auth.is_on or settings.allowed_hosts or settings.trusted_proxies:
         return settings
-    return settings.model_copy(update={"allowed_hosts": (*_OF_THIS_MACHINE, settings.host)})
+    return settings.model_copy(update={"allowed_hosts": ("local",)})
 
 
 def health_failure(url: str) -> str | None:

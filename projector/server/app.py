@@ -31,7 +31,7 @@ from projector.server.config.store_settings import StoreSettings, decoded_key
 from projector.server.control import rate_limits
 from projector.server.control.callers import Authenticator
 from projector.server.control.rate_limits import FallbackBudgets, RateLimiter
-from projector.server.http.hosts import PROBES, Cors, HostCheck, TrustedProxies
+from projector.server.http.hosts import LOCAL, PROBES, Cors, HostCheck, TrustedProxies
 from projector.server.http.internal_routes import HEALTH_ROUTES, INTERNAL_ROUTES, document
 from projector.server.http.model_routes import NotServed
 from projector.server.http.pages import RecentStreams
@@ -172,7 +172,7 @@ def _build(site: Site, *, is_first: bool) -> Starlette:
     state.admin = _admin_app(state, RecentStreams(catalog, is_for_operators=True).routes() if is_shown else ())
     if is_shown:  # not authenticated: a page whose name resolves to this server must not read it
         exempt = PROBES | {route.path for route in INTERNAL_ROUTES}
-        state.admin.add_middleware(HostCheck, allowed=settings.allowed_hosts, exempt=exempt, has_addresses=True)
+        state.admin.add_middleware(HostCheck, allowed=(*settings.allowed_hosts, LOCAL), exempt=exempt)
     return app
 
 

@@ -63,7 +63,7 @@ class Reading:
         for _ in range(_TRIES):
             count = len(self.events)
             self.data = self.data[: self.data.rfind(b"\n\n") + 2] if count else b""
-            request = f"GET {self.location}/events?after={count} HTTP/1.1\r\nhost: [::1]\r\nconnection: close\r\n\r\n"
+            request = f"GET {self.location}/events?after={count} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n"
             with contextlib.suppress(asyncio.IncompleteReadError, OSError, ValueError):
                 await self.take(await self.server.connect(request))
             if self.is_over:

@@ -227,7 +227,7 @@ def frames_of(data: bytes) -> list[dict[str, Any]]:
 
 def request_bytes(path: str, body: object, *, version: str = "1.1", **headers: str) -> bytes:
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    fields = {"host": "localhost", "content-type": "application/json", "content-length": str(len(data))}
+    fields = {"host": "test", "content-type": "application/json", "content-length": str(len(data))}
     fields |= {name.replace("_", "-"): value for name, value in headers.items()}
     lines = [f"POST {path} HTTP/{version}", *(f"{name}: {value}" for name, value in fields.items() if value)]
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + data
@@ -287,7 +287,7 @@ class Site:
         reader, writer = await self.connect(port)
         lines = [
             f"{method} {path} HTTP/1.1",
-            "host: localhost",
+            "host: test",
             *(f"{k.replace('_', '-')}: {v}" for k, v in headers.items()),
         ]
         writer.write("\r\n".join(lines).encode() + b"\r\n\r\n")

@@ -133,13 +133,13 @@ class Process:
         return reader
 
     async def get(self, path: str, *, port: int | None = None) -> str:
-        reader = await self.connect(f"GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n", port=port)
+        reader = await self.connect(f"GET {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n", port=port)
         return (await reader.read()).decode()
 
     async def stream(self) -> asyncio.StreamReader:
         body = '{"message": "hello"}'
         return await self.connect(
-            "POST /api/v1/chat/stream HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+            "POST /api/v1/chat/stream HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n"
             f"content-length: {len(body)}\r\nconnection: close\r\n\r\n{body}"
         )
 

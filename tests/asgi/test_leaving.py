@@ -115,7 +115,7 @@ async def test_the_upstream_is_closed_while_a_send_is_blocked(serve: Any, upstre
     client.connect(("127.0.0.1", site.port))
     body = b'{"message": "hello"}'
     client.sendall(
-        b"POST /api/v1/chat/stream HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+        b"POST /api/v1/chat/stream HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n"
         b"content-length: %d\r\n\r\n%b" % (len(body), body)
     )
     peer = await provider.peers.get()

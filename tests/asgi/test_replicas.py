@@ -384,7 +384,7 @@ async def asked(process: Process) -> tuple[dict[str, str], bytes]:
 
 async def read(process: Process, location: str, after: int = 0) -> bytes:
     """Return the events of a stored stream."""
-    reader = await process.connect(f"GET {location}/events?after={after} HTTP/1.1\r\nhost: localhost\r\n\r\n")
+    reader = await process.connect(f"GET {location}/events?after={after} HTTP/1.1\r\nhost: a\r\n\r\n")
     answer = Answer(reader, None)  # type: ignore[arg-type]
     await answer.read_head()
     assert answer.status == 200, answer.status
@@ -519,7 +519,7 @@ class Balancer:
         server = self.servers[self._numbers[is_new] % len(self.servers)]
         self._asked[server.port] += 1
         try:
-            request = f"GET {location}/events?after={after} HTTP/1.1\r\nhost: localhost\r\n\r\n"
+            request = f"GET {location}/events?after={after} HTTP/1.1\r\nhost: a\r\n\r\n"
             answer = Answer(await (server.connect(request) if location else server.stream()), None)  # type: ignore[arg-type]
             await answer.read_head()
         except (asyncio.IncompleteReadError, OSError) as error:  # it has just ended

@@ -106,7 +106,7 @@ class Reloaded:
     async def stream(self, *, key: str = "anna", agent: str = "default") -> asyncio.StreamReader:
         body = json.dumps({"message": "hello", "agent": agent})
         return await self.process.connect(
-            "POST /api/v1/chat/stream HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+            "POST /api/v1/chat/stream HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n"
             f"authorization: Bearer {key}\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n{body}"
         )
 
@@ -255,7 +255,7 @@ async def test_a_stream_of_the_old_settings_belongs_to_its_caller(started: Start
         server.write(model="other")
         await server.send(signal.SIGHUP, "reloaded")
         cancel = await server.process.connect(
-            f"POST /api/v1/streams/{stream_id}/cancel HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer anna\r\n"
+            f"POST /api/v1/streams/{stream_id}/cancel HTTP/1.1\r\nhost: a\r\nauthorization: Bearer anna\r\n"
             "content-length: 0\r\nconnection: close\r\n\r\n"
         )
         assert (await cancel.read()).startswith(b"HTTP/1.1 204")

@@ -121,7 +121,7 @@ def chat() -> bytes:
 
 
 def get(place: str) -> bytes:
-    return f"GET {place} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n".encode()
+    return f"GET {place} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n".encode()
 
 
 async def produced(process: Process) -> tuple[str, bytes]:

@@ -175,7 +175,7 @@ async def test_metrics_stay_inside(front: Front, serve: Any) -> None:
     async with front(site.port) as port:
         for path, status in (("/metrics", "404"), ("/livez", "200")):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(f"GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n".encode())
+            writer.write(f"GET {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n".encode())
             assert (await reader.read()).split()[1] == status.encode()
             writer.close()
 

@@ -42,7 +42,7 @@ class Front:
 
     async def ask(self, method: str, path: str, body: str = "") -> Answer:
         """Send a request; return its answer after its head is read."""
-        head = f"{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\nauthorization: Bearer {KEY}\r\n"
+        head = f"{method} {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\nauthorization: Bearer {KEY}\r\n"
         if body:
             head += "content-type: application/json\r\n"
         reader = await self._process.connect(f"{head}content-length: {len(body)}\r\n\r\n{body}", port=self._port)

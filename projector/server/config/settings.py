@@ -166,9 +166,9 @@ class Settings(Table):
     cors_origins: tuple[Origin, ...] = ()
     """Other origins whose pages may call the server."""
     allowed_hosts: tuple[AllowedHost, ...] = ()
-    """Hosts that requests may name in `Host`, without ports; `*.example.com` for all below. By default any; without
-    authentication and `trusted_proxies`, a server of the command line has those of this machine. Health routes accept
-    every host."""
+    """Hosts that requests may name in `Host`, without ports; `*.example.com` for all below, `local` for addresses and
+    names that are not public. By default any; without authentication and `trusted_proxies`, the command line's server
+    has `local`. Health routes accept every host."""
     trusted_proxies: tuple[NetworkText, ...] = ()
     """Addresses or networks of reverse proxies."""
     forwarded_header: Literal["x-forwarded-for", "forwarded"] = "x-forwarded-for"

@@ -23,6 +23,10 @@ _Address: TypeAlias = IPv4Address | IPv6Address
 PROBES: Final = frozenset({"/livez", "/healthz", "/readyz"})
 """Paths with any host: orchestrators ask for them by the address of the container."""
 
+LOCAL: Final = "local"
+"""Allows addresses, names without a dot, and names that only a local network has."""
+_LOCAL_SUFFIXES: Final = (".localhost", ".local", ".internal")
+
 _PORT: Final = re.compile(r":\d*$")
 _NODE: Final = re.compile(r"\[(?P<v6>[^\]]*)\](:\w+)?|(?P<v4>[\d.]+)(:\w+)?")
 """A node with an optional port, as `Forwarded` has it and some proxies write it in `X-Forwarded-For`."""
@@ -38,18 +42,16 @@ what a proxy added. It is possessive, so that its cost is linear."""
 class HostCheck:
     """Middleware that refuses requests for other hosts, such as those of a page whose name resolves to this server."""
 
-    def __init__(
-        self, app: ASGIApp, allowed: Sequence[str], *, exempt: frozenset[str] = PROBES, has_addresses: bool = False
-    ) -> None:
+    def __init__(self, app: ASGIApp, allowed: Sequence[str], *, exempt: frozenset[str] = PROBES) -> None:
         """Create the middleware.
 
         Args:
             app: what handles the requests.
-            allowed: names of hosts; `*.example.com` for all below.
+            allowed: names of hosts; `*.example.com` for all below, `local` for those that no page has as its own.
             exempt: paths with any host.
-            has_addresses: whether `localhost` and addresses are allowed, too: no name resolves to this server then.
         """
-        self._app, self._exempt, self._has_addresses = app, exempt, has_addresses
+        self._app, self._exempt = app, exempt
+        self._has_local = LOCAL in allowed
         self._exact = frozenset(name.lower() for name in allowed if not name.startswith("*."))
         self._suffixes = tuple(name[1:].lower() for name in allowed if name.startswith("*."))
 
@@ -57,8 +59,8 @@ class HostCheck:
         """Handle a request if its host is allowed."""
         if scope["type"] == "http" and path_of(scope) not in self._exempt:
             host = _PORT.sub("", Headers(scope=scope).get("host", "")).lower()
-            is_own = self._has_addresses and (host == "localhost" or _address(host) is not None)
-            if not is_own and host not in self._exact and not host.endswith(self._suffixes):
+            is_allowed = host in self._exact or host.endswith(self._suffixes) or (self._has_local and _is_local(host))
+            if not is_allowed:
                 await _Refusal(problem("host_not_allowed"))(scope, receive, send)
                 return
         await self._app(scope, receive, send)
@@ -90,6 +92,11 @@ class TrustedProxies:
                 break
             found = address
         return peer if found is None else str(found)
+
+
+def _is_local(host: str) -> bool:
+    """Return whether nobody can make a host resolve to this server in the browsers of others: it is no public name."""
+    return bool(host) and ("." not in host or host.endswith(_LOCAL_SUFFIXES) or _address(host) is not None)
 
 
 def _nodes(header: str, value: str) -> list[str]:
