@@ -36,7 +36,7 @@ def record_case(arguments: argparse.Namespace) -> int:
     name = arguments.name or f"{upstream}-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}"
     cases.check_name(folder, name, is_replacing=arguments.force)
     request = _request(arguments.request)
-    answer = _sent(settings, upstream, request, is_raw=arguments.raw)
+    answer = _sent(settings, upstream, request, folder, is_raw=arguments.raw)
     if isinstance(answer, Fault):
         print_error(f"{answer.code}: {answer.message}")
         return 1
@@ -75,7 +75,7 @@ def _record_again(arguments: argparse.Namespace, settings: Any) -> int:
     changed = 0
     for case, upstream, path in requests:
         stored = cases.stored_input(folder, case)
-        answer = _sent(settings, arguments.upstream or upstream, _request(str(path)), is_raw=arguments.raw)
+        answer = _sent(settings, arguments.upstream or upstream, _request(str(path)), folder, is_raw=arguments.raw)
         if isinstance(answer, Fault):
             found = [f"no stream: {answer.code}: {answer.message}"]
         elif stored is None:
@@ -103,10 +103,13 @@ def _changes(folder: Path, stored: Path, case: str, answer: Recording) -> list[s
     return [*found, f"end: {now or 'not cut off'} (before: {before or 'not cut off'})"] if before != now else found
 
 
-def _sent(settings: Any, upstream: str, request: Mapping[str, object], *, is_raw: bool) -> Recording | Fault:
-    """Send a request to an upstream, and return the recording of its stream."""
+def _sent(
+    settings: Any, upstream: str, request: Mapping[str, object], folder: Path, *, is_raw: bool
+) -> Recording | Fault:
+    """Send a request to an upstream, and return the recording of its stream, which can be written into a folder."""
     known = settings.all_upstreams.get(upstream)
     _check_api(DEFAULT_PROVIDER if known is None else known.api, request)
+    cases.check_folder(folder)
     if is_raw:
         print_error("--raw saves the stream unredacted: do not commit it, it may contain secrets")
     answer: Recording | Fault = server_module("upstream.capture").record_response(

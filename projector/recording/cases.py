@@ -9,6 +9,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Final, NamedTuple
 
 from projector._errors import UsageError
@@ -160,6 +161,15 @@ def write_request(folder: Path, upstream: str, name: str, request: Mapping[str, 
     path.parent.mkdir(parents=True, exist_ok=True)
     _write_private(path, codec.dumps(request) + b"\n")
     return path
+
+
+def check_folder(folder: Path) -> None:
+    """Raise `UsageError` if no file can be written into a folder of cases, which need not exist."""
+    try:
+        with TemporaryFile(dir=next(one for one in (folder, *folder.parents) if one.exists())):
+            pass
+    except OSError as error:
+        raise UsageError(f"{folder}: expected a folder that can be written: {error.strerror}") from None
 
 
 def stored_requests(folder: Path, name: str | None = None) -> list[StoredRequest]:
