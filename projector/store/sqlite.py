@@ -179,16 +179,13 @@ class SqliteStore(Store):
 
     async def renew(self, stream_ids: Collection[str]) -> Mapping[str, Renewal]:
         """See `Store`."""
+        known, now_s = self._live, self._clock()
+        renewed = {one: known[one].renew(now_s) for one in stream_ids if one in known}  # even if the file is away
         lost = await self._write(lambda tables: tables.status_of(stream_ids))
-        now_s = self._clock()
-        renewed: dict[str, Renewal] = {}
         for stream_id, refusal in lost.items():
-            live = self._live.get(stream_id)
-            if refusal is not None or live is None:
+            if refusal is not None or stream_id not in renewed:
                 self._end(stream_id)
                 renewed[stream_id] = Renewal(refusal or "unknown", False, 0)
-            else:
-                renewed[stream_id] = live.renew(now_s)
         return renewed
 
     async def request_cancel(self, stream_id: str) -> bool:
