@@ -26,7 +26,7 @@ from projector.server.config.config_base import DEFAULT, DEFAULT_DIALECT, EXTENS
 from projector.server.config.loading import SettingsError
 from projector.server.config.preflight import warnings
 from projector.server.config.setting_names import PREFIX
-from projector.server.config.settings import Settings
+from projector.server.config.settings import Limits, Settings
 from projector.server.http.connection import KEEP_ALIVE_S, Connections, GuardedProtocol, Listener
 from projector.server.interpreter import Collector, settle_interpreter
 from projector.server.listening import limit_stalls, listen, listen_admin, raise_file_limit, url_of
@@ -83,7 +83,6 @@ def run(settings: Settings, read: ReadSettings | None = None, *, demo: bool = Fa
     log.info("start", version=__version__, pid=os.getpid(), python=sys.version.partition(" ")[0])
     for reason in warnings(settings):
         log.warning("configuration_warning", reason=reason)
-    raise_file_limit(settings)
     try:
         _serve(settings, read, signals, place, demo=demo)
     except UsageError as error:
@@ -145,11 +144,11 @@ def server(settings: Settings, *, demo: bool = False) -> DrainingServer:
 class _Listener:
     """How connections of a listener are served: application, protocol, limits."""
 
-    def __init__(self, app: ASGIApp, settings: Settings, metrics: Metrics) -> None:
-        self.connections = Connections(settings.limits, metrics.count_closed_connection)
-        limits = {"admission": self.connections, "on_malformed": staticmethod(metrics.count_malformed)}
-        self.protocol = type("GuardedProtocol", (GuardedProtocol,), limits)
-        self.use(settings)
+    def __init__(self, app: ASGIApp, settings: Settings, limits: Limits, metrics: Metrics) -> None:
+        self.connections = Connections(limits, metrics.count_closed_connection)
+        members = {"admission": self.connections, "on_malformed": staticmethod(metrics.count_malformed)}
+        self.protocol = type("GuardedProtocol", (GuardedProtocol,), members)
+        self.use(settings, limits)
         self.config = uvicorn.Config(
             app,
             interface="asgi3",
@@ -166,10 +165,10 @@ class _Listener:
         )
         self.config.load()
 
-    def use(self, settings: Settings) -> None:
+    def use(self, settings: Settings, limits: Limits) -> None:
         """Use other settings for new connections."""
         self.protocol.head_s = settings.timeouts.request_read_s  # type: ignore[attr-defined] # ours
-        self.connections.limits = settings.limits
+        self.connections.limits = limits
 
 
 class DrainingServer(uvicorn.Server):
@@ -178,8 +177,9 @@ class DrainingServer(uvicorn.Server):
     def __init__(self, app: Generations, settings: Settings) -> None:
         self._app = app
         metrics: Metrics = app.state.metrics
-        self._public = _Listener(app, settings, metrics)
-        self._admin = _Listener(app.admin, settings, metrics)
+        limits = raise_file_limit(settings)
+        self._public = _Listener(app, settings, limits, metrics)
+        self._admin = _Listener(app.admin, settings, limits, metrics)
         metrics.watch_connections(lambda: self._public.connections.open)
         super().__init__(self._public.config)
         self._tls = _tls(settings)
@@ -276,9 +276,9 @@ class DrainingServer(uvicorn.Server):
         if use_certificate is not None:
             use_certificate()
         self._drain_timeout_s = settings.drain_timeout_s
+        limits = raise_file_limit(settings)
         for one in (self._public, self._admin):
-            one.use(settings)
-        raise_file_limit(settings)
+            one.use(settings, limits)
         if self._listener is not None:
             limit_stalls(self._listener, settings)
 
