@@ -248,6 +248,28 @@ async def test_a_file_that_others_lock_ends_no_stream(path: Path, monkeypatch: p
     await store.aclose()
 
 
+@pytest.mark.parametrize(
+    "remove",
+    [
+        pytest.param(lambda path: [one.unlink() for one in path.parent.iterdir()], id="deleted"),
+        pytest.param(lambda path: path.rename(path.with_name("old")), id="moved"),
+        pytest.param(lambda path: path.parent.rename(path.parent.with_name("old")), id="folder-moved"),
+    ],
+)
+async def test_a_file_that_goes_while_it_is_used(path: Path, remove: Callable[[Path], object]) -> None:
+    """What is written next is in a new file, instead of one that ends with the process."""
+    path = path.parent / "folder" / path.name
+    store, other = SqliteStore(path), SqliteStore(path)
+    assert await store.open(head())
+    remove(path)
+    assert await store.append([batch(1, 1)]) == {"s": "unknown"}
+    assert await store.open(head("t"))
+    assert "another process uses the file" in await _result(other.ping())
+    await store.aclose()
+    assert await other.find("t") is not None
+    await other.aclose()
+
+
 def _overwrite(path: Path) -> None:
     content = path.read_bytes()
     path.write_bytes(content[:8_192] + Random(1).randbytes(len(content) - 8_192))
