@@ -33,7 +33,7 @@ from projector.server.listening import limit_stalls, listen, listen_admin, raise
 from projector.server.telemetry.logs import configure_logs, log
 from projector.server.telemetry.metrics import Metrics
 from projector.server.upstream.demo import APIS, SCENARIOS, DemoUpstream
-from projector.server.workers import RELOAD, WorkerPlace, take_place
+from projector.server.workers import RELOAD, WorkerPlace, announce, take_place
 
 if TYPE_CHECKING:
     from projector.server.tls import RenewableContext
@@ -120,14 +120,14 @@ def _serve(
             log.info("worker", pid=os.getpid())
         elif demo:
             words = ", ".join(row.words[0] for row in SCENARIOS[:-1])
-            _print(f"Demo provider on {url} - open this address in a browser\n")
-            _print(f"Try:  curl -N {url}/api/v1/chat/stream {_EXAMPLE}\n")
-            _print(f"One of these words in the message plays another example: {words} (docs/cli.md)\n")
-            _print(f"Base URL for OpenAI clients, with any key and model: {url}/v1\n")
+            announce(f"Demo provider on {url} - open this address in a browser\n")
+            announce(f"Try:  curl -N {url}/api/v1/chat/stream {_EXAMPLE}\n")
+            announce(f"One of these words in the message plays another example: {words} (docs/cli.md)\n")
+            announce(f"Base URL for OpenAI clients, with any key and model: {url}/v1\n")
         else:
-            _print(f"Serving on {url}\n")
+            announce(f"Serving on {url}\n")
         if admin is not None:
-            _print(f"Metrics and health on {url_of(admin)}\n")
+            announce(f"Metrics and health on {url_of(admin)}\n")
         settle_interpreter()
         serving.run(sockets=[listener])
         for number in HANDLED_SIGNALS:
@@ -289,8 +289,3 @@ def _tls(settings: Settings) -> RenewableContext | None:
     from projector.server.tls import RenewableContext  # noqa: PLC0415 - a start without it is faster
 
     return RenewableContext(settings.tls)
-
-
-def _print(text: str) -> None:
-    sys.stdout.write(text)
-    sys.stdout.flush()
