@@ -363,6 +363,21 @@ async def test_a_reader_learns_that_a_lease_has_lapsed(redis_server: RedisServer
         assert page.seal.reason == INTERRUPTED
 
 
+@pytest.mark.parametrize("ahead_s", [-3_600, 3_600])
+async def test_a_reader_is_seen_whatever_its_clock_shows(redis_server: RedisServer, ahead_s: int) -> None:
+    """Otherwise a stream that is read at a server whose clock is wrong ends as one that nobody reads."""
+    async with redis(redis_server, SMALL) as rig:
+        assert isinstance(rig, RedisRig)
+        assert isinstance(rig.other, RedisStore)
+        assert await rig.one.open(head())
+        rig.other._clock = lambda: rig.clock() + ahead_s
+        await rig.advance(5)
+        await rig.other._look(["s"])
+        assert (await rig.one.renew(["s"]))["s"].unread_ms == 0
+        await rig.advance(2)
+        assert (await rig.one.renew(["s"]))["s"].unread_ms == 2_000
+
+
 PRODUCER = """
 import asyncio, random, sys
 from projector.store.redis_store import RedisStore
