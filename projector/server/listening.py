@@ -14,12 +14,14 @@ except ImportError:  # on Windows
     resource = None  # type: ignore[assignment]  # mypy assumes that the module exists
 
 from projector.server.config.loading import SettingsError
-from projector.server.config.settings import Admin, Settings
+from projector.server.config.settings import Admin, Limits, Settings
 from projector.server.telemetry.logs import log
 
 BACKLOG: Final = 2048
 _OTHER_FILES: Final = 256
 """File descriptors in addition to those of clients and upstreams: queued connections, logs, the event loop."""
+_PARTS: Final = 3
+"""Parts of too few file descriptors: for clients, for their upstreams, and for all else."""
 
 
 def listen(settings: Settings) -> socket.socket:
@@ -80,14 +82,22 @@ def url_of(listener: socket.socket, *, is_tls: bool = False) -> str:
     return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
-def raise_file_limit(settings: Settings) -> None:
-    """Allow a socket for each connection and each upstream; the default limit of many systems is less."""
+def raise_file_limit(settings: Settings) -> Limits:
+    """Allow a socket for each connection and each upstream; the default limit of many systems is less.
+
+    Returns:
+        The limits, with fewer connections if the system does not allow as many files: those that only connect would
+        leave none for the others and their upstreams.
+    """
+    limits = settings.limits
     if resource is None:
-        return
-    needed = settings.limits.connections + settings.limits.max_streams + _OTHER_FILES
+        return limits
+    needed = limits.connections + limits.max_streams + _OTHER_FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < needed:
         log.warning("few_open_files", allowed=hard, needed=needed)
         needed = hard
+        limits = limits.model_copy(update={"max_connections": min(limits.connections, hard // _PARTS)})
     if soft not in {resource.RLIM_INFINITY, hard} and soft < needed:
         resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+    return limits

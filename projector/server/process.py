@@ -27,14 +27,14 @@ from projector.server.config.config_base import DEFAULT, DEFAULT_DIALECT, EXTENS
 from projector.server.config.loading import SettingsError
 from projector.server.config.preflight import warnings
 from projector.server.config.setting_names import PREFIX
-from projector.server.config.settings import Settings
+from projector.server.config.settings import Limits, Settings
 from projector.server.http.connection import KEEP_ALIVE_S, Connections, GuardedProtocol, Listener
 from projector.server.interpreter import Collector, settle_interpreter
 from projector.server.listening import limit_stalls, listen, listen_admin, raise_file_limit, url_of
 from projector.server.telemetry.logs import configure_logs, log
 from projector.server.telemetry.metrics import Metrics
 from projector.server.upstream.demo import APIS, SCENARIOS, DemoUpstream
-from projector.server.workers import RELOAD, WorkerPlace, take_place
+from projector.server.workers import RELOAD, WorkerPlace, announce, take_place
 
 if TYPE_CHECKING:
     from projector.server.tls import RenewableContext
@@ -84,7 +84,6 @@ def run(settings: Settings, read: ReadSettings | None = None, *, demo: bool = Fa
     log.info("start", version=__version__, pid=os.getpid(), python=sys.version.partition(" ")[0])
     for reason in warnings(settings):
         log.warning("configuration_warning", reason=reason)
-    raise_file_limit(settings)
     disable_created_metrics()  # type: ignore[no-untyped-call] # a series for each other one, which nothing reads; not in the process of a host
     try:
         _serve(settings, read, signals, place, demo=demo)
@@ -123,14 +122,14 @@ def _serve(
             log.info("worker", pid=os.getpid())
         elif demo:
             words = ", ".join(row.words[0] for row in SCENARIOS[:-1])
-            _print(f"Demo provider on {url} - open this address in a browser\n")
-            _print(f"Try:  curl -N {url}/api/v1/chat/stream {_EXAMPLE}\n")
-            _print(f"One of these words in the message plays another example: {words} (docs/cli.md)\n")
-            _print(f"Base URL for OpenAI clients, with any key and model: {url}/v1\n")
+            announce(f"Demo provider on {url} - open this address in a browser\n")
+            announce(f"Try:  curl -N {url}/api/v1/chat/stream {_EXAMPLE}\n")
+            announce(f"One of these words in the message plays another example: {words} (docs/cli.md)\n")
+            announce(f"Base URL for OpenAI clients, with any key and model: {url}/v1\n")
         else:
-            _print(f"Serving on {url}\n")
+            announce(f"Serving on {url}\n")
         if admin is not None:
-            _print(f"Metrics and health on {url_of(admin)}\n")
+            announce(f"Metrics and health on {url_of(admin)}\n")
         settle_interpreter()
         serving.run(sockets=[listener])
         for number in HANDLED_SIGNALS:
@@ -147,11 +146,11 @@ def server(settings: Settings, *, demo: bool = False) -> DrainingServer:
 class _Listener:
     """How connections of a listener are served: application, protocol, limits."""
 
-    def __init__(self, app: ASGIApp, settings: Settings, metrics: Metrics) -> None:
-        self.connections = Connections(settings.limits, metrics.count_closed_connection)
-        limits = {"admission": self.connections, "on_malformed": staticmethod(metrics.count_malformed)}
-        self.protocol = type("GuardedProtocol", (GuardedProtocol,), limits)
-        self.use(settings)
+    def __init__(self, app: ASGIApp, settings: Settings, limits: Limits, metrics: Metrics) -> None:
+        self.connections = Connections(limits, metrics.count_closed_connection)
+        members = {"admission": self.connections, "on_malformed": staticmethod(metrics.count_malformed)}
+        self.protocol = type("GuardedProtocol", (GuardedProtocol,), members)
+        self.use(settings, limits)
         self.config = uvicorn.Config(
             app,
             interface="asgi3",
@@ -168,10 +167,10 @@ class _Listener:
         )
         self.config.load()
 
-    def use(self, settings: Settings) -> None:
+    def use(self, settings: Settings, limits: Limits) -> None:
         """Use other settings for new connections."""
         self.protocol.head_s = settings.timeouts.request_read_s  # type: ignore[attr-defined] # ours
-        self.connections.limits = settings.limits
+        self.connections.limits = limits
 
 
 class DrainingServer(uvicorn.Server):
@@ -180,8 +179,9 @@ class DrainingServer(uvicorn.Server):
     def __init__(self, app: Generations, settings: Settings) -> None:
         self._app = app
         metrics: Metrics = app.state.metrics
-        self._public = _Listener(app, settings, metrics)
-        self._admin = _Listener(app.admin, settings, metrics)
+        limits = raise_file_limit(settings)
+        self._public = _Listener(app, settings, limits, metrics)
+        self._admin = _Listener(app.admin, settings, limits, metrics)
         metrics.watch_connections(lambda: self._public.connections.open)
         super().__init__(self._public.config)
         self._tls = _tls(settings)
@@ -278,9 +278,9 @@ class DrainingServer(uvicorn.Server):
         if use_certificate is not None:
             use_certificate()
         self._drain_timeout_s = settings.drain_timeout_s
+        limits = raise_file_limit(settings)
         for one in (self._public, self._admin):
-            one.use(settings)
-        raise_file_limit(settings)
+            one.use(settings, limits)
         if self._listener is not None:
             limit_stalls(self._listener, settings)
 
@@ -291,8 +291,3 @@ def _tls(settings: Settings) -> RenewableContext | None:
     from projector.server.tls import RenewableContext  # noqa: PLC0415 - a start without it is faster
 
     return RenewableContext(settings.tls)
-
-
-def _print(text: str) -> None:
-    sys.stdout.write(text)
-    sys.stdout.flush()

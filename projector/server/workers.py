@@ -78,11 +78,19 @@ def run_workers(settings: Settings, arguments: Sequence[str], count: int) -> int
     """
     writer = configure_logs(level=settings.log_level)
     with contextlib.closing(listen(settings)) as listener:
-        sys.stdout.write(f"Serving on {url_of(listener, is_tls=settings.tls is not None)} with {count} workers\n")
-        sys.stdout.flush()
+        announce(f"Serving on {url_of(listener, is_tls=settings.tls is not None)} with {count} workers\n")
         status = _Workers(listener, arguments, count).run()
     writer.close()
     return status
+
+
+def announce(text: str) -> None:
+    """Write what a person reads at the start. On a full disk, or without a reader, a server serves all the same."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else it fails again at exit
 
 
 class _Worker:

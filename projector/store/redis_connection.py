@@ -18,7 +18,15 @@ from typing import Any, Final, TypeAlias, TypeVar
 from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import AskError, OutOfMemoryError, ReadOnlyError, RedisError, ResponseError, TryAgainError
+from redis.exceptions import (
+    AskError,
+    NoPermissionError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    RedisError,
+    ResponseError,
+    TryAgainError,
+)
 from redis.exceptions import ConnectionError as NoConnectionError
 from redis.exceptions import TimeoutError as NoAnswerError
 
@@ -88,7 +96,7 @@ class Connection:
 
     @property
     def present_s(self) -> float:
-        """Seconds for which Redis is known to have answered; 0 if it is away, or was not asked for a while."""
+        """Seconds for which Redis is known to answer and write; 0 if it is away, or was not asked for a while."""
         now_s = time.monotonic()
         return now_s - self._present_since_s if now_s - self._answered_s <= _GAP_S else 0.0
 
@@ -194,6 +202,8 @@ class Connection:
         if any(isinstance(answer, ReadOnlyError) for answer in answers):
             await self._client.connection_pool.disconnect()
             raise NoConnectionError("a replica")  # the address leads to another server after a failover
+        if any(map(_refuses_writes, answers)):
+            self._answered_s = -inf  # producers cannot renew their leases
         return answers
 
     def _check(self) -> None:
@@ -239,6 +249,14 @@ def _failure(error: Exception) -> StoreUnavailableError:
     if isinstance(error, StoreUnavailableError):
         return type(error)(*error.args)
     return StoreUnavailableError(f"commands could not be sent: {type(error).__name__}")
+
+
+def _refuses_writes(answer: object) -> bool:
+    """Return whether a command was refused as others would be that write."""
+    if isinstance(answer, OutOfMemoryError | NoPermissionError):
+        return True
+    found = _REFUSALS.search(str(answer)) if isinstance(answer, ResponseError) else None
+    return found is not None and found[1] in {"MISCONF", "NOREPLICAS"}
 
 
 def accepted(answers: list[Any]) -> list[Any]:

@@ -71,6 +71,7 @@ class RedisStore:
         prefix: of all keys, without braces.
         ca_file: certificates of authorities that are trusted instead of those of the system.
         clock: returns seconds since 1970-01-01 UTC.
+        steady: returns seconds of a clock that is not adjusted.
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class RedisStore:
         prefix: str = "projector:",
         ca_file: str | None = None,
         clock: Callable[[], float] = time.time,
+        steady: Callable[[], float] = time.monotonic,
     ) -> None:
         self._limits = limits or StoreLimits()
         self._connection = Servers(url, ca_file)
@@ -89,6 +91,7 @@ class RedisStore:
         self._log, self._head, self._state, self._lease = (partial(key_of, prefix, kind) for kind in KINDS)
         self._process_id = process_id
         self._clock = clock
+        self._steady = steady
         self._written: dict[str, Written] = {}
         self._index = Index(self._connection, prefix, self._limits, clock)
         self._readers: dict[str, Readers] = {}
@@ -103,6 +106,7 @@ class RedisStore:
             return False
         await self._connection.aside(lambda: self._index.make_room(head.owner))
         stream_id, kept_ms = head.stream_id, ttl_ms(self._limits.open_max_s)
+        read = b"%d" % self._now_ms()
         value = pack([head.owner.encode(), head.producer.encode(), str(head.created_ms).encode(), head.meta])
         if await self._connection.run("SET", self._head(stream_id), value, "NX", "GET", "PX", kept_ms) not in {
             None,
@@ -112,7 +116,7 @@ class RedisStore:
         commands: list[Command] = [
             begin_entry(self._log(stream_id)),
             ("PEXPIRE", self._log(stream_id), kept_ms),
-            ("HSET", self._state(stream_id), "read", self._now_ms()),
+            ("HSET", self._state(stream_id), "read", read),
             ("PEXPIRE", self._state(stream_id), kept_ms),
             ("SET", self._lease(stream_id), self._process_id, "PX", _LEASE_MS),
         ]
@@ -120,6 +124,7 @@ class RedisStore:
             _refusal(answer)
         written = self._written[stream_id] = Written(head.owner, 0, self._limits)
         written.place = self._connection.state_of(self._log(stream_id))
+        written.read = read, self._steady()
         await self._index.record(self._index.opened(stream_id, head.owner))
         self._reader(stream_id).start()
         return True
@@ -469,10 +474,16 @@ class RedisStore:
         return self._written.setdefault(stream_id, Written(unpack(head)[0].decode(), last, self._limits)), last
 
     def _unread_ms(self, stream_id: str, read: bytes | None) -> int:
-        """Return the time since a reader was seen; 0 soon after an outage, in which none could be seen."""
-        if self._connection.present_s(self._log(stream_id)) < PRESENT_S:
+        """Return the time since a reader was seen; 0 soon after an outage, in which none could be seen.
+
+        It counts since the value was another one: readers write it by clocks of their own, which may be wrong.
+        """
+        written, now_s = self._written.get(stream_id), self._steady()
+        if written is None:
             return 0
-        return max(0, self._now_ms() - int(read or self._now_ms()))
+        if written.read[0] != read or self._connection.present_s(self._log(stream_id)) < PRESENT_S:
+            written.read = read, now_s
+        return int(1_000 * (now_s - written.read[1]))
 
     def _now_ms(self) -> int:
         return int(1_000 * self._clock())

@@ -74,8 +74,8 @@ class _Produced(Live):
 class SqliteStore(Store):
     """The store in a file. See `projector.store.protocol.Store`.
 
-    The file is opened when it is first used, and again after a failure to open it. A stream that was open when the
-    process ended has no lease: the first reader seals it.
+    The file is opened when it is first used, and again after a failure to open it, or when it is gone. A stream that
+    was open when the process ended has no lease: the first reader seals it.
 
     Args:
         path: of the file; it is created if it does not exist, with a second one to lock it.
@@ -94,6 +94,8 @@ class SqliteStore(Store):
         self._thread = ThreadPoolExecutor(1, "store")
         self._lock: IO[bytes] | None = None
         self._tables: Tables | None = None
+        self._file: tuple[int, int] | None = None
+        """Identity of the open file."""
         self._is_closed = False
         self._truncated_s = 0.0
         self._failure = ""
@@ -179,16 +181,13 @@ class SqliteStore(Store):
 
     async def renew(self, stream_ids: Collection[str]) -> Mapping[str, Renewal]:
         """See `Store`."""
+        known, now_s = self._live, self._clock()
+        renewed = {one: known[one].renew(now_s) for one in stream_ids if one in known}  # even if the file is away
         lost = await self._write(lambda tables: tables.status_of(stream_ids))
-        now_s = self._clock()
-        renewed: dict[str, Renewal] = {}
         for stream_id, refusal in lost.items():
-            live = self._live.get(stream_id)
-            if refusal is not None or live is None:
+            if refusal is not None or stream_id not in renewed:
                 self._end(stream_id)
                 renewed[stream_id] = Renewal(refusal or "unknown", False, 0)
-            else:
-                renewed[stream_id] = live.renew(now_s)
         return renewed
 
     async def request_cancel(self, stream_id: str) -> bool:
@@ -307,7 +306,9 @@ class SqliteStore(Store):
             tables.has_dropped, self._truncated_s = False, self._clock()
 
     def _opened(self) -> Tables:
-        """Return the open file: it is created, locked and checked."""
+        """Return the open file: it is created, locked and checked; again if it was deleted or moved away."""
+        if self._tables is not None and _identity(self._path) != self._file:
+            self._close()
         if self._tables is None:
             try:
                 self._tables = self._open()
@@ -328,6 +329,7 @@ class SqliteStore(Store):
             (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
             pages = (_FILE_FACTOR * self._limits.total_bytes + _FILE_SPARE) // page_bytes
             connection.execute(f"PRAGMA max_page_count = {pages}")
+            self._file = _identity(self._path)
             return Tables(connection, self._limits, self._clock)
         except BaseException:
             connection.close()
@@ -355,6 +357,16 @@ class SqliteStore(Store):
         self._close_file()
         if self._lock is not None:
             self._lock.close()
+            self._lock = None
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Return what a file keeps when it is moved; None if there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _steady_clock() -> Callable[[], float]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from projector.server.http.connection import HEAD_MAX_BYTES, OVERHEAD_MAX_BYTES, PIPELINED_MAX
 from tests.asgi.conftest import in_time, plays
+from tests.asgi.process import DEMO, lines_of, running
 from tests.waiting import wait_until
 
 PROBE = b"GET /livez HTTP/1.1\r\nhost: test\r\n\r\n"
@@ -73,8 +75,9 @@ async def test_a_client_that_ends_its_side_gets_its_answer(serve: Any, upstream:
     writer.close()
 
 
-async def test_a_client_that_leaves_before_its_answer_begins(serve: Any, upstream: Any) -> None:
-    """Its end looks like that of a client that still reads, until something is sent to it."""
+@pytest.mark.parametrize("requests", [1, 2])
+async def test_a_client_that_leaves_before_its_answer_begins(serve: Any, upstream: Any, requests: int) -> None:
+    """Its end looks like that of a client that still reads, until something is sent, but not with another request."""
     asked, gone = asyncio.Event(), asyncio.Event()
 
     async def script(peer: Any) -> None:
@@ -85,7 +88,7 @@ async def test_a_client_that_leaves_before_its_answer_begins(serve: Any, upstrea
     await upstream(script)
     _, writer = await connected(serve())
     body = b'{"message": "hello"}'
-    writer.write(UPLOAD + b"content-length: %d\r\n\r\n%b" % (len(body), body))
+    writer.write((UPLOAD + b"content-length: %d\r\n\r\n%b" % (len(body), body)) * requests)
     await asked.wait()
     writer.close()
     await asyncio.wait_for(gone.wait(), 10)  # a heartbeat is later
@@ -188,6 +191,33 @@ async def test_a_stream_may_outlast_the_time_limit_of_a_head(serve: Any, upstrea
     assert (await answer.frames())[-1]["kind"] == "final"
 
 
+@pytest.mark.parametrize("ahead", [b"\r\n", b"GET /li", PROBE[:-2]])
+async def test_the_time_limit_of_a_head_begins_after_the_response_before_it(
+    serve: Any, upstream: Any, text_events: Any, ahead: bytes
+) -> None:
+    """A client may send a blank line after a body, or a part of its next request."""
+    sent = asyncio.Event()
+
+    async def script(peer: Any) -> None:
+        await peer.start()
+        await peer.event(text_events[0])
+        await sent.wait()
+        await asyncio.sleep(3 * BODY_S)
+        await peer.event(text_events[-1])
+        await peer.end()
+
+    await upstream(script)
+    reader, writer = await in_time(lambda: connected(serve(timeouts={"request_read_s": BODY_S})))
+    writer.write(UPLOAD + b'content-length: 17\r\n\r\n{"message": "hi"}')
+    assert b"HTTP/1.1 200 OK" in await asyncio.wait_for(reader.readuntil(b'"kind":'), 60)
+    writer.write(ahead)
+    sent.set()
+    answer = await asyncio.wait_for(reader.read(), 60)  # to the end of the connection
+    assert b'"kind":"final"' in answer
+    assert answer.endswith(b"\r\n0\r\n\r\n")
+    writer.close()
+
+
 async def test_several_requests_on_one_connection(serve: Any) -> None:
     """The size limit applies to each head separately."""
     reader, writer = await connected(serve())
@@ -245,6 +275,17 @@ async def test_the_number_of_pipelined_requests_is_limited(serve: Any) -> None:
     assert answer.count(b"HTTP/1.1 200 OK") <= PIPELINED_MAX
     assert answer.count(b"HTTP/1.1 400 ") == 1
     writer.close()
+
+
+async def test_too_many_requests_at_once_are_no_crash(tmp_path: Path) -> None:
+    """Those before them find a connection that is closed, and from which nothing was to be read for a while."""
+    request = UPLOAD + b'content-length: 17\r\n\r\n{"message": "hi"}'
+    async with running(DEMO, 1, log=tmp_path / "log") as server:  # with uvloop
+        reader = await server.connect(request.decode() * (PIPELINED_MAX + 2))
+        assert b"HTTP/1.1 400 " in await asyncio.wait_for(reader.read(), 60)
+        server.stop()
+        assert await server.exit_code() == 0
+    assert {line["level"] for line in lines_of(tmp_path / "log")} == {"info"}
 
 
 @pytest.mark.parametrize("name", ["Upgrade", "upgrade", "UPGRADE"])

@@ -7,6 +7,7 @@ import contextlib
 import logging
 import socket
 from collections.abc import AsyncIterator, Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -249,3 +250,22 @@ async def test_each_address_has_its_own_number() -> None:
 def test_the_default_leaves_room_for_idle_connections() -> None:
     assert Limits(max_streams=10).connections == 120
     assert Limits(max_streams=10, max_connections=15).connections == 15
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "allowed", "connections"),
+    [(1_024, 4_096, 3_356, 2_100), (1_024, -1, 3_356, 2_100), (4_096, 4_096, None, 2_100), (256, 1_024, 1_024, 341)],
+)
+def test_there_are_no_more_connections_than_files(
+    monkeypatch: pytest.MonkeyPatch, soft: int, hard: int, allowed: int | None, connections: int
+) -> None:
+    found: list[int] = []
+    resource = SimpleNamespace(
+        RLIM_INFINITY=-1,
+        RLIMIT_NOFILE=7,
+        getrlimit=lambda _: (soft, hard),
+        setrlimit=lambda _, limits: found.append(limits[0]),
+    )
+    monkeypatch.setattr("projector.server.listening.resource", resource)
+    assert server(Settings())._public.connections.limits.connections == connections
+    assert found == ([] if allowed is None else [allowed])

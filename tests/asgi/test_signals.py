@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import os
 import signal
 import ssl
+import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -190,6 +192,22 @@ async def test_a_demo_whose_terminal_is_closed_drains() -> None:
         demo.process.send_signal(signal.SIGHUP)
         assert b'"status":"completed"' in await stream.read()
         assert await demo.exit_code() == 0
+
+
+@pytest.mark.parametrize("output", ["full", "unread"])
+async def test_a_server_whose_output_cannot_be_written_serves(tmp_path: Path, output: str) -> None:
+    log = tmp_path / "log"
+    read_end, write_end = os.pipe() if output == "unread" else (None, os.open("/dev/full", os.O_WRONLY))
+    if read_end is not None:
+        os.close(read_end)
+    with log.open("wb") as stderr:
+        process = await asyncio.create_subprocess_exec(sys.executable, "-c", DEMO, stdout=write_end, stderr=stderr)
+    os.close(write_end)
+    await wait_until(lambda: process.returncode is not None or any(one["event"] == "ready" for one in lines_of(log)))
+    if process.returncode is None:
+        process.terminate()
+    assert await process.wait() == 0
+    assert [one["event"] for one in lines_of(log)][-2:] == ["drain", "stop"]
 
 
 async def test_a_reload_applies_to_new_requests_and_keeps_running_streams(started: Started) -> None:

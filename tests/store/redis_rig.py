@@ -56,7 +56,7 @@ def cluster(servers: RedisCluster, limits: StoreLimits) -> AbstractAsyncContextM
 @asynccontextmanager
 async def _rig(url: str, client: Any, limits: StoreLimits) -> AsyncIterator[Rig]:
     clock, prefix = Clock(), f"test-{os.urandom(4).hex()}:"
-    one, other = (RedisStore(url, name, limits, prefix=prefix, clock=clock) for name in ("one", "other"))
+    one, other = (RedisStore(url, name, limits, prefix=prefix, clock=clock, steady=clock) for name in ("one", "other"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(redis_store, "_LEASE_MS", int(1_000 * SLOWER * LEASE_S))
         patch.setattr(redis_logs, "SWEEP_MS", SLOWER * SWEEP_MS)

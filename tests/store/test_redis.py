@@ -19,14 +19,21 @@ from redis.asyncio import Redis
 from redis.exceptions import DataError, ResponseError
 
 from bench.redis_server import RedisServer, free_port
-from projector.store import redis_connection
-from projector.store.protocol import INTERRUPTED, StoreFullError, StoreLimits, StoreUnavailableError, UnknownStreamError
+from projector.store import redis_connection, redis_store
+from projector.store.protocol import (
+    INTERRUPTED,
+    LEASE_S,
+    StoreFullError,
+    StoreLimits,
+    StoreUnavailableError,
+    UnknownStreamError,
+)
 from projector.store.redis_connection import BLOCK_MS, Connection
 from projector.store.redis_logs import SWEEP_MS
 from projector.store.redis_store import RedisStore
 from tests.asgi.certificates import Authority
 from tests.store.redis_rig import RedisRig, redis
-from tests.store.rigs import SMALL, batch, frames, head, ignored, read_all
+from tests.store.rigs import SMALL, Clock, batch, frames, head, ignored, read_all
 from tests.waiting import wait_until
 
 
@@ -147,6 +154,37 @@ async def test_a_full_server(redis_server: RedisServer) -> None:
             await client.config_set("maxmemory", "0")
             await client.aclose()
         assert await rig.one.append([batch(4, 5)]) == {}
+
+
+@pytest.mark.parametrize(
+    ("refuse", "accept"),
+    [
+        ("CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0"),
+        ("CONFIG SET min-replicas-to-write 1", "CONFIG SET min-replicas-to-write 0"),
+        ("ACL SETUSER default -@write", "ACL SETUSER default +@all"),
+    ],
+)
+async def test_a_lease_that_could_not_be_renewed_ends_no_stream(
+    redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch, refuse: str, accept: str
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr(redis_connection, "time", SimpleNamespace(monotonic=clock))
+    monkeypatch.setattr(redis_store, "PRESENT_S", 3.0)
+    async with redis(redis_server, SMALL) as rig:
+        assert isinstance(rig, RedisRig)
+        assert await rig.one.open(head())
+        for _ in range(3):
+            clock.now_s += 2
+            await rig.other.ping()
+        await rig.advance(LEASE_S + 0.1)
+        await rig.client.execute_command(*refuse.split())
+        try:
+            with pytest.raises(StoreUnavailableError):
+                await rig.other.read("s", 0, 99)
+        finally:
+            await rig.client.execute_command(*accept.split())
+        assert (await rig.other.read("s", 0, 99)).seal is None
+        assert (await rig.one.renew(["s"]))["s"].lost is None
 
 
 async def test_a_server_that_becomes_a_replica(redis_server: RedisServer) -> None:
@@ -323,6 +361,21 @@ async def test_a_reader_learns_that_a_lease_has_lapsed(redis_server: RedisServer
         page = await rig.other.read("s", 2, 99)
         assert page.seal is not None
         assert page.seal.reason == INTERRUPTED
+
+
+@pytest.mark.parametrize("ahead_s", [-3_600, 3_600])
+async def test_a_reader_is_seen_whatever_its_clock_shows(redis_server: RedisServer, ahead_s: int) -> None:
+    """Otherwise a stream that is read at a server whose clock is wrong ends as one that nobody reads."""
+    async with redis(redis_server, SMALL) as rig:
+        assert isinstance(rig, RedisRig)
+        assert isinstance(rig.other, RedisStore)
+        assert await rig.one.open(head())
+        rig.other._clock = lambda: rig.clock() + ahead_s
+        await rig.advance(5)
+        await rig.other._look(["s"])
+        assert (await rig.one.renew(["s"]))["s"].unread_ms == 0
+        await rig.advance(2)
+        assert (await rig.one.renew(["s"]))["s"].unread_ms == 2_000
 
 
 PRODUCER = """

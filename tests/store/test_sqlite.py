@@ -10,12 +10,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from projector.store.protocol import INTERRUPTED, Batch, StoreLimits, StoreUnavailableError
+from projector.store import sqlite
+from projector.store.protocol import INTERRUPTED, RENEWAL_S, Batch, StoreLimits, StoreUnavailableError
 from projector.store.sqlite import SqliteStore
 from tests.store.rigs import SMALL, Clock, batch, frames, head, read_all
 
@@ -228,6 +230,44 @@ async def test_a_disk_stays_full_until_something_is_written(path: Path, monkeypa
     assert not (await store.read("s", 3, 10**6)).frames
     assert await store.get("probe", ["probe"]) == [None]
     await store.aclose()
+
+
+async def test_a_file_that_others_lock_ends_no_stream(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its process lives, though it could not renew the lease for longer than one lasts."""
+    monkeypatch.setattr(sqlite, "_BUSY_S", 0.0)
+    clock = Clock()
+    store = SqliteStore(path, clock=clock)
+    assert await store.open(head())
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        for _ in range(4):
+            clock.now_s += RENEWAL_S
+            assert "another process has locked the file" in await _result(store.renew(["s"]))
+    assert await store.append([batch(1, 1)]) == {}
+    assert (await store.read("s", 1, 99)).seal is None
+    await store.aclose()
+
+
+@pytest.mark.parametrize(
+    "remove",
+    [
+        pytest.param(lambda path: [one.unlink() for one in path.parent.iterdir()], id="deleted"),
+        pytest.param(lambda path: path.rename(path.with_name("old")), id="moved"),
+        pytest.param(lambda path: path.parent.rename(path.parent.with_name("old")), id="folder-moved"),
+    ],
+)
+async def test_a_file_that_goes_while_it_is_used(path: Path, remove: Callable[[Path], object]) -> None:
+    """What is written next is in a new file, instead of one that ends with the process."""
+    path = path.parent / "folder" / path.name
+    store, other = SqliteStore(path), SqliteStore(path)
+    assert await store.open(head())
+    remove(path)
+    assert await store.append([batch(1, 1)]) == {"s": "unknown"}
+    assert await store.open(head("t"))
+    assert "another process uses the file" in await _result(other.ping())
+    await store.aclose()
+    assert await other.find("t") is not None
+    await other.aclose()
 
 
 def _overwrite(path: Path) -> None:

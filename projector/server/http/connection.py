@@ -166,6 +166,8 @@ class GuardedProtocol(HttpToolsProtocol):
     """Whether the last response of the connection was sent, and what the client still sends is dropped."""
     is_admitted = False
     """Whether the connection is counted; before the handshake, if it has TLS."""
+    _running: RequestResponseCycle | None = None
+    """The request that is answered. uvicorn tells the last one that was received, and only that, of a disconnect."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # uvicorn's own signature
         """Start the time limit of the first head; refuse the connection if there are too many."""
@@ -188,12 +190,12 @@ class GuardedProtocol(HttpToolsProtocol):
         if self.is_admitted:
             self.admission.silent.pop(self, None)
             self.admission.release(self._address)
-        cycle: RequestResponseCycle | None = self.cycle
+        self.cycle = cycle = self._running  # type: ignore[assignment] # it may be None
         if cycle is not None and isinstance(exc, TimeoutError):  # as `limit_stalls` has the system do
             facts_of(dict(cycle.scope)).is_stalled = True  # in the state of the request
         super().connection_lost(exc)
-        if self.cycle is not None:
-            self.cycle.transport = self.transport  # `_LastTransport` would keep this object and the request in a cycle
+        if cycle is not None:
+            cycle.transport = self.transport  # `_LastTransport` would keep this object and the request in a cycle
 
     def eof_received(self) -> bool:  # type: ignore[override] # uvicorn closes every connection
         """Return whether to keep a connection that its client sends nothing more on: for a response not yet begun."""
@@ -216,9 +218,7 @@ class GuardedProtocol(HttpToolsProtocol):
         """Parse bytes: heads one by one, everything else as it arrives."""
         if self.is_ending:
             return
-        cycle: RequestResponseCycle | None = self.cycle  # None before the first request
-        if cycle is not None and cycle.response_complete:
-            self._start_timer()  # uvicorn stops its keep-alive timer here, even for a blank line
+        self._start_timer()  # uvicorn stops its keep-alive timer here, even for a blank line
         start = 0
         while self._is_in_head and start < len(data) and not self.transport.is_closing():
             start = self._receive_head(data, start)
@@ -252,6 +252,8 @@ class GuardedProtocol(HttpToolsProtocol):
         self._stop_timer()
         super().on_headers_complete()
         self.headers = []  # not those of the request: nothing reads trailers
+        if not self.pipeline:
+            self._running = self.cycle
         if not self.cycle.keep_alive:
             self.cycle.transport = _LastTransport(self, self.cycle)  # type: ignore[assignment] # all that it uses
 
@@ -268,9 +270,13 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """End a response: the connection is idle, unless it has another request or awaits the rest of its last one."""
+        if self.pipeline:
+            self._running = self.pipeline[-1][0]
         super().on_response_complete()
         if self.timeout_keep_alive_task is not None and not self.is_ending:
             self.admission.silent[self] = self.transport
+            if self._head:
+                self._start_timer()
 
     def send_400_response(self, msg: str) -> None:
         """Report bytes that are no request, and close the connection; `msg` is one of a few texts."""
@@ -311,7 +317,9 @@ class GuardedProtocol(HttpToolsProtocol):
             self.send_400_response(message)
 
     def _start_timer(self) -> None:
-        if self._head_timer is None:
+        """Start the time limit of a head, unless it comes ahead of a response: that may take longer."""
+        cycle: RequestResponseCycle | None = self.cycle
+        if self._head_timer is None and (cycle is None or cycle.response_complete):
             self._head_timer = self.loop.call_later(self.head_s, self._end_head)
 
     def _end_head(self) -> None:
