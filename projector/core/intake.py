@@ -98,7 +98,7 @@ class PipelineBranch:
     @property
     def _has_ended(self) -> bool:
         """Whether the provider has ended the last response, not the host."""
-        return self.end is not None and self.end is not self._end_before and self.end.status != "cancelled"
+        return (end := self.end) is not None and end is not self._end_before and end.status != "cancelled"
 
     @property
     def dropped(self) -> Counter[str]:
