@@ -160,7 +160,7 @@ class FormatSearch:
         scans = self._open_scans
         word = scans.word.search(text, start - 1)
         inside = scans.inside.search(text, start)
-        first = _earlier(word, inside)
+        first = inside if word is None else _earlier(word, inside)
         if first is None:
             return len(text)
         at, end = first.span()
