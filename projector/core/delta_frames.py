@@ -64,6 +64,16 @@ def frames_of(output: Iterable[Output]) -> list[Frame]:
     return frames
 
 
+def extend(output: list[Output], more: list[Output]) -> None:
+    """Add the output of a piece of a read. A run that the piece continues stays one run, which is written at once."""
+    last, first = (output[-1], more[0]) if output and more else (None, None)
+    if type(last) is DeltaFrames and type(first) is DeltaFrames and last.frame is first.frame:
+        last.texts, last.encoded = [*last.texts, *first.texts], [*last.encoded, *first.encoded]
+        last.sequences = [*last.sequences, *first.sequences]
+        more = more[1:]
+    output += more
+
+
 def repeated(frame: Frame, event_id: int, timestamp: str, sequence: int, delta: CleanText) -> Frame:
     """Return the frame of a further delta of a text, equal to an earlier one but for what is given."""
     frame = frame.copy()
