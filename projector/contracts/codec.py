@@ -123,17 +123,15 @@ def is_long(value: object) -> bool:
     """Return whether a tree has so many characters and values that encoding it at once holds the interpreter long."""
     room = _PIECE_CHARS
     rest = [value]
-    while rest and room >= 0:
-        one = rest.pop()
-        if isinstance(one, str):
-            room -= len(one)
-            continue
-        room -= 1
+    for one in rest:
+        room -= len(one) if isinstance(one, str) else 1
         if isinstance(one, dict):
             rest += one.values()
         elif isinstance(one, _ARRAYS):
             rest += one
-    return room < 0
+        if room < 0:
+            return True
+    return False
 
 
 def size(value: object) -> int:

@@ -89,7 +89,7 @@ def count_or_none(event: CanonicalEvent, key: str) -> int | None:
 
 def has_counts(value: object) -> bool:
     """Return whether a usage has a count other than 0, at any depth."""
-    if is_mapping(value):
+    if isinstance(value, dict):
         return any(map(has_counts, value.values()))
     return (type(value) is int or type(value) is float) and value > 0
 
@@ -103,7 +103,7 @@ def number_or_none(event: CanonicalEvent, key: str) -> float | None:
 def mapping(event: CanonicalEvent, key: str) -> Mapping[str, object]:
     """Return a member as an object."""
     value = event.get(key)
-    if is_mapping(value):
+    if isinstance(value, dict):
         return value
     raise _unreadable(event, key, "an object")
 
@@ -111,13 +111,13 @@ def mapping(event: CanonicalEvent, key: str) -> Mapping[str, object]:
 def mapping_or_empty(event: CanonicalEvent, key: str) -> Mapping[str, object]:
     """Return a member as an object; an empty one if it is missing or not an object."""
     value = event.get(key)
-    return value if is_mapping(value) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def mappings(event: CanonicalEvent, key: str) -> list[Mapping[str, object]]:
     """Return the objects in a list member, in order; empty if it is not a list."""
     value = event.get(key)
-    return [entry for entry in value if is_mapping(entry)] if isinstance(value, list) else []
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
 
 
 def texts(event: CanonicalEvent, key: str) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, TypeAlias, final
 
@@ -32,9 +32,9 @@ class DeltaFrames:
     frame: Frame
     first_id: int
     timestamp: str
-    texts: Sequence[CleanText]
-    encoded: Sequence[bytes]
-    sequences: Sequence[int]
+    texts: list[CleanText]
+    encoded: list[bytes]
+    sequences: list[int]
 
     def divided(self) -> tuple[Frame, DeltaFrames]:
         """Return the first frame, and the others."""
@@ -62,6 +62,17 @@ def frames_of(output: Iterable[Output]) -> list[Frame]:
     for one in output:
         frames += one.frames() if type(one) is DeltaFrames else [one]
     return frames
+
+
+def extend(output: list[Output], more: list[Output]) -> None:
+    """Add the output of a piece of a read. A run that the piece continues stays one run, which is written at once."""
+    last, first = (output[-1], more[0]) if output and more else (None, None)
+    if type(last) is DeltaFrames and type(first) is DeltaFrames and last.frame is first.frame:
+        last.texts += first.texts
+        last.encoded += first.encoded
+        last.sequences += first.sequences
+        more = more[1:]
+    output += more
 
 
 def repeated(frame: Frame, event_id: int, timestamp: str, sequence: int, delta: CleanText) -> Frame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -112,9 +112,7 @@ class EnvelopeWriter:
         self._event_id += 1
         return repeated(frame, self._event_id, self._envelope["server_timestamp"], sequence, delta)
 
-    def run(
-        self, frame: Frame, deltas: Sequence[CleanText], encoded: Sequence[bytes], sequences: Sequence[int]
-    ) -> DeltaFrames:
+    def run(self, frame: Frame, deltas: list[CleanText], encoded: list[bytes], sequences: list[int]) -> DeltaFrames:
         """Return the next frames, equal to an earlier one but for their texts; only if nothing is replaced.
 
         Args:

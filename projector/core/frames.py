@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from projector.contracts import kinds
 from projector.core.canonical import Frame
@@ -51,10 +51,10 @@ def lifecycle(status: str, reason: Cleaned[CleanText] | None = None) -> Frame:
 
 
 def output_item(
-    kind: kinds.Kind, place: Place, item_type: CleanText, role: CleanText | None, status: CleanText
+    change: Literal["added", "done"], place: Place, item_type: CleanText, role: CleanText | None, status: CleanText
 ) -> Frame:
     """Build `output_item.added` or `output_item.done` (section 9.2)."""
-    frame = _at(kind.value, place, item_type=item_type)
+    frame = _at(f"output_item.{change}", place, item_type=item_type)
     if role is not None:
         frame["role"] = role
     frame["status"] = status

@@ -13,7 +13,7 @@ from projector.contracts.json_values import count_values, has_long_text
 from projector.contracts.limits import EVENT_TEXT_MAX_BYTES, EVENT_VALUES_MAX
 from projector.core.canonical import CanonicalEvent, Frame
 from projector.core.context import BranchContext, is_workflow_member
-from projector.core.delta_frames import Output
+from projector.core.delta_frames import Output, extend
 from projector.core.faults import FAULTS, OTHER_API, Fault, check_fault
 from projector.core.input_formats import BareJsonDecoder, Decoder, MakeDecoder
 from projector.core.lane import MESSAGE_MAX_BYTES, Lane, lane_of
@@ -98,7 +98,7 @@ class PipelineBranch:
     @property
     def _has_ended(self) -> bool:
         """Whether the provider has ended the last response, not the host."""
-        return self.end is not None and self.end is not self._end_before and self.end.status != "cancelled"
+        return (end := self.end) is not None and end is not self._end_before and end.status != "cancelled"
 
     @property
     def dropped(self) -> Counter[str]:
@@ -163,7 +163,7 @@ class PipelineBranch:
             at += len(piece)
             size *= 2
             if (lane := self._lane) is not None:
-                output += lane.read(piece, projector.repeat)
+                extend(output, lane.read(piece, projector.repeat))
                 if lane.rest:
                     rest, size = self._end_lane(), PIECE_BYTES
                     is_here = data.endswith(rest, 0, at)  # nearly always: what follows is not copied for each lane

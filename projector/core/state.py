@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from projector.contracts.kinds import Kind
 from projector.core import canonical as read
 from projector.core import frames
 from projector.core.canonical import CanonicalEvent, Frame
@@ -286,7 +285,7 @@ class StreamState:
         if provider_id and index is None:
             self.response.without_index[provider_id] = item
         clean_status = compose.own_words(status)
-        return item, [frames.output_item(Kind.OUTPUT_ITEM_ADDED, place, item.type, item.role, clean_status)]
+        return item, [frames.output_item("added", place, item.type, item.role, clean_status)]
 
     def _set_members(self, changed: Mapping[str, object]) -> None:
         """Set or remove members of the envelope; their order is that of section 6.2."""

@@ -87,7 +87,8 @@ def error_beside(answer: Mapping[str, object]) -> ReportedError | None:
 
 
 def _is_error_beside(answer: Mapping[str, object]) -> bool:
-    return bool(answer.get("error")) or _code(read.mapping_or_empty(answer, "base_resp")) is not None
+    held = answer.get("base_resp")
+    return bool(answer.get("error") or (read.is_mapping(held) and _code(held)))
 
 
 def members_of(value: object) -> ReportedError:

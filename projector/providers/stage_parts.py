@@ -519,19 +519,20 @@ def usage_of(usage: Mapping[str, object], counts: Counts) -> dict[str, object]:
     """Return token counts in the shape of a Responses `usage` (CONTRACT D13). An unknown count is absent, not 0."""
     known: dict[str, object] = {}
     for name, paths in counts.items() if usage else ():
-        count = next((count for path in paths if (count := _count_at(usage, path)) is not None), None)
-        if count is not None:
-            outer, _, inner = name.rpartition(".")
-            known |= {outer: {inner: count}} if outer else {inner: count}
+        for path in paths:
+            if (count := _count_at(usage, path)) is not None:
+                outer, _, inner = name.rpartition(".")
+                known |= {outer: {inner: count}} if outer else {inner: count}
+                break
     return known
 
 
 def _count_at(usage: Mapping[str, object], path: str) -> int | None:
     found: list[int] = []
     for one in path.split(" + "):
-        *outer, name = one.split(".")
+        outer, _, name = one.rpartition(".")
         holder = usage
-        for step in outer:
+        for step in outer.split(".") if outer else ():
             holder = read.mapping_or_empty(holder, step)
         if (count := read.count_or_none(holder, name)) is not None:
             found.append(count)

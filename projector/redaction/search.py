@@ -324,29 +324,28 @@ class Search:
         `start`, at least 1, is where the new text begins. With `is_whole` nothing follows, and a short text is decided.
         """
         formats, end = self._formats, len(text)
-        is_plain = _NOT_PLAIN.search(text, start - CONTEXT_CHARS) is None
-        if (
-            not is_plain
-            and MAY_BE_SPELLED.search(text, start) is not None
-            and (SPELLED.search(text, start) is not None or unfinished_from(text, start) < end)
-        ):
-            return -1
-        special = None if is_plain or text.isascii() else self._special
-        if special is not None and special.search(text, start - CONTEXT_CHARS) is not None:
-            return -1
+        is_run, is_plain = False, _NOT_PLAIN.search(text, start - CONTEXT_CHARS) is None
+        if not is_plain:
+            if MAY_BE_SPELLED.search(text, start) is not None and (
+                SPELLED.search(text, start) is not None or unfinished_from(text, start) < end
+            ):
+                return -1
+            special = None if text.isascii() else self._special
+            if special is not None and special.search(text, start - CONTEXT_CHARS) is not None:
+                return -1
+            is_run = formats is not None and formats.runs.may_begin(text, start) >= 0
         near = None if self.classes is None else self.classes.near(text, start)
         if near is not None:
             if near.end() < end:
                 return -1
             end = near.start()
         if formats is not None:
-            is_run = not is_plain and formats.runs.may_begin(text, start) >= 0
             quick = -1 if is_run else (formats.last if is_whole else formats.live).quick(text, start, is_plain=is_plain)
             is_short = is_whole and end <= _AT_ONCE_MAX_CHARS
             if quick < 0 and not (is_short and formats.find(text, start, at_end=True) is None):
                 return -1
             end = end if quick < 0 else min(end, quick)
-        if end >= 0 and self.values:
+        if end >= 0 and self.of_registered is not None:
             end = self._before_value(text, start, end)
         return -1 if is_whole and end < len(text) else end
 

@@ -17,7 +17,6 @@ CLEAN: Final = frozenset({CleanText, CleanJson, Notice, int, bool, float, NoneTy
 
 PLAIN: Final[Mapping[tuple[str, str], str]] = {
     ("lifecycle", "status"): "one of the statuses of `RUNNING` and `ENDED`",
-    ("output_item", "kind"): "an enumeration of ours",
     ("message_citation", "citation"): "a type of `CITATIONS`, positions, and IDs from the redactor",
     ("file_path", "citation"): "a type of `CITATIONS`, positions, and IDs from the redactor",
     ("tool_status", "tool"): "`ToolCall.payload`: types and statuses of ours, IDs and names from the redactor",

@@ -98,9 +98,7 @@ class DrawnFrames:
         if item_type == "message" and self.random.random() < 0.2:
             phase = Cleaned(CleanJson({"phase": "commentary"}))
             self._add(frames.item_details(place, phase))
-        self._add(
-            frames.output_item(Kind.OUTPUT_ITEM_ADDED, place, *map(own_words, (item_type, "assistant", "in_progress")))
-        )
+        self._add(frames.output_item("added", place, *map(own_words, (item_type, "assistant", "in_progress"))))
         self._open[self._branch].append((*place, item_type))
         return place
 
@@ -131,7 +129,7 @@ class DrawnFrames:
         if self._open[self._branch]:
             index, item_id, item_type = self._open[self._branch].pop(0)
             members = map(own_words, (item_type, "assistant", "completed"))
-            self._add(frames.output_item(Kind.OUTPUT_ITEM_DONE, (index, item_id), *members))
+            self._add(frames.output_item("done", (index, item_id), *members))
 
     def _change_context(self) -> None:
         name = self.random.choice(NAMES)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias, get_args
 
-from projector.contracts.kinds import CLIENT_CALLS, TOOL_TYPES, ItemStatus, Kind
+from projector.contracts.kinds import CLIENT_CALLS, TOOL_TYPES, ItemStatus
 from projector.core import canonical as read
 from projector.core import frames
 from projector.core.canonical import CanonicalEvent, Frame
@@ -222,7 +222,7 @@ def close(state: StreamState, item: Item, raw: Mapping[str, object], default: st
     if status is None or status not in STATUSES or status == "in_progress":
         status = default or "incomplete"
     clean_status = compose.own_words(status)
-    output.append(frames.output_item(Kind.OUTPUT_ITEM_DONE, item.place, item.type, item.role, clean_status))
+    output.append(frames.output_item("done", item.place, item.type, item.role, clean_status))
     return output
 
 

@@ -118,7 +118,7 @@ class TaggedTexts:
         splitter = text.splitter
         if not text.received and not self.stops and splitter.skips(delta):
             splitter.is_plain = True
-        if text.is_plain and splitter.passes(delta):
+        if not text.removed and splitter.passes(delta):  # nearly every delta
             self._last_splitter = splitter
             return [*released, event]
         text.received += len(delta)
@@ -201,11 +201,12 @@ class TaggedTexts:
         that has.
         """
         text = self._texts.get(place := _place(event)) or self._texts.get(_by_id(event))
-        splitter = ThinkSplitter(self._mode, self._tags)
-        splitter.has_shown = text is not None and text.has_dropped
-        is_plain = self._unread.skips(whole)
-        operations = [Operation("text", whole)] if is_plain else [*splitter.push(whole), *splitter.close()]
-        answer = "".join(content for kind, content in operations if kind == "text")
+        answer, operations = whole, []
+        if not self._unread.skips(whole):  # nearly none
+            splitter = ThinkSplitter(self._mode, self._tags)
+            splitter.has_shown = text is not None and text.has_dropped
+            operations = [*splitter.push(whole), *splitter.close()]
+            answer = "".join(content for kind, content in operations if kind == "text")
         if text is not None:
             return self._end(text), answer, len(whole) - len(answer)
         text = self._begin(event, place)
