@@ -163,13 +163,14 @@ SPOKEN = {
 }
 
 
+@pytest.mark.parametrize("name", [b"", b"event: message\n"])
 @pytest.mark.parametrize("spoken", SPOKEN)
 @pytest.mark.parametrize("configured", PROVIDERS)
-def test_each_api_is_told_from_each_other(configured: str, spoken: str) -> None:
-    events = [b"data: %b\n\n" % data for response in example(SPOKEN[spoken], spoken) for data in response]
+def test_each_api_is_told_from_each_other(configured: str, spoken: str, name: bytes) -> None:
+    events = [b"%bdata: %b\n\n" % (name, data) for response in example(SPOKEN[spoken], spoken) for data in response]
     one = record(*events, provider=configured)
     assert one.reason == (None if configured == spoken else "other_api")
-    if spoken not in {configured, "anthropic_messages"}:
+    if spoken != configured:
         assert (one.code, one.terminal["error"]["is_retryable"]) == ("upstream_malformed", False)
         assert one.terminal["error"]["message"] == "The provider sent no event of the configured API."
 

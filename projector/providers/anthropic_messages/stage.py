@@ -46,7 +46,8 @@ class AnthropicMessagesStage(JsonStage):
         """Return the events of one event."""
         name = "(no object)"
         if isinstance(event, dict):
-            name = read.text_or_none(event, "type") or message.event
+            named = message.event if message.event != MESSAGE else ""  # which is the default of event streams
+            name = read.text_or_none(event, "type") or named
             if (handle := EVENTS.get(name)) is not None:
                 self._dropped.note_unknown_in(event, fields.MEMBERS, MESSAGE if name == MESSAGE else "event")
                 return handle(self, event)

@@ -338,7 +338,8 @@ class OpenAIChatStage(JsonStage):
 
     def _read_object(self, chunk: dict[str, Any], name: str) -> Events:
         was_finished = self._reason is not None
-        if CHUNK_MARKS.isdisjoint(chunk):
+        is_other = not self._response and "type" in chunk and "choices" not in chunk  # has usage in another API
+        if is_other or CHUNK_MARKS.isdisjoint(chunk):
             error = members_of(chunk) if name == ERROR else error_of(chunk, has_begun=bool(self._response))
             return self._dropped.drop("(no chunk)") if error is None else self._report(error, [], is_late=was_finished)
         events = self._read_chunk(chunk)
