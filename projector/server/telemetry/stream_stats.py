@@ -315,7 +315,10 @@ class Terminal:
     """Error code, None without an error."""
     final: Mapping[str, Any]
     """The member `final` of the terminal event; after a disconnect, with the text so far. A member without content is
-    missing, and all are after an error: `response_text`, `structured_output` and `usage` need no check."""
+    missing, and all are after an error: `response_text` and `structured_output` need no check."""
+    usage: Mapping[str, int]
+    """Tokens as the provider reported them: `input_tokens`, `output_tokens`, `total_tokens` and others. Those of
+    responses that failed or were cut off count, too."""
     duration_s: float
 
     @property
@@ -327,12 +330,6 @@ class Terminal:
     def structured_output(self) -> Any:
         """The JSON value of the answer, if the request asked for one; None without one."""
         return self.final.get("structured_output")
-
-    @property
-    def usage(self) -> Mapping[str, int]:
-        """Tokens as the provider reported them: `input_tokens`, `output_tokens`, `total_tokens` and others."""
-        usage: Mapping[str, int] = self.final.get("usage", {})
-        return usage
 
 
 def terminal_of(stats: StreamStats) -> Terminal:
