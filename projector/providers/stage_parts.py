@@ -38,10 +38,12 @@ ID_KEPT_CHARS: Final = 200
 """Maximum characters of the response's ID in IDs of items, so that these stay within the contract's limit."""
 
 
-def moved(annotation: Annotation, by: int) -> Annotation:
-    """Return a citation in a text that begins so many characters later."""
+def moved(annotation: Annotation, by: int, most: int | None = None) -> Annotation:
+    """Return a citation in a text that begins so many characters later, unless it has a position beyond `most`."""
     names = ("start_index", "end_index", "index") if by else ()
     positions = {name: at for name in names if (at := read.index_or_none(annotation, name)) is not None}
+    if most is not None and max(positions.values(), default=0) > most:
+        return annotation
     return {**annotation, **{name: max(at + by, 0) for name, at in positions.items()}}
 
 
