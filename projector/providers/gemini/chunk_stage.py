@@ -54,6 +54,7 @@ class ChunkStage(JsonStage):
 
     def read(self, value: object, message: SseMessage) -> Events:
         """Return the events of a chunk, or of a list of chunks."""
+        value = fields.with_api_names(value, message.data)
         chunks = value if isinstance(value, list) else [value]
         return [event for chunk in chunks for event in self._read(chunk, message.data)]
 
