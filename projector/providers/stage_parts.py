@@ -17,7 +17,7 @@ from projector.contracts import codec
 from projector.core import canonical as read
 from projector.core.canonical import CanonicalEvent, Drops
 from projector.core.faults import FAULTS, Fault
-from projector.core.sse import AFTER_THE_END, COMMENT, DONE, REPEATED_CHUNK, SseMessage, is_comment
+from projector.core.sse import AFTER_THE_END, COMMENT, DONE, LATE_ERROR, REPEATED_CHUNK, SseMessage, is_comment
 from projector.core.whole_objects import WholeObjects
 from projector.redaction.clean import Gathered
 
@@ -504,6 +504,10 @@ class JsonStage(ABC):
         if usage := self.usage_so_far():
             response["usage"] = usage
         return self._stop([*events, {"type": f"response.{status}", "response": response}])
+
+    def _fail(self, error: Event) -> Events:
+        """Return an error of the provider, which ends the stream, unless it follows the reason of the end (D32)."""
+        return self._stop([error]) if self._reason is None else self._dropped.drop(LATE_ERROR)
 
     def _stop(self, events: list[Any]) -> Events:
         """Return the last events of the response."""

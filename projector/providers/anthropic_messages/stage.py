@@ -52,7 +52,7 @@ class AnthropicMessagesStage(JsonStage):
                 self._dropped.note_unknown_in(event, fields.MEMBERS, MESSAGE if name == MESSAGE else "event")
                 return handle(self, event)
         error = error_of(event, has_begun=bool(self._response))
-        return self._dropped.drop(f"event.{name}") if error is None else self._stop([error.event()])
+        return self._dropped.drop(f"event.{name}") if error is None else self._fail(error.event())
 
     def slots(self, event: Mapping[str, Any], _name: str, /) -> Slots | None:
         """Return what may differ in further events with nothing but text; None for another event."""
@@ -110,9 +110,9 @@ class AnthropicMessagesStage(JsonStage):
         return self._end()
 
     def on_error(self, event: Mapping[str, Any]) -> Events:
-        """End the stream with an error."""
+        """End the stream with an error, unless the message has its stop reason."""
         error = members_of(event)
-        return self._stop([error._replace(code=error.code or error.type).event()])
+        return self._fail(error._replace(code=error.code or error.type).event())
 
     def on_start(self, event: Mapping[str, Any]) -> Events:
         """Begin the response."""

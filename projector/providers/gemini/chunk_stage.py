@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from projector.core import canonical as read
 from projector.core.lane import Slots
-from projector.core.sse import AFTER_THE_END, LATE_ERROR, SseMessage
+from projector.core.sse import AFTER_THE_END, SseMessage
 from projector.providers.error_shapes import error_of
 from projector.providers.gemini import gemini_fields as fields
 from projector.providers.gemini.gemini_output import Output, action_of
@@ -100,10 +100,10 @@ class ChunkStage(JsonStage):
         if not read.is_mapping(chunk):
             return self._dropped.drop("(no object)")
         if chunk.get("error"):
-            return self._report(chunk)
+            return self._fail(fields.error_members(chunk).event())
         if not {"candidates", "usageMetadata", "promptFeedback"} & chunk.keys():
             is_error = error_of(chunk, has_begun=bool(self._response)) is not None
-            return self._report(chunk) if is_error else self._dropped.drop("(no chunk)")
+            return self._fail(fields.error_members(chunk).event()) if is_error else self._dropped.drop("(no chunk)")
         self._dropped.note_unknown_in(chunk, fields.MEMBERS["chunk"], "chunk")
         self._usage |= {name: count for name, count in read.mapping_or_empty(chunk, "usageMetadata").items() if count}
         events = self._identify(chunk, data)
@@ -300,12 +300,6 @@ class ChunkStage(JsonStage):
             events += self._announce(usage=self.usage_so_far())
             return self._stop([*events, {"type": "error", "error": {"code": code}}])
         return self._finish(events, end.status, reason=end.reason)
-
-    def _report(self, value: Mapping[str, object]) -> Events:
-        """Emit an error of the provider, which ends the stream, unless it follows a finish reason (CONTRACT D32)."""
-        if self._reason is not None:
-            return self._dropped.drop(LATE_ERROR)
-        return self._stop([fields.error_members(value).event()])
 
 
 PARTS: Final[Mapping[str, Callable[[ChunkStage, Mapping[str, object]], list[Event]]]] = {
