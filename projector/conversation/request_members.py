@@ -98,16 +98,18 @@ TOOL_TYPES: Final = frozenset(
 )
 """Types of tools that an error repeats, without a date at their end; any other is a value of the caller."""
 DATE: Final = re.compile(r"_20\d{6}\Z", re.ASCII)
+_NAMED_MAX: Final = 128
+"""Tools that an error names, as many as providers accept: it would be larger than its request, which memory counts."""
 
 
 def tools_of(tools: Sequence[object], supported: Collection[str], *, default: str | None = None) -> list[Given]:
-    """Return the tools of a request; raise the error that names each tool whose type is not supported.
+    """Return the tools of a request; raise the error that names the tools whose types are not supported.
 
     `default` is the type of tools without one, in an API that has such tools.
     """
     found = [Given(tool, f"tools[{at}]") for at, tool in enumerate(tools)]
     types = [default if default and "type" not in tool.members else tool.text("type") for tool in found]
-    refused = [(tool, kind) for tool, kind in zip(found, types, strict=True) if kind not in supported]
+    refused = [(tool, kind) for tool, kind in zip(found, types, strict=True) if kind not in supported][:_NAMED_MAX]
     if refused:
         path = refused[0][0].path_of("type")
         known = [f" (`{kind}`)" if DATE.sub("", kind) in TOOL_TYPES else "" for _, kind in refused]
