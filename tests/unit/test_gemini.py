@@ -645,6 +645,12 @@ ODD: Final[dict[str, tuple[dict[str, Any], list[Any], list[tuple[str, str]], str
         [("message", "a")],
         "completed",
     ),
+    "a whole call that its arguments come with in parts, too": (
+        {},
+        [chunk(call(name="f", args={"a": 1}, partialArgs=[{"jsonPath": "$.a", "numberValue": 1}])), STOP],
+        [("function_call", '{"a":1}')],
+        "completed",
+    ),
     "a thought that is marked with text": (
         {},
         [chunk({"text": "Hm", "thought": "true"}), chunk({"text": "a"}), STOP],
@@ -854,6 +860,7 @@ def test_odd_streams(name: str) -> None:
     [
         ({"candidates": {"content": {}}}, "chunk.candidates"),
         ({"candidates": [{"content": {"parts": {"text": "a"}}}]}, "content.parts"),
+        ({"candidates": [{"content": "a"}]}, "candidate.content"),
         (chunk({"text": 7}), "part.text"),
         (chunk(call(name="f", args=[1])), "functionCall.args"),
         (chunk(call(name="f", new=1)), "functionCall.new"),

@@ -112,7 +112,8 @@ class AnthropicMessagesStage(JsonStage):
     def on_error(self, event: Mapping[str, Any]) -> Events:
         """End the stream with an error, unless the message has its stop reason."""
         error = members_of(event)
-        return self._fail(error._replace(code=error.code or error.type).event())
+        kind = error.type if error.type != "error" else None  # the type of the event
+        return self._fail(error._replace(code=error.code or kind).event())
 
     def on_start(self, event: Mapping[str, Any]) -> Events:
         """Begin the response."""

@@ -133,7 +133,10 @@ class ChunkStage(JsonStage):
     def _read_candidate(self, candidate: Mapping[str, object]) -> list[Event]:
         self._dropped.note_unknown_in(candidate, fields.MEMBERS["candidate"], "candidate")
         events: list[Event] = []
-        for part in self._dropped.objects(read.mapping_or_empty(candidate, "content"), "content", "parts"):
+        content = read.mapping_or_empty(candidate, "content")
+        if candidate.get("content") and not content:
+            self._dropped.note("candidate.content")
+        for part in self._dropped.objects(content, "content", "parts"):
             events += self._read_part(part)
         for name, note in METADATA.items():
             if metadata := read.mapping_or_empty(candidate, name):
@@ -189,12 +192,13 @@ class ChunkStage(JsonStage):
             self._output.sign_call(signature)
         if self._arguments is None:
             return self._dropped.drop("part of no call")
-        for one in read.mappings(given, "partialArgs"):
+        is_whole = name is not None and bool(args) and isinstance(args, dict | str)
+        for one in read.mappings(given, "partialArgs") if not is_whole else ():
             if (text := self._arguments.add(one)) is None:
                 self._dropped.note("partialArgs")
             elif text:
                 events += self._output.arguments(text)
-        if name is not None and args and isinstance(args, dict | str):
+        if is_whole:
             self._arguments = None
             text = self._dropped.input_of(given, "args", "functionCall.args") or "{}"
             return [*events, *self._output.arguments(text), *self._output.end_call()]
