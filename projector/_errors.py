@@ -9,6 +9,7 @@ ValueError
 from __future__ import annotations
 
 from collections.abc import Collection
+from inspect import iscoroutinefunction
 
 
 class UsageError(ValueError):
@@ -19,6 +20,14 @@ def check_argument(name: str, expected: str, *, holds: bool) -> None:
     """Raise `UsageError` with what was expected of an argument, unless it holds."""
     if not holds:
         raise UsageError(f"`{name}`: expected {expected}")
+
+
+def check_function(name: str, expected: str, function: object) -> None:
+    """Raise `UsageError` if an argument cannot be called, or must be awaited."""
+    check_argument(name, expected, holds=callable(function))
+    call = getattr(function, "__call__", None)  # noqa: B004 - that of an object may be `async`
+    is_async = iscoroutinefunction(function) or iscoroutinefunction(call)
+    check_argument(name, "a function without `async`, which is called and not awaited", holds=not is_async)
 
 
 def check_positive(name: str, number: object) -> None:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Final, Literal, TypeAlias, cast, get_args
 
-from projector._errors import UsageError, check_argument, known_name
+from projector._errors import UsageError, check_argument, check_function, known_name
 from projector.contracts import codec
 from projector.contracts.kinds import Kind
 from projector.core.canonical import CanonicalEvent, Frame, WireEvent
@@ -401,11 +401,12 @@ def build_pipeline(
     known_name("input format", input_format, _INPUT_FORMATS)
     known_name("output format", output_format, _OUTPUT_FORMATS)
     check_argument("run", "True or False", holds=isinstance(run, bool))
-    check_argument("clock", "a function", holds=callable(clock))
+    check_function("clock", "a function", clock)
     check_argument("redactor", "a `Redactor` or None", holds=isinstance(redactor, Redactor | None))
     check_argument("options", "`DialectOptions` or None", holds=isinstance(options, DialectOptions | None))
     for name, hook in (("on_frame", on_frame), ("on_deltas", on_deltas), ("on_output", on_output)):
-        check_argument(name, "a function or None", holds=hook is None or callable(hook))
+        if hook is not None:
+            check_function(name, "a function or None", hook)
     if redactor is not None and policy is not None:
         raise UsageError("expected a policy or a redactor, not both")
     if context.stream_id is None:

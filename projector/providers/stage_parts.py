@@ -17,7 +17,17 @@ from projector.contracts import codec
 from projector.core import canonical as read
 from projector.core.canonical import CanonicalEvent, Drops
 from projector.core.faults import FAULTS, Fault
-from projector.core.sse import AFTER_THE_END, COMMENT, DONE, NO_JSON, REPEATED_CHUNK, TOO_DEEP, SseMessage, is_comment
+from projector.core.sse import (
+    AFTER_THE_END,
+    COMMENT,
+    DONE,
+    LATE_ERROR,
+    NO_JSON,
+    REPEATED_CHUNK,
+    TOO_DEEP,
+    SseMessage,
+    is_comment,
+)
 from projector.core.whole_objects import WholeObjects
 from projector.redaction.clean import Gathered
 
@@ -38,10 +48,12 @@ ID_KEPT_CHARS: Final = 200
 """Maximum characters of the response's ID in IDs of items, so that these stay within the contract's limit."""
 
 
-def moved(annotation: Annotation, by: int) -> Annotation:
-    """Return a citation in a text that begins so many characters later."""
+def moved(annotation: Annotation, by: int, most: int | None = None) -> Annotation:
+    """Return a citation in a text that begins so many characters later, unless it has a position beyond `most`."""
     names = ("start_index", "end_index", "index") if by else ()
     positions = {name: at for name in names if (at := read.index_or_none(annotation, name)) is not None}
+    if most is not None and max(positions.values(), default=0) > most:
+        return annotation
     return {**annotation, **{name: max(at + by, 0) for name, at in positions.items()}}
 
 
@@ -503,6 +515,10 @@ class JsonStage(ABC):
         if usage := self.usage_so_far():
             response["usage"] = usage
         return self._stop([*events, {"type": f"response.{status}", "response": response}])
+
+    def _fail(self, error: Event) -> Events:
+        """Return an error of the provider, which ends the stream, unless it follows the reason of the end (D32)."""
+        return self._stop([error]) if self._reason is None else self._dropped.drop(LATE_ERROR)
 
     def _stop(self, events: list[Any]) -> Events:
         """Return the last events of the response."""

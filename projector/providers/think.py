@@ -105,6 +105,11 @@ class ThinkSplitter:
         return self._open.starts if self._is_anywhere else ""
 
     @property
+    def held_chars(self) -> int:
+        """Characters outside a block that wait, because they may begin a tag."""
+        return 0 if self._is_inside else len(self._held)
+
+    @property
     def is_outside(self) -> bool:
         """Whether a text without `stops` passes now."""
         return self.is_plain or (self._is_anywhere and not self._is_inside and not self._held)

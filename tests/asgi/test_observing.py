@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Final
 
 import pytest
 import structlog
@@ -38,10 +40,13 @@ DONE = (
 )
 
 
-def record(*parts: bytes, provider: str = "openai_responses") -> StreamStats:
+def record(
+    *parts: bytes, provider: str = "openai_responses", on_item: Callable[[str, str], None] | None = None
+) -> StreamStats:
     one = StreamStats(
         stream_id="stream_1", request_id="req_1", dialect="public_sse_v1", model="gpt-x", api="openai_responses"
     )
+    one.on_item = on_item
     pipeline = build_pipeline(provider=provider, dialect="public_sse_v1", on_frame=one.on_frame)
     for part in parts:
         pipeline.feed(part)
@@ -166,15 +171,64 @@ SPOKEN = {
 }
 
 
+@pytest.mark.parametrize("name", [b"", b"event: message\n"])
 @pytest.mark.parametrize("spoken", SPOKEN)
 @pytest.mark.parametrize("configured", PROVIDERS)
-def test_each_api_is_told_from_each_other(configured: str, spoken: str) -> None:
-    events = [b"data: %b\n\n" % data for response in example(SPOKEN[spoken], spoken) for data in response]
+def test_each_api_is_told_from_each_other(configured: str, spoken: str, name: bytes) -> None:
+    events = [b"%bdata: %b\n\n" % (name, data) for response in example(SPOKEN[spoken], spoken) for data in response]
     one = record(*events, provider=configured)
     assert one.reason == (None if configured == spoken else "other_api")
-    if spoken not in {configured, "anthropic_messages"}:
+    if spoken != configured:
         assert (one.code, one.terminal["error"]["is_retryable"]) == ("upstream_malformed", False)
         assert one.terminal["error"]["message"] == "The provider sent no event of the configured API."
+
+
+CITED: Final = {"type": "container_file_citation", "container_id": "container_1", "file_id": "f", "filename": "f"}
+CODE: Final = {"type": "code_interpreter_call", "id": "ci", "code": "1", "container_id": "container_1"}
+TOOLS: Final = [{"type": "code_interpreter", "container": "container_1"}]
+
+
+FILE: Final = {"type": "code_execution_result", "content": [{"type": "code_execution_output", "file_id": "f"}]}
+MADE: Final = [
+    b'{"type":"content_block_start","index":0,"content_block":{"type":"server_tool_use","id":"s","name":"code_execution"}}',
+    b'{"type":"content_block_stop","index":0}',
+    b'{"type":"content_block_start","index":1,"content_block":{"type":"code_execution_tool_result","tool_use_id":"s",'
+    b'"content":%b}}' % json.dumps(FILE).encode(),
+    b'{"type":"content_block_stop","index":1}',
+    b'{"type":"content_block_start","index":2,"content_block":{"type":"text","text":"A file."}}',
+    b'{"type":"content_block_stop","index":2}',
+    b'{"type":"message_delta","delta":{"stop_reason":"end_turn","container":{"id":"container_1"}}}',
+    b'{"type":"message_stop"}',
+]
+
+
+def message(annotation: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "message", "content": [{"type": "output_text", "text": "a", "annotations": [annotation]}]}
+
+
+def done_with(response: dict[str, Any], *items: dict[str, Any]) -> list[bytes]:
+    events = [
+        {"type": "response.created", "response": response},
+        *({"type": "response.output_item.done", "output_index": at, "item": item} for at, item in enumerate(items)),
+    ]
+    return [json.dumps(event).encode() for event in events]
+
+
+@pytest.mark.parametrize(
+    ("provider", "events", "is_noted"),
+    [
+        ("anthropic_messages", MADE, True),
+        ("openai_responses", done_with({}, CODE), True),
+        ("openai_responses", done_with({"tools": TOOLS}, CODE, message(CITED)), False),
+        ("openai_responses", done_with({}, message(CITED)), True),
+    ],
+    ids=["named-at-the-end", "of-a-call", "of-the-request", "of-a-citation"],
+)
+def test_a_container_is_noted_for_the_caller(provider: str, events: list[bytes], *, is_noted: bool) -> None:
+    noted: list[str] = []
+    sent = [b"data: %b\n\n" % data for data in events]
+    record(*sent, provider=provider, on_item=lambda item_id, _: noted.append(item_id))
+    assert ("container_1" in noted) is is_noted
 
 
 @pytest.mark.parametrize(

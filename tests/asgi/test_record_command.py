@@ -271,7 +271,11 @@ async def test_an_unreachable_upstream_is_named_by_its_address(run: Run, upstrea
         (("--upstream", "one", "--name", "taken"), None, "`taken`: expected a new name"),
         (("--upstream", "one"), "[1]", "request.json: the request must be a JSON object"),
         (("--upstream", "one"), "{", "request.json: the request must be a JSON object"),
-        (("--upstream", "one", "--dir", "request.json"), None, "request.json: expected a folder that can be written: Not"),
+        (
+            ("--upstream", "one", "--dir", "request.json"),
+            None,
+            "request.json: expected a folder that can be written: Not",
+        ),
         (("--upstream", "one", "--dir", "/proc/cases"), None, "/proc/cases: expected a folder that can be written"),
     ],
 )

@@ -555,6 +555,14 @@ async def test_a_response_that_does_not_end(events: list[object], code: str) -> 
     assert "payload" not in repr(shown)
 
 
+@pytest.mark.parametrize("last", [BLUE[:1], [*BLUE[:1], UpstreamError(FAULTS["upstream_reset"])]])
+async def test_the_hook_gets_the_tokens_of_turns_before_a_failure(last: list[Any]) -> None:
+    ends: list[Terminal] = []
+    loop = ToolLoop(Model(response(call()), last), {"get_weather": get_weather}, input="Hi")
+    await frames(loop, Projection(on_terminal=ends.append))
+    assert [(one.outcome, one.final, one.usage.get("total_tokens")) for one in ends] == [("error", {}, 7)]
+
+
 async def test_a_failure_after_the_end_changes_nothing() -> None:
     """D32: a Chat response with a finish reason is complete."""
     model = Model([*CHAT[0][:4], ConnectionResetError()], [*CHAT[1][:2], UpstreamError(FAULTS["upstream_reset"])])

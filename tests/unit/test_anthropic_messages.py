@@ -206,6 +206,14 @@ def test_reasons_of_other_apis_for_the_end(reason: str, end: str, why: str | Non
     assert done["item"]["status"] == ("incomplete" if why == "max_output_tokens" else "completed")
 
 
+@pytest.mark.parametrize(("error", "code"), [({"type": "api_error"}, "api_error"), ("busy", None), (None, None)])
+def test_the_code_of_an_error(error: object, code: str | None) -> None:
+    stage = ROW.stage(profile_of("anthropic_messages", {}))
+    [event] = stage.feed(SseMessage(json.dumps({"type": "error", "error": error}).encode()))
+    assert isinstance(event, dict)
+    assert event["error"]["code"] == code
+
+
 def test_a_model_that_takes_no_sampling() -> None:
     body = written({"takes_sampling": False}, parameters={"temperature": 0, "top_p": 1, "stop": "END"})
     assert body.keys() == {"model", "messages", "max_tokens", "stop_sequences"}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -482,6 +484,38 @@ def test_cuts_do_not_matter(path: Path) -> None:
     assert outputs == outputs[:1] * len(outputs)
 
 
+NULLS: Final = ("text", "thought", "functionCall", "thoughtSignature", "inlineData", "finishReason", "new")
+
+
+def dumped(value: Any, name_of: Callable[[str], str]) -> Any:
+    """Return a chunk with other names, and with members that are null, as dumps of models have them."""
+    if isinstance(value, list):
+        return [dumped(one, name_of) for one in value]
+    if not isinstance(value, dict):
+        return value
+    members = {**dict.fromkeys(NULLS), **value}
+    own = {"args", "response"}
+    return {name_of(name): one if name in own else dumped(one, name_of) for name, one in members.items()}
+
+
+def with_underscores(name: str) -> str:
+    return re.sub("[A-Z]", lambda found: f"_{found[0].lower()}", name)
+
+
+@pytest.mark.parametrize("name_of", [with_underscores, str], ids=["underscores", "nulls"])
+@pytest.mark.parametrize("path", [path for path in GOLDENS if path.stem.startswith("gemini")], ids=lambda one: one.stem)
+def test_a_chunk_may_be_the_dump_of_a_model(path: Path, name_of: Callable[[str], str]) -> None:
+    given = [json.loads(line) for line in path.read_bytes().splitlines()]
+    given = [{"responseId": "r", **one} if isinstance(one, dict) else one for one in given]
+    outputs: list[tuple[bytes, object]] = []
+    for chunks in (given, dumped(given, name_of)):
+        context = StreamContext(stream_id="stream_1")
+        pipeline = build_pipeline(provider="gemini", dialect="responses", clock=lambda: 0, context=context)
+        sent = b"".join(encode_sse(json.dumps(one).encode()) for one in chunks)
+        outputs.append((pipeline.feed(sent) + pipeline.close(), pipeline.dropped))
+    assert outputs[0] == outputs[1]
+
+
 @pytest.mark.parametrize(
     "candidate",
     [
@@ -609,6 +643,12 @@ ODD: Final[dict[str, tuple[dict[str, Any], list[Any], list[tuple[str, str]], str
         {},
         [{"candidates": [{**chunk({"text": "a"}, finishReason="STOP")["candidates"][0], "index": "0"}]}],
         [("message", "a")],
+        "completed",
+    ),
+    "a whole call that its arguments come with in parts, too": (
+        {},
+        [chunk(call(name="f", args={"a": 1}, partialArgs=[{"jsonPath": "$.a", "numberValue": 1}])), STOP],
+        [("function_call", '{"a":1}')],
         "completed",
     ),
     "a thought that is marked with text": (
@@ -820,6 +860,7 @@ def test_odd_streams(name: str) -> None:
     [
         ({"candidates": {"content": {}}}, "chunk.candidates"),
         ({"candidates": [{"content": {"parts": {"text": "a"}}}]}, "content.parts"),
+        ({"candidates": [{"content": "a"}]}, "candidate.content"),
         (chunk({"text": 7}), "part.text"),
         (chunk(call(name="f", args=[1])), "functionCall.args"),
         (chunk(call(name="f", new=1)), "functionCall.new"),

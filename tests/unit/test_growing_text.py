@@ -159,6 +159,19 @@ class CountingFilter:
         pytest.param(['{"a"', ": 1}"], '{"a": 2}', 16, False, id="D23-contradicts"),
         pytest.param(['{"a": 1}'], '{"a": 2}', 8, False, id="D50-contradicts-a-whole-object"),
         pytest.param(['{"a": b}'], None, 8, True, id="D50-braces-around-no-object"),
+        *(
+            pytest.param(deltas, whole, len(whole), True, id=f"D50-{name}")
+            for name, deltas, whole in (
+                ("each-repeats-all", ["{", '{"', '{"a": "x', "", '{"a": "x:', '{"a": "x:"}'], '{"a": "x:"}'),
+                ("each-repeats-all-after-a-brace", ["{}", '{"', '{"a": {', '{"a": {"b": 1}}'], '{"a": {"b": 1}}'),
+                ("each-repeats-all-then-one-more", ['{"a"', '{"a": [1', ", 2]}"], '{"a": [1, 2]}'),
+                ("the-same-twice", ['{"a"', '{"a"', ": 1}"], '{"a": 1}'),
+                ("an-object-in-an-object", ['{"a": ', '{"a": 1}', "}"], '{"a": {"a": 1}}'),
+                ("an-object-in-a-list", ['{"a": [1,', '{"a": [1,', "2]}]}"], '{"a": [1,{"a": [1,2]}]}'),
+                ("a-key-that-is-a-brace", ['{"', '{": 1}'], '{"{": 1}'),
+                ("a-text-that-repeats", ['{"a": "', '{\\"a\\": 1}', '"}'], '{"a": "{\\"a\\": 1}"}'),
+            )
+        ),
         pytest.param(['{"a":', ' "quay-7781"}'], '{"a": "quay-7782"}', 36, False, id="D23-contradicts-in-a-value"),
         pytest.param(['{"a": "\ud83d', '\ude00"}'], '{"a": "😀"}', 21, True, id="D31-two-halves-are-filtered-again"),
     ],

@@ -8,10 +8,16 @@ import pytest
 
 from projector import FAULTS, Fault, Policy, build_pipeline
 
-FINISHED = b'data: {"id":"c1","choices":[{"index":0,"delta":{"content":"Done."},"finish_reason":"stop"}]}\n\n'
+FINISHED = {
+    "openai_chat": b'data: {"id":"c1","choices":[{"index":0,"delta":{"content":"Done."},"finish_reason":"stop"}]}\n\n',
+    "gemini": b'data: {"candidates":[{"content":{"parts":[{"text":"Done."}]},"finishReason":"STOP"}]}\n\n',
+    "anthropic_messages": b'data: {"type":"content_block_start","content_block":{"type":"text","text":"Done."}}\n\n'
+    b'data: {"type":"message_delta","delta":{"stop_reason":"end_turn"}}\n\n',
+}
 LIMIT = 1_000
 
 
+@pytest.mark.parametrize("provider", FINISHED)
 @pytest.mark.parametrize(
     ("late", "fault"),
     [
@@ -20,13 +26,14 @@ LIMIT = 1_000
         pytest.param(b"data: " + b"x" * 2 * LIMIT, None, id="too-large"),
         pytest.param(b"data: {half", FAULTS["upstream_reset"], id="reset"),
         pytest.param(b'data: {"error":{"message":"late"}}\n\n', None, id="error-object"),
+        pytest.param(b'data: {"type":"error","error":{"message":"late"}}\n\n', None, id="error-event"),
     ],
 )
-def test_a_finished_answer_stays_complete(late: bytes, fault: Fault | None) -> None:
+def test_a_finished_answer_stays_complete(provider: str, late: bytes, fault: Fault | None) -> None:
     policy = Policy.load({"limits": {"event_max_bytes": LIMIT}})
     pipeline = build_pipeline(
-        provider="openai_chat", dialect="public_sse_v1", policy=policy, output_format="ndjson", clock=lambda: 0.0
+        provider=provider, dialect="public_sse_v1", policy=policy, output_format="ndjson", clock=lambda: 0.0
     )
-    said = pipeline.feed(FINISHED + late) + pipeline.close(fault)
+    said = pipeline.feed(FINISHED[provider] + late) + pipeline.close(fault)
     last = json.loads(said.splitlines()[-1])
     assert (last["kind"], last["final"]["status"], last["final"]["response_text"]) == ("final", "completed", "Done.")

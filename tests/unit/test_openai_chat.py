@@ -390,12 +390,28 @@ def test_citations_of_a_text_part_are_those_of_the_text() -> None:
     assert [event["annotation"] for event in events if "annotation" in event] == [citation]
 
 
-def test_citations_of_a_later_text_part_are_at_their_places_in_the_message() -> None:
+@pytest.mark.parametrize(
+    ("contents", "start"),
+    [
+        ([["<think>so</think>ab", {"text": "cdef", "annotations": [1]}]], 3),
+        ([["ab <", {"text": "cdef", "annotations": [1]}]], 5),
+        ([["<think>a <", {"text": "/think>bcdef", "annotations": [1]}]], 1),
+        (["ab", [{"text": "cdef", "annotations": [1]}]], 3),
+        ([[{"text": "ab"}], [{"text": "cd", "annotations": [1]}]], 1),
+        (["abcd", [{"text": "", "annotations": [1]}]], 1),
+        (["ab", [{"index": 1, "text": "cd"}], [{"index": 1, "text": "ef", "annotations": [1]}]], 3),
+    ],
+    ids=[
+        "of-the-delta", "behind-held-text", "behind-held-reasoning", "of-another-delta", "beyond-its-text",
+        "without-a-text", "of-a-part-in-several-deltas",
+    ],
+)  # fmt: skip
+def test_citations_of_a_text_part_are_at_their_places_in_the_message(contents: list[Any], start: int) -> None:
     citation = {"type": "url_citation", "url": "https://a.b", "title": "A", "start_index": 1, "end_index": 3}
-    parts = ["<think>so</think>ab", {"type": "text", "text": "cdef", "annotations": [citation]}]
-    events = feed(OpenAIChatStage(), [chunk({"content": parts}, "stop"), DONE])
+    parts = json.loads(json.dumps(contents).replace("[1]", json.dumps([citation])))
+    events = feed(OpenAIChatStage(), [*(chunk({"content": one}) for one in parts), chunk({}, "stop"), DONE])
     cited = [event["annotation"] for event in events if "annotation" in event]
-    assert cited == [{**citation, "start_index": 3, "end_index": 5}]
+    assert cited == [{**citation, "start_index": start, "end_index": start + 2}]
 
 
 def test_names_in_the_counts_are_bounded() -> None:

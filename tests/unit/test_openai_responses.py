@@ -23,10 +23,14 @@ def error(code: str | None, message: str | None = None) -> dict[str, object]:
 @pytest.mark.parametrize(
     ("messages", "expected", "dropped"),
     [
-        pytest.param([(b'{"type": "a", "n": 1}', "")], [{"type": "a", "n": 1}], {}, id="an-event"),
-        pytest.param([(b'{"type": "a"}', "b")], [{"type": "a"}], {}, id="its-own-type-counts"),
-        pytest.param([(b'{"n": 1}', "a")], [{"n": 1, "type": "a"}], {}, id="the-type-is-the-messages-name"),
-        pytest.param([(b'{"type": null}', "a")], [{"type": None}], {}, id="D30-a-null-type-is-one"),
+        pytest.param(
+            [(b'{"type": "keepalive", "code": 1}', "")], [{"type": "keepalive", "code": 1}], {}, id="an-event"
+        ),
+        pytest.param([(b'{"type": "keepalive"}', "b")], [{"type": "keepalive"}], {}, id="its-own-type-counts"),
+        pytest.param(
+            [(b'{"code": 1}', "keepalive")], [{"code": 1, "type": "keepalive"}], {}, id="the-type-is-the-messages-name"
+        ),
+        pytest.param([(b'{"type": null}', "keepalive")], [], {"(no type)": 1}, id="D30-a-null-type-is-one"),
         pytest.param([(b'{"error": {"code": 1}}', "")], [error("1")], {}, id="D12-nested"),
         pytest.param([(b'{"error": "x"}', "odd")], [error(None, "x")], {}, id="an-error-by-its-member"),
         pytest.param([(b'{"message": "x"}', "error")], [{"message": "x", "type": "error"}], {}, id="error-by-its-name"),
@@ -51,13 +55,19 @@ def error(code: str | None, message: str | None = None) -> dict[str, object]:
         ),
         pytest.param([(b"oops", "")], [MALFORMED], {"(no JSON)": 1}, id="D12-no-json"),
         pytest.param(
-            [(b'{"type": "a"', ""), (b'{"type": "b"}', "")],
+            [(b'{"type": "keepalive"', ""), (b'{"type": "b"}', "")],
             [MALFORMED],
             {"(no JSON)": 1, "(after the end)": 1},
             id="D12-a-fault-is-the-last",
         ),
-        pytest.param([(b'{"type": "a", "n": NaN}', "")], [{"type": "a", "n": None}], {}, id="D31-nan"),
-        pytest.param([(b'{"type": "caf\xff"}', "")], [{"type": "caf\ufffd"}], {}, id="malformed-utf-8"),
+        pytest.param(
+            [(b'{"type": "keepalive", "code": NaN}', "")], [{"type": "keepalive", "code": None}], {}, id="D31-nan"
+        ),
+        pytest.param([(b'{"type": "caf\xff"}', "")], [], {"caf\ufffd": 1}, id="malformed-utf-8"),
+        pytest.param([(b'{"type": "ping"}', ""), (b"{}", "ping")], [], {"ping": 2}, id="D45-of-another-api"),
+        pytest.param(
+            [(b'{"type": "a", "response": {}}', "")], [{"type": "a", "response": {}}], {}, id="D45-with-a-response"
+        ),
     ],
 )
 def test_messages(messages: Sequence[tuple[bytes, str]], expected: list[object], dropped: dict[str, int]) -> None:

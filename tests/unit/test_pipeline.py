@@ -44,6 +44,16 @@ CANCEL: Final[Event] = {"type": "projector.cancel"}
 STREAM: Final = (CREATED, HI, CALL, COMPLETED)
 
 
+async def waits(_given: object = None) -> float:
+    return 0.0
+
+
+class Waits:
+    """A hook with a state, whose call must be awaited."""
+
+    __call__ = staticmethod(waits)
+
+
 def opened(**settings: Any) -> Pipeline:
     defaults: dict[str, Any] = {"output_format": "ndjson", "clock": lambda: 1_765_800_000.0}
     given = {"provider": "openai_responses", "dialect": "public_sse_v1", **defaults, **settings}
@@ -77,6 +87,9 @@ def opened(**settings: Any) -> Pipeline:
         (lambda: opened(on_frame=5), "`on_frame`: expected a function or None"),
         (lambda: opened(on_deltas=5), "`on_deltas`: expected a function or None"),
         (lambda: opened(on_output=5), "`on_output`: expected a function or None"),
+        (lambda: opened(on_frame=waits), "`on_frame`: expected a function without `async`"),
+        (lambda: opened(on_deltas=Waits()), "`on_deltas`: expected a function without `async`"),
+        (lambda: opened(clock=waits), "`clock`: expected a function without `async`"),
     ],
 )
 def test_an_argument_of_another_type_is_named(call: Callable[[], object], expected: str) -> None:

@@ -72,8 +72,10 @@ export async function errorOfResponse(response: Response): Promise<StreamError> 
   } catch {
     // a proxy's page; the status is enough
   }
+  const dateOf = (name: string): number => Date.parse(headers.get(name) ?? "");
   const seconds = Number(headers.get("retry-after") ?? NaN);
-  const retryAfterMs = seconds >= 0 ? Math.min(seconds * 1000, MAX_WAIT_MS) : undefined;
+  const waitMs = seconds * 1000 || dateOf("retry-after") - (dateOf("date") || Date.now()); // of the server's clock
+  const retryAfterMs = waitMs > 0 ? Math.min(waitMs, MAX_WAIT_MS) : undefined;
   const isRetryable = typeof problem.is_retryable === "boolean" ? problem.is_retryable : RETRYABLE.has(status);
   const detail = textOf(problem.detail) ?? `The server answered with status ${status}.`;
   const shouldRetry = headers.get("x-should-retry") !== "false";

@@ -112,11 +112,27 @@ test("an error has the problem of the server", () =>
     assert.deepEqual([error.message, error.details.status, error.details.problem.code, error.details.retryAfterMs], ["Too many.", 429, "too_many_streams", 7000]);
   }));
 
-test("the pause is at least that of the server", () =>
-  serving([problem(503, {}, { "retry-after": "20" }), stream(events(1, 1, 1))], async ({ url }) => {
-    const { retries } = await read(url);
-    assert.deepEqual(retries, [[1, "http", 20_000]]);
-  }));
+// headers, least pause
+const DATE = "Wed, 21 Oct 2015 07:28:00 GMT";
+for (const [headers, pause] of [
+  [{ "retry-after": "20" }, 20_000],
+  [{ "retry-after": "Wed, 21 Oct 2015 07:28:20 GMT", date: DATE }, 20_000],
+  [{ "retry-after": DATE }, undefined],
+  [{ "retry-after": "soon" }, undefined],
+  [{ "retry-after": "-5" }, undefined],
+]) {
+  test(`the pause is at least that of the server: ${JSON.stringify(headers)}`, () =>
+    serving([problem(503, {}, headers), stream(events(1, 1, 1))], async ({ url }) => {
+      const { retries } = await read(url);
+      assert.equal(retries.length, 1);
+      if (pause > 0) assert.equal(retries[0][2], pause);
+    }));
+  test(`an error has the pause of the server: ${JSON.stringify(headers)}`, () =>
+    serving([problem(429, { is_retryable: false }, headers)], async ({ url }) => {
+      const { error } = await read(url);
+      assert.equal(error.details.retryAfterMs, pause);
+    }));
+}
 
 test("attempts are limited", () =>
   serving([stream(events(1, 1)), ...Array(9).fill(problem(503))], async ({ url, requests }) => {

@@ -71,10 +71,11 @@ export function Conversation({ id, turns, signInUrl }: Props) {
     stream.send(requestOf(all))
   }
 
-  function stop(): void {
+  const { stop: stopStream } = stream
+  const stop = useCallback(() => {
     if (live !== undefined) changeTurn(live, (turn) => ({ ...turn, isStopped: true }))
-    stream.stop()
-  }
+    stopStream()
+  }, [live, changeTurn, stopStream])
 
   function retry(): void {
     if (trouble?.isLate) return void send(turns.findLast(({ approval }) => approval === undefined)?.question ?? '')

@@ -46,12 +46,13 @@ class AnthropicMessagesStage(JsonStage):
         """Return the events of one event."""
         name = NO_OBJECT
         if isinstance(event, dict):
-            name = read.text_or_none(event, "type") or message.event
+            named = message.event if message.event != MESSAGE else ""  # which is the default of event streams
+            name = read.text_or_none(event, "type") or named
             if (handle := EVENTS.get(name)) is not None:
                 self._dropped.note_unknown_in(event, fields.MEMBERS, MESSAGE if name == MESSAGE else "event")
                 return handle(self, event)
         error = error_of(event, has_begun=bool(self._response))
-        return self._dropped.drop(f"event.{name}") if error is None else self._stop([error.event()])
+        return self._dropped.drop(f"event.{name}") if error is None else self._fail(error.event())
 
     def slots(self, event: Mapping[str, Any], _name: str, /) -> Slots | None:
         """Return what may differ in further events with nothing but text; None for another event."""
@@ -109,9 +110,10 @@ class AnthropicMessagesStage(JsonStage):
         return self._end()
 
     def on_error(self, event: Mapping[str, Any]) -> Events:
-        """End the stream with an error."""
+        """End the stream with an error, unless the message has its stop reason."""
         error = members_of(event)
-        return self._stop([error._replace(code=error.code or error.type).event()])
+        kind = error.type if error.type != "error" else None  # the type of the event
+        return self._fail(error._replace(code=error.code or kind).event())
 
     def on_start(self, event: Mapping[str, Any]) -> Events:
         """Begin the response."""

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from projector.core import canonical as read
 from projector.core.lane import Slots
-from projector.core.sse import AFTER_THE_END, LATE_ERROR, NO_CHUNK, NO_OBJECT, SseMessage
+from projector.core.sse import AFTER_THE_END, NO_CHUNK, NO_OBJECT, SseMessage
 from projector.providers.error_shapes import error_of
 from projector.providers.gemini import gemini_fields as fields
 from projector.providers.gemini.gemini_output import Output, action_of
@@ -54,6 +54,7 @@ class ChunkStage(JsonStage):
 
     def read(self, value: object, message: SseMessage) -> Events:
         """Return the events of a chunk, or of a list of chunks."""
+        value = fields.with_api_names(value, message.data)
         chunks = value if isinstance(value, list) else [value]
         return [event for chunk in chunks for event in self._read(chunk, message.data)]
 
@@ -99,10 +100,10 @@ class ChunkStage(JsonStage):
         if not read.is_mapping(chunk):
             return self._dropped.drop(NO_OBJECT)
         if chunk.get("error"):
-            return self._report(chunk)
+            return self._fail(fields.error_members(chunk).event())
         if not {"candidates", "usageMetadata", "promptFeedback"} & chunk.keys():
             is_error = error_of(chunk, has_begun=bool(self._response)) is not None
-            return self._report(chunk) if is_error else self._dropped.drop(NO_CHUNK)
+            return self._fail(fields.error_members(chunk).event()) if is_error else self._dropped.drop(NO_CHUNK)
         self._dropped.note_unknown_in(chunk, fields.MEMBERS["chunk"], "chunk")
         self._usage |= {name: count for name, count in read.mapping_or_empty(chunk, "usageMetadata").items() if count}
         events = self._identify(chunk, data)
@@ -132,7 +133,10 @@ class ChunkStage(JsonStage):
     def _read_candidate(self, candidate: Mapping[str, object]) -> list[Event]:
         self._dropped.note_unknown_in(candidate, fields.MEMBERS["candidate"], "candidate")
         events: list[Event] = []
-        for part in self._dropped.objects(read.mapping_or_empty(candidate, "content"), "content", "parts"):
+        content = read.mapping_or_empty(candidate, "content")
+        if candidate.get("content") and not content:
+            self._dropped.note("candidate.content")
+        for part in self._dropped.objects(content, "content", "parts"):
             events += self._read_part(part)
         for name, note in METADATA.items():
             if metadata := read.mapping_or_empty(candidate, name):
@@ -188,12 +192,13 @@ class ChunkStage(JsonStage):
             self._output.sign_call(signature)
         if self._arguments is None:
             return self._dropped.drop("part of no call")
-        for one in read.mappings(given, "partialArgs"):
+        is_whole = name is not None and bool(args) and isinstance(args, dict | str)
+        for one in read.mappings(given, "partialArgs") if not is_whole else ():
             if (text := self._arguments.add(one)) is None:
                 self._dropped.note("partialArgs")
             elif text:
                 events += self._output.arguments(text)
-        if name is not None and args and isinstance(args, dict | str):
+        if is_whole:
             self._arguments = None
             text = self._dropped.input_of(given, "args", "functionCall.args") or "{}"
             return [*events, *self._output.arguments(text), *self._output.end_call()]
@@ -299,12 +304,6 @@ class ChunkStage(JsonStage):
             events += self._announce(usage=self.usage_so_far())
             return self._stop([*events, {"type": "error", "error": {"code": code}}])
         return self._finish(events, end.status, reason=end.reason)
-
-    def _report(self, value: Mapping[str, object]) -> Events:
-        """Emit an error of the provider, which ends the stream, unless it follows a finish reason (CONTRACT D32)."""
-        if self._reason is not None:
-            return self._dropped.drop(LATE_ERROR)
-        return self._stop([fields.error_members(value).event()])
 
 
 PARTS: Final[Mapping[str, Callable[[ChunkStage, Mapping[str, object]], list[Event]]]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
@@ -71,6 +72,40 @@ def finish_of(value: object) -> str | None:
     return NUMBERED.get(value, "OTHER") if type(value) is int and value else None
 
 
+_OTHER_NAME: Final = re.compile(rb'_[a-z]+"\s*+:')
+_OWN_NAMES: Final = frozenset({"args", "response"})
+"""Members whose own members a tool names."""
+_LEVELS_MAX: Final = 12
+"""Levels of a chunk that has known members."""
+
+
+def with_api_names(value: object, data: bytes) -> object:
+    """Return a chunk with the names of the API, without null; `data` is its JSON.
+
+    Gateways and dumps of models write `finish_reason`, and members that are null.
+    """
+    return _with_api_names(value, _LEVELS_MAX) if b"null" in data or _OTHER_NAME.search(data) else value
+
+
+def _with_api_names(value: object, levels: int) -> object:
+    if not levels:
+        return value
+    if isinstance(value, list):
+        return [_with_api_names(one, levels - 1) for one in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        _api_name(name): one if name in _OWN_NAMES else _with_api_names(one, levels - 1)
+        for name, one in value.items()
+        if one is not None
+    }
+
+
+def _api_name(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(map(str.capitalize, others)) if first else name
+
+
 # usage
 
 
@@ -92,7 +127,9 @@ INTERACTION_COUNTS: Final[Counts] = {
 }
 """Counts of the usage of an interaction."""
 
-_COUNTS: Final = frozenset({("usageMetadata",), ("usage",), ("interaction", "usage"), ("metadata", "total_usage")})
+_COUNTS: Final = frozenset(
+    {("usageMetadata",), ("usage_metadata",), ("usage",), ("interaction", "usage"), ("metadata", "total_usage")}
+)
 
 
 def recording_shape() -> RecordingShape:

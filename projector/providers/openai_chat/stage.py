@@ -19,7 +19,16 @@ from projector.providers.error_shapes import ReportedError, error_beside, error_
 from projector.providers.openai_chat import chunk_fields
 from projector.providers.openai_chat.chunk_fields import ERROR, EXTRA, ChatProfile
 from projector.providers.openai_chat.output import LEGACY_INDEX, ChatOutput, indexes_of
-from projector.providers.stage_parts import CALL_SHAPES, Annotation, Event, Events, JsonStage, moved, usage_of
+from projector.providers.stage_parts import (
+    CALL_SHAPES,
+    Annotation,
+    Event,
+    Events,
+    JsonStage,
+    index_of,
+    moved,
+    usage_of,
+)
 from projector.providers.think import LONE_TAG, Operation, ThinkSplitter
 
 SUMMARY: Final = "reasoning.summary"
@@ -54,9 +63,12 @@ class Citations:
         self._seen: set[object] = set()
         self._urls: set[str] = set()
 
-    def of_message(self, annotations: Iterable[Annotation], start: int = 0) -> list[Annotation]:
-        """Read annotations, flat or with an object under the name of their type; `start` is added to positions."""
-        return self._new(moved(_flat(annotation), start) for annotation in annotations)
+    def of_message(self, annotations: Iterable[Annotation], start: int = 0, most: int = 0) -> list[Annotation]:
+        """Read annotations, flat or with an object under the name of their type.
+
+        `start` is added to positions up to `most`, which are in a part of the text; others are in the message.
+        """
+        return self._new(moved(_flat(annotation), start, most) for annotation in annotations)
 
     def of_chunk(self, chunk: Mapping[str, object]) -> list[Annotation]:
         """Read `search_results`, which have titles, and `citations`. Neither has a position in the text."""
@@ -121,6 +133,8 @@ class DeltaReader:
         """Digests of the images."""
         self._has_thought = False
         """Whether there is anything between the tags of the open block."""
+        self._starts: dict[int, int] = {}
+        """Index of a part of the content -> where it begins in the text."""
 
     def feed(self, delta: Mapping[str, object]) -> list[Event]:
         """Return the events of a delta."""
@@ -179,8 +193,8 @@ class DeltaReader:
     def _objects(self, kind: str, holder: Mapping[str, object], name: str) -> list[Mapping[str, object]]:
         return self._dropped.objects(holder, kind, name, chunk_fields.MEMBERS[name])
 
-    def _read_annotations(self, kind: str, holder: Mapping[str, object], start: int = 0) -> list[Event]:
-        return self._output.cite(self._citations.of_message(self._objects(kind, holder, "annotations"), start))
+    def _read_annotations(self, kind: str, holder: Mapping[str, object], start: int = 0, most: int = 0) -> list[Event]:
+        return self._output.cite(self._citations.of_message(self._objects(kind, holder, "annotations"), start, most))
 
     def _read_reasoning(self, delta: Mapping[str, object]) -> list[Event]:
         events: list[Event] = []
@@ -219,18 +233,17 @@ class DeltaReader:
         if not isinstance(parts, list):
             return self._dropped.drop("delta.content")
         events: list[Event] = []
-        before = self._output.chars
         for part in parts:
             if isinstance(part, str):
                 events += self._split(part) if part else []
             elif isinstance(part, dict):
-                events += self._read_part(part, self._output.chars - before)
+                events += self._read_part(part)
             else:
                 events += self._dropped.drop("content part")
         return events
 
-    def _read_part(self, part: Mapping[str, object], start: int) -> list[Event]:
-        """Read a part, whose citations have their positions in it; `start` is its own among the parts of its delta."""
+    def _read_part(self, part: Mapping[str, object]) -> list[Event]:
+        """Read a part, whose citations have their positions in it if they fit; one with an index may go on."""
         self._dropped.note_unknown_in(part, chunk_fields.MEMBERS["content"], "content")
         given = part.get("type", "text" if "text" in part and UNTYPED.issuperset(part) else None)
         kind = TEXTS.get(given, given) if isinstance(given, str) else None
@@ -243,8 +256,14 @@ class DeltaReader:
             if text is None and part.get(kind):
                 return self._dropped.drop(f"content.{kind}")
             add = self._split if kind == "text" else self._output.refusal
+            start = self._output.chars + self.splitter.held_chars
+            if (index := index_of(part)) is not None:
+                start = self._starts.setdefault(index, start)
             events = add(text) if text else []
-            return events + self._read_annotations("content", part, start) if part.get("annotations") else events
+            if not part.get("annotations"):
+                return events
+            most = self._output.chars + self.splitter.held_chars - start
+            return events + self._read_annotations("content", part, start, most)
         inner = [] if text else self._objects("content", part, kind)
         texts = [text] if text else [read.text_or_none(one, "text") for one in inner]
         return [event for text in texts if text for event in self._output.reasoning(text)]
@@ -338,7 +357,8 @@ class OpenAIChatStage(JsonStage):
 
     def _read_object(self, chunk: dict[str, Any], name: str) -> Events:
         was_finished = self._reason is not None
-        if CHUNK_MARKS.isdisjoint(chunk):
+        is_other = not self._response and "type" in chunk and "choices" not in chunk  # has usage in another API
+        if is_other or CHUNK_MARKS.isdisjoint(chunk):
             error = members_of(chunk) if name == ERROR else error_of(chunk, has_begun=bool(self._response))
             return self._dropped.drop(NO_CHUNK) if error is None else self._report(error, [], is_late=was_finished)
         events = self._read_chunk(chunk)

@@ -9,12 +9,12 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from projector.core.canonical import unknown_members
+from projector.core.canonical import type_name, unknown_members
 from projector.core.handlers import DROPPED, HANDLERS
 from projector.core.handlers.responses import END_STATUS
 from projector.core.handlers.tool_calls import ARGUMENTS_DELTAS
 from projector.core.lane import TEXT_DELTA, Slots
-from projector.core.sse import NO_OBJECT, NO_TYPE, REPEATED_DELTA, SseMessage
+from projector.core.sse import NO_OBJECT, REPEATED_DELTA, SseMessage
 from projector.providers.error_shapes import error_of
 from projector.providers.openai_responses.tagged_texts import TaggedTexts
 from projector.providers.stage_parts import Events, JsonStage
@@ -110,8 +110,10 @@ class OpenAIResponsesStage(JsonStage):
             name = event["type"]
             if type(name) is str and (name in HANDLERS or name in DROPPED):  # others are counted as a whole
                 self._dropped.note_unknown_in(event, MEMBERS)
+            elif type(name) is not str or "response" not in event:  # which may be cancelled
+                return self._dropped.drop(type_name(name))
             return self._dropped.drop(REPEATED_DELTA) if self._numbers.is_repeated(event) else self._texts.read(event)
-        return self._untyped(event, message.event)
+        return self._untyped(event, message)
 
     def _held(self) -> Events:
         """Return text that might have been the beginning of a tag."""
@@ -135,7 +137,7 @@ class OpenAIResponsesStage(JsonStage):
         if self._is_in_text:
             self._texts.skip(texts)
 
-    def _untyped(self, event: object, name: str) -> Events:
+    def _untyped(self, event: object, message: SseMessage) -> Events:
         """Return an error, a whole response as its end, or an event with the type that its message names."""
         if (error := error_of(event)) is not None:
             return [error.event()]
@@ -145,4 +147,4 @@ class OpenAIResponsesStage(JsonStage):
             status = event.get("status")
             end = f"response.{status}"
             return self._texts.read({"type": end if end in END_STATUS else "response.in_progress", "response": event})
-        return self._texts.read({**event, "type": name}) if name else self._dropped.drop(NO_TYPE)
+        return self.read({**event, "type": message.event or None}, message)

@@ -89,7 +89,7 @@ def status_label(status: int | None) -> str:
 
 _TERMINALS: Final = frozenset({Kind.FINAL, Kind.ERROR})
 _PRIVATE: Final = frozenset({PrivateKind.RESPONSE_META, PrivateKind.RESPONSE_USAGE})
-_NOTED: Final = _TERMINALS | _PRIVATE | {Kind.OUTPUT_ITEM_ADDED, Kind.TOOL_STATUS}
+_NOTED: Final = _TERMINALS | _PRIVATE | {Kind.OUTPUT_ITEM_ADDED, Kind.TOOL_STATUS, Kind.MESSAGE_CITATION}
 """Kinds of frames from which more is reported than from all."""
 _DELTAS: Final = frozenset({
     Kind.MESSAGE_DELTA, Kind.REFUSAL_DELTA, Kind.REASONING_SUMMARY_DELTA, PrivateKind.REASONING_DELTA,
@@ -202,6 +202,8 @@ class StreamStats:
     """ID of the last response."""
     on_item: Callable[[str, str], None] | None = None
     """Is called with the ID of each output item, and of each container that was made for one, and the upstream."""
+    chosen: set[str] = field(default_factory=set)
+    """IDs of containers that the request has named."""
     on_approval: Callable[[str, str], None] | None = None
     """Is called with the ids of an approval request and of its response."""
 
@@ -264,16 +266,27 @@ class StreamStats:
         elif kind == Kind.OUTPUT_ITEM_ADDED:
             if self.on_item is not None:
                 self.on_item(frame["item_id"], self.upstream)
+        elif kind == Kind.MESSAGE_CITATION:
+            self._note_container(frame["citation"])
         elif kind == PrivateKind.RESPONSE_USAGE:
             self.usage |= {name: self.usage.get(name, 0) + tokens for name, tokens in frame["usage"].items()}
         elif kind == PrivateKind.RESPONSE_META:
             self.response_model = frame.get("model", self.response_model)
         elif kind == Kind.TOOL_STATUS:
-            tool = frame["tool"]
-            if self.on_item is not None and "container_id" in tool and tool.get("container_mode") != _CHOSEN:
-                self.on_item(tool["container_id"], self.upstream)
-            if self.on_approval is not None and tool["status"] == _AWAITING and "response_id" in frame:
-                self.on_approval(tool["tool_call_id"], frame["response_id"])
+            self._note_tool(frame["tool"], frame)
+
+    def _note_tool(self, tool: Mapping[str, Any], frame: Frame) -> None:
+        if tool.get("container_mode") == _CHOSEN and "container_id" in tool:
+            self.chosen.add(tool["container_id"])
+        self._note_container(tool)
+        if self.on_approval is not None and tool["status"] == _AWAITING and "response_id" in frame:
+            self.on_approval(tool["tool_call_id"], frame["response_id"])
+
+    def _note_container(self, holder: Mapping[str, Any]) -> None:
+        """Report the container of a tool, or of a citation: some providers name it at the end of the answer only."""
+        container = holder.get("container_id")
+        if self.on_item is not None and container is not None and container not in self.chosen:
+            self.on_item(container, self.upstream)
 
     def release_texts(self) -> None:
         """Drop the texts of the terminal: this object may outlive the stream."""
@@ -313,7 +326,10 @@ class Terminal:
     """Error code, None without an error."""
     final: Mapping[str, Any]
     """The member `final` of the terminal event; after a disconnect, with the text so far. A member without content is
-    missing, and all are after an error: `response_text`, `structured_output` and `usage` need no check."""
+    missing, and all are after an error: `response_text` and `structured_output` need no check."""
+    usage: Mapping[str, int]
+    """Tokens as the provider reported them: `input_tokens`, `output_tokens`, `total_tokens` and others. Those of
+    responses that failed or were cut off count, too."""
     duration_s: float
 
     @property
@@ -325,12 +341,6 @@ class Terminal:
     def structured_output(self) -> Any:
         """The JSON value of the answer, if the request asked for one; None without one."""
         return self.final.get("structured_output")
-
-    @property
-    def usage(self) -> Mapping[str, int]:
-        """Tokens as the provider reported them: `input_tokens`, `output_tokens`, `total_tokens` and others."""
-        usage: Mapping[str, int] = self.final.get("usage", {})
-        return usage
 
 
 def terminal_of(stats: StreamStats) -> Terminal:
