@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from copy import copy
 from functools import cached_property, lru_cache
 from typing import Final
 
@@ -49,8 +48,6 @@ costs."""
 class Formats:
     """The credential formats of a policy with its sensitive words, ready for searching."""
 
-    _steps: tuple[int, ...] = _STEPS
-
     def __init__(self, keys: KeyRules, rows: Iterable[Format]) -> None:
         self.keys = keys
         self.rows = tuple(rows)
@@ -75,22 +72,17 @@ class Formats:
         """
         return Formats(self.keys, [_in_prose(row) for row in self.rows if WORD not in row.anchor])
 
-    @cached_property
-    def of_entries(self) -> Formats:
-        """The same, deciding with each of the first characters."""
-        _ = self.live, self.last  # which both have
-        formats = copy(self)
-        formats._steps = (64, 1)  # noqa: SLF001 - of this class
-        return formats
-
     def compile(self) -> None:
         """Compile what is otherwise compiled on first use; it takes about half a second for all formats."""
         self.live.compile()
         self.last.compile()
 
-    def find(self, text: str, start: int, *, at_end: bool) -> Found | None:
-        """Return the first credential or value of a sensitive word, or text that may become one."""
-        found = self._anchored_value(text, start, at_end=at_end)
+    def find(self, text: str, start: int, *, at_end: bool, waits: bool = True) -> Found | None:
+        """Return the first credential or value of a sensitive word, or text that may become one.
+
+        With `waits` some characters are not decided about before more of them are there, because each attempt costs.
+        """
+        found = self._anchored_value(text, start, at_end=at_end, waits=waits)
         run = self.runs.first(text, start, at_end=at_end)
         if run is None or (found is not None and found.start <= run[0]):
             if found is None or run is None or found.mark is not None:
@@ -99,7 +91,7 @@ class Formats:
         at, end, row = run
         return Found(at, at, len(text) + 1, None) if row is None else Found(at, at, end, REDACTED)
 
-    def _anchored_value(self, text: str, start: int, *, at_end: bool) -> Found | None:
+    def _anchored_value(self, text: str, start: int, *, at_end: bool, waits: bool) -> Found | None:
         """Return what begins with the anchor of a format."""
         search = self.last if at_end else self.live
         plain = undisguised(text)
@@ -112,17 +104,17 @@ class Formats:
                 is_cut = at_end and _run_of(row, is_cut=True).fullmatch(text, found.end) is not None
                 run = _run_of(row, is_cut=is_cut)
                 return Found(found.start, begin, len(text) if is_cut else found.end, REDACTED, Tail(run))
-            value = self._value(row, text, begin, at_end=at_end)
+            value = self._value(row, text, begin, at_end=at_end, waits=waits)
             if value is not None:
                 return value._replace(start=found.start)
             at = begin if row.keep_anchor else found.end
         return None
 
-    def _value(self, row: Format, text: str, begin: int, *, at_end: bool) -> Found | None:
+    def _value(self, row: Format, text: str, begin: int, *, at_end: bool, waits: bool) -> Found | None:
         """Return the value after an anchor, if the reader of its format finds that it is a secret."""
         after = text[begin : begin + _DECIDE_CHARS]
         is_whole = at_end or len(after) == _DECIDE_CHARS
-        step = next(step for step in self._steps if step <= max(len(after), 1))
+        step = next(step for step in _STEPS if step <= max(len(after), 1)) if waits else 1
         if not is_whole:
             after = after[: len(after) - len(after) % step]
         cursor = Cursor(after, is_whole=is_whole)
@@ -242,15 +234,6 @@ class Search:
     def of_registered(self) -> Search | None:
         """The search for registered values alone, in which no key is sensitive; None if there are none."""
         return self.of_values(keys=KeyRules(rules=Rules())) if self.values else None
-
-    @cached_property
-    def of_entries(self) -> Search:
-        """The search of strings that follow each other: what is undecided at the end of one goes on in the next one."""
-        search = copy(self)
-        search._formats = self._formats and self._formats.of_entries  # noqa: SLF001 - of this class
-        search.__dict__.pop("finds", None)
-        search.__dict__["of_entries"] = search
-        return search
 
     def _other(self, formats: Formats | None, values: Values) -> Search:
         search = Search.__new__(Search)

@@ -356,7 +356,7 @@ class Strings:
     """
 
     def __init__(self, search: Search, new_document: NewDocument, level: int, passed: Passed | None = None) -> None:
-        self._search = search = search.of_entries
+        self._search = search
         self._new = partial(StringFilter, search, new_document, level)
         self._left = _NOTHING_LEFT
         self._passed: Passed = {} if passed is None else passed
@@ -403,6 +403,8 @@ class Strings:
 
     def _follow(self, alone: TextFilter | None, pieces: list[TextFilter], lines: list[TextFilter], text: str) -> None:
         """Keep what the filters of a string, before they are ended, leave to the next one."""
+        for each in filter(None, (alone, *pieces, *lines)):
+            each.decide()
         after = self._following(alone, pieces, "", text), self._following(alone, lines, "\n", text)
         key = text if announces(text, self._search.keys) else ""
         self._left = Left(*after, key) if key or any(after) else _NOTHING_LEFT

@@ -142,12 +142,18 @@ class Readings(State):
         pending, self._pending = self._pending, ""
         if pending:
             self._read_twice()
-        steps = self._feed(pending)
+        return self._feed(pending) + self._each(Scanner.end)
+
+    def decide(self) -> list[Step]:
+        """Return the steps that the characters so far decide (`Scanner.decide`)."""
+        return self._each(Scanner.decide)
+
+    def _each(self, read: Callable[[Scanner], list[Step]]) -> list[Step]:
         if len(self.rows) == 1:
-            return steps + self.rows[0].end()
+            return read(self.rows[0])
         for row in self.rows:
-            row.queue.add(row.end())
-        return steps + self._merged()
+            row.queue.add(read(row))
+        return self._merged()
 
     def _feed(self, text: str) -> list[Step]:
         if not text:
@@ -322,8 +328,16 @@ class TextFilter(State):
                 return [(count, None)] if count else []
             readings = self._begin()
             text, self.held, self._undecided = self.held + text, "", None
-        steps = readings.feed(text)
-        self._uncovered += len(text) - sum(count for count, _ in steps)
+        return self._made(readings, readings.feed(text), len(text))
+
+    def decide(self) -> list[Step]:
+        """Return the steps that the characters so far decide: at the end of a text that another one continues."""
+        readings = self._readings
+        return [] if readings is None else self._made(readings, readings.decide(), 0)
+
+    def _made(self, readings: Readings, steps: list[Step], count: int) -> list[Step]:
+        """Return the steps that readings made when they read some more characters."""
+        self._uncovered += count - sum(covered for covered, _ in steps)
         if self._follows:
             steps = self._not_shown(steps)
         if not self._follows and (near := readings.resumable()) is not None:
@@ -358,14 +372,15 @@ class TextFilter(State):
         or if that is a string of its own.
         """
         twin = self.fork()
+        steps = [] if is_string else twin.decide()
         twin._begun, twin._going_on, twin._is_muted, twin._ended, twin.late = None, (), False, frozenset(), None
         if not is_string:
             ended = [] if self.is_shown else self.fork().end()
             last = next((mark for count, mark in reversed(ended) if count), None)
-            twin._is_muted = last is not None or bool(self.ends)
+            twin._is_muted = last is not None or bool(twin.ends)
             twin._ended = frozenset(mark for _, mark in ended)
-            twin._going_on = () if self._readings is None else self._readings.named
-        for _, mark in twin.feed(separator) if separator else ():
+            twin._going_on = () if twin._readings is None else twin._readings.named
+        for _, mark in steps + twin.feed(separator) if separator else steps:
             twin.late = mark if mark and mark not in twin._ended else twin.late
         if is_string and twin._readings is not None:
             for row in twin._readings.rows:

@@ -517,6 +517,21 @@ PIECES: Final = {
         ["https://app:kX9,m", "Q2vT7", ",wLzR4@mq", ".example.org/", "a"],
         ["https://app:<redacted>", *["<redacted>"] * 2, "<redacted>/", "a"],
     ),
+    **{
+        f"strings after a long value that ends in its own: {said}": (
+            [head + "a1B2c3D4e5F6g7H8i9J0k" * count + tail, "hello world, this is", "plain"],
+            [said, "hello world, this is", "plain"],
+        )
+        for count in (2, 3, 5)
+        for head, tail, said in (
+            ("password=", ",", "password=<redacted>"),
+            ("--password ", '",', "--password <redacted>"),
+            ("Authorization: Bearer ", " ok", "Authorization: <redacted>"),
+            ("export PASSWORD=", " ok", "export PASSWORD=<redacted>"),
+            ("-H 'X-Api-Key: ", "'; ls", "-H 'X-Api-Key: <redacted>'; ls"),
+            ("Cookie: session=", " ok", "Cookie: <redacted>"),
+        )
+    },
     "pieces of a hash that has its shortest form": (
         ["$2b$12$kX9mQ2vT7wLzR4kX9mQ2abpQ", "8sVbN3mZ6xK", "dF2gHjL5tYw", "in words"],
         ["<redacted>", "<redacted>", "<redacted>", "<redacted> words"],
