@@ -24,7 +24,7 @@ from projector.contracts.kinds import REDACTED
 from projector.redaction import patterns
 from projector.redaction.assignments import BEFORE_CHARS
 from projector.redaction.format_search import PLAIN_CHARS, FormatSearch, RunSearch
-from projector.redaction.patterns import CONTEXT_CHARS, PREFIX_CHARS, WORD, alternatives, last_class, pieces
+from projector.redaction.patterns import CONTEXT_CHARS, PREFIX_CHARS, WORD, alternatives, last_class, pieces, sequence
 from projector.redaction.policy import CREDENTIALS, Policy
 from projector.redaction.registered import OPEN_CHARS, SECRET_MIN_CHARS, Values
 from projector.redaction.rules import LOOKALIKES, Format, KeyRules, Rules, TextClass, merged
@@ -65,6 +65,12 @@ class Formats:
         return FormatSearch(self._anchored, self.keys.beginnings, at_end=True)
 
     @cached_property
+    def _encoded(self) -> re.Pattern[str]:
+        """The expression for a text that ends in the base64 of a private key."""
+        ways = (way for row in self.rows if row.value == "encoded-pem" for way in alternatives(row.anchor))
+        return re.compile(rf"(?:{'|'.join(sequence(pieces(way)) for way in ways) or '(?!)'})[A-Za-z0-9+/=]*+\Z")
+
+    @cached_property
     def of_prose(self) -> Formats:
         """The formats for text that people read, where a sensitive word announces nothing.
 
@@ -103,7 +109,8 @@ class Formats:
             if not row.value:
                 is_cut = at_end and _run_of(row, is_cut=True).fullmatch(text, found.end) is not None
                 run = _run_of(row, is_cut=is_cut)
-                return Found(found.start, begin, len(text) if is_cut else found.end, REDACTED, Tail(run))
+                end = len(text) if is_cut else found.end
+                return Found(found.start, begin, end, REDACTED, Value(Tail(run), self._encoded, text[begin:end]))
             value = self._value(row, text, begin, at_end=at_end, waits=waits)
             if value is not None:
                 return value._replace(start=found.start)
@@ -124,7 +131,7 @@ class Formats:
             return Found(begin, begin, begin + len(after) + step, None)
         if take is None:
             return None
-        return Found(begin, begin + take.start, begin + take.start, REDACTED, Value(take.end))
+        return Found(begin, begin + take.start, begin + take.start, REDACTED, Value(take.end, self._encoded))
 
 
 @lru_cache(maxsize=1_024)

@@ -264,6 +264,20 @@ WHOLE = (
     "§MHcCAQEEIkX9mQ2vT7wLzR4kX9mQ2vT7w§\nThanks, all",
     "x -k §MHcCAQEEIkX9mQ2vT7wLzR4kX9mQ2vT7w§ id=5 name=bob",
     "§MHcCAQEEIkX9mQ2vT7wLzR4kX9mQ2vT7w=AAAbcdefgh§ and more",
+    *(
+        f"{before}§MHcCAQEEIkX9mQ2vT7wLzR4kX9mQ2vT7w\nkX9mQ2vT7wLzR4kX9mQ2vT7wLzR4{line}kX9mQ2v==§{after}"
+        for line in ("\n  ", "\\n")
+        for before, after in (
+            ("password=", "\nDone"),
+            ("password: '", "'\nx: 1"),
+            ("export SECRET_KEY=", "\nuser=me"),
+            ("--token ", " -v"),
+            ("Basic ", "\nX: y"),
+            ("/?a=1&token=", "&b=2"),
+            ("secret:\n  ", "\nx: 1"),
+        )
+    ),
+    "password=§MHcCAQEEIkX9mQ2vT7wLzR4kX9mQ2vT7w§ or\nkX9mQ2vT7wLzR4kX9mQ2vT7w",
     "password = /* no end: §akab-a1b2c3d4e5g6h7k8-a1b2c3d4e5g6h7k8§- or",
 )
 """Texts with a value between `§`."""
