@@ -166,7 +166,6 @@ class Scanner(State):
         return steps
 
     def _ask(self, text: str, start: int, *, at_end: bool) -> Found | None:
-        """Return what is found first in a text at or after a position."""
         return self._find(text, start, at_end=at_end, waits=self._waits)
 
     def _first(self, text: str, *, at_end: bool) -> Found | None:
@@ -208,7 +207,6 @@ class Scanner(State):
         """Notice a fence, after which code begins or ends."""
 
     def _keep(self, text: str) -> None:
-        """Keep the end of text that is shown."""
         before = self.before + text
         self.before = before if len(before) <= BEFORE_CHARS else before[-BEFORE_CHARS:]
 

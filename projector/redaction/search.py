@@ -180,8 +180,7 @@ def undisguised(text: str) -> str:
     return text if text.isascii() or _DISGUISE.search(text) is None else text.translate(DISGUISES)
 
 
-def _mark(name: str | None) -> str:
-    return f"[REDACTED:{name}]" if name else REDACTED
+_NO_KEYS: Final = KeyRules(rules=Rules())
 
 
 class Search:
@@ -206,7 +205,9 @@ class Search:
             policy.own_rules, policy.sensitive_keys_add, policy.sensitive_keys_remove, policy.formats_off
         )
         self.keys = formats.keys
-        registered = ((row.value.get_secret_value(), _mark(row.id)) for row in policy.registered)
+        registered = (
+            (row.value.get_secret_value(), f"[REDACTED:{row.id}]" if row.id else REDACTED) for row in policy.registered
+        )
         self.values = Values(registered, [value for value in secrets if len(value) >= SECRET_MIN_CHARS])
         self.crossing = self.values.crossing()
 
@@ -231,16 +232,11 @@ class Search:
         search.rows, search.reported = rows, reported - {CREDENTIALS}
         return search
 
-    def of_values(self, *, crossing: bool = False, keys: KeyRules | None = None) -> Search:
-        """Return a search for registered values and nothing else; no key is sensitive if `keys` has no words."""
-        search = self._other(None, self.crossing if crossing else self.values)
-        search.keys, search.context = keys or self.keys, 1
+    def of_values(self, values: Values) -> Search:
+        """Return a search for registered values and nothing else; no key is sensitive."""
+        search = self._other(None, values)
+        search.keys, search.context = _NO_KEYS, 1
         return search
-
-    @cached_property
-    def of_registered(self) -> Search | None:
-        """The search for registered values alone, in which no key is sensitive; None if there are none."""
-        return self.of_values(keys=KeyRules(rules=Rules())) if self.values else None
 
     def _other(self, formats: Formats | None, values: Values) -> Search:
         search = Search.__new__(Search)
@@ -337,10 +333,6 @@ class Search:
                 return -1
             end = end if quick < 0 else min(end, quick)
         if end >= 0 and self.values:
-            end = self._before_value(text, start, end)
+            at = self.values.may_begin(text, start)
+            end = end if at < 0 else min(end, at) if len(text) - at < OPEN_CHARS else -1
         return -1 if is_whole and end < len(text) else end
-
-    def _before_value(self, text: str, start: int, end: int) -> int:
-        """Return the position up to which a text is shown if its end may begin a registered value."""
-        at = self.values.may_begin(text, start)
-        return end if at < 0 else min(end, at) if len(text) - at < OPEN_CHARS else -1

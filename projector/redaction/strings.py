@@ -61,12 +61,6 @@ _OPEN_NUMBER: Final = re.compile(rf"{_WHOLE}(?:\.(?![0-9])|(?:\.[0-9]++)?(?:[eE]
 _DIGITS: Final = re.compile(r"[0-9]{2,}")
 
 
-def end_of_blanks(text: str, at: int) -> int:
-    """Return the end of the blanks at a position."""
-    blanks = BLANKS.match(text, at)
-    return blanks.end() if blanks else at
-
-
 # members whose key was shown before
 #
 # Documents with arrays of objects repeat their keys, so these members are read at once. It is exact because what a key
@@ -78,13 +72,6 @@ FIRST: Final = frozenset('",}')
 _MAX_KEPT: Final = 64
 """Maximum number of keys that are remembered; arrays of objects repeat fewer."""
 _KEY_MAX_CHARS: Final = 80
-
-
-class Members(NamedTuple):
-    """Members up to a position, and the last key if its value is still to be read."""
-
-    end: int
-    key: str | None
 
 
 class KnownMembers:
@@ -108,19 +95,22 @@ class KnownMembers:
         if len(key) <= _KEY_MAX_CHARS and len(self.keys) < _MAX_KEPT:
             self.keys.add(key)
 
-    def members(self, text: str, at: int) -> Members | None:
-        """Return the members at a position, from a comma or a first key on, if at least the first key is known."""
+    def members(self, text: str, at: int) -> tuple[int, str | None] | None:
+        """Return the end of the members at a position, from a comma or a first key on, whose keys are known.
+
+        With it the last key, if its value is still to be read; None if not even the first key is known.
+        """
         start = at
         while (found := SIMPLE_MEMBER[text[at]].match(text, at)) is not None:
             if not self._is_shown(*found.groups()):
                 break
             at = found.end()
             if text[at] != ",":
-                return Members(at, None)
+                return at, None
         member = MEMBER[text[at]].match(text, at)
         if member is not None and member[1] in self.keys:
-            return Members(member.end(), member[1])
-        return Members(at, None) if at > start else None
+            return member.end(), member[1]
+        return (at, None) if at > start else None
 
     def _is_shown(self, key: str, content: str | None, number: str | None) -> bool:
         """Return whether a member is shown, and leaves nothing to the next one."""
@@ -189,7 +179,7 @@ class StringFilter:
         self._mode = _Mode.BLANK
         self._plain = TextFilter(search)
         self._document: Document | None = None
-        self._guard = TextFilter(search.of_values(crossing=True)) if search.crossing else None
+        self._guard = TextFilter(search.of_values(search.crossing)) if search.crossing else None
         self._guarded = ""
         self._recent = ""
 
@@ -234,12 +224,10 @@ class StringFilter:
 
     def goes_on(self, rest: str, /) -> bool:
         """Return whether a text that follows would belong to a value that is withheld."""
-        if self._document is not None:
-            return self._document.mark_of_rest(rest) is not None
-        return self._mode is _Mode.WITHHELD or self._plain.goes_on(rest)
+        return self._mode is _Mode.WITHHELD or (self._document or self._plain).goes_on(rest)
 
     def _begin(self, text: str) -> list[Step]:
-        start = end_of_blanks(text, 0)
+        start = end_of(BLANKS, text, 0)
         if start == len(text):
             return self._plain.feed(text)
         if text[start] not in OPENERS or self._level > _MAX_LEVELS:
@@ -419,9 +407,9 @@ class Strings:
         ):
             found.append(alone)
         after = [each.following(separator, is_string=True) for each in found if _may_follow(each, separator)]
-        if not separator and len(after) < len(found) and self._search.of_registered is not None:
+        if not separator and len(after) < len(found) and self._search.values:
             # a value that ends with the string may contain the beginning of a registered one
-            registered = TextFilter(self._search.of_registered)
+            registered = TextFilter(self._search.of_values(self._search.values))
             registered.feed(text)
             if registered.is_open:
                 after.append(registered.following(is_string=True))

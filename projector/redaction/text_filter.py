@@ -102,21 +102,6 @@ class Readings(State):
         last = max(self.rows, key=lambda row: len(row.held))
         return last.before, last.held
 
-    @property
-    def values(self) -> list[End]:
-        """The ends of values that are read."""
-        return [row.value for row in self.rows if row.value is not None]
-
-    @property
-    def named(self) -> list[str]:
-        """The marks of the values that are read."""
-        return [row.named for row in self.rows if row.value is not None]
-
-    @property
-    def ended_in(self) -> list[End]:
-        """The ends of the values in which the text ended."""
-        return [row.ended_in for row in self.rows if row.ended_in is not None]
-
     def begin(self, begins: Callable[[Cursor], End | None]) -> None:
         """Decide whether the text begins with a value, before it is searched."""
         self.rows[self._of_formats].begins = begins
@@ -188,7 +173,7 @@ class Readings(State):
 def _are_equal(written: Scanner, read: Scanner) -> bool:
     """Return whether two readings are in the same state from here on."""
     state = written.state
-    is_idle = read.decoder is not None and read.decoder.is_idle and read.queue.is_even and written.queue.is_even
+    is_idle = read.decoder is not None and not read.decoder.unread and read.queue.is_even and written.queue.is_even
     return is_idle and state is not None and state == read.state
 
 
@@ -225,7 +210,7 @@ class TextFilter(State):
     @property
     def ends(self) -> list[End]:
         """The ends of the values that are read."""
-        return [] if self._readings is None else self._readings.values
+        return [row.value for row in self._rows if row.value is not None]
 
     @property
     def is_quick(self) -> bool:
@@ -235,7 +220,11 @@ class TextFilter(State):
     @property
     def ended_in(self) -> list[End]:
         """The ends of the values in which the text ended, after `end`."""
-        return [] if self._readings is None else self._readings.ended_in
+        return [row.ended_in for row in self._rows if row.ended_in is not None]
+
+    @property
+    def _rows(self) -> list[Scanner]:
+        return [] if self._readings is None else self._readings.rows
 
     @property
     def state(self) -> tuple[str, str] | None:
@@ -379,12 +368,11 @@ class TextFilter(State):
             last = next((mark for count, mark in reversed(ended) if count), None)
             twin._is_muted = last is not None or bool(twin.ends)
             twin._ended = frozenset(mark for _, mark in ended)
-            twin._going_on = () if twin._readings is None else twin._readings.named
+            twin._going_on = [row.named for row in twin._rows if row.value is not None]
         for _, mark in steps + twin.feed(separator) if separator else steps:
             twin.late = mark if mark and mark not in twin._ended else twin.late
-        if is_string and twin._readings is not None:
-            for row in twin._readings.rows:
-                row.mark_again()
+        for row in twin._rows if is_string else ():
+            row.mark_again()
         twin._pass()
         return twin
 
