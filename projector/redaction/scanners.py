@@ -79,13 +79,13 @@ class Scanner(State):
     @property
     def state(self) -> str | None:
         """The text on which the reading of what follows depends; None if more than this text decides."""
-        return self.before[-self._context :] if self.is_idle else None
+        return self.before[-self._context :] if self.is_idle and not self._in_code else None
 
     @property
     def is_resumable(self) -> bool:
-        """Whether a new scanner could continue with the text before and what is held: no value is near."""
+        """Whether a new scanner could continue with the text before and what is held: no code, and no value near."""
         is_near = self._is_marked and len(self.before) < self._context
-        return not (is_near or self._shown or self.value is not None or self.begins is not None)
+        return not (is_near or self._shown or self.value is not None or self.begins is not None or self._in_code)
 
     def mark_again(self) -> None:
         """Put a mark before the next characters of the value that is read."""
@@ -234,16 +234,6 @@ class ClassScanner(Scanner):
         super().__init__(_nothing, search.context, before)
         self._classes = classes
         self._search = search
-
-    @property
-    def state(self) -> str | None:
-        """The text on which the reading of what follows depends; None if more than this text decides."""
-        return None if self._in_code else super().state
-
-    @property
-    def is_resumable(self) -> bool:
-        """Whether a new scanner could continue with the text before: it is not in code, and no value is near."""
-        return super().is_resumable and not self._in_code
 
     def _ask(self, text: str, start: int, *, at_end: bool) -> Found | None:
         plain = text if text.isascii() else text.translate(PLAIN)

@@ -65,7 +65,7 @@ class Formats:
         return FormatSearch(self._anchored, self.keys.beginnings, at_end=True)
 
     @cached_property
-    def _encoded(self) -> re.Pattern[str]:
+    def encoded(self) -> re.Pattern[str]:
         """The expression for a text that ends in the base64 of a private key."""
         ways = (way for row in self.rows if row.value == "encoded-pem" for way in alternatives(row.anchor))
         return re.compile(rf"(?:{'|'.join(sequence(pieces(way)) for way in ways) or '(?!)'})[A-Za-z0-9+/=]*+\Z")
@@ -77,11 +77,6 @@ class Formats:
         Sentences end with the dot or colon that some anchors begin with, so these begin with the character after it.
         """
         return Formats(self.keys, [_in_prose(row) for row in self.rows if WORD not in row.anchor])
-
-    def compile(self) -> None:
-        """Compile what is otherwise compiled on first use; it takes about half a second for all formats."""
-        self.live.compile()
-        self.last.compile()
 
     def find(self, text: str, start: int, *, at_end: bool, waits: bool = True) -> Found | None:
         """Return the first credential or value of a sensitive word, or text that may become one.
@@ -110,7 +105,7 @@ class Formats:
                 is_cut = at_end and _run_of(row, is_cut=True).fullmatch(text, found.end) is not None
                 run = _run_of(row, is_cut=is_cut)
                 end = len(text) if is_cut else found.end
-                return Found(found.start, begin, end, REDACTED, Value(Tail(run), self._encoded, text[begin:end]))
+                return Found(found.start, begin, end, REDACTED, Value(Tail(run), self.encoded, text[begin:end]))
             value = self._value(row, text, begin, at_end=at_end, waits=waits)
             if value is not None:
                 return value._replace(start=found.start)
@@ -131,7 +126,7 @@ class Formats:
             return Found(begin, begin, begin + len(after) + step, None)
         if take is None:
             return None
-        return Found(begin, begin + take.start, begin + take.start, REDACTED, Value(take.end, self._encoded))
+        return Found(begin, begin + take.start, begin + take.start, REDACTED, Value(take.end, self.encoded))
 
 
 @lru_cache(maxsize=1_024)
@@ -259,9 +254,11 @@ class Search:
         return search_of(rows) if rows else None
 
     def compile(self) -> None:
-        """Compile what is otherwise compiled on first use."""
+        """Compile what is otherwise compiled on first use; it takes about half a second for all formats."""
         if self._formats is not None:
-            self._formats.compile()
+            self._formats.live.compile()
+            self._formats.last.compile()
+            _ = self._formats.encoded
         _ = self.classes
         if self.formats_of_code is not None:
             search_of((ASSIGNED,))

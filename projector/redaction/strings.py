@@ -145,11 +145,9 @@ class Document(Filter, Protocol):
     @property
     def complete(self) -> bool:
         """Whether one whole value was read."""
-        ...
 
     def mark_of_rest(self, rest: str, /) -> str | None:
         """Return the mark in place of the remaining text if reading stops there; None if it may be plain text."""
-        ...
 
 
 NewDocument: TypeAlias = Callable[[Search, int], Document]

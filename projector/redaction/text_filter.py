@@ -53,24 +53,19 @@ class Filter(Protocol):
         Return how many of the held characters and `text` are shown; the rest is held. -1 if nothing was read because
         only `feed` can decide.
         """
-        ...
 
     def feed(self, text: str, /) -> list[Step]:
         """Read a piece and return the steps that no later text can change."""
-        ...
 
     def end(self) -> list[Step]:
         """Return the steps over the held characters at the end of the text."""
-        ...
 
     def goes_on(self, rest: str, /) -> bool:
         """Return whether a text that follows would belong to a value that is withheld."""
-        ...
 
     @property
     def ended_in(self) -> list[End]:
         """The ends of the values in which the text ended, after `end`."""
-        ...
 
 
 class Readings(State):
