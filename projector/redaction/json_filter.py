@@ -448,7 +448,7 @@ class JsonStreamFilter:
             if verdict is not Verdict.PLAIN:
                 self._pairs[len(self._containers)] = verdict
         elif isinstance(string, EntryFilter):
-            self._entries().leave(string, self._content_start)
+            self._entries().leave(string)
 
     # numbers and literals
 

@@ -27,6 +27,7 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from projector.redaction import value_shapes as shapes
 from projector.redaction.assignments import announces, entry_end
+from projector.redaction.clean import Gathered
 from projector.redaction.registered import Values
 from projector.redaction.rules import names_a_value
 from projector.redaction.search import Search
@@ -378,8 +379,9 @@ class Strings:
         pieces, lines = [*map(TextFilter.fork, self._left.pieces)], [*map(TextFilter.fork, self._left.lines)]
         return EntryFilter(self._new(), pieces, lines, others)
 
-    def leave(self, string: EntryFilter, text: str) -> None:
+    def leave(self, string: EntryFilter) -> None:
         """Keep what a string leaves to the next one."""
+        text = string.text.text
         self._follow(string.alone, string.pieces, string.lines, text)
         run = next((end.run for end in string.ended_in if end.run is not None and not end.is_certain), None)
         if run is not None:
@@ -435,6 +437,8 @@ class EntryFilter(Union):
         """The filter of the string alone before it was ended, after `end`."""
         self.pieces, self.lines = pieces, lines
         """The filters of continuations before they were ended, after `end`."""
+        self.text: Gathered[str] = Gathered()
+        """What was read."""
         self._continued: Sequence[TextFilter] = (*pieces, *others)
 
     @property
@@ -446,6 +450,18 @@ class EntryFilter(Union):
     def ended_in(self) -> list[End]:
         """The ends of the values in which the string ended, after `end`: first of those that another one begins."""
         return [*(end for each in self._continued for end in each.ended_in), *self._alone.ended_in]
+
+    def quick(self, text: str, /) -> int:
+        """Read a piece that needs no steps (`Filter.quick`)."""
+        count = super().quick(text)
+        if count >= 0:
+            self.text.add(text)
+        return count
+
+    def feed(self, text: str, /) -> list[Step]:
+        """Read a piece and return the steps that no later text can change."""
+        self.text.add(text)
+        return super().feed(text)
 
     def end(self) -> list[Step]:
         """Return the steps over the held characters at the end of the string."""

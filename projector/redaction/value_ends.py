@@ -340,7 +340,7 @@ class Block(End):
                 self._in_line = at == len(text)
                 continue
             start = end_of(_BLANK_LINES, text, at)
-            if start == len(text):
+            if start == len(text) or (self._is_list and text[start:] == "-"):
                 break
             indent = start - 1 - max(text.rfind("\n", 0, start), text.rfind("\r", 0, start))
             self._indent = self._indent or (0 if self._is_list else indent)

@@ -68,7 +68,7 @@ def _clean_entry(strings: Strings, text: str, max_chars: int | None) -> Cleaned[
         return bound(text, max_chars)
     string = strings.filter()
     cleaned = _clean(string, text, max_chars)
-    strings.leave(string, text)
+    strings.leave(string)
     return cleaned
 
 
@@ -96,7 +96,7 @@ def clean_continued(search: Search, texts: Iterable[str], max_chars: int | None)
         each.add(string.end())
         read.append((text[:count], count == len(text)))
         if count == len(text):
-            strings.leave(string, text)
+            strings.leave(string)
         else:
             whole.add(joined.end())
             strings, joined = strings_of(search), string_filter(search, 1)

@@ -278,6 +278,7 @@ WHOLE = (
         )
     ),
     "password=§MHcCAQEEIkX9mQ2vT7wLzR4kX9mQ2vT7w§ or\nkX9mQ2vT7wLzR4kX9mQ2vT7w",
+    "tokens:\n§- kX9mQ2vT7w\n- quiet heron\n- heron§\nuser: me",
     "password = /* no end: §akab-a1b2c3d4e5g6h7k8-a1b2c3d4e5g6h7k8§- or",
 )
 """Texts with a value between `§`."""
@@ -546,6 +547,10 @@ PIECES: Final = {
             ("Cookie: session=", " ok", "Cookie: <redacted>"),
         )
     },
+    "a word after a long piece": (
+        ["v4.local.a5JJe3434a2D", "469eF0", f"{'5eBaD97962eckJDa2J93' * 5}, ok", "a key"],
+        ["v4.local.a5JJe3434a2D", "<redacted>", "<redacted>, ok", "a key"],
+    ),
     "pieces of a hash that has its shortest form": (
         ["$2b$12$kX9mQ2vT7wLzR4kX9mQ2abpQ", "8sVbN3mZ6xK", "dF2gHjL5tYw", "in words"],
         ["<redacted>", "<redacted>", "<redacted>", "<redacted> words"],
