@@ -331,7 +331,8 @@ class JsonStreamFilter:
             self._string_begins = False
             if (end := self._at_once(text, at)) > at:
                 return end
-        end = end_of(grammar.PLAIN_RUN, text, at)
+        run = grammar.PLAIN_RUN.match(text, at)
+        end = run.end() if run else at
         if text[end : end + 1] == "\\":
             end = end_of(STRING_RUN, text, at)
         if end > at:
@@ -350,7 +351,8 @@ class JsonStreamFilter:
 
     def _at_once(self, text: str, at: int) -> int:
         """Read a string at once if it is complete in this piece and clean, as most are; otherwise create its filter."""
-        end = end_of(grammar.PLAIN_RUN, text, at)
+        run = grammar.PLAIN_RUN.match(text, at)
+        end = run.end() if run else at
         content = text[at:end]
         closed = text[end : end + 1] == '"'
         if self._muted_at is not None:
