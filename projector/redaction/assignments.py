@@ -179,7 +179,8 @@ def _is_described(cursor: Cursor, place: Place, text: str, *, is_end: bool) -> b
         tree = codec.loads(text)
     except codec.CodecError:
         return False
-    return isinstance(tree, dict) and descriptions.is_shown(key, parent_key, tree)
+    is_description = isinstance(tree, dict) and descriptions.is_description(key, parent_key, tree)
+    return is_description and descriptions.has_keywords(tree, key)
 
 
 _PARENT: Final = re.compile(r'"([A-Za-z$]{1,24})"\s{0,8}:\s{0,8}\{\s{0,32}"\Z')
@@ -253,7 +254,6 @@ _BLOCK_MAX_LINES: Final = 8
 
 
 def _value(cursor: Cursor, place: Place) -> Take | None:
-    """Decide about the value that begins here."""
     char = cursor.peek()
     start = cursor.at
     take = _angle(cursor) if char == "<" else None
@@ -264,7 +264,6 @@ def _value(cursor: Cursor, place: Place) -> Take | None:
 
 
 def _of_char(cursor: Cursor, place: Place, char: str) -> Take | None:
-    """Decide about the value that begins with a character."""
     if char in ("&", "!") and ":" in place.link:
         cursor.run(_TAG)
         cursor.run(BLANKS)
@@ -587,7 +586,6 @@ class _Way(NamedTuple):
 
 @cache
 def _ways() -> tuple[_Way, ...]:
-    """Return the ways of all contexts, in order."""
     return tuple(way for context in shipped().contexts for way in _ways_of(context))
 
 

@@ -138,19 +138,15 @@ def is_keyword(key: str, parent: str) -> bool:
     return key in KEYWORDS or parent == _FREE
 
 
-def is_shown(key: str, parent: str, tree: Mapping[Any, object]) -> bool:
-    """Return whether an object under a sensitive key is a description of which every member is shown."""
-    return is_description(key, parent, tree) and _has_keywords(tree, key)
-
-
-def _has_keywords(value: object, parent: str) -> bool:
+def has_keywords(value: object, parent: str) -> bool:
+    """Return whether every member of a description is shown."""
     if isinstance(value, list):
-        return all(_has_keywords(entry, parent) for entry in value)
+        return all(has_keywords(entry, parent) for entry in value)
     if not isinstance(value, dict):
         return True
     is_named = parent in PROPERTIES
     return all(
-        _has_keywords(member, str(key)) and (is_keyword(str(key), parent) or (is_named and isinstance(member, dict)))
+        has_keywords(member, str(key)) and (is_keyword(str(key), parent) or (is_named and isinstance(member, dict)))
         for key, member in value.items()
     )
 

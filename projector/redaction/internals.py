@@ -109,7 +109,6 @@ class InternalsFilter:
         return "".join((*parts, text[at:]))
 
     def _shown(self, kind: str, address: str) -> str:
-        """Return what is shown of an address."""
         ending = address[len(address.rstrip(_ENDING)) :]
         address = address.removesuffix(ending)
         if kind == "url":
@@ -134,15 +133,10 @@ class InternalsFilter:
         """Return a resource with its name replaced, if what follows it is a name."""
         word, label, mark, quoted, bare = match.group("word", "label", "mark", "quoted", "bare")
         mark = mark.strip(" \t\"'`\\")
-        if quoted is not None:
-            is_name = bool(quoted)
-        else:
-            is_sure = bool(label) or mark == "=" or (mark == ":" and " ".join(word.lower().split()) in self._owned)
-            is_name = is_sure or _ID_CHARS.search(bare) is not None
-        if not is_name:
+        is_sure = bool(label) or mark == "=" or (mark == ":" and " ".join(word.lower().split()) in self._owned)
+        if not (quoted or (quoted is None and (is_sure or _ID_CHARS.search(bare) is not None))):
             return match[0]
-        start = match.start("bare" if quoted is None else "quoted") - match.start()
-        end = match.end("bare" if quoted is None else "quoted") - match.start()
+        start, end = (at - match.start() for at in match.span("bare" if quoted is None else "quoted"))
         return match[0][:start] + REDACTED + match[0][end:]
 
 

@@ -40,7 +40,7 @@ from projector.redaction.strings import (
     clean_plain,
 )
 from projector.redaction.text_filter import Filter, TextFilter
-from projector.redaction.value_ends import End
+from projector.redaction.value_ends import End, end_of
 from projector.redaction.value_shapes import ANNOUNCE_CHARS
 
 Path: TypeAlias = tuple[str | int, ...]
@@ -174,7 +174,7 @@ class JsonStreamFilter:
                 self._steps.show(1)
                 at += 1
             return at
-        end = grammar.end_of_blanks(text, at)
+        end = end_of(grammar.BLANKS, text, at)
         self._steps.show(end - at)
         self.failed = end == at
         return end
@@ -190,11 +190,12 @@ class JsonStreamFilter:
         members = self._known.members(text, at) if is_next and text[at] != ":" else None
         if members is None:
             return at
-        if members.key is not None:
-            self._path[-1] = members.key
-        self._expect = _NEXT_MEMBER if members.key is None else _VALUE
-        self._steps.show(members.end - at)
-        return members.end
+        end, key = members
+        if key is not None:
+            self._path[-1] = key
+        self._expect = _NEXT_MEMBER if key is None else _VALUE
+        self._steps.show(end - at)
+        return end
 
     def _next_object(self, text: str, at: int) -> int:
         """Read from the end of an object to the beginning of the next one in an array."""
@@ -230,7 +231,9 @@ class JsonStreamFilter:
         if shown is None and text[at] == "{":
             head = descriptions.head_of(key, parent)
             if head.whole.match(text, at) is not None:
-                self._describe()
+                self._verdict = Verdict.PLAIN
+                if self._described_at is None and not descriptions.is_path(key):
+                    self._described_at = len(self._containers)  # of its members, keywords alone are shown
             elif (found := head.opens.match(text, at)) is not None and found.end() == len(text):
                 self._pending = text[at:]
                 return len(text)
@@ -257,12 +260,6 @@ class JsonStreamFilter:
     def _key_and_parent(self) -> tuple[str, str]:
         key, parent = self._path[-1], self._path[-2] if len(self._path) > 1 else ""
         return str(key), str(parent)
-
-    def _describe(self) -> None:
-        """Read a description: of its members, keywords alone are shown."""
-        self._verdict = Verdict.PLAIN
-        if self._described_at is None and not descriptions.is_path(self._key_and_parent()[0]):
-            self._described_at = len(self._containers)
 
     def _begin_value(self, char: str) -> None:
         """Show the first character of a value, or the mark in place of the value."""
@@ -336,8 +333,8 @@ class JsonStreamFilter:
                 return end
         run = grammar.PLAIN_RUN.match(text, at)
         end = run.end() if run else at
-        if text[end : end + 1] == "\\" and (run := STRING_RUN.match(text, at)) is not None:
-            end = run.end()
+        if text[end : end + 1] == "\\":
+            end = end_of(STRING_RUN, text, at)
         if end > at:
             self._content(text[at:end])
         if end == len(text):
@@ -453,7 +450,7 @@ class JsonStreamFilter:
             if verdict is not Verdict.PLAIN:
                 self._pairs[len(self._containers)] = verdict
         elif isinstance(string, EntryFilter):
-            self._entries().leave(string, self._content_start)
+            self._entries().leave(string)
 
     # numbers and literals
 

@@ -97,17 +97,14 @@ def first_fault(pattern: str) -> int | None:
     at = 0
     while at < len(pattern):
         piece = _PIECE.match(pattern, at)
-        if piece is not None and _is_expression(piece["atom"]) and _is_count(piece["least"], piece["most"]):
+        least, most = (0, 0) if piece is None else (int(piece["least"] or 1), int(piece["most"] or piece["least"] or 1))
+        if piece is not None and 0 < most >= least and _is_expression(piece["atom"]):
             at = piece.end()
         elif pattern[at] == "|":
             at += 1
         else:
             return at
     return None
-
-
-def _is_count(least: str | None, most: str | None) -> bool:
-    return least is None or 0 < int(most or least) >= int(least)
 
 
 def _is_expression(text: str) -> bool:

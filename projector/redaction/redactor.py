@@ -35,7 +35,7 @@ from projector.redaction.clean import (
 from projector.redaction.json_filter import string_filter
 from projector.redaction.ledger import Echo, Ledger
 from projector.redaction.policy import CREDENTIALS, Policy
-from projector.redaction.rules import KeyRules, Rules, merged
+from projector.redaction.rules import merged
 from projector.redaction.search import Search
 from projector.redaction.streams import ArgumentStream, MessageStream, Seam, TextStream, echo_of
 from projector.redaction.strings import clean_plain
@@ -74,8 +74,7 @@ class Redactor:
         self._clean_names: dict[str, CleanText] = {}
         self._plain_names: dict[str, CleanText] = {}
         """Codes and types of errors that are clean: providers have few of them."""
-        self._values = self._search.of_values()
-        self._as_sent = self._search.of_values(keys=KeyRules(rules=Rules())) if policy.arguments_as_sent else None
+        self._values = self._search.of_values(self._search.values)
         self._actions = actions = policy.text_actions
         self._prose = self._search.of_prose(actions, merged(policy.own_rules).classes) if actions else None
         masked = {name: "mask" if action == "block" else action for name, action in actions.items()}
@@ -153,20 +152,17 @@ class Redactor:
         found = stream.identifier(text)
         return Cleaned(found, REDACTED_HERE if found in stream.replaced else ())
 
-    def name(self, text: str, max_chars: int = NAME_MAX_CHARS) -> CleanText:
+    def name(self, text: str) -> CleanText:
         """Return a name that frames repeat without notices of its own, such as that of a tool: see `replaced`."""
         known = self._clean_names.get(text)
-        if known is not None and len(known) <= max_chars:
+        if known is not None:
             return known
-        cleaned = self.label(text, max_chars)
+        cleaned = self.label(text)
         if REDACTED_HERE[0] in cleaned.notices:
             self._replace_with(cleaned.value)
-        elif cleaned.value == text and not cleaned.notices and self._has_room_for(text):
+        elif not cleaned.notices and len(text) <= CLEAN_NAME_MAX_CHARS and len(self._clean_names) < CLEAN_NAMES_MAX:
             self._clean_names[text] = cleaned.value
         return cleaned.value
-
-    def _has_room_for(self, name: str) -> bool:
-        return len(name) <= CLEAN_NAME_MAX_CHARS and len(self._clean_names) < CLEAN_NAMES_MAX
 
     def label(self, text: str, max_chars: int = NAME_MAX_CHARS) -> Cleaned[CleanText]:
         """Return a name, title, query or file name of at most `max_chars`."""
@@ -245,10 +241,7 @@ class Redactor:
         return ArgumentStream(self._search_in(tool), self.policy.limits)
 
     def _search_in(self, tool: str | None) -> Search:
-        """Return the search of what a tool is called with."""
-        if self._as_sent is not None and tool in self.policy.arguments_as_sent:
-            return self._as_sent
-        return self._search
+        return self._values if tool in self.policy.arguments_as_sent else self._search
 
     def message_stream(self, seam: Seam | None = None, message: object = None) -> TextStream:
         """Return a cleaner for text that people read: registered values, and what the policy's `text` names (D40).

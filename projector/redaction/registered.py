@@ -86,7 +86,7 @@ class Values:
                 return len(text) - count
         return -1
 
-    def find(self, text: str, start: int, *, at_end: bool) -> Found | None:
+    def find(self, text: str, start: int, *, at_end: bool, waits: bool = True) -> Found | None:  # noqa: ARG002 - a search
         """Return the first value at or after a position, or what may become one. At the end most of one counts."""
         at = start
         while (at := self.may_begin(text, at)) >= 0:

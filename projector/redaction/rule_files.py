@@ -279,12 +279,7 @@ class _InternalsFile(BaseModel, extra="forbid", hide_input_in_errors=True):
 
 def shipped_internals() -> Internals:
     """Return the content of `internals.toml`, with samples; raise `RuleFileError` if it is invalid."""
-    return read_internals(resource("redaction") / INTERNALS_FILE)
-
-
-def read_internals(path: Path) -> Internals:
-    """Read a file of names that error messages must not contain; raise `RuleFileError` if it is invalid."""
-    table = _toml(path)
+    table = _toml(resource("redaction") / INTERNALS_FILE)
     try:
         found = _InternalsFile.model_validate(table)
     except ValidationError as error:
@@ -292,7 +287,7 @@ def read_internals(path: Path) -> Internals:
     else:
         rows = tuple(_row(Format, entry) for entry in found.identifier)
         return Internals(rows, found.resources, found.owned, found.domains, found.public_hosts)
-    raise RuleFileError(f"{path.name}: {text}")
+    raise RuleFileError(f"{INTERNALS_FILE}: {text}")
 
 
 def compiled_internals() -> bytes:
@@ -368,9 +363,7 @@ def _check_own(file: str, table: str, rows: Sequence[Entry], known: frozenset[st
                 raise RuleFileError(f"{file}: `{row.name}`: `{field}`: {problem}")
 
 
-OWN_TABLES: Final[Mapping[str, str]] = {
-    "formats": "format", "words": "word", "exceptions": "exception", "counts": "count", "classes": "class"
-}  # fmt: skip
+OWN_TABLES: Final = {table: name for table, name in zip(Rules._fields, _TABLES, strict=True) if name != "context"}
 _OWN_LIST: Final = ", ".join(f"`[[{name}]]`" for name in OWN_TABLES.values())
 OWN_MAX_ENTRIES: Final = 1_000
 OWN_MAX_ALTERNATIVES: Final = 64

@@ -192,8 +192,9 @@ class Verdict(Enum):
     """Only if the value looks like the material of a key: a member of a JSON Web Key."""
 
     def hides(self, value: object) -> bool:
-        """Return whether a value of JSON is withheld: null, booleans, `""`, and numbers under counts, are shown."""
-        if self is Verdict.PLAIN or is_no_secret(value):
+        """Return whether a value of JSON is withheld: null, booleans, states, and numbers under counts, are shown."""
+        is_state = isinstance(value, str) and (not value or SHOWN.fullmatch(f'"{value}"') is not None)
+        if self is Verdict.PLAIN or is_state or value is None or isinstance(value, bool) or value in ([], {}):
             return False
         if self is Verdict.MATERIAL:
             return isinstance(value, str) and MATERIAL.match(value) is not None
@@ -204,13 +205,6 @@ class Verdict(Enum):
         if self in (Verdict.PLAIN, Verdict.MATERIAL) or _NO_SECRET.fullmatch(text):
             return False
         return self is Verdict.SENSITIVE or not is_count(text)
-
-
-def is_no_secret(value: object) -> bool:
-    """Return whether a value is null, a boolean, empty, or a text that names a state."""
-    if isinstance(value, str):
-        return not value or SHOWN.fullmatch(f'"{value}"') is not None
-    return value is None or isinstance(value, bool) or value in ([], {})
 
 
 def is_count(value: object) -> bool:
@@ -322,16 +316,14 @@ class KeyRules:
             return Verdict.PLAIN
         words = [word.lower() for word in _WORDS.findall(plain_letters(key))]
         is_sensitive = self._contains.search(self._harmless.sub("", form)) or not self._ends.isdisjoint(_endings(words))
-        if not is_sensitive or self._is_harmless(words):
+        # of several words, as keys of flags, counts and descriptions begin or end: `is` alone describes nothing
+        if not is_sensitive or (
+            len(words) > 1
+            and (words[0] in self._harmless_begins or not self._harmless_ends.isdisjoint(_endings(words)))
+        ):
             return Verdict.PLAIN
         is_count = form.endswith(self._long_counts) or not set(words).isdisjoint(self._counts)
         return Verdict.SENSITIVE_UNLESS_NUMBER if is_count else Verdict.SENSITIVE
-
-    def _is_harmless(self, words: list[str]) -> bool:
-        """Return whether a key of several words begins or ends as those of flags, counts and descriptions do."""
-        if len(words) < 2:  # noqa: PLR2004 - `is` alone describes nothing
-            return False
-        return words[0] in self._harmless_begins or not self._harmless_ends.isdisjoint(_endings(words))
 
 
 _LONG_COUNT_CHARS: Final = 6

@@ -34,6 +34,7 @@ class Scanner(State):
     spelled: ClassVar[re.Pattern[str]] = SPELLED_IN_SECRETS
     """The spellings that are decoded where the text is read once more."""
     _in_code = False
+    _waits = True
 
     def __init__(self, find: Find, context: int, before: str, kind: type[str] = str) -> None:
         self._find = find
@@ -78,13 +79,13 @@ class Scanner(State):
     @property
     def state(self) -> str | None:
         """The text on which the reading of what follows depends; None if more than this text decides."""
-        return self.before[-self._context :] if self.is_idle else None
+        return self.before[-self._context :] if self.is_idle and not self._in_code else None
 
     @property
     def is_resumable(self) -> bool:
-        """Whether a new scanner could continue with the text before and what is held: no value is near."""
+        """Whether a new scanner could continue with the text before and what is held: no code, and no value near."""
         is_near = self._is_marked and len(self.before) < self._context
-        return not (is_near or self._shown or self.value is not None or self.begins is not None)
+        return not (is_near or self._shown or self.value is not None or self.begins is not None or self._in_code)
 
     def mark_again(self) -> None:
         """Put a mark before the next characters of the value that is read."""
@@ -99,19 +100,26 @@ class Scanner(State):
         text = decoder.feed(text)
         return decoder.as_written(self._read(text)) if text else []
 
+    def decide(self) -> list[Step]:
+        """Return the steps that the characters so far decide. At the end of a string that another may continue."""
+        self._waits = False
+        steps = self._scan(self.held, at_end=False)
+        self._waits = True
+        return steps if self.decoder is None else self.decoder.as_written(steps)
+
     def end(self) -> list[Step]:
         """Return the steps at the end of the text. An unfinished spelling after part of a value belongs to it."""
         decoder = self.decoder
         if decoder is None:
-            return self._end()
+            return self._scan(self.held, at_end=True)
         steps: list[Step] = []
         if decoder.pending and self.spelled is SPELLED_IN_SECRETS:
-            before = self.fork()._end()  # noqa: SLF001 - of this class
+            before = self.fork()._scan(self.held, at_end=True)  # noqa: SLF001 - of this class
             if before and (mark := before[-1][1]) is not None:
                 return [*decoder.as_written(before), (decoder.unread, rest_of(mark))]
         if decoder.pending:
             steps = self._read(decoder.finish())
-        steps += self._end()
+        steps += self._scan(self.held, at_end=True)
         return [*decoder.as_written(steps), (decoder.unread, None)]
 
     def _read(self, text: str) -> list[Step]:
@@ -120,18 +128,10 @@ class Scanner(State):
         if self.value is None and len(text) < self._needs:
             self.held = text
             return []
-        steps: list[Step] = []
-        self._scan(text, steps, at_end=False)
-        return steps
+        return self._scan(text, at_end=False)
 
-    def _end(self) -> list[Step]:
-        """Return the steps over the held characters at the end of the text."""
+    def _scan(self, text: str, *, at_end: bool) -> list[Step]:
         steps: list[Step] = []
-        self._needs = 0
-        self._scan(self.held, steps, at_end=True)
-        return steps
-
-    def _scan(self, text: str, steps: list[Step], *, at_end: bool) -> None:
         shown, self._shown, self._needs, self.held = self._shown, 0, 0, ""
         while text or (at_end and self.value is not None):
             if self.value is not None:
@@ -142,14 +142,14 @@ class Scanner(State):
             if found is None:
                 steps.append((len(text) - shown, None))
                 self._keep(text)
-                return
+                return steps
             at = max(found.shown, shown)
             if at > shown:
                 steps.append((at - shown, None))
             if found.mark is None:
                 self._keep(text[: found.start])
                 self.held, self._shown, self._needs = text[found.start :], at - found.start, found.end - found.start
-                return
+                return steps
             shown = 0
             if found.mark == _FENCED:
                 steps.append((found.end - at, None))
@@ -163,10 +163,10 @@ class Scanner(State):
                     self._keep(before)  # what follows may be of the same list, or a string that is joined
             text = text[found.end :]
             self.value = found.rest
+        return steps
 
     def _ask(self, text: str, start: int, *, at_end: bool) -> Found | None:
-        """Return what is found first in a text at or after a position."""
-        return self._find(text, start, at_end=at_end)
+        return self._find(text, start, at_end=at_end, waits=self._waits)
 
     def _first(self, text: str, *, at_end: bool) -> Found | None:
         """Return what is found first in a text, with positions in it."""
@@ -207,7 +207,6 @@ class Scanner(State):
         """Notice a fence, after which code begins or ends."""
 
     def _keep(self, text: str) -> None:
-        """Keep the end of text that is shown."""
         before = self.before + text
         self.before = before if len(before) <= BEFORE_CHARS else before[-BEFORE_CHARS:]
 
@@ -235,16 +234,6 @@ class ClassScanner(Scanner):
         super().__init__(_nothing, search.context, before)
         self._classes = classes
         self._search = search
-
-    @property
-    def state(self) -> str | None:
-        """The text on which the reading of what follows depends; None if more than this text decides."""
-        return None if self._in_code else super().state
-
-    @property
-    def is_resumable(self) -> bool:
-        """Whether a new scanner could continue with the text before: it is not in code, and no value is near."""
-        return super().is_resumable and not self._in_code
 
     def _ask(self, text: str, start: int, *, at_end: bool) -> Found | None:
         plain = text if text.isascii() else text.translate(PLAIN)

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from copy import copy
 from functools import cached_property, lru_cache
 from typing import Final
 
@@ -25,7 +24,7 @@ from projector.contracts.kinds import REDACTED
 from projector.redaction import patterns
 from projector.redaction.assignments import BEFORE_CHARS
 from projector.redaction.format_search import PLAIN_CHARS, FormatSearch, RunSearch
-from projector.redaction.patterns import CONTEXT_CHARS, PREFIX_CHARS, WORD, alternatives, last_class, pieces
+from projector.redaction.patterns import CONTEXT_CHARS, PREFIX_CHARS, WORD, alternatives, last_class, pieces, sequence
 from projector.redaction.policy import CREDENTIALS, Policy
 from projector.redaction.registered import OPEN_CHARS, SECRET_MIN_CHARS, Values
 from projector.redaction.rules import LOOKALIKES, Format, KeyRules, Rules, TextClass, merged
@@ -49,8 +48,6 @@ costs."""
 class Formats:
     """The credential formats of a policy with its sensitive words, ready for searching."""
 
-    _steps: tuple[int, ...] = _STEPS
-
     def __init__(self, keys: KeyRules, rows: Iterable[Format]) -> None:
         self.keys = keys
         self.rows = tuple(rows)
@@ -68,6 +65,12 @@ class Formats:
         return FormatSearch(self._anchored, self.keys.beginnings, at_end=True)
 
     @cached_property
+    def encoded(self) -> re.Pattern[str]:
+        """The expression for a text that ends in the base64 of a private key."""
+        ways = (way for row in self.rows if row.value == "encoded-pem" for way in alternatives(row.anchor))
+        return re.compile(rf"(?:{'|'.join(sequence(pieces(way)) for way in ways) or '(?!)'})[A-Za-z0-9+/=]*+\Z")
+
+    @cached_property
     def of_prose(self) -> Formats:
         """The formats for text that people read, where a sensitive word announces nothing.
 
@@ -75,22 +78,12 @@ class Formats:
         """
         return Formats(self.keys, [_in_prose(row) for row in self.rows if WORD not in row.anchor])
 
-    @cached_property
-    def of_entries(self) -> Formats:
-        """The same, deciding with each of the first characters."""
-        _ = self.live, self.last  # which both have
-        formats = copy(self)
-        formats._steps = (64, 1)  # noqa: SLF001 - of this class
-        return formats
+    def find(self, text: str, start: int, *, at_end: bool, waits: bool = True) -> Found | None:
+        """Return the first credential or value of a sensitive word, or text that may become one.
 
-    def compile(self) -> None:
-        """Compile what is otherwise compiled on first use; it takes about half a second for all formats."""
-        self.live.compile()
-        self.last.compile()
-
-    def find(self, text: str, start: int, *, at_end: bool) -> Found | None:
-        """Return the first credential or value of a sensitive word, or text that may become one."""
-        found = self._anchored_value(text, start, at_end=at_end)
+        With `waits` some characters are not decided about before more of them are there, because each attempt costs.
+        """
+        found = self._anchored_value(text, start, at_end=at_end, waits=waits)
         run = self.runs.first(text, start, at_end=at_end)
         if run is None or (found is not None and found.start <= run[0]):
             if found is None or run is None or found.mark is not None:
@@ -99,7 +92,7 @@ class Formats:
         at, end, row = run
         return Found(at, at, len(text) + 1, None) if row is None else Found(at, at, end, REDACTED)
 
-    def _anchored_value(self, text: str, start: int, *, at_end: bool) -> Found | None:
+    def _anchored_value(self, text: str, start: int, *, at_end: bool, waits: bool) -> Found | None:
         """Return what begins with the anchor of a format."""
         search = self.last if at_end else self.live
         plain = undisguised(text)
@@ -111,18 +104,19 @@ class Formats:
             if not row.value:
                 is_cut = at_end and _run_of(row, is_cut=True).fullmatch(text, found.end) is not None
                 run = _run_of(row, is_cut=is_cut)
-                return Found(found.start, begin, len(text) if is_cut else found.end, REDACTED, Tail(run))
-            value = self._value(row, text, begin, at_end=at_end)
+                end = len(text) if is_cut else found.end
+                return Found(found.start, begin, end, REDACTED, Value(Tail(run), self.encoded, text[begin:end]))
+            value = self._value(row, text, begin, at_end=at_end, waits=waits)
             if value is not None:
                 return value._replace(start=found.start)
             at = begin if row.keep_anchor else found.end
         return None
 
-    def _value(self, row: Format, text: str, begin: int, *, at_end: bool) -> Found | None:
+    def _value(self, row: Format, text: str, begin: int, *, at_end: bool, waits: bool) -> Found | None:
         """Return the value after an anchor, if the reader of its format finds that it is a secret."""
         after = text[begin : begin + _DECIDE_CHARS]
         is_whole = at_end or len(after) == _DECIDE_CHARS
-        step = next(step for step in self._steps if step <= max(len(after), 1))
+        step = next(step for step in _STEPS if step <= max(len(after), 1)) if waits else 1
         if not is_whole:
             after = after[: len(after) - len(after) % step]
         cursor = Cursor(after, is_whole=is_whole)
@@ -132,7 +126,7 @@ class Formats:
             return Found(begin, begin, begin + len(after) + step, None)
         if take is None:
             return None
-        return Found(begin, begin + take.start, begin + take.start, REDACTED, Value(take.end))
+        return Found(begin, begin + take.start, begin + take.start, REDACTED, Value(take.end, self.encoded))
 
 
 @lru_cache(maxsize=1_024)
@@ -181,8 +175,7 @@ def undisguised(text: str) -> str:
     return text if text.isascii() or _DISGUISE.search(text) is None else text.translate(DISGUISES)
 
 
-def _mark(name: str | None) -> str:
-    return f"[REDACTED:{name}]" if name else REDACTED
+_NO_KEYS: Final = KeyRules(rules=Rules())
 
 
 class Search:
@@ -207,7 +200,9 @@ class Search:
             policy.own_rules, policy.sensitive_keys_add, policy.sensitive_keys_remove, policy.formats_off
         )
         self.keys = formats.keys
-        registered = ((row.value.get_secret_value(), _mark(row.id)) for row in policy.registered)
+        registered = (
+            (row.value.get_secret_value(), f"[REDACTED:{row.id}]" if row.id else REDACTED) for row in policy.registered
+        )
         self.values = Values(registered, [value for value in secrets if len(value) >= SECRET_MIN_CHARS])
         self.crossing = self.values.crossing()
 
@@ -232,24 +227,10 @@ class Search:
         search.rows, search.reported = rows, reported - {CREDENTIALS}
         return search
 
-    def of_values(self, *, crossing: bool = False, keys: KeyRules | None = None) -> Search:
-        """Return a search for registered values and nothing else; no key is sensitive if `keys` has no words."""
-        search = self._other(None, self.crossing if crossing else self.values)
-        search.keys, search.context = keys or self.keys, 1
-        return search
-
-    @cached_property
-    def of_registered(self) -> Search | None:
-        """The search for registered values alone, in which no key is sensitive; None if there are none."""
-        return self.of_values(keys=KeyRules(rules=Rules())) if self.values else None
-
-    @cached_property
-    def of_entries(self) -> Search:
-        """The search of strings that follow each other: what is undecided at the end of one goes on in the next one."""
-        search = copy(self)
-        search._formats = self._formats and self._formats.of_entries  # noqa: SLF001 - of this class
-        search.__dict__.pop("finds", None)
-        search.__dict__["of_entries"] = search
+    def of_values(self, values: Values) -> Search:
+        """Return a search for registered values and nothing else; no key is sensitive."""
+        search = self._other(None, values)
+        search.keys, search.context = _NO_KEYS, 1
         return search
 
     def _other(self, formats: Formats | None, values: Values) -> Search:
@@ -273,9 +254,11 @@ class Search:
         return search_of(rows) if rows else None
 
     def compile(self) -> None:
-        """Compile what is otherwise compiled on first use."""
+        """Compile what is otherwise compiled on first use; it takes about half a second for all formats."""
         if self._formats is not None:
-            self._formats.compile()
+            self._formats.live.compile()
+            self._formats.last.compile()
+            _ = self._formats.encoded
         _ = self.classes
         if self.formats_of_code is not None:
             search_of((ASSIGNED,))
@@ -345,11 +328,7 @@ class Search:
             if quick < 0 and not (is_short and formats.find(text, start, at_end=True) is None):
                 return -1
             end = end if quick < 0 else min(end, quick)
-        if end >= 0 and self.of_registered is not None:
-            end = self._before_value(text, start, end)
+        if end >= 0 and self.values:
+            at = self.values.may_begin(text, start)
+            end = end if at < 0 else min(end, at) if len(text) - at < OPEN_CHARS else -1
         return -1 if is_whole and end < len(text) else end
-
-    def _before_value(self, text: str, start: int, end: int) -> int:
-        """Return the position up to which a text is shown if its end may begin a registered value."""
-        at = self.values.may_begin(text, start)
-        return end if at < 0 else min(end, at) if len(text) - at < OPEN_CHARS else -1

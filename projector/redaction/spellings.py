@@ -149,11 +149,6 @@ class Decoder(State):
         self.held = held
         self._spelled: list[tuple[int, int]] = []  # number of a held character, and by how many it is longer
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether everything was passed on."""
-        return not self.pending and not self._hidden
-
     def feed(self, text: str) -> str:
         """Return the next characters as they are read."""
         text = self.pending + text
@@ -363,33 +358,28 @@ def _escaped(mark: str) -> str:
 class PositionMap:
     """Maps positions in a text to positions in the clean text, where marks have replaced some characters."""
 
-    __slots__ = ("_ends", "_starts", "read")
+    __slots__ = ("_ends", "read", "starts")
 
     def __init__(self) -> None:
         self.read = 0
         """Length of the text so far; a caller that shows all of a text may add its length."""
-        self._starts: list[int] = []
+        self.starts: list[int] = []
         """Start of the text that each mark replaces."""
         self._ends: list[tuple[int, int, int]] = []
         """End of the text of each mark; start and end of the mark in the clean text."""
-
-    @property
-    def has_marks(self) -> bool:
-        """Whether a mark replaced anything."""
-        return bool(self._starts)
 
     def add(self, steps: list[Step]) -> None:
         """Add the steps over the next characters of the text."""
         for count, mark in steps:
             if mark is not None:
                 start = self.position(self.read, is_end=True)
-                self._starts.append(self.read)
+                self.starts.append(self.read)
                 self._ends.append((self.read + count, start, start + len(mark)))
             self.read += count
 
     def position(self, position: int, *, is_end: bool) -> int:
         """Return the position in the clean text; inside replaced text, the end or start of its mark."""
-        if not (at := bisect_left(self._starts, position)):
+        if not (at := bisect_left(self.starts, position)):
             return position
         end, mark_start, mark_end = self._ends[at - 1]
         if position < end:
@@ -403,9 +393,9 @@ class PositionMap:
 class Queue(State):
     """The steps of one of several filters of a text which the others have not made yet."""
 
-    def __init__(self, steps: Iterable[Step] = (), ahead: int = 0) -> None:
+    def __init__(self, steps: Iterable[Step] = ()) -> None:
         self.steps = [*steps]
-        self._ahead = ahead  # characters that were taken before their steps were made
+        self._ahead = 0  # characters that were taken before their steps were made
 
     @property
     def is_even(self) -> bool:

@@ -32,7 +32,7 @@ from projector.redaction.search import Search
 from projector.redaction.spellings import ESCAPE, PositionMap, Step, StepWriter
 from projector.redaction.text_filter import PIECE_CHARS, Filter, TextFilter, Union, in_pieces
 from projector.redaction.value_ends import Registered
-from projector.redaction.whole_values import clean_tree
+from projector.redaction.whole_values import clean_tree, spans_of
 
 _NOTHING: Final[Cleaned[CleanText]] = Cleaned(CleanText(""))
 _UNPARSED_MAX_CHARS: Final = 4 * 1024 * 1024
@@ -56,8 +56,6 @@ class _SurrogateJoiner:
 
     def feed(self, fragment: str) -> str:
         """Return a fragment as valid text. A high surrogate at its end is held until the next fragment."""
-        if not self.held and fragment.isascii():
-            return fragment
         text = self.held + fragment
         self.held = text[-1:] if codec.HIGH <= text[-1:] < codec.LOW else ""
         return codec.scrub(text[: len(text) - len(self.held)])
@@ -120,7 +118,7 @@ class TextStream:
     @property
     def is_verbatim(self) -> bool:
         """Whether all characters that are not held were shown as they are."""
-        return not self.positions.has_marks and not self._joiner.held
+        return not self.positions.starts and not self._joiner.held
 
     def take_place_of(self, other: TextStream, /) -> None:
         """Read the same text as another stream, again from its start."""
@@ -256,7 +254,6 @@ class MessageStream(TextStream):
             self._begin_after(after)
 
     def _following(self, *, is_part: bool) -> list[TextFilter]:
-        """Return the filters of the text that follows this one."""
         separators = _SEPARATORS[:1] if is_part else _SEPARATORS
         return [own.following(between) for own, between in zip([self._own[0], self._own[-1]], separators, strict=False)]
 
@@ -299,17 +296,9 @@ def echo_of(search: Search, texts: Iterable[str], key: bytes) -> Echo:
         if len(text) > room:
             break
         room -= len(text)
-        words = TextFilter(search)
-        mark, value, at = "", "", 0
-        for count, step in (*words.feed(text), *words.end(), (0, None)):
-            part = text[at : at + count]
-            at += count
-            if step == "" and mark:
-                value += part
-                continue
-            if mark and not isinstance(mark, Registered):
-                echo.add(class_of(mark), value)
-            mark, value = step or "", part
+        for start, end, mark in spans_of(search, text):
+            if not isinstance(mark, Registered):
+                echo.add(class_of(mark), text[start:end])
     return echo
 
 

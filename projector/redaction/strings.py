@@ -27,6 +27,7 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from projector.redaction import value_shapes as shapes
 from projector.redaction.assignments import announces, entry_end
+from projector.redaction.clean import Gathered
 from projector.redaction.registered import Values
 from projector.redaction.rules import names_a_value
 from projector.redaction.search import Search
@@ -61,12 +62,6 @@ _OPEN_NUMBER: Final = re.compile(rf"{_WHOLE}(?:\.(?![0-9])|(?:\.[0-9]++)?(?:[eE]
 _DIGITS: Final = re.compile(r"[0-9]{2,}")
 
 
-def end_of_blanks(text: str, at: int) -> int:
-    """Return the end of the blanks at a position."""
-    blanks = BLANKS.match(text, at)
-    return blanks.end() if blanks else at
-
-
 # members whose key was shown before
 #
 # Documents with arrays of objects repeat their keys, so these members are read at once. It is exact because what a key
@@ -78,13 +73,6 @@ FIRST: Final = frozenset('",}')
 _MAX_KEPT: Final = 64
 """Maximum number of keys that are remembered; arrays of objects repeat fewer."""
 _KEY_MAX_CHARS: Final = 80
-
-
-class Members(NamedTuple):
-    """Members up to a position, and the last key if its value is still to be read."""
-
-    end: int
-    key: str | None
 
 
 class KnownMembers:
@@ -108,19 +96,22 @@ class KnownMembers:
         if len(key) <= _KEY_MAX_CHARS and len(self.keys) < _MAX_KEPT:
             self.keys.add(key)
 
-    def members(self, text: str, at: int) -> Members | None:
-        """Return the members at a position, from a comma or a first key on, if at least the first key is known."""
+    def members(self, text: str, at: int) -> tuple[int, str | None] | None:
+        """Return the end of the members at a position, from a comma or a first key on, whose keys are known.
+
+        With it the last key, if its value is still to be read; None if not even the first key is known.
+        """
         start = at
         while (found := SIMPLE_MEMBER[text[at]].match(text, at)) is not None:
             if not self._is_shown(*found.groups()):
                 break
             at = found.end()
             if text[at] != ",":
-                return Members(at, None)
+                return at, None
         member = MEMBER[text[at]].match(text, at)
         if member is not None and member[1] in self.keys:
-            return Members(member.end(), member[1])
-        return Members(at, None) if at > start else None
+            return member.end(), member[1]
+        return (at, None) if at > start else None
 
     def _is_shown(self, key: str, content: str | None, number: str | None) -> bool:
         """Return whether a member is shown, and leaves nothing to the next one."""
@@ -155,11 +146,9 @@ class Document(Filter, Protocol):
     @property
     def complete(self) -> bool:
         """Whether one whole value was read."""
-        ...
 
     def mark_of_rest(self, rest: str, /) -> str | None:
         """Return the mark in place of the remaining text if reading stops there; None if it may be plain text."""
-        ...
 
 
 NewDocument: TypeAlias = Callable[[Search, int], Document]
@@ -189,7 +178,7 @@ class StringFilter:
         self._mode = _Mode.BLANK
         self._plain = TextFilter(search)
         self._document: Document | None = None
-        self._guard = TextFilter(search.of_values(crossing=True)) if search.crossing else None
+        self._guard = TextFilter(search.of_values(search.crossing)) if search.crossing else None
         self._guarded = ""
         self._recent = ""
 
@@ -234,12 +223,10 @@ class StringFilter:
 
     def goes_on(self, rest: str, /) -> bool:
         """Return whether a text that follows would belong to a value that is withheld."""
-        if self._document is not None:
-            return self._document.mark_of_rest(rest) is not None
-        return self._mode is _Mode.WITHHELD or self._plain.goes_on(rest)
+        return self._mode is _Mode.WITHHELD or (self._document or self._plain).goes_on(rest)
 
     def _begin(self, text: str) -> list[Step]:
-        start = end_of_blanks(text, 0)
+        start = end_of(BLANKS, text, 0)
         if start == len(text):
             return self._plain.feed(text)
         if text[start] not in OPENERS or self._level > _MAX_LEVELS:
@@ -356,7 +343,7 @@ class Strings:
     """
 
     def __init__(self, search: Search, new_document: NewDocument, level: int, passed: Passed | None = None) -> None:
-        self._search = search = search.of_entries
+        self._search = search
         self._new = partial(StringFilter, search, new_document, level)
         self._left = _NOTHING_LEFT
         self._passed: Passed = {} if passed is None else passed
@@ -392,8 +379,9 @@ class Strings:
         pieces, lines = [*map(TextFilter.fork, self._left.pieces)], [*map(TextFilter.fork, self._left.lines)]
         return EntryFilter(self._new(), pieces, lines, others)
 
-    def leave(self, string: EntryFilter, text: str) -> None:
+    def leave(self, string: EntryFilter) -> None:
         """Keep what a string leaves to the next one."""
+        text = string.text.text
         self._follow(string.alone, string.pieces, string.lines, text)
         run = next((end.run for end in string.ended_in if end.run is not None and not end.is_certain), None)
         if run is not None:
@@ -403,6 +391,8 @@ class Strings:
 
     def _follow(self, alone: TextFilter | None, pieces: list[TextFilter], lines: list[TextFilter], text: str) -> None:
         """Keep what the filters of a string, before they are ended, leave to the next one."""
+        for each in filter(None, (alone, *pieces, *lines)):
+            each.decide()
         after = self._following(alone, pieces, "", text), self._following(alone, lines, "\n", text)
         key = text if announces(text, self._search.keys) else ""
         self._left = Left(*after, key) if key or any(after) else _NOTHING_LEFT
@@ -417,9 +407,9 @@ class Strings:
         ):
             found.append(alone)
         after = [each.following(separator, is_string=True) for each in found if _may_follow(each, separator)]
-        if not separator and len(after) < len(found) and self._search.of_registered is not None:
+        if not separator and len(after) < len(found) and self._search.values:
             # a value that ends with the string may contain the beginning of a registered one
-            registered = TextFilter(self._search.of_registered)
+            registered = TextFilter(self._search.of_values(self._search.values))
             registered.feed(text)
             if registered.is_open:
                 after.append(registered.following(is_string=True))
@@ -447,6 +437,8 @@ class EntryFilter(Union):
         """The filter of the string alone before it was ended, after `end`."""
         self.pieces, self.lines = pieces, lines
         """The filters of continuations before they were ended, after `end`."""
+        self.text: Gathered[str] = Gathered()
+        """What was read."""
         self._continued: Sequence[TextFilter] = (*pieces, *others)
 
     @property
@@ -458,6 +450,18 @@ class EntryFilter(Union):
     def ended_in(self) -> list[End]:
         """The ends of the values in which the string ended, after `end`: first of those that another one begins."""
         return [*(end for each in self._continued for end in each.ended_in), *self._alone.ended_in]
+
+    def quick(self, text: str, /) -> int:
+        """Read a piece that needs no steps (`Filter.quick`)."""
+        count = super().quick(text)
+        if count >= 0:
+            self.text.add(text)
+        return count
+
+    def feed(self, text: str, /) -> list[Step]:
+        """Read a piece and return the steps that no later text can change."""
+        self.text.add(text)
+        return super().feed(text)
 
     def end(self) -> list[Step]:
         """Return the steps over the held characters at the end of the string."""

@@ -316,30 +316,27 @@ _MRZ_FORMS: Final[Mapping[re.Pattern[str], Sequence[tuple[int, int]]]] = {
 # A number ends where the next one begins; the search then finds that one.
 
 _DIGIT_RUN: Final = re.compile("[0-9]+")
-_DATE: Final = r"(?:[0-3]?[0-9][./ -][01]?[0-9][./ -](?:19|20)[0-9]{2}(?![0-9])|(?:19|20)[0-9]{2}[./-])"
-_IS_DATE: Final = re.compile(_DATE)
+_DATE: Final = re.compile(r"(?:[0-3]?[0-9][./ -][01]?[0-9][./ -](?:19|20)[0-9]{2}(?![0-9])|(?:19|20)[0-9]{2}[./-])")
 _GAP: Final = "[ ()./-]{0,3}"
-_INTERNATIONAL: Final = rf"(?:\+\(?|00 ?)[1-9](?:{_GAP}[0-9]){{7,14}}(?![0-9])"
-_IS_INTERNATIONAL: Final = re.compile(_INTERNATIONAL)
+_INTERNATIONAL: Final = re.compile(rf"(?:\+\(?|00 ?)[1-9](?:{_GAP}[0-9]){{7,14}}(?![0-9])")
 _SPLIT_DIGITS: Final = range(9, 16)
 """How many digits an international number has if others stand behind it: those of eight are rare."""
 _INTERNATIONAL_CUT: Final = re.compile(rf"\+\(?[1-9](?:{_GAP}[0-9]){{4,14}}{_GAP}")
 _ZERO_PREFIX: Final = re.compile(r"00 ?[1-9][0-9]*(?:(?:[ ()/-]{1,3}[0-9]+)+|(?:\.[0-9]+)+)?")
 """A number with the prefix 00 has points only, or none: `001.06 1.06` are two coordinates."""
 _LINK: Final = "(?: ?- ?| {1,2})"
-_NORTH_AMERICAN: Final = (
+_NORTH_AMERICAN: Final = re.compile(
     rf"(?:1[ .-]?)?(?:\([2-9][0-9]{{2}}\)[ .-]?[2-9][0-9]{{2}}[ .-]|[2-9][0-9]{{2}} ?- ?[2-9][0-9]{{2}} ?- ?"
     rf"|[2-9][0-9]{{2}} {{1,2}}[2-9][0-9]{{2}}{_LINK}|[2-9][0-9]{{2}}\.[2-9][0-9]{{2}}\.)[0-9]{{4}}(?![0-9])"
 )
-_IS_NORTH_AMERICAN: Final = re.compile(_NORTH_AMERICAN)
-_NATIONAL: Final = (
+_NATIONAL: Final = re.compile(
     r"\(?0[1-9][0-9]{0,4}(?:\)[ /-]?|[ /.-]|[ ][/-][ ])[0-9]{2,8}"
     r"(?:(?:[ /-]?[0-9]{2,8}){1,4}|(?:\.?[0-9]{2,8}){0,4})(?![0-9])"
 )
-_IS_NATIONAL: Final = re.compile(_NATIONAL)
 _NATIONAL_DIGITS: Final = range(9, 13)
 _OTHER: Final = re.compile(
-    rf"[ )./-]{{0,3}}+\(??(?!{_DATE})(?:{_INTERNATIONAL}|{_NORTH_AMERICAN}|(?P<national>{_NATIONAL}))"
+    rf"[ )./-]{{0,3}}+\(??(?!{_DATE.pattern})(?:{_INTERNATIONAL.pattern}|{_NORTH_AMERICAN.pattern}"
+    rf"|(?P<national>{_NATIONAL.pattern}))"
 )
 """Another number, behind what separates it."""
 _OTHER_CUT: Final = re.compile(r"[./-]\(?(?:1[ .-]?)?[02-9][0-9]{1,4}[) ./-]{1,2}[0-9][0-9 ()./-]*")
@@ -364,7 +361,7 @@ class _Group(NamedTuple):
 
 def phone(text: str, is_cut: bool) -> int:  # noqa: FBT001 - the table's signature
     """Check an international number (E.164), or a national one with separators: North American, or with a 0."""
-    if _IS_DATE.match(text) is not None:
+    if _DATE.match(text) is not None:
         return 0
     if text.startswith(("+", "0")):
         end = _international(text) or _national(text)
@@ -380,7 +377,7 @@ def _international(text: str) -> int:
     """Return the end of an international number; 0 if there is none."""
     prefix = 2 if text.startswith("0") else 0
     uniform = _ZERO_PREFIX.match(text) if prefix else None
-    match = _IS_INTERNATIONAL.match(text, 0, len(text) if uniform is None else uniform.end())
+    match = _INTERNATIONAL.match(text, 0, len(text) if uniform is None else uniform.end())
     if match is None:
         return 0
     longest = match.end()
@@ -391,7 +388,7 @@ def _international(text: str) -> int:
 
 def _north_american(text: str, *, is_cut: bool) -> int:
     """Return the end of a North American number; 0 if there is none, or if its separator and more digits follow."""
-    match = _IS_NORTH_AMERICAN.match(text)
+    match = _NORTH_AMERICAN.match(text)
     if match is None:
         return 0
     end = match.end()
@@ -405,7 +402,7 @@ def _north_american(text: str, *, is_cut: bool) -> int:
 
 def _national(text: str) -> int:
     """Return the end of a national number; 0 if there is none."""
-    match = _IS_NATIONAL.match(text)
+    match = _NATIONAL.match(text)
     if match is None:
         return 0
     longest = match.end()
@@ -436,7 +433,7 @@ def _is_apart(text: str, group: _Group, after: _Group) -> bool:
     separator = text[group.end : start]
     if separator != text[group.end - group.size - 1]:
         return True
-    return separator == " " and (_IS_DATE.match(text, start) is not None or group.size != after.size)
+    return separator == " " and (_DATE.match(text, start) is not None or group.size != after.size)
 
 
 def _other_end(text: str, at: int) -> int:

@@ -53,24 +53,19 @@ class Filter(Protocol):
         Return how many of the held characters and `text` are shown; the rest is held. -1 if nothing was read because
         only `feed` can decide.
         """
-        ...
 
     def feed(self, text: str, /) -> list[Step]:
         """Read a piece and return the steps that no later text can change."""
-        ...
 
     def end(self) -> list[Step]:
         """Return the steps over the held characters at the end of the text."""
-        ...
 
     def goes_on(self, rest: str, /) -> bool:
         """Return whether a text that follows would belong to a value that is withheld."""
-        ...
 
     @property
     def ended_in(self) -> list[End]:
         """The ends of the values in which the text ended, after `end`."""
-        ...
 
 
 class Readings(State):
@@ -102,21 +97,6 @@ class Readings(State):
         last = max(self.rows, key=lambda row: len(row.held))
         return last.before, last.held
 
-    @property
-    def values(self) -> list[End]:
-        """The ends of values that are read."""
-        return [row.value for row in self.rows if row.value is not None]
-
-    @property
-    def named(self) -> list[str]:
-        """The marks of the values that are read."""
-        return [row.named for row in self.rows if row.value is not None]
-
-    @property
-    def ended_in(self) -> list[End]:
-        """The ends of the values in which the text ended."""
-        return [row.ended_in for row in self.rows if row.ended_in is not None]
-
     def begin(self, begins: Callable[[Cursor], End | None]) -> None:
         """Decide whether the text begins with a value, before it is searched."""
         self.rows[self._of_formats].begins = begins
@@ -142,12 +122,18 @@ class Readings(State):
         pending, self._pending = self._pending, ""
         if pending:
             self._read_twice()
-        steps = self._feed(pending)
+        return self._feed(pending) + self._each(Scanner.end)
+
+    def decide(self) -> list[Step]:
+        """Return the steps that the characters so far decide (`Scanner.decide`)."""
+        return self._each(Scanner.decide)
+
+    def _each(self, read: Callable[[Scanner], list[Step]]) -> list[Step]:
         if len(self.rows) == 1:
-            return steps + self.rows[0].end()
+            return read(self.rows[0])
         for row in self.rows:
-            row.queue.add(row.end())
-        return steps + self._merged()
+            row.queue.add(read(row))
+        return self._merged()
 
     def _feed(self, text: str) -> list[Step]:
         if not text:
@@ -182,7 +168,7 @@ class Readings(State):
 def _are_equal(written: Scanner, read: Scanner) -> bool:
     """Return whether two readings are in the same state from here on."""
     state = written.state
-    is_idle = read.decoder is not None and read.decoder.is_idle and read.queue.is_even and written.queue.is_even
+    is_idle = read.decoder is not None and not read.decoder.unread and read.queue.is_even and written.queue.is_even
     return is_idle and state is not None and state == read.state
 
 
@@ -219,7 +205,7 @@ class TextFilter(State):
     @property
     def ends(self) -> list[End]:
         """The ends of the values that are read."""
-        return [] if self._readings is None else self._readings.values
+        return [row.value for row in self._rows if row.value is not None]
 
     @property
     def is_quick(self) -> bool:
@@ -229,7 +215,11 @@ class TextFilter(State):
     @property
     def ended_in(self) -> list[End]:
         """The ends of the values in which the text ended, after `end`."""
-        return [] if self._readings is None else self._readings.ended_in
+        return [row.ended_in for row in self._rows if row.ended_in is not None]
+
+    @property
+    def _rows(self) -> list[Scanner]:
+        return [] if self._readings is None else self._readings.rows
 
     @property
     def state(self) -> tuple[str, str] | None:
@@ -322,8 +312,16 @@ class TextFilter(State):
                 return [(count, None)] if count else []
             readings = self._begin()
             text, self.held, self._undecided = self.held + text, "", None
-        steps = readings.feed(text)
-        self._uncovered += len(text) - sum(count for count, _ in steps)
+        return self._made(readings, readings.feed(text), len(text))
+
+    def decide(self) -> list[Step]:
+        """Return the steps that the characters so far decide: at the end of a text that another one continues."""
+        readings = self._readings
+        return [] if readings is None else self._made(readings, readings.decide(), 0)
+
+    def _made(self, readings: Readings, steps: list[Step], count: int) -> list[Step]:
+        """Return the steps that readings made when they read some more characters."""
+        self._uncovered += count - sum(covered for covered, _ in steps)
         if self._follows:
             steps = self._not_shown(steps)
         if not self._follows and (near := readings.resumable()) is not None:
@@ -358,18 +356,18 @@ class TextFilter(State):
         or if that is a string of its own.
         """
         twin = self.fork()
+        steps = [] if is_string else twin.decide()
         twin._begun, twin._going_on, twin._is_muted, twin._ended, twin.late = None, (), False, frozenset(), None
         if not is_string:
             ended = [] if self.is_shown else self.fork().end()
             last = next((mark for count, mark in reversed(ended) if count), None)
-            twin._is_muted = last is not None or bool(self.ends)
+            twin._is_muted = last is not None or bool(twin.ends)
             twin._ended = frozenset(mark for _, mark in ended)
-            twin._going_on = () if self._readings is None else self._readings.named
-        for _, mark in twin.feed(separator) if separator else ():
+            twin._going_on = [row.named for row in twin._rows if row.value is not None]
+        for _, mark in steps + twin.feed(separator) if separator else steps:
             twin.late = mark if mark and mark not in twin._ended else twin.late
-        if is_string and twin._readings is not None:
-            for row in twin._readings.rows:
-                row.mark_again()
+        for row in twin._rows if is_string else ():
+            row.mark_again()
         twin._pass()
         return twin
 

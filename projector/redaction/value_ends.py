@@ -340,7 +340,7 @@ class Block(End):
                 self._in_line = at == len(text)
                 continue
             start = end_of(_BLANK_LINES, text, at)
-            if start == len(text):
+            if start == len(text) or (self._is_list and text[start:] == "-"):
                 break
             indent = start - 1 - max(text.rfind("\n", 0, start), text.rfind("\r", 0, start))
             self._indent = self._indent or (0 if self._is_list else indent)
@@ -418,18 +418,23 @@ BEGIN_OF_KEY: Final = re.compile(
 
 
 class Value(End):
-    """Another end, and that of a private key that begins in the value: its further lines belong to the value too."""
+    """Another end, and that of a private key that begins in the value: its further lines belong to the value too.
 
-    def __init__(self, end: End) -> None:
+    `encoded` matches a text that ends in the base64 of a private key, `begun` is what of the value was read already.
+    """
+
+    def __init__(self, end: End, encoded: re.Pattern[str], begun: str = "") -> None:
         self._end = end
+        self._encoded = encoded
         self.run = end.run
         self._key: End | None = None  # that of the lines of a private key; None if none begins, or if it has ended
         self._recent = ""
+        self._watch(begun)
 
     @property
     def is_certain(self) -> bool:  # type: ignore[override]  # a value has that of its ends
         """Whether something closes the value."""
-        return self._end.is_certain or self._key is not None
+        return self._end.is_certain or isinstance(self._key, PrivateKey | Rest)
 
     def feed(self, text: str, /) -> tuple[int, bool]:
         """Return how many characters belong to the value for certain, and whether the value ends after them."""
@@ -451,7 +456,7 @@ class Value(End):
 
     def _watch(self, text: str) -> None:
         """Look for the first and the last line of a private key in a part of the value."""
-        if not text or isinstance(self._key, Rest) or isinstance(self._end, PrivateKey | Rest):
+        if not text or isinstance(self._key, Rest) or isinstance(self._end, PrivateKey | Rest | Wrapped):
             return
         recent = self._recent + text
         self._recent = recent[-_END_LINE_CHARS:]
@@ -460,6 +465,9 @@ class Value(End):
             self._key = PrivateKey() if begins[-1][1] else Rest()
         if _END_OF_KEY.search(recent, begins[-1].end() if begins else 0) is not None:
             self._key = None
+        if not isinstance(self._key, PrivateKey | Rest):
+            is_wrapped = self._encoded.search(recent) or (self._key is not None and _WRAPPED.fullmatch(text))
+            self._key = Wrapped(_WRAPPED) if is_wrapped else None
 
 
 class Registered(str):

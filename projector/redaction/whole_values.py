@@ -31,7 +31,7 @@ from projector.redaction.policy import CREDENTIALS, Limits, Policy
 from projector.redaction.rules import Verdict, is_value_of_pair, merged, normal_form
 from projector.redaction.search import Search
 from projector.redaction.spellings import Queue, Step, StepWriter, merge
-from projector.redaction.strings import OPENERS, clean_plain, end_of_blanks
+from projector.redaction.strings import OPENERS, Strings, clean_plain
 from projector.redaction.text_filter import Filter, TextFilter, in_pieces
 
 _MESSAGE_MAX_CHARS: Final = 4_096
@@ -61,21 +61,15 @@ def clean_text(search: Search, text: str, max_chars: int | None = None) -> Clean
     return bound(text, max_chars) if is_clean(search, text) else _clean(string_filter(search, 1), text, max_chars)
 
 
-class Entries:
-    """Cleaner of the strings of an array, which are searched as one text too."""
-
-    def __init__(self, search: Search) -> None:
-        self._strings = strings_of(search)
-
-    def clean(self, text: str, max_chars: int | None = None) -> Cleaned[CleanText]:
-        """Return the next string, cleaned, cut to a limit."""
-        text = codec.scrub(text)
-        if len(text) <= AT_ONCE_MAX_CHARS and self._strings.passes(text):
-            return bound(text, max_chars)
-        string = self._strings.filter()
-        cleaned = _clean(string, text, max_chars)
-        self._strings.leave(string, text)
-        return cleaned
+def _clean_entry(strings: Strings, text: str, max_chars: int | None) -> Cleaned[CleanText]:
+    """Return the next string of an array, cleaned, cut to a limit."""
+    text = codec.scrub(text)
+    if len(text) <= AT_ONCE_MAX_CHARS and strings.passes(text):
+        return bound(text, max_chars)
+    string = strings.filter()
+    cleaned = _clean(string, text, max_chars)
+    strings.leave(string)
+    return cleaned
 
 
 def clean_continued(search: Search, texts: Iterable[str], max_chars: int | None) -> list[Cleaned[CleanText]]:
@@ -102,7 +96,7 @@ def clean_continued(search: Search, texts: Iterable[str], max_chars: int | None)
         each.add(string.end())
         read.append((text[:count], count == len(text)))
         if count == len(text):
-            strings.leave(string, text)
+            strings.leave(string)
         else:
             whole.add(joined.end())
             strings, joined = strings_of(search), string_filter(search, 1)
@@ -170,7 +164,7 @@ def bound(text: str, max_chars: int | None) -> Cleaned[CleanText]:
 
 def is_clean(search: Search, text: str) -> bool:
     """Return whether a search shows that nothing is withheld; False if a filter is needed."""
-    first = text[end_of_blanks(text, 0) :][:1]
+    first = text.lstrip(" \t\r\n")[:1]
     return len(text) <= AT_ONCE_MAX_CHARS and first not in OPENERS and search.is_clean(text)
 
 
@@ -292,12 +286,12 @@ class _Walk:
     def _notice(self, kind: NoticeType) -> None:
         self.notices[notice(kind, render(self._path) if len(self.notices) < _MAX_PATHS else "")] = None
 
-    def _string(self, text: str, entries: Entries | None = None) -> str:
+    def _string(self, text: str, entries: Strings | None = None) -> str:
         most = self._string_max_chars
         if self._search is None:
             text = codec.scrub(text)
             return text if most is None or len(text) <= most else self._noticed(bound(text, most))
-        return self._noticed(entries.clean(text, most) if entries else clean_text(self._search, text, most))
+        return self._noticed(_clean_entry(entries, text, most) if entries else clean_text(self._search, text, most))
 
     def _key(self, text: str) -> Cleaned[CleanText]:
         key = self._keys.get(text)
@@ -327,11 +321,11 @@ class _Walk:
         found: list[object] = []
         most = self._max_entries()
         self._path.append(0)
-        following: Entries | None = None
+        following: Strings | None = None
         for at, entry in enumerate(entries[:most]):
             self._path[-1] = at
             if self._search is not None and isinstance(entry, str):
-                following = following or Entries(self._search)
+                following = following or strings_of(self._search)
                 found.append(self._string(entry, following))
             else:
                 following = None if following is None or isinstance(entry, _CONTAINERS) else following
@@ -363,12 +357,9 @@ class _Walk:
             is_hidden = Verdict.SENSITIVE.hides(member)
         if not is_hidden and not (is_value_of_pair(name) and pair.hides(member)):
             return self.value(member)
-        if isinstance(member, Mapping) and descriptions.is_description(name, parent, member):
-            return self._description(name, member)
-        self._notice("redacted")
-        return REDACTED
-
-    def _description(self, name: str, member: Mapping[object, object]) -> object:
+        if not isinstance(member, Mapping) or not descriptions.is_description(name, parent, member):
+            self._notice("redacted")
+            return REDACTED
         was_described = self._is_described
         self._is_described = was_described or not descriptions.is_path(name)
         shown = self.value(member)
@@ -392,10 +383,6 @@ class Span(NamedTuple):
     end: int
     mark: str
 
-    def overlaps(self, other: Span) -> bool:
-        """Return whether a character belongs to both."""
-        return self.start < other.end and other.start < self.end
-
 
 class Finder:
     """Search of complete texts, keys and numbers for data that a policy withholds; immutable.
@@ -415,9 +402,12 @@ class Finder:
         found = self.tool_spans(text)
         if not self._classes.rows:
             return found
-        words = TextFilter(self._classes)
-        personal = _spans(words.feed(text) + words.end(), range(len(text) + 1))
-        return sorted([*found, *(span for span in personal if not any(map(span.overlaps, found)))])
+        personal = (
+            span
+            for span in spans_of(self._classes, text)
+            if not any(span.start < other.end and other.start < span.end for other in found)
+        )
+        return sorted([*found, *personal])
 
     def tool_spans(self, text: str) -> list[Span]:
         """Return the credentials, registered values and sensitive values of embedded JSON in a text.
@@ -444,7 +434,7 @@ class Finder:
 
     def hides(self, key: str, value: object) -> bool:
         """Return whether the value of a key is withheld. Null and token counts are not (D25)."""
-        return value is not None and self._search.keys.hides(key, value)
+        return self._search.keys.hides(key, value)
 
     def mark_of(self, number: float) -> str | None:
         """Return the mark for a number that is registered."""
@@ -461,6 +451,12 @@ def without(text: str, spans: Iterable[Span]) -> str:
             parts += (text[at:start], mark)
         at = max(at, end)
     return "".join([*parts, text[at:]])
+
+
+def spans_of(search: Search, text: str) -> list[Span]:
+    """Return what is withheld from a complete plain text."""
+    words = TextFilter(search)
+    return _spans(words.feed(text) + words.end(), range(len(text) + 1))
 
 
 def _spans(steps: list[Step], positions: range | list[int]) -> list[Span]:

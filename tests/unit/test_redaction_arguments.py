@@ -119,6 +119,11 @@ SAID = {
         {"a": "[REDACTED:pin]", "b": 47110},
     ),
     "a registered key": ('{"4711":0}', '{"[REDACTED:pin]":0}', {"[REDACTED:pin]": 0}),
+    "a registered value that begins in a long credential": (
+        json.dumps({"a": [GITHUB + "a1B2" * 20 + "corr", "ect horse!"]}),
+        '{"a": ["<redacted>", "[REDACTED:pass]!"]}',
+        ...,
+    ),
     "json in a string": (
         nested({"token": "abc", "n": 1}, 1),
         nested({"token": "<redacted>", "n": 1}, 1),
@@ -222,6 +227,8 @@ SAID = {
 def test_what_is_said_and_parsed(text: str, said: str, parsed: object) -> None:
     result = REDACTOR.arguments(text)
     assert result.text.value == said
+    stream = REDACTOR.argument_stream()
+    assert "".join(stream.feed(char).value for char in text) + stream.finish().rest.value == said
     expected = json.loads(said) if parsed is ... else parsed
     assert (result.json.value if result.json else None) == expected
 

@@ -264,6 +264,21 @@ WHOLE = (
     "§MHcCAQEEIkX9mQ2vT7wLzR4kX9mQ2vT7w§\nThanks, all",
     "x -k §MHcCAQEEIkX9mQ2vT7wLzR4kX9mQ2vT7w§ id=5 name=bob",
     "§MHcCAQEEIkX9mQ2vT7wLzR4kX9mQ2vT7w=AAAbcdefgh§ and more",
+    *(
+        f"{before}§MHcCAQEEIkX9mQ2vT7wLzR4kX9mQ2vT7w\nkX9mQ2vT7wLzR4kX9mQ2vT7wLzR4{line}kX9mQ2v==§{after}"
+        for line in ("\n  ", "\\n")
+        for before, after in (
+            ("password=", "\nDone"),
+            ("password: '", "'\nx: 1"),
+            ("export SECRET_KEY=", "\nuser=me"),
+            ("--token ", " -v"),
+            ("Basic ", "\nX: y"),
+            ("/?a=1&token=", "&b=2"),
+            ("secret:\n  ", "\nx: 1"),
+        )
+    ),
+    "password=§MHcCAQEEIkX9mQ2vT7wLzR4kX9mQ2vT7w§ or\nkX9mQ2vT7wLzR4kX9mQ2vT7w",
+    "tokens:\n§- kX9mQ2vT7w\n- quiet heron\n- heron§\nuser: me",
     "password = /* no end: §akab-a1b2c3d4e5g6h7k8-a1b2c3d4e5g6h7k8§- or",
 )
 """Texts with a value between `§`."""
@@ -516,6 +531,25 @@ PIECES: Final = {
     "a comma in the first piece of a password": (
         ["https://app:kX9,m", "Q2vT7", ",wLzR4@mq", ".example.org/", "a"],
         ["https://app:<redacted>", *["<redacted>"] * 2, "<redacted>/", "a"],
+    ),
+    **{
+        f"strings after a long value that ends in its own: {said}": (
+            [head + "a1B2c3D4e5F6g7H8i9J0k" * count + tail, "hello world, this is", "plain"],
+            [said, "hello world, this is", "plain"],
+        )
+        for count in (2, 3, 5)
+        for head, tail, said in (
+            ("password=", ",", "password=<redacted>"),
+            ("--password ", '",', "--password <redacted>"),
+            ("Authorization: Bearer ", " ok", "Authorization: <redacted>"),
+            ("export PASSWORD=", " ok", "export PASSWORD=<redacted>"),
+            ("-H 'X-Api-Key: ", "'; ls", "-H 'X-Api-Key: <redacted>'; ls"),
+            ("Cookie: session=", " ok", "Cookie: <redacted>"),
+        )
+    },
+    "a word after a long piece": (
+        ["v4.local.a5JJe3434a2D", "469eF0", f"{'5eBaD97962eckJDa2J93' * 5}, ok", "a key"],
+        ["v4.local.a5JJe3434a2D", "<redacted>", "<redacted>, ok", "a key"],
     ),
     "pieces of a hash that has its shortest form": (
         ["$2b$12$kX9mQ2vT7wLzR4kX9mQ2abpQ", "8sVbN3mZ6xK", "dF2gHjL5tYw", "in words"],
