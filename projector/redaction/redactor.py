@@ -192,8 +192,9 @@ class Redactor:
         known = self._plain_names.get(text)
         if known is None and _PLAIN_NAME.fullmatch(text) is not None and self.provider_message(text).value == text:
             known = CleanText(text)
-            if len(self._plain_names) < CLEAN_NAMES_MAX:
-                self._plain_names[text] = known
+            if len(self._plain_names) >= CLEAN_NAMES_MAX:
+                self._plain_names.clear()  # mostly IDs of requests, of which each occurs once
+            self._plain_names[text] = known
         return known
 
     def url(self, url: str) -> Cleaned[CleanText]:

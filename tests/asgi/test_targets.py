@@ -139,6 +139,8 @@ async def test_what_a_provider_reports_is_logged_at_once_with_its_id_of_the_requ
         ("x-amzn-requestid: 4", "4"),
         ("x-request-id: sk-" + "a1B2" * 8, None),
         ("x-request-id: no name", None),
+        ("x-request-id:\r\nrequest-id: req_5", "req_5"),
+        ("x-request-id:", None),
         ("x-other: 5", None),
     ],
 )

@@ -126,6 +126,10 @@ def test_authorities_that_can_be_used(run: Run) -> None:
     assert run(UPSTREAM + 'tls.ca_file = "authority.pem"\n' + TOKENS + 'ca_file = "authority.pem"') == (0, "")
 
 
+def test_a_store_without_a_connection_needs_no_authorities(run: Run) -> None:
+    assert run(UPSTREAM + '[store]\nca_file = "missing.pem"\n') == (0, "")
+
+
 def test_tables_are_printed_without_secrets(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file, again = folder / "projector.toml", folder / "again.toml"
     file.write_text("".join(f"{table}{GOOD[2]}\n" for table in TABLES.values()) + "[admin]\nport = 9000\n")

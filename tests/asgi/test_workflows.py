@@ -13,6 +13,7 @@ from structlog.testing import capture_logs
 
 from projector.contracts.stream_rules import check_stream
 from projector.server.config.settings import Settings
+from tests.asgi.conftest import SSE_HEAD
 
 Event = dict[str, Any]
 
@@ -102,7 +103,7 @@ class Conductor:
         if first == "refuse":
             await peer.send(b"HTTP/1.1 503 no\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
             return
-        await peer.start()
+        await peer.send(SSE_HEAD.removesuffix(b"\r\n") + f"x-request-id: req_{model}\r\n\r\n".encode())
         order = first
         while isinstance(order, dict):
             await peer.event(order)
@@ -283,6 +284,21 @@ async def test_a_failing_branch_ends_the_run(site: Any, conductor: Conductor) ->
     assert closed == {"costs": "incomplete", "shifts": "incomplete"}
     await asyncio.wait_for(conductor.peers["crew"].gone.wait(), 60)
     assert conductor.asked["writer"] == []
+
+
+async def test_an_error_of_a_branch_has_no_id_of_another_request(site: Any, conductor: Conductor) -> None:
+    with capture_logs() as logs:
+        reader = Reader(await site.post(path("strict"), MESSAGE))
+        conductor.tell("cost", created("cost"), delta("a"))
+        await reader._answer.read_head()
+        await reader.hears("a")
+        conductor.tell("crew", created("crew"), delta("b"))
+        await reader.hears("b")
+        conductor.tell("cost", {"type": "error", "code": "server_error", "message": "x"})
+        await reader.to_the_end()
+        assert await site.is_quiet()
+    found = [one.get("provider_request_id") for one in logs if one["event"] in {"provider_error", "stream_end"}]
+    assert found == [None, None]
 
 
 async def test_a_response_that_failed_ends_the_run(site: Any, conductor: Conductor) -> None:

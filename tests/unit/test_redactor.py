@@ -9,7 +9,7 @@ import pytest
 
 from projector.redaction.clean import Cleaned, CleanText, Notice, bounded, notice
 from projector.redaction.policy import Policy
-from projector.redaction.redactor import Redactor
+from projector.redaction.redactor import CLEAN_NAMES_MAX, Redactor
 
 GITHUB = "ghp" + "_" + "a1B2c3D4e5F6" * 3
 REGISTERED = [{"id": "pass", "value": "correct horse"}, {"value": "4711"}, {"id": "blob", "value": '{"a": [1]}'}]
@@ -355,3 +355,11 @@ def test_an_id_in_a_tree_has_its_notice(*, is_stream: bool) -> None:
     redactor = Redactor(Policy(), ["quay-7781"])
     found = (redactor.for_stream() if is_stream else redactor).noted_identifier("a-quay-7781")
     assert (found.value, [notice.type for notice in found.notices]) == ("redacted_1", ["redacted"])
+
+
+def test_codes_are_remembered_after_many_ids() -> None:
+    redactor = Redactor(Policy.load({}))
+    for number in range(CLEAN_NAMES_MAX + 1):
+        assert redactor.plain_name(f"req_{number}") == f"req_{number}"
+    assert redactor.plain_name("server_error") in redactor._plain_names
+    assert len(redactor._plain_names) <= CLEAN_NAMES_MAX

@@ -135,7 +135,8 @@ def _upstreams(settings: Settings) -> Iterator[tuple[str, UpstreamSettings]]:
 def _tls_tables(settings: Settings) -> Iterator[tuple[str, Tls]]:
     """Yield each table with TLS settings, and its path."""
     yield from ((path, tls) for path, tls in parts_of(settings, Tls) if tls != UpstreamTls())
-    for path, table in (("auth.jwt", settings.auth.jwt), ("store", settings.store)):
+    store = settings.store if settings.store.url is not None else None  # another kind has no connection
+    for path, table in (("auth.jwt", settings.auth.jwt), ("store", store)):
         if table is not None and table.ca_file is not None:
             yield path, UpstreamTls(ca_file=table.ca_file)
 

@@ -103,8 +103,8 @@ class StoreSettings(Table):
                 raise ValueError(f'`{name}` requires `kind = "{kind}"`')
             if not given and self.kind == kind:
                 raise ValueError(f'`kind = "{kind}"` requires `{name}`')
-        url = "" if self.url is None else self.url.get_secret_value()
-        if self.ca_file is not None and not url.startswith("rediss:"):
+        is_plain = self.url is not None and not self.url.get_secret_value().startswith("rediss:")
+        if self.ca_file is not None and is_plain:
             raise ValueError("`ca_file` has no effect, because `url` does not begin with rediss://")
         return self
 

@@ -185,7 +185,7 @@ class StreamStats:
     plain_name: Callable[[str], str | None] = lambda _name: None
     """Returns a name that a provider chose, if it may be logged."""
     provider_request_id: str | None = None
-    """The provider's own ID of the last request, as it came; None without one."""
+    """The provider's own ID of the last request, as it came; None without one, and in a workflow."""
     attempts: int = 0
     """Requests to upstreams."""
     failure_reason: str | None = None
@@ -253,8 +253,9 @@ class StreamStats:
         self.dropped, self.plain_name = dropped, redactor.plain_name
 
     def on_provider_request_id(self, request_id: str) -> None:
-        """Keep the provider's own ID of the request."""
-        self.provider_request_id = request_id
+        """Keep the provider's own ID of the request. In a workflow, requests overlap: it could be that of another."""
+        if self.workflow is None:
+            self.provider_request_id = request_id
 
     def _note(self, kind: str, frame: Frame) -> None:
         if kind in _TERMINALS:

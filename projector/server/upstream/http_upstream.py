@@ -266,8 +266,8 @@ class _Response:
         except _FAILURES as error:
             raise _failed(error) from error
         for name in _REQUEST_IDS:
-            if name in exchange.headers:
-                self._on_request_id(exchange.headers[name])
+            if request_id := exchange.headers.get(name):
+                self._on_request_id(request_id)
                 break
         if exchange.status != _OK:
             raise await _refused(exchange, self._provider)
