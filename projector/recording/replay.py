@@ -348,7 +348,8 @@ def _shortened(rows: list[str]) -> Iterator[str]:
     for before, group, after in zip([[], *groups], groups, [*groups[1:], []], strict=False):
         others = (after if group[0][0] == "-" else before)[: len(group)]
         for row, other in zip_longest(group, others, fillvalue=""):
-            at = next((at for at, (one, two) in enumerate(zip(row, other, strict=False)) if at and one != two), 0)
+            end = min(len(row), len(other)) if len(row) != len(other) else 0
+            at = next((at for at, (one, two) in enumerate(zip(row, other, strict=False)) if at and one != two), end)
             if at <= 2 * _HEAD_CHARS:
                 yield row[:LINE_SHOWN_CHARS]
             else:

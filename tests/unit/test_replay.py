@@ -241,6 +241,19 @@ def test_a_difference_far_in_a_line_is_shown(folder: Path) -> None:
     assert all(len(row) <= replay.LINE_SHOWN_CHARS for row in rows)
 
 
+def test_the_end_of_a_line_that_is_cut_off_is_shown(folder: Path) -> None:
+    delta = {"type": "response.output_text.delta", "output_index": 0, "item_id": "m", "delta": "x" * 900 + "end"}
+    (folder / "openai_responses" / "one.ndjson").write_text(CREATED + json.dumps(delta) + "\n")
+    replay.compare(folder, only(folder), DIALECT, update=True)
+    golden = folder / DIALECT / "one.ndjson"
+    whole = golden.read_bytes()
+    golden.write_bytes(whole[: whole.index(b"xend") + 1])
+    found = replay.compare(folder, only(folder), DIALECT, update=False)
+    assert found is not None
+    rows = [row for row in found.diff.splitlines() if '"message.delta"' in row]
+    assert [(row[0], row[-6:]) for row in rows] == [("-", "xxxxxx"), ("+", 'xend"}')]
+
+
 def test_a_golden_without_input(folder: Path) -> None:
     cases = replay.load_cases(folder)
     for dialect in DIALECTS:
