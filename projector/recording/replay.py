@@ -338,7 +338,7 @@ def _diff(before: bytes, now: bytes) -> str:
     texts = [[line.decode("utf-8", "replace") for line in data.splitlines()] for data in (before, now)]
     for golden, played in ([[_CONSTANTS.sub("", line) for line in text] for text in texts], texts):
         if rows := [*difflib.unified_diff(golden, played, "golden", "now", n=1, lineterm="")]:
-            return "\n".join(_UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", row) for row in _shortened(rows))
+            return "\n".join(_UNSEEN.sub(lambda found: f"<U+{ord(found[0]):04X}>", row) for row in _shortened(rows))
     return "only line ends differ; in git, the line `*.ndjson -text` in `.gitattributes` keeps them"
 
 

@@ -199,18 +199,22 @@ def test_settings_that_are_not_utf8(folder: Path) -> None:
             lambda golden: golden.write_bytes(b"x" * 9_000), "differs", "-" + "x" * 499 + "\n", id="a-long-line-is-cut"
         ),
         pytest.param(
-            lambda golden: golden.write_bytes(
-                golden.read_bytes().replace(b'"kind"', b'"k":"a\xe2\x80\xa8\xc2\x85b","kind"')
-            ),
+            lambda golden: golden.write_bytes(golden.read_bytes().replace(b'"kind"', SEPARATED)),
             "differs",
-            '"k":"a\\u2028\\u0085b","kind":"lifecycle"',
+            '"k":"a<U+2028><U+0085>b","kind":"lifecycle"',
             id="separators-in-a-text-begin-no-line",
         ),
         pytest.param(
             lambda golden: golden.write_bytes(BOM + golden.read_bytes()),
             "differs",
-            "-\\ufeff{",
+            "-<U+FEFF>{",
             id="a-mark",
+        ),
+        pytest.param(
+            lambda golden: golden.write_bytes(golden.read_bytes().replace(b'"kind"', b'"k":"a\\u2028b","kind"')),
+            "differs",
+            '"k":"a\\u2028b","kind":"lifecycle"',
+            id="an-escape-is-no-separator",
         ),
     ],
 )
