@@ -42,7 +42,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--projector-cases", action="append", default=[], metavar="DIR", help=about)
     group.addoption("--projector-fail-on-dropped", action="store_true", help=dropped)
     parser.addini("projector_cases", about, type="paths", default=[])
-    parser.addini("projector_config", "configuration whose policy cases without one have", type="paths", default=[])
+    policy = "configuration whose policy cases without one have"
+    parser.addini("projector_config", policy, type="linelist", default=[])  # a path may have spaces
     parser.addini("projector_policy", "policy of the configuration, if it has several", default=None)
     parser.addini("projector_fail_on_dropped", dropped, type="bool", default=False)
 
@@ -158,5 +159,9 @@ def _cases(config: pytest.Config, folder: Path) -> dict[str, Case]:
 
 
 def _configuration(config: pytest.Config) -> tuple[str | None, str | None]:
-    """Return the configuration of the cases and the name of its policy."""
-    return next(map(str, config.getini("projector_config")), None), config.getini("projector_policy")
+    """Return the configuration of the cases and the name of its policy; raise `UsageError` if there are several."""
+    files = config.getini("projector_config")
+    if len(files) > 1:
+        raise projector.UsageError("`projector_config`: expected one file")
+    folder = config.invocation_params.dir if config.inipath is None else config.inipath.parent
+    return next((str(folder / name) for name in files), None), config.getini("projector_policy") or None

@@ -338,7 +338,7 @@ def _diff(before: bytes, now: bytes) -> str:
     texts = [[line.decode("utf-8", "replace") for line in data.splitlines()] for data in (before, now)]
     for golden, played in ([[_CONSTANTS.sub("", line) for line in text] for text in texts], texts):
         if rows := [*difflib.unified_diff(golden, played, "golden", "now", n=1, lineterm="")]:
-            return "\n".join(_UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", row) for row in _shortened(rows))
+            return "\n".join(_UNSEEN.sub(lambda found: f"<U+{ord(found[0]):04X}>", row) for row in _shortened(rows))
     return "only line ends differ; in git, the line `*.ndjson -text` in `.gitattributes` keeps them"
 
 
@@ -348,7 +348,8 @@ def _shortened(rows: list[str]) -> Iterator[str]:
     for before, group, after in zip([[], *groups], groups, [*groups[1:], []], strict=False):
         others = (after if group[0][0] == "-" else before)[: len(group)]
         for row, other in zip_longest(group, others, fillvalue=""):
-            at = next((at for at, (one, two) in enumerate(zip(row, other, strict=False)) if at and one != two), 0)
+            end = min(len(row), len(other)) if len(row) != len(other) else 0
+            at = next((at for at, (one, two) in enumerate(zip(row, other, strict=False)) if at and one != two), end)
             if at <= 2 * _HEAD_CHARS:
                 yield row[:LINE_SHOWN_CHARS]
             else:

@@ -109,12 +109,12 @@ def configure(streams: Path) -> None:
     secret = '[[agents.one.policy.registered]]\nid = "greeting"\nvalue = "Hello"\n'
     agent = '[agents.{}]\nupstream = "local"\nmodel = "m"\n'
     local = '[upstreams.local]\napi = "openai_chat"\nbase_url = "http://localhost:1/v1"\n'
-    config = streams.with_name("projector.toml")
+    config = streams.with_name("the projector.toml")
     config.write_text(local + agent.format("one") + secret + agent.format("two"))
     assert cli.main(["replay", str(streams), "--update", "--config", str(config), "--policy", "agents.one"]) == 0
 
 
-CONFIGURED: Final = ("streams", "-o", "projector_config=projector.toml")
+CONFIGURED: Final = ("streams", "-o", "projector_config=the projector.toml")
 
 RUNS: Final[Mapping[str, tuple[Job, int]]] = {
     "with everything else": (Job(), 2 * EACH + 1),
@@ -149,6 +149,7 @@ OTHERS: Final[Mapping[str, Job]] = {
     "dialects not chosen": Job(("streams",), choose),
     "a difference by a policy": Job((*CONFIGURED, "-o", "projector_policy=agents.two"), configure),
     "one of several policies": Job(CONFIGURED, configure),
+    "two configurations": Job(("streams", "-o", "projector_config=a.toml\nb.toml")),
     "wrong settings": Job(("streams/openai_chat/bye.ndjson",), configure_wrongly),
 }
 JOBS: Final = {**{name: job for name, (job, _) in (*RUNS.items(), *MISTAKES.items())}, **OTHERS}
@@ -212,7 +213,7 @@ def test_a_golden_of_a_dialect_that_is_not_chosen_fails(ended: dict[str, Ended])
 def test_what_accepts_a_difference_has_the_configuration(ended: dict[str, Ended]) -> None:
     _, output = ended["a difference by a policy"]
     assert re.search(
-        r"replay \S+/streams --config \S+/projector\.toml --policy agents\.two --update$", output, re.MULTILINE
+        r"replay \S+/streams --config '\S+/the projector\.toml' --policy agents\.two --update$", output, re.MULTILINE
     )
     assert f"{EACH} failed, {EACH} passed" in output
 
@@ -222,6 +223,11 @@ def test_a_configuration_with_several_policies_fails(ended: dict[str, Ended]) ->
     assert "expected `agents.one` or `agents.two`" in output
     assert "1 error" in output
     assert status == pytest.ExitCode.INTERRUPTED
+
+
+def test_two_configurations_fail(ended: dict[str, Ended]) -> None:
+    status, output = ended["two configurations"]
+    assert (status, "`projector_config`: expected one file" in output) == (pytest.ExitCode.INTERRUPTED, True)
 
 
 @pytest.mark.parametrize("name", MISTAKES)

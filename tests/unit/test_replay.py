@@ -199,18 +199,22 @@ def test_settings_that_are_not_utf8(folder: Path) -> None:
             lambda golden: golden.write_bytes(b"x" * 9_000), "differs", "-" + "x" * 499 + "\n", id="a-long-line-is-cut"
         ),
         pytest.param(
-            lambda golden: golden.write_bytes(
-                golden.read_bytes().replace(b'"kind"', b'"k":"a\xe2\x80\xa8\xc2\x85b","kind"')
-            ),
+            lambda golden: golden.write_bytes(golden.read_bytes().replace(b'"kind"', SEPARATED)),
             "differs",
-            '"k":"a\\u2028\\u0085b","kind":"lifecycle"',
+            '"k":"a<U+2028><U+0085>b","kind":"lifecycle"',
             id="separators-in-a-text-begin-no-line",
         ),
         pytest.param(
             lambda golden: golden.write_bytes(BOM + golden.read_bytes()),
             "differs",
-            "-\\ufeff{",
+            "-<U+FEFF>{",
             id="a-mark",
+        ),
+        pytest.param(
+            lambda golden: golden.write_bytes(golden.read_bytes().replace(b'"kind"', b'"k":"a\\u2028b","kind"')),
+            "differs",
+            '"k":"a\\u2028b","kind":"lifecycle"',
+            id="an-escape-is-no-separator",
         ),
     ],
 )
@@ -239,6 +243,19 @@ def test_a_difference_far_in_a_line_is_shown(folder: Path) -> None:
     rows = [row for row in found.diff.splitlines() if '"message.delta"' in row]
     assert [(row[0], row[-5:]) for row in rows] == [("-", 'old"}'), ("+", 'new"}')]
     assert all(len(row) <= replay.LINE_SHOWN_CHARS for row in rows)
+
+
+def test_the_end_of_a_line_that_is_cut_off_is_shown(folder: Path) -> None:
+    delta = {"type": "response.output_text.delta", "output_index": 0, "item_id": "m", "delta": "x" * 900 + "end"}
+    (folder / "openai_responses" / "one.ndjson").write_text(CREATED + json.dumps(delta) + "\n")
+    replay.compare(folder, only(folder), DIALECT, update=True)
+    golden = folder / DIALECT / "one.ndjson"
+    whole = golden.read_bytes()
+    golden.write_bytes(whole[: whole.index(b"xend") + 1])
+    found = replay.compare(folder, only(folder), DIALECT, update=False)
+    assert found is not None
+    rows = [row for row in found.diff.splitlines() if '"message.delta"' in row]
+    assert [(row[0], row[-6:]) for row in rows] == [("-", "xxxxxx"), ("+", 'xend"}')]
 
 
 def test_a_golden_without_input(folder: Path) -> None:
