@@ -136,15 +136,11 @@ def _build(site: Site, *, is_first: bool) -> Starlette:
     catalog = Catalog(settings, site.make_upstream, site.circuits)
     authenticator = Authenticator(settings.auth, settings.callers)
     limiter = _limiter(settings, site.limiter.budgets)
-    ends = tuple(certificate_ends(settings))
-    if is_first:
-        site.metrics.show_certificates(ends)
     if is_first and settings.extensions:
         site.extensions.extend(resolve(table.extension)(table, catalog, site) for table in settings.extensions)
         site.catalogs.append(catalog)
 
     def activate() -> None:
-        site.metrics.show_certificates(ends)
         site.authenticator.replace_with(authenticator)
         site.limiter.replace_with(limiter)
         site.streams.set_limits(settings.limits)
@@ -302,6 +298,7 @@ class Generations:
         self._app = app
         self._requests: dict[Starlette, int] = {}
         self._closing: set[asyncio.Task[None]] = set()
+        self.state.metrics.show_certificates(certificate_ends(self.settings))
 
     @property
     def state(self) -> Any:
@@ -365,6 +362,7 @@ class Generations:
             raise SettingsError(str(error)) from None
         app = rebuild(self._app, settings)
         app.state.compile()
+        app.state.metrics.show_certificates(certificate_ends(settings))
         return settings, app, changed, list(warnings(settings))
 
     def _close_if_unused(self, app: Starlette) -> None:
