@@ -112,7 +112,8 @@ export function openStream(request: StreamRequest, options: StreamOptions = {}):
       throw new StreamError("protocol", "The answer is not an event stream.", false, { status: response.status });
     }
     const given = response.headers.get("location");
-    if (!isResumed && given) location = sameOrigin(given, request.url)?.replace(EVENTS, "");
+    const base = sameOrigin(response.url, request.url) || request.url; // a redirect may have led to another path or origin
+    if (!isResumed && given) location = sameOrigin(given, base)?.replace(EVENTS, "");
     options.onOpen?.({ streamId: response.headers.get("x-stream-id") ?? undefined, location });
     return response.body;
   }

@@ -276,6 +276,14 @@ test("a stream that another origin answers, after a redirect, is not resumed the
     }),
   ));
 
+test("an address is relative to the path that a redirect led to", () => {
+  const answers = [problem(307, {}, { location: "/v2/chat" }), stream(events(1, 1), { headers: { location: "streams/1" } })];
+  return serving([...answers, stream(events(2, 2, 2))], async ({ url, requests }) => {
+    const { ids } = await read(url);
+    assert.deepEqual([ids, asked(requests)], [[1, 2], [POST, "POST /v2/chat", "GET /v2/streams/1/events?after=1"]]);
+  });
+});
+
 test("an event that is too large is refused", () =>
   serving([stream(`data: ${"x".repeat(4_200_000)}`, { hangs: true })], async ({ url }) => {
     const { error } = await read(url);

@@ -30,13 +30,11 @@ _LOCAL_SUFFIXES: Final = (".localhost", ".local", ".internal")
 _PORT: Final = re.compile(r":\d*$")
 _NODE: Final = re.compile(r"\[(?P<v6>[^\]]*)\](:\w+)?|(?P<v4>[\d.]+)(:\w+)?")
 """A node with an optional port, as `Forwarded` has it and some proxies write it in `X-Forwarded-For`."""
-_VALUE: Final = r'(?:"(?:[^"\\]|\\.)*+"|[^\s",;]*+)'
-_ELEMENT: Final = re.compile(
-    rf"(?:\s*+(?:for=(?P<node>{_VALUE})|[\w-]++={_VALUE})\s*+(?:;|(?=,|$)))++(?=,|$)|(?P<invalid>[^,]++)",
-    re.ASCII | re.IGNORECASE,
-)
-"""An element of `Forwarded`, or else what is before the next comma: a quote that a client left open must not swallow
-what a proxy added. It is possessive, so that its cost is linear."""
+_PAIR: Final = re.compile(r"""([^\s"=,;]++)=("(?:[^"\\]|\\.)*+"|[^\s",;]*+)""", re.ASCII)
+_PAIRS: Final = rf"\s*+(?:{_PAIR.pattern}\s*+)?+"
+_ELEMENT: Final = re.compile(rf"(?=[^,])(?:{_PAIRS}(?:;{_PAIRS})*+(?=,|$)|(?P<invalid>[^,]++))", re.ASCII)
+"""An element of `Forwarded`, in which pairs may be empty (RFC 7239, section 4), or else what is before the next comma:
+a quote that a client left open must not swallow what a proxy added. It is possessive, so that its cost is linear."""
 
 
 class HostCheck:
@@ -104,7 +102,13 @@ def _nodes(header: str, value: str) -> list[str]:
     if header == "x-forwarded-for":
         return [node.strip() for node in value.split(",") if node.strip()]
     elements = (one for one in _ELEMENT.finditer(value) if one[0].strip())
-    return ["" if one["invalid"] else (one["node"] or "").strip('"') for one in elements]
+    return ["" if one["invalid"] else _node(one[0]) for one in elements]
+
+
+def _node(element: str) -> str:
+    """Return the node of an element of `Forwarded`, empty if it has none or several: a host may have added one."""
+    found = [value.strip('"') for name, value in _PAIR.findall(element) if name.lower() == "for"]
+    return found[0] if len(found) == 1 else ""
 
 
 def _address(node: str) -> _Address | None:
