@@ -99,7 +99,7 @@ TOOL_TYPES: Final = frozenset(
 """Types of tools that an error repeats, without a date at their end; any other is a value of the caller."""
 DATE: Final = re.compile(r"_20\d{6}\Z", re.ASCII)
 _NAMED_MAX: Final = 128
-"""Tools that an error names, as many as providers accept: it would be larger than its request, which memory counts."""
+"""Tools that an error names, as many as providers accept; an error that named all could be larger than its request."""
 
 
 def tools_of(tools: Sequence[object], supported: Collection[str], *, default: str | None = None) -> list[Given]:
@@ -109,11 +109,12 @@ def tools_of(tools: Sequence[object], supported: Collection[str], *, default: st
     """
     found = [Given(tool, f"tools[{at}]") for at, tool in enumerate(tools)]
     types = [default if default and "type" not in tool.members else tool.text("type") for tool in found]
-    refused = [(tool, kind) for tool, kind in zip(found, types, strict=True) if kind not in supported][:_NAMED_MAX]
+    refused = [(tool, kind) for tool, kind in zip(found, types, strict=True) if kind not in supported]
     if refused:
-        path = refused[0][0].path_of("type")
-        known = [f" (`{kind}`)" if DATE.sub("", kind) in TOOL_TYPES else "" for _, kind in refused]
-        named = [f"`{tool.path}.type`{kind}" for (tool, _), kind in zip(refused, known, strict=True)]
+        path, shown = refused[0][0].path_of("type"), refused[:_NAMED_MAX]
+        known = [f" (`{kind}`)" if DATE.sub("", kind) in TOOL_TYPES else "" for _, kind in shown]
+        named = [f"`{tool.path}.type`{kind}" for (tool, _), kind in zip(shown, known, strict=True)]
+        named += [f"{len(refused) - len(shown)} more"] if len(refused) > len(shown) else []
         has = "has" if len(refused) == 1 else "each have"
         raise UnsupportedRequestError(f"{', '.join(named)} {has} a value that {NOT_SUPPORTED}", path)
     return found

@@ -100,6 +100,7 @@ async def test_the_host_of_the_target_comes_before_that_of_the_header(
     [
         ({}, "localhost:9", 200),
         ({}, "app.localhost", 200),
+        ({}, "localhost.:9", 200),
         ({}, "[::1]:9", 200),
         ({}, "10.0.0.7", 200),
         ({}, "projector:9", 200),

@@ -56,7 +56,7 @@ class HostCheck:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request if its host is allowed."""
         if scope["type"] == "http" and path_of(scope) not in self._exempt:
-            host = _PORT.sub("", Headers(scope=scope).get("host", "")).lower()
+            host = _PORT.sub("", Headers(scope=scope).get("host", "")).lower().removesuffix(".")
             is_allowed = host in self._exact or host.endswith(self._suffixes) or (self._has_local and _is_local(host))
             if not is_allowed:
                 await _Refusal(problem("host_not_allowed"))(scope, receive, send)

@@ -121,7 +121,7 @@ def with_tools(value: object) -> Iterator[dict[str, Any]]:
     while waiting:
         found = [*objects_in(waiting.pop())]
         yield from found
-        waiting += [one["tools"] for one in found if "tools" in one]
+        waiting += [value for one in found for name, value in one.items() if name.casefold() == "tools"]
 
 
 def _references(body: Mapping[str, Any]) -> Iterator[Reference]:

@@ -50,6 +50,7 @@ _OPENWOP_CODES: Final = frozenset({
 })  # fmt: skip
 """Codes of an OpenWOP host, which this module must not import."""
 _EVENTS: Final = frozenset({*DROPPED, *HANDLERS, *sse.REASONS})
+_OURS: Final = _EVENTS | sse.NO_EVENTS.keys()
 _NAMES_MAX: Final = 16
 _STATUSES: Final = frozenset(status.value for status in HTTPStatus)
 _CODES: Final = frozenset(
@@ -390,9 +391,8 @@ def line_of(stats: StreamStats, outcome: str) -> dict[str, object]:
 
 def _unexpected(stats: StreamStats) -> dict[str, int] | None:
     """Return the most frequent names of input that was dropped without a reason in the tables; None without one."""
-    ours = _EVENTS | sse.NO_EVENTS.keys()
     found = _labelled(
-        unexpected_drops(stats.dropped), lambda name: name if name in ours else stats.plain_name(name) or OTHER
+        unexpected_drops(stats.dropped), lambda name: name if name in _OURS else stats.plain_name(name) or OTHER
     )
     most = sorted(found, key=lambda name: -found[name])[:_NAMES_MAX]
     return {name: found[name] for name in most} or None
