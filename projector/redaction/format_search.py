@@ -348,8 +348,15 @@ class RunSearch:
 
 
 def _mark_of(anchor: str) -> re.Pattern[str]:
-    """Return what every credential with an anchor contains: of one that begins with a class, which is slow, its end."""
-    return re.compile("|".join(pieces(way)[-1].atom if way[0] == "[" else way for way in alternatives(anchor)))
+    """Return what every credential with an anchor contains: of one that begins with a class, which is slow, its end.
+
+    The end is the last piece that is not optional.
+    """
+    ends = (
+        next(piece.atom for piece in reversed(pieces(way)) if piece.least) if way[0] == "[" else way
+        for way in alternatives(anchor)
+    )
+    return re.compile("|".join(ends))
 
 
 def _run_of(row: Format, *, is_cut: bool) -> re.Pattern[str]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from projector.redaction.explain import rules
+from projector.redaction.explain import check_samples, rules
 from projector.redaction.policy import Policy, PolicyError
 from projector.redaction.redactor import Redactor
 from projector.server.config.loading import SettingsError, load_settings
@@ -61,6 +61,24 @@ def test_own_rules_join_the_shipped_ones(ours: Path) -> None:
     cleaned = redactor.json(tree, string_max_chars=100).value
     assert cleaned == {"door_badge": "<redacted>", "token_ring": "on", "cookies": 3, "password": "<redacted>"}
     assert Redactor(Policy()).text(TEXT).value.startswith("key acme_live_a1B2")
+
+
+def test_an_anchor_may_begin_with_a_class_and_end_with_an_optional_piece(tmp_path: Path) -> None:
+    (tmp_path / "ours.toml").write_text(
+        """
+[[format]]
+name = "acme-mark"
+about = "Acme keys with a mark inside"
+anchor = "[A-Z]{3}-?"
+pattern = "[a-z0-9]{8}"
+before = "[a-z0-9]{8}"
+source = "Acme documentation: API keys"
+matches = ["a1b2c3d4ABCe5f6g7h8", "a1b2c3d4ABC-e5f6g7h8"]
+harmless = ["a1b2c3d4-e5f6g7h8"]
+"""
+    )
+    policy = Policy(rules=(tmp_path / "ours.toml",))
+    assert check_samples(policy.own_rules, policy) == []
 
 
 def test_paths_are_relative_to_the_folder_of_the_configuration(ours: Path) -> None:

@@ -549,6 +549,24 @@ def test_a_listener_hears_each_frame_whatever_the_dialect_makes_of_it(dialect: s
     assert (public[-1]["kind"], public[-1]["final"]["response_text"]) == ("final", "Hi ✓")
 
 
+def test_the_runs_of_a_large_read_are_one() -> None:
+    runs: list[list[int]] = []
+    pipeline = build_pipeline(
+        provider="openai_responses",
+        dialect="public_sse_v1",
+        output_format="ndjson",
+        on_frame=lambda _: None,
+        on_deltas=lambda run: runs.append(run.sequences),
+    )
+    events = [{**HI, "content_index": 0, "sequence_number": number} for number in range(1_000)]
+    said = pipeline.feed(sse(CREATED, *events)) + pipeline.feed(sse(COMPLETED))
+    assert len(runs) == 1
+    assert runs[0] == [*range(1_000 - len(runs[0]), 1_000)]
+    assert len(runs[0]) > 900
+    frames = [codec.loads(line) for line in said.splitlines()]
+    assert [frame["event_id"] for frame in frames] == [*range(1, len(frames) + 1)]
+
+
 def on_frame_fails(frame: Frame) -> None:
     if frame["kind"] != "lifecycle":
         raise ZeroDivisionError("a secret of the host")
