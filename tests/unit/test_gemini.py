@@ -651,6 +651,17 @@ ODD: Final[dict[str, tuple[dict[str, Any], list[Any], list[tuple[str, str]], str
         [("function_call", '{"a":1}')],
         "completed",
     ),
+    "a null of an argument, and a member that has both names": (
+        {},
+        [
+            chunk(call(name="f", willContinue=True)),
+            chunk(call(partialArgs=[{"jsonPath": "$.a", "nullValue": None}], willContinue=True)),
+            chunk(call()),
+            {"candidates": [{"finishReason": "STOP", "finish_reason": "MAX_TOKENS"}]},
+        ],
+        [("function_call", '{"a":null}')],
+        "completed",
+    ),
     "a thought that is marked with text": (
         {},
         [chunk({"text": "Hm", "thought": "true"}), chunk({"text": "a"}), STOP],

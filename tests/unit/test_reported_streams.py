@@ -116,6 +116,13 @@ def test_d48_an_error_is_read_in_every_shape(
     assert said == {"code": code, "message": "No", "source": "provider", "is_retryable": may_retry}
 
 
+@pytest.mark.parametrize("name", ["base_resp", "names with a prefix"])
+def test_d48_names_with_underscores_stay_those_of_an_error_at_gemini(name: str) -> None:
+    error, code, may_retry = ERRORS[name]
+    said = last("gemini", sse(error), policy=Policy(error_messages="provider"))
+    assert (said["code"], said["message"], said["is_retryable"]) == (code, "No", may_retry)
+
+
 @BOTH
 @pytest.mark.parametrize("write", [sse, lambda answer: json.dumps(answer, indent=1).encode()], ids=["data", "body"])
 def test_d48_a_whole_answer_is_a_stream_of_one_answer(provider: str, write: Callable[..., bytes]) -> None:

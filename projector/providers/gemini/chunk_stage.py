@@ -54,8 +54,9 @@ class ChunkStage(JsonStage):
 
     def read(self, value: object, message: SseMessage) -> Events:
         """Return the events of a chunk, or of a list of chunks."""
-        value = fields.with_api_names(value, message.data)
         chunks = value if isinstance(value, list) else [value]
+        if fields.has_other_names(message.data):
+            chunks = [fields.with_api_names(chunk) for chunk in chunks]
         return [event for chunk in chunks for event in self._read(chunk, message.data)]
 
     def close(self) -> Events:
@@ -101,7 +102,7 @@ class ChunkStage(JsonStage):
             return self._dropped.drop(NO_OBJECT)
         if chunk.get("error"):
             return self._fail(fields.error_members(chunk).event())
-        if not {"candidates", "usageMetadata", "promptFeedback"} & chunk.keys():
+        if fields.CHUNK_MARKS.isdisjoint(chunk):
             is_error = error_of(chunk, has_begun=bool(self._response)) is not None
             return self._fail(fields.error_members(chunk).event()) if is_error else self._dropped.drop(NO_CHUNK)
         self._dropped.note_unknown_in(chunk, fields.MEMBERS["chunk"], "chunk")

@@ -72,19 +72,32 @@ def finish_of(value: object) -> str | None:
     return NUMBERED.get(value, "OTHER") if type(value) is int and value else None
 
 
+CHUNK_MARKS: Final = frozenset({"candidates", "usageMetadata", "promptFeedback"})
+"""An object with none of these is not a chunk."""
 _OTHER_NAME: Final = re.compile(rb'_[a-z]+"\s*+:')
 _OWN_NAMES: Final = frozenset({"args", "response"})
 """Members whose own members a tool names."""
+NULL: Final = "nullValue"
+"""The member of a partial argument that is null, which may be the value null itself."""
 _LEVELS_MAX: Final = 12
 """Levels of a chunk that has known members."""
 
 
-def with_api_names(value: object, data: bytes) -> object:
-    """Return a chunk with the names of the API, without null; `data` is its JSON.
+def has_other_names(data: bytes) -> bool:
+    """Check whether the JSON of chunks may have names with underscores, or members that are null.
 
     Gateways and dumps of models write `finish_reason`, and members that are null.
     """
-    return _with_api_names(value, _LEVELS_MAX) if b"null" in data or _OTHER_NAME.search(data) else value
+    return b"null" in data or _OTHER_NAME.search(data) is not None
+
+
+def with_api_names(value: object) -> object:
+    """Return a chunk with the names of the API, without null; another object, as an error of a gateway, as it is.
+
+    If a member has both names, that of the API counts.
+    """
+    chunk = _with_api_names(value, _LEVELS_MAX)
+    return value if isinstance(chunk, dict) and CHUNK_MARKS.isdisjoint(chunk) else chunk
 
 
 def _with_api_names(value: object, levels: int) -> object:
@@ -95,9 +108,9 @@ def _with_api_names(value: object, levels: int) -> object:
     if not isinstance(value, dict):
         return value
     return {
-        _api_name(name): one if name in _OWN_NAMES else _with_api_names(one, levels - 1)
+        api_name: one if name in _OWN_NAMES else _with_api_names(one, levels - 1)
         for name, one in value.items()
-        if one is not None
+        if (name == NULL or one is not None) and ((api_name := _api_name(name)) == name or not value.get(api_name))
     }
 
 
