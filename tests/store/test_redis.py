@@ -23,6 +23,7 @@ from projector.store import redis_connection, redis_store
 from projector.store.protocol import (
     INTERRUPTED,
     LEASE_S,
+    Store,
     StoreFullError,
     StoreLimits,
     StoreUnavailableError,
@@ -185,6 +186,38 @@ async def test_a_lease_that_could_not_be_renewed_ends_no_stream(
             await rig.client.execute_command(*accept.split())
         assert (await rig.other.read("s", 0, 99)).seal is None
         assert (await rig.one.renew(["s"]))["s"].lost is None
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        pytest.param(lambda store: store.put("kind", {"key": b"value"}, 60), id="put"),
+        pytest.param(lambda store: store.update("kind", ["key"], lambda _: [b"value"], 60), id="update"),
+    ],
+)
+async def test_a_refused_write_of_values_shows_that_leases_are_not_renewed(
+    redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch, write: Callable[[Store], Awaitable[None]]
+) -> None:
+    """Also one in a transaction."""
+    clock = Clock()
+    monkeypatch.setattr(redis_connection, "time", SimpleNamespace(monotonic=clock))
+    monkeypatch.setattr(redis_store, "PRESENT_S", 3.0)
+    async with redis(redis_server, SMALL) as rig:
+        assert isinstance(rig, RedisRig)
+        assert await rig.one.open(head())
+        for _ in range(3):
+            clock.now_s += 2
+            await rig.other.ping()
+        await rig.advance(LEASE_S + 0.1)
+        await rig.client.config_set("maxmemory", 1)
+        try:
+            with pytest.raises(StoreUnavailableError):
+                await write(rig.other)
+        finally:
+            await rig.client.config_set("maxmemory", 0)
+        status = await rig.other.find("s")
+        assert status is not None
+        assert status.seal is None
 
 
 async def test_a_server_that_becomes_a_replica(redis_server: RedisServer) -> None:
