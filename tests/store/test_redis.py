@@ -411,6 +411,21 @@ async def test_a_reader_is_seen_whatever_its_clock_shows(redis_server: RedisServ
         assert (await rig.one.renew(["s"]))["s"].unread_ms == 2_000
 
 
+async def test_a_stream_of_which_no_reader_is_known_is_not_unread(
+    redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The time begins when the producer first looks, not with its clock."""
+    monkeypatch.setattr(redis_store, "PRESENT_S", 0.0)
+    async with redis(redis_server, SMALL) as rig:
+        assert isinstance(rig, RedisRig)
+        assert isinstance(rig.one, RedisStore)
+        assert await rig.one.open(head())
+        rig.one._written.clear()
+        await rig.client.delete(rig.one._state("s"))
+        assert await rig.one.append([batch(1, 1)]) == {}
+        assert (await rig.one.renew(["s"]))["s"].unread_ms == 0
+
+
 PRODUCER = """
 import asyncio, random, sys
 from projector.store.redis_store import RedisStore
