@@ -21,7 +21,7 @@ BACKLOG: Final = 2048
 _OTHER_FILES: Final = 256
 """File descriptors in addition to those of clients and upstreams: queued connections, logs, the event loop."""
 _PARTS: Final = 3
-"""Parts of too few file descriptors: for clients, for their upstreams, and for all else."""
+"""Parts of file descriptors too few even for the upstreams: for clients, for their upstreams, and for all else."""
 
 
 def listen(settings: Settings) -> socket.socket:
@@ -97,7 +97,8 @@ def raise_file_limit(settings: Settings) -> Limits:
     if hard != resource.RLIM_INFINITY and hard < needed:
         log.warning("few_open_files", allowed=hard, needed=needed)
         needed = hard
-        limits = limits.model_copy(update={"max_connections": min(limits.connections, hard // _PARTS)})
+        left = max(hard - limits.max_streams - _OTHER_FILES, hard // _PARTS)
+        limits = limits.model_copy(update={"max_connections": min(limits.connections, left)})
     if soft not in {resource.RLIM_INFINITY, hard} and soft < needed:
         resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
     return limits

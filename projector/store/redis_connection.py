@@ -217,7 +217,9 @@ class Connection:
             yield
         except (AskError, TryAgainError):  # of a cluster: another server has the keys
             raise
-        except ResponseError as error:
+        except ResponseError as error:  # of a transaction
+            if _refuses_writes(error):
+                self._answered_s = -inf
             raise refused(error) from error
         except (RedisError, OSError, TimeoutError, RuntimeError) as error:  # uvloop raises the last one if it is closed
             self._answered_s = -inf

@@ -113,8 +113,8 @@ class Written:
         self.size = 0
         self.place: tuple[str, int] = "", -1
         """See `Servers.state_of`; the log had all frames up to the last one then."""
-        self.read: tuple[bytes | None, float] = None, 0.0
-        """What readers have left last, and since when it has been there."""
+        self.read: tuple[bytes | None, float] | None = None
+        """What readers have left last, and since when it has been there; None if that is not known yet."""
         self._limits = limits
         self._parts: deque[tuple[int, int]] = deque()
         """Last number and size of each part that is complete."""

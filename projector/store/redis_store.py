@@ -481,7 +481,8 @@ class RedisStore:
         written, now_s = self._written.get(stream_id), self._steady()
         if written is None:
             return 0
-        if written.read[0] != read or self._connection.present_s(self._log(stream_id)) < PRESENT_S:
+        is_present = self._connection.present_s(self._log(stream_id)) >= PRESENT_S
+        if written.read is None or written.read[0] != read or not is_present:
             written.read = read, now_s
         return int(1_000 * (now_s - written.read[1]))
 

@@ -308,6 +308,8 @@ class SqliteStore(Store):
     def _opened(self) -> Tables:
         """Return the open file: it is created, locked and checked; again if it was deleted or moved away."""
         if self._tables is not None and _identity(self._path) != self._file:
+            with contextlib.suppress(sqlite3.Error):  # else SQLite would take its log for that of the next file
+                self._tables.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             self._close()
         if self._tables is None:
             try:

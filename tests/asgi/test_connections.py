@@ -254,7 +254,14 @@ def test_the_default_leaves_room_for_idle_connections() -> None:
 
 @pytest.mark.parametrize(
     ("soft", "hard", "allowed", "connections"),
-    [(1_024, 4_096, 3_356, 2_100), (1_024, -1, 3_356, 2_100), (4_096, 4_096, None, 2_100), (256, 1_024, 1_024, 341)],
+    [
+        (1_024, 4_096, 3_356, 2_100),
+        (1_024, -1, 3_356, 2_100),
+        (4_096, 4_096, None, 2_100),
+        (1_024, 3_355, 3_355, 2_099),
+        (1_024, 2_256, 2_256, 1_000),
+        (256, 1_024, 1_024, 341),
+    ],
 )
 def test_there_are_no_more_connections_than_files(
     monkeypatch: pytest.MonkeyPatch, soft: int, hard: int, allowed: int | None, connections: int

@@ -23,6 +23,7 @@ from projector.store import redis_connection, redis_store
 from projector.store.protocol import (
     INTERRUPTED,
     LEASE_S,
+    Store,
     StoreFullError,
     StoreLimits,
     StoreUnavailableError,
@@ -185,6 +186,38 @@ async def test_a_lease_that_could_not_be_renewed_ends_no_stream(
             await rig.client.execute_command(*accept.split())
         assert (await rig.other.read("s", 0, 99)).seal is None
         assert (await rig.one.renew(["s"]))["s"].lost is None
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        pytest.param(lambda store: store.put("kind", {"key": b"value"}, 60), id="put"),
+        pytest.param(lambda store: store.update("kind", ["key"], lambda _: [b"value"], 60), id="update"),
+    ],
+)
+async def test_a_refused_write_of_values_shows_that_leases_are_not_renewed(
+    redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch, write: Callable[[Store], Awaitable[None]]
+) -> None:
+    """Also one in a transaction."""
+    clock = Clock()
+    monkeypatch.setattr(redis_connection, "time", SimpleNamespace(monotonic=clock))
+    monkeypatch.setattr(redis_store, "PRESENT_S", 3.0)
+    async with redis(redis_server, SMALL) as rig:
+        assert isinstance(rig, RedisRig)
+        assert await rig.one.open(head())
+        for _ in range(3):
+            clock.now_s += 2
+            await rig.other.ping()
+        await rig.advance(LEASE_S + 0.1)
+        await rig.client.config_set("maxmemory", 1)
+        try:
+            with pytest.raises(StoreUnavailableError):
+                await write(rig.other)
+        finally:
+            await rig.client.config_set("maxmemory", 0)
+        status = await rig.other.find("s")
+        assert status is not None
+        assert status.seal is None
 
 
 async def test_a_server_that_becomes_a_replica(redis_server: RedisServer) -> None:
@@ -376,6 +409,21 @@ async def test_a_reader_is_seen_whatever_its_clock_shows(redis_server: RedisServ
         assert (await rig.one.renew(["s"]))["s"].unread_ms == 0
         await rig.advance(2)
         assert (await rig.one.renew(["s"]))["s"].unread_ms == 2_000
+
+
+async def test_a_stream_of_which_no_reader_is_known_is_not_unread(
+    redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The time begins when the producer first looks, not with its clock."""
+    monkeypatch.setattr(redis_store, "PRESENT_S", 0.0)
+    async with redis(redis_server, SMALL) as rig:
+        assert isinstance(rig, RedisRig)
+        assert isinstance(rig.one, RedisStore)
+        assert await rig.one.open(head())
+        rig.one._written.clear()
+        await rig.client.delete(rig.one._state("s"))
+        assert await rig.one.append([batch(1, 1)]) == {}
+        assert (await rig.one.renew(["s"]))["s"].unread_ms == 0
 
 
 PRODUCER = """

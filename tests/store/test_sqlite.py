@@ -270,6 +270,30 @@ async def test_a_file_that_goes_while_it_is_used(path: Path, remove: Callable[[P
     await other.aclose()
 
 
+async def test_a_file_that_is_replaced_while_it_is_used(path: Path) -> None:
+    """The log of SQLite, with what is not in its file yet, belongs to the file that was moved away."""
+    store = SqliteStore(path)
+    assert await store.open(head("first"))
+    backup = path.with_name("backup")
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("VACUUM INTO ?", (str(backup),))
+    ids = [f"later-{number}" for number in range(50)]
+    for one in ids:
+        assert await store.open(head(one))
+    _replace(path, backup)
+    assert [one.head.stream_id for one in await store.recent(99)] == ["first"]
+    assert await store.open(head("last"))
+    await store.aclose()
+    old = SqliteStore(path.with_name("old"))
+    assert {one.head.stream_id for one in await old.recent(99)} == {"first", *ids}
+    await old.aclose()
+
+
+def _replace(path: Path, backup: Path) -> None:
+    path.rename(path.with_name("old"))
+    backup.rename(path)
+
+
 def _overwrite(path: Path) -> None:
     content = path.read_bytes()
     path.write_bytes(content[:8_192] + Random(1).randbytes(len(content) - 8_192))
