@@ -74,7 +74,6 @@ def finish_of(value: object) -> str | None:
 
 CHUNK_MARKS: Final = frozenset({"candidates", "usageMetadata", "promptFeedback"})
 """An object with none of these is not a chunk."""
-_OTHER_NAME: Final = re.compile(rb'_[a-z]+"\s*+:')
 _OWN_NAMES: Final = frozenset({"args", "response"})
 """Members whose own members a tool names."""
 NULL: Final = "nullValue"
@@ -265,6 +264,11 @@ MEMBERS: Final[Mapping[str, Known]] = {
     },
 }  # fmt: skip
 """Kind of object -> the members that it has in the API, and those of objects in it."""
+
+_NAMES: Final = sorted({name for known in MEMBERS.values() for names in known.values() for name in names})
+_UNDERSCORED: Final = "|".join(re.sub("[A-Z]", r"_\g<0>", name).lower() for name in _NAMES if not name.islower())
+_OTHER_NAME: Final = re.compile(rb'"(?:%b)"\s*+:' % _UNDERSCORED.encode())
+"""A member of chunks with underscores in its name."""
 
 
 def input_tables() -> InputTables:
