@@ -418,7 +418,7 @@ class Strings:
 
 def _may_follow(text: TextFilter, separator: str) -> bool:
     """Return whether what is read at the end of a text goes on in the next string."""
-    return all(end.is_certain or (bool(separator) and not end.ends_with_string) for end in text.ends)
+    return all(end.is_certain or end.has_lines or (bool(separator) and not end.ends_with_string) for end in text.ends)
 
 
 class EntryFilter(Union):

@@ -59,10 +59,8 @@ class TextSearch:
 
     def __init__(self, rows: Sequence[TextClass]) -> None:
         self._rows = rows
-        self._whole = [
-            re.compile("|".join(_way(way, row, None) for way in patterns.alternatives(row.begins))) for row in rows
-        ]
-        ways = [f"(?:{_near(row, patterns.alternatives(row.begins))})()" for row in rows]
+        self._whole = [re.compile("|".join(_way(way, row, None) for way in _ways(row))) for row in rows]
+        ways = [f"(?:{_near(row, _ways(row))})()" for row in rows]
         self._from = [re.compile("|".join(ways[first:]) or "(?!)") for first in range(len(rows) + 1)]
         """For each class, and behind the last one: the candidates of this class and those after it; the empty groups
         tell the class."""
@@ -71,11 +69,7 @@ class TextSearch:
         self._goes_past_digits = all(map(_begins_no_rest_of_number, rows))
         self._others: re.Pattern[str] | None = None
         if self._goes_past_digits and any(row.check == _CARD for row in rows) and all(map(_knows_numbers, rows)):
-            nears = (
-                _near(row, [*filter(_is_of_numbers, patterns.alternatives(row.begins))])
-                for row in rows
-                if row.check != _CARD
-            )
+            nears = (_near(row, [*filter(_is_of_numbers, _ways(row))]) for row in rows if row.check != _CARD)
             self._others = re.compile(f"[^0-9](?=[0-9])(?:{'|'.join(filter(None, nears)) or '(?!)'})")
 
     def first(self, text: str, start: int, *, at_end: bool) -> Candidate | None:
@@ -158,9 +152,7 @@ def _knows_numbers(row: TextClass) -> bool:
     """Return whether a class has what `next_card` knows in a candidate, or is no card and begins at no separator."""
     if row.check == _CARD:
         return row.run == "[0-9 ./-]" and row.most <= _CARD_MAX_CHARS
-    return all(
-        patterns.characters(patterns.pieces(way)[0].atom).isdisjoint("./-") for way in patterns.alternatives(row.begins)
-    )
+    return all(patterns.characters(patterns.pieces(way)[0].atom).isdisjoint("./-") for way in _ways(row))
 
 
 def _is_of_numbers(way: str) -> bool:
@@ -181,6 +173,10 @@ def _near(row: TextClass, ways: Sequence[str]) -> str:
     if row.sure:
         before = "".join(_lookbehinds(f"{_WORD}|{row.sure}")), f"(?:(?<={row.sure})|{first}{before[1]})"
     return "|".join(_way(way, row, before) for way in ways)
+
+
+def _ways(row: TextClass) -> list[str]:
+    return patterns.alternatives(row.begins)
 
 
 def _way(way: str, row: TextClass, before: tuple[str, str] | None) -> str:

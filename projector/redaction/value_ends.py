@@ -112,6 +112,8 @@ class End(State):
     """Whether something closes the value, so that it goes on in the next string of a list until that comes."""
     ends_with_string = False
     """Whether the value ends where its string does, whatever follows."""
+    has_lines = False
+    """Whether the value may have further lines, so that it goes on in the next string of a list if that may be its."""
     run: re.Pattern[str] | None = None
     """The characters of the value, if nothing else ends it."""
 
@@ -326,6 +328,8 @@ class Block(End):
     Those of a list (`is_list`) are its entries, which need no indent, and all indented ones.
     """
 
+    has_lines = True
+
     def __init__(self, *, is_list: bool = False) -> None:
         self._is_list = is_list
         self._indent = 0
@@ -400,6 +404,8 @@ _WRAP_OPENS: Final = re.compile(rf"{_WRAP}{{0,16}}+(?:\\{{1,4}}|[A-Za-z0-9+/]{{0
 class Wrapped(Tail):
     """A key in base64, which may be wrapped into lines."""
 
+    has_lines = True
+
     def feed(self, text: str, /) -> tuple[int, bool]:
         """Return how many characters belong to the value for certain, and whether the value ends after them."""
         at = end_of(_WRAPPED, text, 0)
@@ -435,6 +441,11 @@ class Value(End):
     def is_certain(self) -> bool:  # type: ignore[override]  # a value has that of its ends
         """Whether something closes the value."""
         return self._end.is_certain or isinstance(self._key, PrivateKey | Rest)
+
+    @property
+    def has_lines(self) -> bool:  # type: ignore[override]
+        """Whether the value may have further lines."""
+        return self._end.has_lines or self._key is not None
 
     def feed(self, text: str, /) -> tuple[int, bool]:
         """Return how many characters belong to the value for certain, and whether the value ends after them."""

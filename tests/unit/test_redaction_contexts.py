@@ -11,7 +11,7 @@ import pytest
 from projector.redaction.policy import Policy
 from projector.redaction.redactor import Redactor
 from projector.redaction.rules import Context
-from tests.rule_samples import CONTEXTS
+from tests.rule_samples import CONTEXTS, MIXED
 
 REDACTOR = Redactor(Policy())
 SECRET = "kX9mQ2vT7wLzR4"
@@ -671,3 +671,26 @@ def test_a_credential_is_withheld_whole_where_a_word_announces_it(before: str, v
         shown += stream.close().value
         assert value[-8:] not in shown
         assert shown.endswith("\nand on")
+
+
+_LINES_OF_KEY: Final = tuple(MIXED[at : at + 32] * 2 for at in range(0, 25, 8))
+
+
+@pytest.mark.parametrize("size", [*range(16, 72, 3), 130])
+@pytest.mark.parametrize(
+    ("text", "secrets"),
+    [
+        (f"tokens:\n- {_LINES_OF_KEY[0]}\n- {_LINES_OF_KEY[1]}\nuser: me", _LINES_OF_KEY[:2]),
+        (f"client_secret: |\n  {_LINES_OF_KEY[0]}\n  {_LINES_OF_KEY[1]}\nuser: me", _LINES_OF_KEY[:2]),
+        ("text MIIEvQIBADANBgkqhkiG9w0BAQEFAASC" + "\n".join(_LINES_OF_KEY) + "\n\nDone now", _LINES_OF_KEY),
+    ],
+    ids=["list", "block", "key"],
+)
+def test_a_value_of_several_lines_goes_on_in_the_strings_of_an_array(
+    text: str, secrets: tuple[str, ...], size: int
+) -> None:
+    pieces = [text[at : at + size] for at in range(0, len(text), size)]
+    said = "".join(REDACTOR.json(pieces, string_max_chars=1000).value)
+    shown = [secret[at : at + 8] for secret in secrets for at in range(len(secret) - 7) if secret[at : at + 8] in said]
+    assert shown == []
+    assert said.endswith(text[-3:])
