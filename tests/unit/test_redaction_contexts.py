@@ -680,7 +680,7 @@ _LINES_OF_KEY: Final = tuple(MIXED[at : at + 32] * 2 for at in range(0, 25, 8))
 @pytest.mark.parametrize(
     ("text", "secrets"),
     [
-        (f"tokens:\n- {_LINES_OF_KEY[0]}\n- {_LINES_OF_KEY[1]}\nuser: me", _LINES_OF_KEY[:2]),
+        (f"passwords:\n- {_LINES_OF_KEY[0]}\n- {_LINES_OF_KEY[1]}\nuser: me", _LINES_OF_KEY[:2]),
         (f"client_secret: |\n  {_LINES_OF_KEY[0]}\n  {_LINES_OF_KEY[1]}\nuser: me", _LINES_OF_KEY[:2]),
         ("text MIIEvQIBADANBgkqhkiG9w0BAQEFAASC" + "\n".join(_LINES_OF_KEY) + "\n\nDone now", _LINES_OF_KEY),
     ],
