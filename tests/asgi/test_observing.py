@@ -220,9 +220,10 @@ def done_with(response: dict[str, Any], *items: dict[str, Any]) -> list[bytes]:
         ("anthropic_messages", MADE, True),
         ("openai_responses", done_with({}, CODE), True),
         ("openai_responses", done_with({"tools": TOOLS}, CODE, message(CITED)), False),
-        ("openai_responses", done_with({}, message(CITED)), True),
+        ("openai_responses", done_with({"tools": TOOLS}, message(CITED), CODE), False),
+        ("openai_responses", done_with({"tools": TOOLS}, message(CITED)), False),
     ],
-    ids=["named-at-the-end", "of-a-call", "of-the-request", "of-a-citation"],
+    ids=["named-at-the-end", "of-a-call", "of-the-request", "of-the-request-later", "only-cited"],
 )
 def test_a_container_is_noted_for_the_caller(provider: str, events: list[bytes], *, is_noted: bool) -> None:
     noted: list[str] = []

@@ -203,8 +203,8 @@ class StreamStats:
     """ID of the last response."""
     on_item: Callable[[str, str], None] | None = None
     """Is called with the ID of each output item, and of each container that was made for one, and the upstream."""
-    chosen: set[str] = field(default_factory=set)
-    """IDs of containers that the request has named."""
+    lacks_container: bool = False
+    """Whether code has run without naming a container: Claude names it in citations, at the end of the answer."""
     on_approval: Callable[[str, str], None] | None = None
     """Is called with the ids of an approval request and of its response."""
 
@@ -269,7 +269,9 @@ class StreamStats:
             if self.on_item is not None:
                 self.on_item(frame["item_id"], self.upstream)
         elif kind == Kind.MESSAGE_CITATION:
-            self._note_container(frame["citation"])
+            container = frame["citation"].get("container_id")
+            if self.on_item is not None and self.lacks_container and container is not None:
+                self.on_item(container, self.upstream)
         elif kind == PrivateKind.RESPONSE_USAGE:
             self.usage |= {name: self.usage.get(name, 0) + tokens for name, tokens in frame["usage"].items()}
         elif kind == PrivateKind.RESPONSE_META:
@@ -278,17 +280,13 @@ class StreamStats:
             self._note_tool(frame["tool"], frame)
 
     def _note_tool(self, tool: Mapping[str, Any], frame: Frame) -> None:
-        if tool.get("container_mode") == _CHOSEN and "container_id" in tool:
-            self.chosen.add(tool["container_id"])
-        self._note_container(tool)
+        mode = tool.get("container_mode")
+        if self.on_item is not None and "container_id" in tool and mode != _CHOSEN:
+            self.on_item(tool["container_id"], self.upstream)
+        if tool["tool_type"] == "code_interpreter" and mode is None and "container_id" not in tool:
+            self.lacks_container = True
         if self.on_approval is not None and tool["status"] == _AWAITING and "response_id" in frame:
             self.on_approval(tool["tool_call_id"], frame["response_id"])
-
-    def _note_container(self, holder: Mapping[str, Any]) -> None:
-        """Report the container of a tool, or of a citation: some providers name it at the end of the answer only."""
-        container = holder.get("container_id")
-        if self.on_item is not None and container is not None and container not in self.chosen:
-            self.on_item(container, self.upstream)
 
     def release_texts(self) -> None:
         """Drop the texts of the terminal: this object may outlive the stream."""
