@@ -204,7 +204,9 @@ async def test_a_server_whose_output_cannot_be_written_serves(tmp_path: Path, ou
         process = await asyncio.create_subprocess_exec(sys.executable, "-c", DEMO, stdout=write_end, stderr=stderr)
     os.close(write_end)
     try:
-        await wait_until(lambda: process.returncode is not None or any(one["event"] == "ready" for one in lines_of(log)))
+        await wait_until(
+            lambda: process.returncode is not None or any(one["event"] == "ready" for one in lines_of(log))
+        )
         if process.returncode is None:
             process.terminate()
         assert await process.wait() == 0
