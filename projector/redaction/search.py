@@ -328,7 +328,7 @@ class Search:
             if quick < 0 and not (is_short and formats.find(text, start, at_end=True) is None):
                 return -1
             end = end if quick < 0 else min(end, quick)
-        if end >= 0 and self.values:
+        if end >= 0 and self.values.longest:
             at = self.values.may_begin(text, start)
             end = end if at < 0 else min(end, at) if len(text) - at < OPEN_CHARS else -1
         return -1 if is_whole and end < len(text) else end
