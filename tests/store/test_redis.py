@@ -157,17 +157,9 @@ async def test_a_full_server(redis_server: RedisServer) -> None:
         assert await rig.one.append([batch(4, 5)]) == {}
 
 
-@pytest.mark.parametrize(
-    ("refuse", "accept"),
-    [
-        ("CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0"),
-        ("CONFIG SET min-replicas-to-write 1", "CONFIG SET min-replicas-to-write 0"),
-        ("ACL SETUSER default -@write", "ACL SETUSER default +@all"),
-    ],
-)
-async def test_a_lease_that_could_not_be_renewed_ends_no_stream(
-    redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch, refuse: str, accept: str
-) -> None:
+@pytest.fixture
+async def lapsed(redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[RedisRig]:
+    """Two stores with a stream whose lease has lapsed, on a server that has answered for longer than a lease."""
     clock = Clock()
     monkeypatch.setattr(redis_connection, "time", SimpleNamespace(monotonic=clock))
     monkeypatch.setattr(redis_store, "PRESENT_S", 3.0)
@@ -178,14 +170,26 @@ async def test_a_lease_that_could_not_be_renewed_ends_no_stream(
             clock.now_s += 2
             await rig.other.ping()
         await rig.advance(LEASE_S + 0.1)
-        await rig.client.execute_command(*refuse.split())
-        try:
-            with pytest.raises(StoreUnavailableError):
-                await rig.other.read("s", 0, 99)
-        finally:
-            await rig.client.execute_command(*accept.split())
-        assert (await rig.other.read("s", 0, 99)).seal is None
-        assert (await rig.one.renew(["s"]))["s"].lost is None
+        yield rig
+
+
+@pytest.mark.parametrize(
+    ("refuse", "accept"),
+    [
+        ("CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0"),
+        ("CONFIG SET min-replicas-to-write 1", "CONFIG SET min-replicas-to-write 0"),
+        ("ACL SETUSER default -@write", "ACL SETUSER default +@all"),
+    ],
+)
+async def test_a_lease_that_could_not_be_renewed_ends_no_stream(lapsed: RedisRig, refuse: str, accept: str) -> None:
+    await lapsed.client.execute_command(*refuse.split())
+    try:
+        with pytest.raises(StoreUnavailableError):
+            await lapsed.other.read("s", 0, 99)
+    finally:
+        await lapsed.client.execute_command(*accept.split())
+    assert (await lapsed.other.read("s", 0, 99)).seal is None
+    assert (await lapsed.one.renew(["s"]))["s"].lost is None
 
 
 @pytest.mark.parametrize(
@@ -196,28 +200,18 @@ async def test_a_lease_that_could_not_be_renewed_ends_no_stream(
     ],
 )
 async def test_a_refused_write_of_values_shows_that_leases_are_not_renewed(
-    redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch, write: Callable[[Store], Awaitable[None]]
+    lapsed: RedisRig, write: Callable[[Store], Awaitable[None]]
 ) -> None:
     """Also one in a transaction."""
-    clock = Clock()
-    monkeypatch.setattr(redis_connection, "time", SimpleNamespace(monotonic=clock))
-    monkeypatch.setattr(redis_store, "PRESENT_S", 3.0)
-    async with redis(redis_server, SMALL) as rig:
-        assert isinstance(rig, RedisRig)
-        assert await rig.one.open(head())
-        for _ in range(3):
-            clock.now_s += 2
-            await rig.other.ping()
-        await rig.advance(LEASE_S + 0.1)
-        await rig.client.config_set("maxmemory", 1)
-        try:
-            with pytest.raises(StoreUnavailableError):
-                await write(rig.other)
-        finally:
-            await rig.client.config_set("maxmemory", 0)
-        status = await rig.other.find("s")
-        assert status is not None
-        assert status.seal is None
+    await lapsed.client.config_set("maxmemory", 1)
+    try:
+        with pytest.raises(StoreUnavailableError):
+            await write(lapsed.other)
+    finally:
+        await lapsed.client.config_set("maxmemory", 0)
+    status = await lapsed.other.find("s")
+    assert status is not None
+    assert status.seal is None
 
 
 async def test_a_server_that_becomes_a_replica(redis_server: RedisServer) -> None:
