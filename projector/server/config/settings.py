@@ -108,8 +108,9 @@ class Limits(Table):
     max_streams_per_caller: int | None = Field(default=None, gt=0)
     """Concurrent streams of one caller in each process; one number for all callers."""
     max_connections: int | None = Field(default=None, gt=0)
-    """Open connections of clients; by default twice `max_streams` and 100. At the limit, the oldest without a request
-    is closed; without one, the new one gets 503, or with TLS is closed. Idle ones are closed after 75 s."""
+    """Open connections of clients; by default twice `max_streams`, plus 100. At the limit, the oldest one without a
+    request is closed; if each has one, the new connection gets 503, or with TLS is closed. Idle ones are closed after
+    75 s."""
     max_connections_per_address: int | None = Field(default=None, gt=0)
     """Open connections from one address, such as a reverse proxy."""
 
@@ -162,7 +163,7 @@ class Settings(Table):
     demo_pace_s: float = Field(default=0.15, ge=0, le=60)  # slow enough to watch an answer and stop it
     """Seconds between two events of `projector demo`."""
     log_level: LogLevel = "info"
-    """Least level of log lines: `debug`, `info`, `warning` or `error`."""
+    """Lowest level of log lines: `debug`, `info`, `warning` or `error`."""
     cors_origins: tuple[Origin, ...] = ()
     """Other origins whose pages may call the server."""
     allowed_hosts: tuple[AllowedHost, ...] = ()
@@ -172,7 +173,7 @@ class Settings(Table):
     trusted_proxies: tuple[NetworkText, ...] = ()
     """Addresses or networks of reverse proxies."""
     forwarded_header: Literal["x-forwarded-for", "forwarded"] = "x-forwarded-for"
-    """Header in which they send the address of the client; the other one is ignored."""
+    """Header in which trusted proxies send the address of the client, or `forwarded`; the other one is ignored."""
     state_encryption_keys: EncryptionKeys = ()
     """Keys that seal [what providers want back](providers.md#what-providers-want-back) (AES-256-GCM), the same for all
     servers. The first one seals, all open."""

@@ -122,7 +122,7 @@ class Tls(Table):
     key_password_file: Path | None = None
     """File with the password."""
     min_version: TlsVersion = "1.2"
-    """Least version of TLS: `1.2` or `1.3`."""
+    """Lowest version of TLS: `1.2` or `1.3`."""
 
     @model_validator(mode="after")
     def _check_certificate(self) -> Tls:
@@ -158,7 +158,7 @@ class UpstreamTimeouts(Table):
     first_byte_s: float = Field(default=120, gt=0, le=_DAY_S)  # reasoning models think before they answer
     """Seconds from the request to the first byte of the response."""
     idle_s: float = Field(default=120, gt=0, le=_DAY_S)  # reasoning models pause for up to a minute
-    """Seconds between two reads."""
+    """Seconds without a byte of the response."""
     total_s: float = Field(default=1800, gt=0, le=_DAY_S)  # longer than any observed; ends a request that hangs
     """Seconds for the whole response."""
 
@@ -192,8 +192,8 @@ class CircuitBreaker(Table):
     """When a target that fails gets no more requests."""
 
     failures: int = Field(default=5, ge=0, le=1000)
-    """Failures in a row after which a [target](operations.md#several-targets) gets no requests; also if half of four
-    times as many fail within a minute. 0 for no limit."""
+    """Failures in a row after which a [target](operations.md#several-targets) gets no requests; also if, within a
+    minute, half of four times as many requests fail. 0 for no limit."""
     open_s: float = Field(default=15, gt=0, le=3600)
     """Seconds before one request tries whether the target works again."""
 
