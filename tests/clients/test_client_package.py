@@ -79,7 +79,7 @@ def test_connections(client: InstalledClient) -> None:
 
 
 def test_marks(client: InstalledClient) -> None:
-    assert passed(ran(["node", "marks.test.mjs"], client.folder)) == 13
+    assert passed(ran(["node", "marks.test.mjs"], client.folder)) == 14
 
 
 def test_chats(client: InstalledClient) -> None:

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { approveTooLate, ask, assertQuiet, assertReadable, assertToolIsShown, BOATS, button, ended, go, isLate, page, testScripted, visit } from "./example_page.mjs";
+import { approveTooLate, ask, assertQuiet, assertReadable, assertToolIsShown, BOATS, button, ended, focused, go, isLate, page, testScripted, visit } from "./example_page.mjs";
 
 const answer = (at, text) => page.locator(".assistant").nth(at).getByText(text).waitFor();
 
@@ -54,6 +54,7 @@ for (const [name, features] of Object.entries(RUNTIMES)) {
       if (decision === "Approve") {
         await assertReadable(`assistant-ui-${name}-approval`);
         await approveTooLate();
+        assert.equal(await focused(), "Conversation"); // Approve is gone
         await assertReadable(`assistant-ui-${name}-approval-late`);
         await ask("Book two seats, with my approval");
       }

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { approveTooLate, ask, assertQuiet, assertReadable, assertToolIsShown, BOATS, button, ended, go, isLate, page, reached, testScripted, visit } from "./example_page.mjs";
+import { approveTooLate, ask, assertQuiet, assertReadable, assertToolIsShown, BOATS, button, ended, focused, go, isLate, page, reached, testScripted, visit } from "./example_page.mjs";
 
 const shown = (text) => page.getByText(text, { exact: false }).last().waitFor();
 const answers = () => page.locator("li.assistant").allInnerTexts();
@@ -60,6 +60,7 @@ for (const [decision, answer, add] of [["Approve", "Two seats are booked.", test
     if (decision === "Approve") {
       await assertReadable("use-chat-approval");
       await approveTooLate();
+      assert.equal(await focused(), "Conversation"); // Approve is gone
       await assertReadable("use-chat-approval-late");
       await button("Ask again").click();
     }

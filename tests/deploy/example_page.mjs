@@ -51,6 +51,9 @@ export async function approveTooLate() {
 /** The browser reports an answer to `approveTooLate`. */
 export const isLate = (text) => text.includes("404") || text.includes("not known any more");
 
+/** Returns the label of the element with the focus. */
+export const focused = () => page.evaluate(() => document.activeElement.getAttribute("aria-label"));
+
 /** Sends a question. */
 export async function ask(text) {
   await page.getByLabel("Message").fill(text);

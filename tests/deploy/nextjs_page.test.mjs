@@ -42,6 +42,9 @@ const told = (text, on = page) => on.getByRole("status").filter({ hasText: text 
 const complete = (on = page) => told("The answer is complete.", on);
 const readable = (name) => assertReadable(page, join(pictures, `nextjs-${name}`));
 
+/** Returns the name of the element with the focus. */
+const focused = () => page.evaluate(() => document.activeElement.getAttribute("aria-label"));
+
 /** Sends a question, and returns the provider's call. */
 async function ask(question) {
   await field().fill(question);
@@ -76,6 +79,18 @@ test("Markdown is safe, and citations are in place", async () => {
   const hrefs = [all, news, "https://example.com/a", "https://tracker.example/p.png", all, news];
   assert.deepEqual(links, hrefs.map((href) => [href, ...safe]));
   assert.deepEqual(complaints, []);
+});
+
+test("text from right to left is shown so, and code is not", async () => {
+  const call = await ask("שלום (עולם)!");
+  call.text("שלום (עולם)!\n\n- אחת.\n\nHello.\n\n| א |\n|---|\n| ב |\n\n```\n// שלום\n```\n");
+  call.end();
+  await complete();
+  await field().fill("שלום!");
+  await answer().locator("code").waitFor();
+  const shown = page.locator(".question, .markdown :is(p, ul, .wide, code), nav a, textarea");
+  const directions = await shown.evaluateAll((all) => all.map((one) => `${one.localName} ${getComputedStyle(one).direction}`));
+  assert.deepEqual(directions, ["a rtl", "h2 rtl", "p rtl", "ul rtl", "p ltr", "div rtl", "code ltr", "textarea rtl"]);
 });
 
 test("what was withheld is shown wherever it is in Markdown, and counted once", async () => {
@@ -234,8 +249,10 @@ test("an approval is asked for, and answered with the response that waits", asyn
   await told("This request for approval is not known any more: it is too old, or the server was restarted. Ask again.");
   await readable("approval-late");
   await remember();
+  assert.equal(await focused(), "Messages");
   await button("Ask again").click();
   await (await provider.next()).play("chat-mcp-approval");
+  assert.equal(await focused(), "Messages");
   await told("The answer needs your approval.");
   await button("Approve").click();
   const call = await provider.next();
@@ -523,6 +540,12 @@ test("a conversation has a history, is kept, and is found again", async () => {
   await page.getByRole("button", { name: "Delete: My name is Ada." }).click();
   await page.getByText("Ask something to begin.").waitFor();
   assert.equal(await page.getByRole("navigation").getByRole("link").count(), 0);
+  (await ask("Once more.")).end();
+  await complete();
+  await button("New").click();
+  await page.getByText("Ask something to begin.").waitFor();
+  await page.getByRole("button", { name: "Delete: Once more." }).click();
+  assert.equal(await focused(), "Conversations");
 });
 
 test("readable in both themes and on a narrow screen, with little motion too", async () => {

@@ -227,11 +227,11 @@ interface Written {
   citations: number;
   sources: Set<string>;
   argumentsText: string;
-  hasStarted: boolean;
-  hasInput: boolean;
-  isAnswered: boolean;
-  hasImage: boolean;
-  isAwaiting: boolean;
+  hasStarted?: true;
+  hasInput?: true;
+  isAnswered?: true;
+  hasImage?: true;
+  isAwaiting?: true;
 }
 
 const FINISHES = { completed: "stop", incomplete: "other", refused: "content-filter" } as const;
@@ -291,8 +291,7 @@ class Writer {
   private of(item: Item): Written {
     let found = this.written.get(item.id);
     if (found === undefined) {
-      const flags = { hasStarted: false, hasInput: false, isAnswered: false, hasImage: false, isAwaiting: false };
-      found = { texts: new Map(), ended: new Set(), citations: 0, sources: new Set(), argumentsText: "", ...flags };
+      found = { texts: new Map(), ended: new Set(), citations: 0, sources: new Set(), argumentsText: "" };
       this.written.set(item.id, found);
     }
     return found;

@@ -51,7 +51,8 @@ export function toThreadMessage(state: StreamState, id: string = state.streamId 
  * Returns the options of `useExternalStoreRuntime` for a stream: the earlier messages, and the answer that is running.
  * `onSend` receives the text of a new message; add it to the earlier messages and call `send`. `onDecide` receives a
  * person's decision on a call that waits for it; send it as `mcp_approval_response`. An answer that failed, or that the
- * server refused, has the reason as the `error` of its status: `ErrorPrimitive.Message` shows it.
+ * server refused, has the reason as the `error` of its status: `ErrorPrimitive.Message` shows it. One whose connection
+ * was closed is `cancelled`.
  */
 export function externalStore(
   stream: Pick<UseStream, "state" | "isRunning" | "stop"> & Partial<Pick<UseStream, "error">>,
@@ -61,7 +62,9 @@ export function externalStore(
 ) {
   const { state, isRunning, stop, error } = stream;
   const isLost = error instanceof Error && state.end === undefined;
-  const answer: ThreadMessage = { ...toThreadMessage(state), ...(isLost && { status: { type: "incomplete", reason: "error", error: error.message } }) };
+  const why = isLost ? ({ reason: "error", error: error.message } as const) : ({ reason: "cancelled" } as const);
+  const isCut = state.end === undefined && !isRunning;
+  const answer: ThreadMessage = { ...toThreadMessage(state), ...(isCut && { status: { type: "incomplete", ...why } }) };
   return {
     isRunning,
     messages: state.streamId === undefined && !isLost ? earlier : [...earlier, answer],

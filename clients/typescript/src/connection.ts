@@ -60,7 +60,7 @@ const EVENTS = /\/events$/;
 
 /**
  * Opens a stream. Iterating sends the request; leaving the loop closes the connection, which by itself does not cancel
- * the stream. Throws `StreamError`, or the reason of `signal`.
+ * the stream. Throws `StreamError`, the reason of `signal`, or a `TypeError` if `body` is no JSON.
  */
 export function openStream(request: StreamRequest, options: StreamOptions = {}): EventStream {
   const send: typeof fetch = options.fetch ?? ((...call) => fetch(...call));
@@ -68,9 +68,11 @@ export function openStream(request: StreamRequest, options: StreamOptions = {}):
   const stored = request.resume?.location;
   let location = stored && sameOrigin(stored, request.url)?.replace(EVENTS, "");
   let last = request.resume?.after ?? 0;
+  let json: string;
 
   async function* events(): AsyncGenerator<PublicSseEvent, void, undefined> {
     if (stored && !location) throw new StreamError("connection_lost", `${stored} is of another origin than \`url\`.`, false);
+    json = JSON.stringify(request.body ?? {}); // a body that is no JSON is no failure of the network
     for (let attempt = 0, barren = 0; ; ) {
       const before = last;
       try {
@@ -161,7 +163,7 @@ export function openStream(request: StreamRequest, options: StreamOptions = {}):
   }
 
   async function init(isOpening: boolean, method = isOpening ? "POST" : "GET"): Promise<RequestInit> {
-    const { headers: given, credentials, idempotencyKey, body = {} } = request;
+    const { headers: given, credentials, idempotencyKey } = request;
     const headers = new Headers(typeof given === "function" ? await given() : given);
     if (!headers.has("accept")) headers.set("accept", "text/event-stream");
     const init: RequestInit = { method, headers, cache: "no-store" };
@@ -169,7 +171,7 @@ export function openStream(request: StreamRequest, options: StreamOptions = {}):
     if (isOpening) {
       headers.set("content-type", "application/json");
       if (idempotencyKey) headers.set("idempotency-key", idempotencyKey);
-      init.body = JSON.stringify(body);
+      init.body = json;
     }
     return init;
   }

@@ -195,25 +195,26 @@ export interface Segment {
 }
 
 /** Returns the text of a part in pieces, with citations in place. Positions count code points; others come last. */
-export function segments(part: MessagePart): Segment[] {
-  if (part.citations.length === 0) return part.text === "" ? [] : [{ text: part.text, citations: [] }];
-  const characters = Array.from(part.text);
-  const spans = part.citations.map((citation) => spanOf(citation, characters.length));
+export function segments({ text: whole, citations: all }: MessagePart): Segment[] {
+  if (all.length === 0) return whole ? [{ text: whole, citations: [] }] : [];
+  const characters = [...whole];
+  const spans = all.map((citation) => spanOf(citation, characters.length));
   const edges = [...new Set([0, characters.length, ...spans.flat()])].sort((a, b) => a - b);
-  const found: Segment[] = [];
-  edges.forEach((start, at) => {
-    const end = edges[at + 1] ?? start;
-    const within = part.citations.filter((_, n) => spans[n]![0] <= start && spans[n]![1] >= end);
-    const points = part.citations.filter((_, n) => spans[n]![0] === start && spans[n]![1] === start);
-    if (points.length > 0) found.push({ text: "", citations: points });
-    if (end > start) found.push({ text: characters.slice(start, end).join(""), citations: within });
+  // of each edge, its place and the text that follows
+  const pieces = edges.flatMap((start, at) =>
+    ["", characters.slice(start, edges[at + 1]).join("")].map((text) => ({ text, citations: [] as Citation[] })),
+  );
+  all.forEach((citation, n) => {
+    const [from, to] = spans[n]!;
+    let at = edges.indexOf(from) * 2 + (from < to ? 1 : 0);
+    do pieces[at]!.citations.push(citation);
+    while (edges[(at += 2) >> 1]! < to);
   });
-  return found;
+  return pieces.filter(({ text, citations }) => text || citations[0]);
 }
 
 function spanOf(citation: Citation, length: number): [number, number] {
-  const place = "index" in citation ? citation.index : undefined;
-  const { start_index: from = place, end_index: to = place } = citation as { start_index?: number; end_index?: number };
+  const { index, start_index: from = index, end_index: to = index } = citation as Partial<Record<"index" | "start_index" | "end_index", number>>;
   const end = Math.min(to ?? length, length);
   return [Math.min(from ?? end, end), end];
 }

@@ -41,6 +41,12 @@ test("the error of a relative URL outside a page says so", async () => {
   assert.deepEqual([error instanceof StreamError, error.message], [false, "Failed to parse URL from /api/v1/chat/stream"]);
 });
 
+test("a body that is no JSON is the caller's error, and not one of the network", () =>
+  serving([], async ({ url, requests }) => {
+    const { error } = await read(url, { request: { body: { count: 1n } } });
+    assert.deepEqual([error.constructor, requests.length], [TypeError, 0]);
+  }));
+
 test("the error of a refused connection names the address", async () => {
   const { url } = await serving([], async (server) => server);
   const { error } = await read(url);

@@ -1,8 +1,8 @@
-// Marks of withheld values: as text that no renderer of Markdown changes, and counted.
+// Marks of withheld values: as text that no renderer of Markdown changes, and counted. Citations in place.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { argumentNotices, initialState, marksAsText, reduce, toolStatus, truncated, withheld } from "public-stream-client";
+import { argumentNotices, initialState, marksAsText, reduce, segments, toolStatus, truncated, withheld } from "public-stream-client";
 
 // text, the same as Markdown may be given it
 const rows = [
@@ -71,4 +71,14 @@ test("a value that was too long counts once, although its delta, its end and `fi
   const output = { kind: "tool.output", output: { echo: "x" }, ...cut("output.echo") };
   const state = stateOf(delta, { ...done, ...cut("arguments_text") }, output, { ...completed, ...cut("final") });
   assert.deepEqual([state.notices.length, truncated(state), truncated(initialState)], [4, 2, 0]);
+});
+
+test("each citation is read a few times, however many there are", () => {
+  const count = 1_000;
+  let reads = 0;
+  const citations = Array.from({ length: count }, (_, n) => ({ type: "url_citation", start_index: 2 * n, end_index: 2 * n + 1 }));
+  const counted = new Proxy(citations, { get: (all, name) => ((reads += /^\d+$/.test(String(name))), Reflect.get(all, name)) });
+  const found = segments({ index: 0, text: "ab".repeat(count), refusal: "", citations: counted });
+  assert.deepEqual([found.length, found[2].text, found[2].citations], [2 * count, "a", [citations[1]]]);
+  assert.ok(reads < 10 * count, `${reads} citations were read`);
 });

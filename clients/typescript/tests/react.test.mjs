@@ -5,6 +5,7 @@ import { test } from "node:test";
 import * as React from "react";
 import { renderToString } from "react-dom/server";
 import { act, create } from "react-test-renderer";
+import { externalStore } from "public-stream-client/assistant-ui";
 import { useStream } from "public-stream-client/react";
 import { createStreamStore } from "public-stream-client/store";
 import { events, hang, LOCATION, problem, serving, stream } from "./server.mjs";
@@ -364,6 +365,26 @@ test("a retry has the idempotency key of its request until the stream has begun"
     assert.deepEqual(requests.map(({ headers }) => headers["idempotency-key"]), ["k-1", "k-1", undefined]);
     await unmount();
   }));
+
+for (const [how, answer, shownAs] of [
+  ["was stopped, at a server that cannot cancel it,", { hangs: true }, { reason: "cancelled" }],
+  ["was lost", { breaks: true }, { reason: "error", error: "No connection: other side closed" }],
+]) {
+  test(`assistant-ui: an answer that ${how} is not running any more`, () =>
+    serving([stream(events(1, 1), { ...answer, headers: { location: "" } })], async ({ url }) => {
+      const { shown, unmount } = await mount({ url });
+      const status = () => externalStore(shown, [], () => {}).messages[0]?.status;
+      await act(async () => shown.send({}));
+      if (answer.hangs) {
+        await until(() => shown.connection === "open");
+        assert.deepEqual(status(), { type: "running" });
+        await act(async () => shown.stop());
+      }
+      await until(() => shown.connection === "closed");
+      assert.deepEqual(status(), { type: "incomplete", ...shownAs });
+      await unmount();
+    }));
+}
 
 test("a server renders the first state, without a request", async () => {
   const Page = () => createElement("p", null, useStream({ url: "/x" }).connection);

@@ -31,7 +31,7 @@ export function Answer({ state, decide }: Props) {
   return (
     <>
       {state.items.map((item) => <Row key={item.id} item={item} state={state} decide={decide} />)}
-      {!hasText && state.end !== undefined && <p>{responseText(state)}</p>}
+      {!hasText && state.end !== undefined && <p dir="auto">{responseText(state)}</p>}
       <End state={state} />
     </>
   )
@@ -54,7 +54,7 @@ const Message = memo(function Message({ item }: { item: MessageItem }) {
   return item.parts.map((part) => (
     <div key={part.index} className="markdown">
       <Markdown part={part} />
-      {part.refusal !== '' && <p className="refusal">{part.refusal}</p>}
+      {part.refusal !== '' && <p className="refusal" dir="auto">{part.refusal}</p>}
     </div>
   ))
 })
@@ -65,7 +65,7 @@ const Reasoning = memo(function Reasoning({ item }: { item: ReasoningItem }) {
   return (
     <details className="card">
       <summary>{title}</summary>
-      {item.parts.map((part) => <p key={part.index}>{part.text}</p>)}
+      {item.parts.map((part) => <p key={part.index} dir="auto">{part.text}</p>)}
     </details>
   )
 })

@@ -24,11 +24,11 @@ export function Chat({ signInUrl }: { signInUrl: string | undefined }) {
         <h1>Chat</h1>
         <button type="button" onClick={start}>New</button>
       </header>
-      <nav id="past" aria-label="Conversations" className={isListed ? 'listed' : ''}>
+      <nav id="past" tabIndex={-1} aria-label="Conversations" className={isListed ? 'listed' : ''}>
         <ul>
           {all.map((one) => (
             <li key={one.id}>
-              <a href={`#${one.id}`} aria-current={one.id === id ? 'page' : undefined}>{one.turns[0]?.question}</a>
+              <a href={`#${one.id}`} dir="auto" aria-current={one.id === id ? 'page' : undefined}>{one.turns[0]?.question}</a>
               <button type="button" aria-label={`Delete: ${one.turns[0]?.question}`} onClick={() => drop(one.id, id)}>×</button>
             </li>
           ))}
@@ -53,6 +53,7 @@ function start(): void {
 }
 
 function drop(id: string, current: string): void {
+  document.getElementById('past')!.focus() // the button that had it goes
   remove(id)
   if (id === current) start()
 }

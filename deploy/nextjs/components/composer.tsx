@@ -46,6 +46,7 @@ export function Composer({ isRunning, send, stop }: Props) {
         id="question"
         ref={field}
         rows={1}
+        dir="auto"
         autoFocus
         readOnly={!isReady}
         placeholder="Ask something"

@@ -78,6 +78,7 @@ export function Conversation({ id, turns, signInUrl }: Props) {
   }, [live, changeTurn, stopStream])
 
   function retry(): void {
+    end.current!.focus() // the button that had it goes
     if (trouble?.isLate) return void send(turns.findLast(({ approval }) => approval === undefined)?.question ?? '')
     if (location !== undefined && canContinue(error)) return void resume(location)
     changeTurn(last, ({ question, approval }) => ({ question, ...(approval && { approval }) }))
@@ -86,6 +87,7 @@ export function Conversation({ id, turns, signInUrl }: Props) {
 
   function decide(item: ToolItem, approve: boolean): void {
     const { id: approvalId, responseId } = item
+    end.current!.focus() // so do those
     send(`${approve ? 'Approved' : 'Declined'}: ${item.name}`, { id: approvalId, approve, ...(responseId && { responseId }) })
   }
 
@@ -101,14 +103,14 @@ export function Conversation({ id, turns, signInUrl }: Props) {
   const end = useFollowedEnd(turns.length)
   return (
     <>
-      <div className="scroll" ref={end}>
+      <div className="scroll" ref={end} tabIndex={0} role="region" aria-label="Messages">
         <ol className="turns">
           {turns.map((turn, n) => {
             const answer = n === live ? state : (turn.state ?? initialState)
             const failure = n === last || n === live ? undefined : troubleOf(answer, { connection: 'closed' }, turn.isStopped)?.text
             return (
               <li key={n}>
-                <h2 className="question"><span className="hidden">You: </span>{turn.question}</h2>
+                <h2 className="question" dir="auto"><span className="hidden" dir="ltr">You: </span>{turn.question}</h2>
                 <section className="answer" aria-label={`Answer ${n + 1}`} aria-busy={n === live && isRunning}>
                   <Answer state={answer} {...(n === last && !isRunning && { decide })} />
                   {failure && <p className="trouble">{failure}</p>}

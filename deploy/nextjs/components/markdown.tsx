@@ -105,7 +105,7 @@ const COMPONENTS: Components = {
   a: ({ href, children }) => <Outside href={href}>{children}</Outside>,
   img: ({ src, alt }) => <Outside href={typeof src === 'string' ? src : undefined}>{alt || 'Image'}</Outside>,
   cite: ({ node }) => <Cite number={Number(node?.properties.dataNumber)} />,
-  table: ({ children }) => <div className="wide" tabIndex={0} role="region" aria-label="Table"><table>{children}</table></div>,
+  table: ({ dir, children }) => <div className="wide" dir={dir} tabIndex={0} role="region" aria-label="Table"><table>{children}</table></div>,
 }
 
 const Sources = memo(function Sources({ citations }: { citations: readonly Citation[] }) {

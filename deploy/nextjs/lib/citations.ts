@@ -27,10 +27,11 @@ export function marksOf(part: MessagePart): Place[] {
   return places.sort((a, b) => a.at - b.at).map((place, n) => ({ ...place, number: n + 1 }))
 }
 
-/** A plugin of remark that inserts `<cite>` with the number of each mark, and marks what was withheld. */
+/** A plugin of remark that inserts `<cite>` with the number of each mark, marks what was withheld, and directs each block. */
 export function remarkCitations({ marks }: { marks: readonly Mark[] }) {
   return (tree: Nodes): void => {
     markWithheld(tree)
+    if ('children' in tree) for (const block of tree.children) if (block.type !== 'code') block.data = { hProperties: { dir: 'auto' } }
     for (const mark of [...marks].sort((a, b) => b.at - a.at || b.number - a.number)) insert(tree, mark)
   }
 }

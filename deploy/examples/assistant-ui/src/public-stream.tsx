@@ -1,6 +1,6 @@
 import { useExternalStoreRuntime, type AssistantRuntime } from "@assistant-ui/react";
 import type { ToolItem } from "public-stream-client";
-import { externalStore, toThreadMessage, type ThreadMessage } from "public-stream-client/assistant-ui";
+import { externalStore, type ThreadMessage } from "public-stream-client/assistant-ui";
 import { useStream } from "public-stream-client/react";
 import { useState } from "react";
 
@@ -10,8 +10,8 @@ export function usePublicStreamRuntime(): AssistantRuntime {
   const stream = useStream({ url: "/api/v1/chat/stream" });
 
   function add(text: string): ThreadMessage[] {
-    const answers = stream.state.streamId === undefined ? [] : [toThreadMessage(stream.state)];
-    const messages = [...earlier, ...answers, userMessage(text)];
+    const shown = stream.state.streamId === undefined ? earlier : store.messages;
+    const messages = [...shown, userMessage(text)];
     setEarlier(messages);
     return messages;
   }
@@ -23,7 +23,8 @@ export function usePublicStreamRuntime(): AssistantRuntime {
   }
 
   const send = (text: string): void => stream.send({ input: add(text).flatMap(inputOf) });
-  return useExternalStoreRuntime({ ...externalStore(stream, earlier, send, decide), onImport: (messages) => setEarlier(messages as readonly ThreadMessage[]) });
+  const store = externalStore(stream, earlier, send, decide);
+  return useExternalStoreRuntime({ ...store, onImport: (messages) => setEarlier(messages as readonly ThreadMessage[]) });
 }
 
 const userMessage = (text: string): ThreadMessage => ({

@@ -8,7 +8,9 @@ import {
   type SourceMessagePartProps,
   type TextMessagePartProps,
   type ToolCallMessagePartProps,
+  useAuiState,
 } from "@assistant-ui/react";
+import type { MouseEvent, ReactNode } from "react";
 
 const SUGGESTIONS = [
   "When does the reading room open?",
@@ -16,9 +18,9 @@ const SUGGESTIONS = [
   "Book two seats, with my approval",
 ];
 
-const Text = ({ text }: TextMessagePartProps) => <p>{text}</p>;
+const Text = ({ text }: TextMessagePartProps) => <p dir="auto">{text}</p>;
 
-const Reasoning = ({ text }: ReasoningMessagePartProps) => <details><summary>Reasoning</summary>{text}</details>;
+const Reasoning = ({ text }: ReasoningMessagePartProps) => <details dir="auto"><summary>Reasoning</summary>{text}</details>;
 
 const Source = (part: SourceMessagePartProps) =>
   part.sourceType === "url" && <a href={part.url} rel="noreferrer" target="_blank">{part.title ?? part.url}</a>;
@@ -33,8 +35,8 @@ function ToolCall({ toolName, argsText, result, approval, respondToApproval }: T
       <pre>{argsText}</pre>
       {result !== undefined && <pre>{JSON.stringify(result)}</pre>}
       <AuiIf condition={({ message }) => isAsked && message.isLast}>
-        <button type="button" onClick={() => respondToApproval({ approved: true })}>Approve</button>{" "}
-        <button type="button" onClick={() => respondToApproval({ approved: false })}>Decline</button>
+        <button type="button" onClick={(event) => (leave(event), respondToApproval({ approved: true }))}>Approve</button>{" "}
+        <button type="button" onClick={(event) => (leave(event), respondToApproval({ approved: false }))}>Decline</button>
       </AuiIf>
     </section>
   );
@@ -57,20 +59,29 @@ const AssistantMessage = () => (
   </MessagePrimitive.Root>
 );
 
+/** Moves the focus to the messages, before the button that has it goes. */
+const leave = ({ currentTarget }: MouseEvent): void => currentTarget.closest<HTMLElement>("[role=log]")?.focus();
+
+/** The messages: read aloud when an answer is complete, and not word by word. */
+function Messages({ children }: { children: ReactNode }) {
+  const isRunning = useAuiState(({ thread }) => thread.isRunning);
+  return <ThreadPrimitive.Viewport role="log" aria-label="Conversation" aria-busy={isRunning} tabIndex={0}>{children}</ThreadPrimitive.Viewport>;
+}
+
 export const Thread = () => (
   <ThreadPrimitive.Root>
-    <ThreadPrimitive.Viewport>
+    <Messages>
       <ThreadPrimitive.Empty>
         {SUGGESTIONS.map((one) => (
-          <ThreadPrimitive.Suggestion key={one} prompt={one} send>
+          <ThreadPrimitive.Suggestion key={one} prompt={one} send onClick={leave}>
             {one}
           </ThreadPrimitive.Suggestion>
         ))}
       </ThreadPrimitive.Empty>
       <ThreadPrimitive.Messages components={{ UserMessage, AssistantMessage }} />
-    </ThreadPrimitive.Viewport>
+    </Messages>
     <ComposerPrimitive.Root>
-      <ComposerPrimitive.Input aria-label="Message" rows={1} />
+      <ComposerPrimitive.Input dir="auto" aria-label="Message" rows={1} />
       <AuiIf condition={({ thread }) => thread.isRunning}>
         <ComposerPrimitive.Cancel>Stop</ComposerPrimitive.Cancel>
       </AuiIf>

@@ -4,7 +4,7 @@ import {
   lastAssistantMessageIsCompleteWithApprovalResponses,
   lastAssistantMessageIsCompleteWithToolCalls,
 } from "ai";
-import { useState, type FormEvent } from "react";
+import { useRef, useState, type FormEvent } from "react";
 import { endingOf } from "./ending";
 import { Part } from "./part";
 import { request } from "./request";
@@ -27,6 +27,7 @@ const transport = new DefaultChatTransport({
 export function Chat() {
   const [saved] = useState(load);
   const [text, setText] = useState("");
+  const list = useRef<HTMLOListElement>(null);
   const { messages, status, error, sendMessage, regenerate, addToolOutput, addToolApprovalResponse } = useChat({
     id: saved.id,
     messages: saved.messages,
@@ -56,6 +57,9 @@ export function Chat() {
   };
   // Closing the connection would not stop the answer, because a reload must not. The stream then ends with `abort`.
   const stop = () => void fetch(`${AGENT}/${encodeURIComponent(saved.id)}/stop`, { method: "POST" });
+  /** Moves the focus to the messages, before the button that has it goes. */
+  const leave = () => list.current?.focus();
+  const decide: typeof addToolApprovalResponse = (decision) => (leave(), addToolApprovalResponse(decision));
   const startOver = () => {
     forget();
     location.reload();
@@ -67,23 +71,23 @@ export function Chat() {
         <h1>useChat</h1>
         <button onClick={startOver} disabled={isBusy}>New chat</button>
       </header>
-      <ol aria-live="polite">
+      <ol ref={list} tabIndex={-1} aria-label="Conversation" aria-live="polite" aria-busy={isBusy}>
         {messages.map((message) => (
           <li key={message.id} className={message.role}>
             {message.parts.map((part, at) => (
-              <Part key={at} part={part} onApproval={message === last ? addToolApprovalResponse : undefined} />
+              <Part key={at} part={part} onApproval={message === last ? decide : undefined} />
             ))}
             {(message !== last || error === undefined) && <i>{endingOf(message.metadata)}</i>}
           </li>
         ))}
       </ol>
       {error !== undefined && <p role="alert">{error.message}</p>}
-      {!isBusy && (isUnanswered || !isComplete || error !== undefined) && <button onClick={() => void regenerate()}>Ask again</button>}
+      {!isBusy && (isUnanswered || !isComplete || error !== undefined) && <button onClick={() => (leave(), void regenerate())}>Ask again</button>}
       {messages.length === 0 && (
-        <p>{SUGGESTIONS.map((one) => <button key={one} onClick={() => void sendMessage({ text: one })}>{one}</button>)}</p>
+        <p>{SUGGESTIONS.map((one) => <button key={one} onClick={() => (leave(), void sendMessage({ text: one }))}>{one}</button>)}</p>
       )}
       <form onSubmit={send}>
-        <input aria-label="Message" value={text} onChange={(event) => setText(event.target.value)} />
+        <input dir="auto" aria-label="Message" value={text} onChange={(event) => setText(event.target.value)} />
         {isBusy ? <button type="button" onClick={stop}>Stop</button> : <button>Send</button>}
       </form>
     </main>

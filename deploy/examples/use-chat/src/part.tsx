@@ -6,8 +6,8 @@ type Props = { part: UIMessage["parts"][number]; onApproval?: ChatAddToolApprove
 
 /** Returns nothing for parts that this page does not know, such as `data-notice`. */
 export function Part({ part, onApproval }: Props) {
-  if (part.type === "text") return <p>{part.text}</p>;
-  if (part.type === "reasoning") return <details><summary>Reasoning</summary>{part.text}</details>;
+  if (part.type === "text") return <p dir="auto">{part.text}</p>;
+  if (part.type === "reasoning") return <details dir="auto"><summary>Reasoning</summary>{part.text}</details>;
   if (part.type === "source-url") return <a href={part.url} rel="noreferrer" target="_blank">{part.title ?? part.url}</a>;
   if (part.type === "file" && part.mediaType.startsWith("image/")) return <img src={part.url} alt="" />;
   if (!isToolUIPart(part)) return null;
