@@ -51,5 +51,5 @@ def known_name(what: str, name: object, known: Collection[str]) -> str:
     import difflib  # noqa: PLC0415 - only for the message of a failure
 
     nearest = difflib.get_close_matches(name, names, n=1, cutoff=0.0)
-    listed = ", ".join(f"`{one}`" for one in [*nearest, *(one for one in names if one not in nearest)])
+    listed = ", ".join(f"`{one}`" for one in [*nearest, *(one for one in names if one not in nearest)]) or "none"
     raise UsageError(f"unknown {what} `{name[:80]}`; known: {listed}")

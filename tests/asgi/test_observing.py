@@ -371,6 +371,14 @@ def test_a_failed_stream_is_a_failed_span(recorded: SimpleNamespace) -> None:
     assert span.attributes["error.type"] == "upstream_truncated"
 
 
+def test_a_stream_of_the_hosts_own_source_names_no_server(recorded: SimpleNamespace) -> None:
+    one = record(CREATED, DONE)
+    one.server_address, one.server_port = "", 0
+    reports.end_stream(reports.begin_stream(scope(), one))
+    [span] = recorded.exporter.get_finished_spans()
+    assert [name for name in span.attributes if name.startswith("server.")] == []
+
+
 def test_buckets_are_those_of_the_conventions() -> None:
     assert (telemetry._SECONDS[0], telemetry._SECONDS[-1], len(telemetry._SECONDS)) == (0.01, 81.92, 14)
     assert [4**n for n in range(14)] == telemetry._TOKENS

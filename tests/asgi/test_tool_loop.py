@@ -458,6 +458,30 @@ async def test_a_custom_tool_receives_its_text() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("given", "shown_ids"),
+    [
+        (("get_weather", "get_weather"), ["get_weather", "get_weather_1"]),
+        (("call", "call_1", "call"), ["call", "call_1", "call_2"]),
+        (("call_2", "call", "call"), ["call_2", "call", "call_2_2"]),
+        ((None, None), ["fc_0", "fc_1"]),
+        ((None, "", "call"), ["fc_0", "fc_1", "call"]),
+    ],
+)
+async def test_calls_that_share_an_id_or_have_none(given: Sequence[str | None], shown_ids: list[str]) -> None:
+    """Some servers send the name of the function as the ID of each of its calls."""
+    items = [
+        {"type": "function_call", "id": f"fc_{at}", "call_id": one, "name": "echo", "arguments": f'{{"at": {at}}}'}
+        for at, one in enumerate(given)
+    ]
+    model = Model(response(*items), BLUE)
+    shown = await frames(ToolLoop(model, {"echo": lambda at: at}, input="Hi"))
+    outputs = {frame["output"]: frame["tool_call_id"] for frame in shown if frame["kind"] == "tool.output"}
+    assert [outputs[at] for at in range(len(items))] == shown_ids
+    assert [item["call_id"] for item in model.turns[1].items[1:]] == shown_ids * 2
+    assert [item["output"] for item in model.turns[1].new_items] == [str(at) for at in range(len(items))]
+
+
 # how a loop ends
 
 

@@ -345,7 +345,7 @@ async def test_closing_the_iterator_closes_the_upstreams() -> None:
 
 async def test_unknown_names_of_a_run_without_http() -> None:
     upstream = Upstream({"a": whole})
-    with pytest.raises(UsageError, match="unknown workflow `w`"):
+    with pytest.raises(UsageError, match="unknown workflow `w`; known: none"):
         workflow(Settings(), "w")
     with pytest.raises(UsageError, match="unknown dialect `nonsense`"):
         await anext(headless(upstream).stream("hello", dialect="nonsense"))

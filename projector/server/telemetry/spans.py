@@ -80,8 +80,8 @@ def _attributes(stats: StreamStats) -> dict[str, AttributeValue]:
         "gen_ai.operation.name": _OPERATION,
         **({"gen_ai.provider.name": PROVIDERS[stats.api].telemetry_name} if stats.api else {}),  # not of a workflow
         **({"gen_ai.request.model": stats.model} if stats.model else {}),
-        "server.address": stats.server_address,
-        "server.port": stats.server_port,
+        # not of a workflow, or of the host's own source
+        **({"server.address": stats.server_address, "server.port": stats.server_port} if stats.server_address else {}),
     }
 
 

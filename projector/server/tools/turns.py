@@ -282,6 +282,8 @@ class TurnReader:
         self._stage = provider.stage(profile)
         self._items: dict[str, Item] = {}
         self._inputs: dict[str, list[str]] = {}
+        self._places: dict[str, int | None] = {}
+        """ID of a call -> its `output_index`: some providers send one ID for several calls, or none."""
 
     def feed(self, data: bytes) -> list[CanonicalEvent]:
         """Return the events of bytes, cut anywhere."""
@@ -337,12 +339,23 @@ class TurnReader:
                 self.dropped[name] += 1
                 continue
             self.is_empty = False
+            accepted.append(identified := self._with_own_id(event))
             if (note := NOTES.get(name)) is not None:
-                note(self, event)
+                note(self, identified)
             if self.end is None:
                 self.end = ENDS.get(name)
-            accepted.append(event)
         return accepted
+
+    def _with_own_id(self, event: CanonicalEvent) -> CanonicalEvent:
+        """Return an event; the call in it has an ID by which page and model can tell it from others of the response."""
+        item = read.mapping_or_empty(event, "item")
+        if item.get("type") not in INPUT_MEMBERS:
+            return event
+        place = given if type(given := event.get("output_index")) is int else None
+        call_id = read.text_or_none(item, "call_id") or read.text_or_none(item, "id") or "call"
+        while self._places.setdefault(call_id, place) != place:
+            call_id = f"{call_id}_{place}"
+        return {**event, "item": {**item, "call_id": call_id}}
 
     def _fail(self, fault: Fault) -> None:
         if self.end is None and self.fault is None:
