@@ -10,7 +10,6 @@ events of the model cannot pass for the host's.
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -269,7 +268,7 @@ class AgentRun:
 
     def __init__(self, result: StreamedRun) -> None:
         self._result = result
-        self._events = _read_at_once(result)
+        self._events: Any = result.stream_events()
         self._stage = RunStage(result.new_items, partial(_is_rejected, result))
         self._has_begun = False
         self._is_over = False
@@ -306,28 +305,6 @@ class AgentRun:
         data = encode(events, self._stage.dropped)
         self._has_begun = self._has_begun or bool(data)
         return data
-
-
-async def _read_at_once(result: StreamedRun) -> AsyncGenerator[Any, None]:
-    """Yield the events of a run, which are read as they come: those still unread when a run fails, the SDK discards."""
-    waiting: asyncio.Queue[Any] = asyncio.Queue()
-
-    async def read() -> None:
-        try:
-            async for event in result.stream_events():
-                waiting.put_nowait(event)
-        finally:
-            waiting.put_nowait(None)
-
-    reading = asyncio.create_task(read())
-    try:
-        while (event := await waiting.get()) is not None:
-            yield event
-        await reading
-    finally:
-        if not reading.done():
-            result.cancel()
-        await asyncio.gather(reading, return_exceptions=True)
 
 
 def _is_rejected(result: StreamedRun, name: str, call_id: str) -> bool:
