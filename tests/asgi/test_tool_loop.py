@@ -482,6 +482,33 @@ async def test_calls_that_share_an_id_or_have_none(given: Sequence[str | None], 
     assert [item["output"] for item in model.turns[1].new_items] == [str(at) for at in range(len(items))]
 
 
+@pytest.mark.parametrize(
+    ("added", "done"),
+    [({}, {"output_index": 0}), ({"output_index": 0}, {}), ({"output_index": 0}, {"output_index": 1})],
+)
+async def test_a_call_keeps_its_id_if_its_events_disagree_on_the_index(
+    added: dict[str, Any], done: dict[str, Any]
+) -> None:
+    item = {"type": "function_call", "id": "fc", "call_id": "call", "name": "echo", "arguments": '{"at": 0}'}
+    events = [
+        {"type": "response.created", "response": {"id": "resp"}},
+        {"type": "response.output_item.added", "item": item, **added},
+        {"type": "response.output_item.done", "item": item, **done},
+        {"type": "response.completed", "response": {"id": "resp", "status": "completed"}},
+    ]
+    model = Model(events, BLUE)
+    await frames(ToolLoop(model, {"echo": lambda at: at}, input="Hi"))
+    assert [item["call_id"] for item in model.turns[1].items[1:]] == ["call", "call"]
+
+
+@pytest.mark.parametrize("kind", [[], {}, None, 5])
+async def test_an_item_with_a_type_that_is_no_text_does_not_end_the_loop(kind: Any) -> None:
+    done = {"type": "response.output_item.done", "output_index": 0, "item": {"type": kind, "id": "x"}}
+    shown = await frames(ToolLoop(Model([done, *BLUE]), {}, input="Hi"))
+    assert shown[-1]["kind"] == "final"
+    assert shown[-1].get("error") is None
+
+
 # how a loop ends
 
 

@@ -282,8 +282,10 @@ class TurnReader:
         self._stage = provider.stage(profile)
         self._items: dict[str, Item] = {}
         self._inputs: dict[str, list[str]] = {}
-        self._places: dict[str, int | None] = {}
-        """ID of a call -> its `output_index`: some providers send one ID for several calls, or none."""
+        self._own_ids: dict[tuple[str, int | str], str] = {}
+        """ID that the provider sent, and `output_index` or item ID -> ID of the call: several can have one, or none."""
+        self._placed_ids: set[str] = set()
+        """IDs of calls with an `output_index`, without which two events with one ID are of the same call."""
 
     def feed(self, data: bytes) -> list[CanonicalEvent]:
         """Return the events of bytes, cut anywhere."""
@@ -349,12 +351,19 @@ class TurnReader:
     def _with_own_id(self, event: CanonicalEvent) -> CanonicalEvent:
         """Return an event; the call in it has an ID by which page and model can tell it from others of the response."""
         item = read.mapping_or_empty(event, "item")
-        if item.get("type") not in INPUT_MEMBERS:
+        if read.text_or_none(item, "type") not in INPUT_MEMBERS:
             return event
-        place = given if type(given := event.get("output_index")) is int else None
-        call_id = read.text_or_none(item, "call_id") or read.text_or_none(item, "id") or "call"
-        while self._places.setdefault(call_id, place) != place:
-            call_id = f"{call_id}_{place}"
+        place, item_id = read.index_or_none(event, "output_index"), read.text_or_none(item, "id")
+        given = read.text_or_none(item, "call_id") or item_id or "call"
+        keys = [(given, one) for one in (place, item_id) if one is not None]
+        call_id = next((self._own_ids[key] for key in keys if key in self._own_ids), None)
+        if call_id is None:
+            call_id = given
+            while place is not None and call_id in self._placed_ids:
+                call_id = f"{call_id}_{place}"
+        if place is not None:
+            self._placed_ids.add(call_id)
+        self._own_ids.update(dict.fromkeys(keys, call_id))
         return {**event, "item": {**item, "call_id": call_id}}
 
     def _fail(self, fault: Fault) -> None:
