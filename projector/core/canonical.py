@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeAlias, TypeGuard, TypeVar
 
 from projector.contracts import codec
+from projector.core.sse import NO_TYPE
 
 CanonicalEvent: TypeAlias = Mapping[str, object]
 """An event in the vocabulary of the OpenAI Responses stream; untrusted, read through the readers below only."""
@@ -133,7 +134,7 @@ def is_mapping(value: object) -> TypeGuard[Mapping[str, object]]:
 
 def type_name(value: object) -> str:
     """Return a type for the counts."""
-    return value[:TYPE_MAX_CHARS] if type(value) is str else "(no type)"
+    return value[:TYPE_MAX_CHARS] if type(value) is str else NO_TYPE
 
 
 def object_in(data: str | bytes) -> dict[str, Any] | None:

@@ -17,6 +17,7 @@ from projector.core import frames
 from projector.core.canonical import CanonicalEvent, Frame
 from projector.core.handlers import messages, tool_calls, tool_outputs
 from projector.core.handlers.text_channels import TextChannel
+from projector.core.sse import NO_TYPE
 from projector.core.state import StreamState, family_of
 from projector.core.transcript import PHASES, Item
 from projector.redaction import compose
@@ -201,7 +202,7 @@ def _opaque(item_type: str, raw: Mapping[str, object]) -> object:
 
 def emit_whole(state: StreamState, raw: Mapping[str, object]) -> list[Frame]:
     """Announce, finish and close an item that comes only with the end of its response."""
-    if not _is_known(state, read.text_or_none(raw, "type") or "(no type)"):
+    if not _is_known(state, read.text_or_none(raw, "type") or NO_TYPE):
         return []
     item, output = _open(state, raw, None)
     return output + finish(state, item, raw)

@@ -266,12 +266,10 @@ class StreamStats:
             if self.on_response is not None and "response_id" in frame:
                 self.on_response(frame["response_id"], self.upstream, self.tokens)
         elif kind == Kind.OUTPUT_ITEM_ADDED:
-            if self.on_item is not None:
-                self.on_item(frame["item_id"], self.upstream)
+            self._note_item(frame["item_id"])
         elif kind == Kind.MESSAGE_CITATION:
-            container = frame["citation"].get("container_id")
-            if self.on_item is not None and self.lacks_container and container is not None:
-                self.on_item(container, self.upstream)
+            if self.lacks_container and (container := frame["citation"].get("container_id")) is not None:
+                self._note_item(container)
         elif kind == PrivateKind.RESPONSE_USAGE:
             self.usage |= {name: self.usage.get(name, 0) + tokens for name, tokens in frame["usage"].items()}
         elif kind == PrivateKind.RESPONSE_META:
@@ -279,10 +277,14 @@ class StreamStats:
         elif kind == Kind.TOOL_STATUS:
             self._note_tool(frame["tool"], frame)
 
+    def _note_item(self, item_id: str) -> None:
+        if self.on_item is not None:
+            self.on_item(item_id, self.upstream)
+
     def _note_tool(self, tool: Mapping[str, Any], frame: Frame) -> None:
         mode = tool.get("container_mode")
-        if self.on_item is not None and "container_id" in tool and mode != _CHOSEN:
-            self.on_item(tool["container_id"], self.upstream)
+        if "container_id" in tool and mode != _CHOSEN:
+            self._note_item(tool["container_id"])
         if tool["tool_type"] == "code_interpreter" and mode is None and "container_id" not in tool:
             self.lacks_container = True
         if self.on_approval is not None and tool["status"] == _AWAITING and "response_id" in frame:
