@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeAlias, TypeGuard, TypeVar
 
 from projector.contracts import codec
-from projector.core.sse import NO_TYPE
 
 CanonicalEvent: TypeAlias = Mapping[str, object]
 """An event in the vocabulary of the OpenAI Responses stream; untrusted, read through the readers below only."""
@@ -33,6 +32,8 @@ COUNT_END: Final = 2**53
 
 TYPE_MAX_CHARS: Final = 80
 """Maximum characters of an unknown type in the counts."""
+NO_TYPE: Final = "(no type)"
+"""The type, in the counts, of an object without one."""
 DROP_NAMES_MAX: Final = 64
 """Maximum number of names that are counted separately; a hostile provider could send a new one with every event."""
 DROP_NAME_MAX_CHARS: Final = 96

@@ -23,6 +23,7 @@ from typing import Final, NamedTuple
 
 from projector.contracts import codec, limits
 from projector.contracts.json_values import count_values, has_long_text
+from projector.core.canonical import NO_TYPE
 from projector.core.faults import FAULTS, Fault
 
 BOM: Final = b"\xef\xbb\xbf"
@@ -39,7 +40,6 @@ AFTER_THE_END: Final = "(after the end)"
 """Name in the counts of messages after the end of the response."""
 NO_JSON: Final = "(no JSON)"
 NO_OBJECT: Final = "(no object)"
-NO_TYPE: Final = "(no type)"
 NO_CHUNK: Final = "(no chunk)"
 TOO_DEEP: Final = "(too deep)"
 TOO_MANY_TEXTS: Final = "(too many texts)"

@@ -14,10 +14,9 @@ from typing import Final, TypeAlias, get_args
 from projector.contracts.kinds import CLIENT_CALLS, TOOL_TYPES, ItemStatus
 from projector.core import canonical as read
 from projector.core import frames
-from projector.core.canonical import CanonicalEvent, Frame
+from projector.core.canonical import NO_TYPE, CanonicalEvent, Frame
 from projector.core.handlers import messages, tool_calls, tool_outputs
 from projector.core.handlers.text_channels import TextChannel
-from projector.core.sse import NO_TYPE
 from projector.core.state import StreamState, family_of
 from projector.core.transcript import PHASES, Item
 from projector.redaction import compose

@@ -22,9 +22,9 @@ from typing import Any, Final, TypeAlias
 
 from projector.contracts import codec
 from projector.core import canonical as read
-from projector.core.canonical import CanonicalEvent
+from projector.core.canonical import NO_TYPE, CanonicalEvent
 from projector.core.faults import Fault
-from projector.core.sse import NO_TYPE, TOO_DEEP, encode_sse
+from projector.core.sse import TOO_DEEP, encode_sse
 from projector.providers.agents_sdk.failures import ENDS, Phase, judge
 from projector.providers.stage_parts import ItemIds
 
