@@ -12,7 +12,7 @@ from typing import Any, Final
 ROOT: Final = Path(__file__).parents[2]
 UNRELEASED: Final = "unreleased"
 
-_ENTRY: Final = re.compile(r"^## (\S+) \(([\w-]+)\)$", re.MULTILINE)
+_ENTRY: Final = re.compile(r"^## (\S+)(?: \(([\w-]+)\))?$", re.MULTILINE)
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
 _LABEL: Final = re.compile(r"org\.opencontainers\.image\.version=(\S+)")
 _CLIENT: Final = "clients/typescript"

@@ -55,6 +55,7 @@ def test_one_place_with_another_version(tree: Path, name: str, old: str, new: st
         ("## 0.1.0 (2026-11-30)", "v0.2.0", 1),
         ("## 0.1.0 (soon)", "", 1),
         ("## Unreleased", "", 2),
+        ("## Unreleased\n\n## 0.1.0 (2026-11-30)", "", 1),
     ],
 )
 def test_the_entry_of_the_changelog(tree: Path, entry: str, tag: str, count: int) -> None:
