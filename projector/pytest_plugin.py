@@ -68,7 +68,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     """Return a collector for an input, or for a golden file."""
     folder, kind = file_path.parent.parent, file_path.parent.name
-    if file_path.suffix != ".ndjson" or folder not in parent.config.stash[_FOLDERS]:
+    if not file_path.match("[!.]*.ndjson") or folder not in parent.config.stash[_FOLDERS]:
         return None
     return _File.from_parent(parent, path=file_path) if kind in {*projector.DIALECTS, *_inputs()} else None
 
@@ -87,7 +87,7 @@ class _File(pytest.File):
             raise self.CollectError(str(error)) from None
         if not cases:
             return []
-        command = update_command(str(folder), *_configuration(self.config))
+        command = update_command(str(folder), *_configuration(self.config), self.path.stem)
         if kind not in _inputs():
             chosen = cases[self.path.stem].dialects if self.path.stem in cases else None
             orphan = replay.orphan_of(self.path.stem, kind, chosen)

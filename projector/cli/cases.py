@@ -8,7 +8,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from projector._errors import UsageError
 from projector.cli.mapping import policy_of
@@ -21,6 +21,14 @@ from projector.providers import DEFAULT_PROVIDER, PROVIDERS
 from projector.recording import Recording, cases, replay
 from projector.recording.drift import drift
 from projector.redaction.redactor import Redactor
+
+_WRITTEN: Final[Mapping[replay.What, str]] = {
+    "differs": "changed",
+    "golden is missing": "new",
+    "input is missing": "removed",
+    "dialect is not chosen": "removed",
+}
+"""What `replay --update` did with a golden file that differed."""
 
 
 def record_case(arguments: argparse.Namespace) -> int:
@@ -144,7 +152,8 @@ def replay_cases(arguments: argparse.Namespace) -> int:
 
 def _replay(arguments: argparse.Namespace, folder: Path) -> int:
     """Compare each case of a folder with its golden files; print the differences, and what was dropped."""
-    loaded = load_cases(folder, arguments.config, arguments.policy)
+    every = load_cases(folder, arguments.config, arguments.policy)
+    loaded = [case for case in every if replay.is_named(case.name, arguments.name)]
     differences: list[replay.Difference] = []
     drops: list[str] = []
     for case in loaded:
@@ -152,25 +161,30 @@ def _replay(arguments: argparse.Namespace, folder: Path) -> int:
             difference = replay.compare(folder, case, dialect, update=arguments.update)
             differences += [difference] if difference is not None else []
         drops += [line] if (line := replay.drops_of(case)) else []
-    differences += replay.orphans(folder, loaded, update=arguments.update)
+    differences += replay.orphans(folder, every, update=arguments.update, name=arguments.name)
+    if not (loaded or differences):
+        raise UsageError(f"--name: no case in `{arguments.folder}` has the name `{arguments.name}`")
     for difference in differences:
-        print(f"{difference.dialect}/{difference.case}.ndjson: {difference.what}")
+        what = _WRITTEN[difference.what] if arguments.update else difference.what
+        print(f"{difference.dialect}/{difference.case}.ndjson: {what}")
         if difference.diff:
             print(paint_diff(difference.diff))
     for line in drops:
         print(line)
-    if any(difference.what == "golden is missing" for difference in differences):
-        print(f"To write golden files: {update_command(arguments.folder, arguments.config, arguments.policy)}")
-    done, found = ("written", "") if arguments.update else ("replayed", f", {len(differences)} differ")
+    if not arguments.update and any(difference.what == "golden is missing" for difference in differences):
+        command = update_command(arguments.folder, arguments.config, arguments.policy, arguments.name)
+        print(f"To write golden files: {command}")
+    files = f"{len(differences)} file{'s' * (len(differences) != 1)} changed"
+    done, found = ("written", files) if arguments.update else ("replayed", f"{len(differences)} differ")
     counted = "1 case" if len(loaded) == 1 else f"{len(loaded)} cases"
     chosen = {dialect for case in loaded for dialect in case.dialects}
-    print(f"{counted} {done} in {len(chosen)} dialect{'s' * (len(chosen) != 1)}{found}")
-    return 1 if differences or (drops and arguments.fail_on_dropped) else 0
+    print(f"{counted} {done} in {len(chosen)} dialect{'s' * (len(chosen) != 1)}, {found}")
+    return 1 if (differences and not arguments.update) or (drops and arguments.fail_on_dropped) else 0
 
 
-def update_command(folder: str, config: str | None = None, policy: str | None = None) -> str:
-    """Return the command that writes the golden files of a folder."""
-    options = {"--config": config, "--policy": policy}
+def update_command(folder: str, config: str | None = None, policy: str | None = None, name: str | None = None) -> str:
+    """Return the command that writes the golden files of a folder, or of its cases with a name."""
+    options = {"--config": config, "--policy": policy, "--name": name}
     given = [word for name, value in options.items() if value is not None for word in (name, value)]
     return shlex.join(["projector", "replay", folder, *given, "--update"])
 

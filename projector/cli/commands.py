@@ -178,12 +178,13 @@ COMMANDS: Final = (
         "cases:replay_cases",
         (
             "projector replay tests/streams",
-            "projector replay tests/streams --update",
+            "projector replay tests/streams --update --name 'weather-*'",
             "projector replay tests/streams --config projector.toml --policy agents.support",
         ),
         (
             _value("folder", "DIR", "folder of cases, or one as a ZIP file" + _DEFAULT, nargs="?", default=EXAMPLES),
-            _flag("--update", "write the golden files instead of comparing them"),
+            _flag("--update", "write the golden files that differ, and list them"),
+            _value("--name", "CASE", "only this case; a pattern like `weather-*`: several (default: all)"),
             _FAIL_ON_DROPPED,
             _value(
                 "--config",

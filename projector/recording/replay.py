@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import os
 import re
 import tomllib
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from itertools import groupby, zip_longest
+from fnmatch import fnmatchcase
+from itertools import groupby, islice, zip_longest
 from pathlib import Path
 from typing import Annotated, Final, Literal, NamedTuple, TypeAlias
 
@@ -40,7 +42,13 @@ from projector.redaction.redactor import Redactor
 CASES_FILE: Final = "cases.toml"
 CLOCK: Final = "2025-12-15T12:00:00.000Z"
 STREAM_ID: Final = "stream_" + "0" * 32
+FILES: Final = "[!.]*.ndjson"
+"""Inputs and goldens; a name with a point in front is that of a copy of an editor or of macOS."""
 LINE_SHOWN_CHARS: Final = 500
+ROWS_SHOWN: Final = 200
+"""Rows of a diff; a golden of 40,000 lines of which each differs has a diff of 26 MB."""
+_RUN_ROWS: Final = 20
+"""Rows that are shown of those that are removed, or added, in one place."""
 _HEAD_CHARS: Final = 160
 """What is shown of a line before the place of a difference that is far from its beginning, and right before it."""
 
@@ -128,8 +136,8 @@ def load_cases(folder: Path) -> list[Case]:
     """Load the cases of a folder, sorted by provider and name.
 
     Raises:
-        UsageError: the folder or its inputs are missing, two cases have one name, a file is in an unknown folder, or
-            the settings are invalid.
+        UsageError: the folder or its inputs are missing, two cases have one name, a file is in an unknown folder or no
+            regular file, or the settings are invalid.
     """
     if not folder.is_dir():
         what = "" if folder.exists() else "not found; "
@@ -139,11 +147,13 @@ def load_cases(folder: Path) -> list[Case]:
     _check_paths(folder)
     settings = load_settings(folder / CASES_FILE)
     cases: dict[str, Case] = {}
+    names: set[str] = set()
     for provider in sources():
-        for source in sorted((folder / inputs_of(provider)).glob("*.ndjson")):
+        for source in sorted((folder / inputs_of(provider)).glob(FILES)):
             name = source.stem
-            if name in cases:
-                raise UsageError(f"`{name}`: two providers have a case with this name; expected unique names")
+            if name.casefold() in names:
+                raise UsageError(f"`{name}`: another case has this name, apart from capitals; expected unique names")
+            names.add(name.casefold())
             cases[name] = Case(name, provider, source, settings.pop(name, settings[""]))
             if provider in PROVIDERS:
                 with _placed(f"{CASES_FILE}: `{name}`"):
@@ -224,19 +234,18 @@ def _check_events(source: Path, data: bytes) -> None:
 
 
 def compare(folder: Path, case: Case, dialect: str, *, update: bool) -> Difference | None:
-    """Compare a case with its golden; with `update`, write the golden instead."""
+    """Compare a case with its golden, and return how it differs; with `update`, write the golden then."""
     golden = folder / dialect / f"{case.name}.ndjson"
     now = play(case, dialect)
+    before = golden.read_bytes() if golden.is_file() else None
+    if before == now:
+        return None
     if update:
         golden.parent.mkdir(exist_ok=True)
         golden.write_bytes(now)
-        return None
-    if not golden.is_file():
+    if before is None:
         return Difference(case.name, dialect, "golden is missing")
-    before = golden.read_bytes()
-    if before == now:
-        return None
-    return Difference(case.name, dialect, "differs", _diff(before, now))
+    return Difference(case.name, dialect, "differs", "" if update else _diff(before, now))
 
 
 def drops_of(case: Case) -> str:
@@ -247,8 +256,14 @@ def drops_of(case: Case) -> str:
     return f"{inputs_of(case.provider)}/{case.name}.ndjson: dropped: {names}" if names else ""
 
 
-def orphans(folder: Path, cases: list[Case], *, update: bool) -> list[Difference]:
-    """Return the goldens without an input, or in a dialect that is not chosen; with `update`, delete them instead.
+def orphans(folder: Path, cases: list[Case], *, update: bool, name: str | None = None) -> list[Difference]:
+    """Return the goldens without an input, or in a dialect that is not chosen; with `update`, delete them.
+
+    Args:
+        folder: the folder of cases.
+        cases: all its cases.
+        update: whether to delete.
+        name: only goldens whose name is this one, see `is_named`; None: all.
 
     Raises:
         UsageError: one would be deleted that may be an input, because a provider has the name of its dialect.
@@ -256,8 +271,9 @@ def orphans(folder: Path, cases: list[Case], *, update: bool) -> list[Difference
     chosen = {case.name: case.dialects for case in cases}
     found: list[Difference] = []
     for dialect in DIALECTS:
-        for golden in sorted((folder / dialect).glob("*.ndjson")):
-            if (orphan := orphan_of(golden.stem, dialect, chosen.get(golden.stem))) is None:
+        for golden in sorted((folder / dialect).glob(FILES)):
+            orphan = orphan_of(golden.stem, dialect, chosen.get(golden.stem))
+            if orphan is None or not is_named(golden.stem, name):
                 continue
             if update and golden.stem not in chosen and dialect in PROVIDERS:
                 raise UsageError(
@@ -265,9 +281,13 @@ def orphans(folder: Path, cases: list[Case], *, update: bool) -> list[Difference
                 )
             if update:
                 golden.unlink()
-            else:
-                found.append(orphan)
+            found.append(orphan)
     return found
+
+
+def is_named(case: str, name: str | None) -> bool:
+    """Return whether a case has a name, which may be a pattern such as `weather-*`; None: every case has it."""
+    return name is None or case == name or fnmatchcase(case, name)
 
 
 def orphan_of(name: str, dialect: str, chosen: Collection[str] | None) -> Difference | None:
@@ -278,12 +298,18 @@ def orphan_of(name: str, dialect: str, chosen: Collection[str] | None) -> Differ
 
 
 def _check_paths(folder: Path) -> None:
-    """Reject files that no case would use: outside a folder, or in a folder with an unknown name."""
-    for path in sorted(folder.glob("*.ndjson")):
+    """Reject what no case would use, files elsewhere than in a folder with a known name, and what is no file."""
+    for path in sorted(folder.glob(FILES)):
         folders = ", ".join(map(inputs_of, sources()))
         raise UsageError(f"`{path}`: expected inputs in the folder of a provider: {folders}")
-    for path in sorted(folder.glob("*/*.ndjson")):
-        known_name(f"folder in `{folder}`:", path.parent.name, [*map(inputs_of, sources()), *DIALECTS])
+    known = (*map(inputs_of, sources()), *DIALECTS)
+    for path in sorted(folder.glob(f"[!.]*/{FILES}")):
+        known_name(f"folder in `{folder}`:", path.parent.name, known)
+        if not path.is_file():
+            raise UsageError(f"`{path}`: expected a file")
+    for path in sorted(path for name in known for path in (folder / name).glob(f"*/**/{FILES}")):
+        expected = folder / path.relative_to(folder).parts[0]
+        raise UsageError(f"`{path}`: expected it directly in `{expected}`: a folder of cases has no further levels")
 
 
 @contextlib.contextmanager
@@ -297,8 +323,10 @@ def _placed(where: str) -> Iterator[None]:
 
 def load_settings(path: Path) -> dict[str, CaseSettings]:
     """Load the settings by case name, the defaults under the empty name; raise `UsageError` if one is invalid."""
-    if not path.is_file():
+    if not os.path.lexists(path):
         return {"": CaseSettings()}
+    if not path.is_file():
+        raise UsageError(f"{path.name}: expected a file")
     text = ""
     try:
         text = path.read_text("utf-8")
@@ -338,7 +366,11 @@ def _diff(before: bytes, now: bytes) -> str:
     texts = [[line.decode("utf-8", "replace") for line in data.splitlines()] for data in (before, now)]
     for golden, played in ([[_CONSTANTS.sub("", line) for line in text] for text in texts], texts):
         if rows := [*difflib.unified_diff(golden, played, "golden", "now", n=1, lineterm="")]:
-            return "\n".join(_UNSEEN.sub(lambda found: f"<U+{ord(found[0]):04X}>", row) for row in _shortened(rows))
+            shown = [*islice(_shortened(rows), ROWS_SHOWN + 1)]
+            end = ["... more lines differ"] if len(shown) > ROWS_SHOWN else []
+            return "\n".join(
+                _UNSEEN.sub(lambda found: f"<U+{ord(found[0]):04X}>", row) for row in [*shown[:ROWS_SHOWN], *end]
+            )
     return "only line ends differ; in git, the line `*.ndjson -text` in `.gitattributes` keeps them"
 
 
@@ -347,10 +379,12 @@ def _shortened(rows: list[str]) -> Iterator[str]:
     groups = [[*group] for _, group in groupby(rows, lambda row: row[:1])]
     for before, group, after in zip([[], *groups], groups, [*groups[1:], []], strict=False):
         others = (after if group[0][0] == "-" else before)[: len(group)]
-        for row, other in zip_longest(group, others, fillvalue=""):
+        for row, other in islice(zip_longest(group, others, fillvalue=""), _RUN_ROWS):
             end = min(len(row), len(other)) if len(row) != len(other) else 0
             at = next((at for at, (one, two) in enumerate(zip(row, other, strict=False)) if at and one != two), end)
             if at <= 2 * _HEAD_CHARS:
                 yield row[:LINE_SHOWN_CHARS]
             else:
                 yield f"{row[:_HEAD_CHARS]} ... {row[at - _HEAD_CHARS :][: LINE_SHOWN_CHARS // 2]}"
+        if len(group) > _RUN_ROWS:
+            yield f"... {len(group) - _RUN_ROWS} more lines"

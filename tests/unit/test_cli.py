@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
@@ -373,9 +374,10 @@ def test_replay_a_folder_of_ones_own(run: Run, folder: Path) -> None:
     done = run("replay", str(folder))
     assert (done.status, b"mine.ndjson: golden is missing" in done.out) == (1, True)
     assert f"To write golden files: projector replay {folder} --update\n".encode() in done.out
-    written_now = f"1 case written in {len(DIALECTS)} dialects\n"
-    assert run("replay", str(folder), "--update") == Done(0, written_now.encode(), b"")
-    assert run("replay", str(folder)).status == 0
+    written_now = [f"{dialect}/mine.ndjson: new" for dialect in DIALECTS]
+    done = run("replay", str(folder), "--update")
+    assert done.out.decode().splitlines() == [*written_now, "1 case written in 8 dialects, 8 files changed"]
+    assert (done.status, run("replay", str(folder)).status) == (0, 0)
     golden = folder / "public_sse_v1" / "mine.ndjson"
     golden.write_bytes(golden.read_bytes().replace(b'"Hi"', b'"Ho"', 1))
     done = run("replay", str(folder))
@@ -384,6 +386,41 @@ def test_replay_a_folder_of_ones_own(run: Run, folder: Path) -> None:
     assert shown[0] == "public_sse_v1/mine.ndjson: differs"
     assert [line[0] for line in shown if '"message.delta"' in line] == ["-", "+"]
     assert shown[-1] == f"1 case replayed in {len(DIALECTS)} dialects, 1 differ"
+    assert run("replay", str(folder), "--update").out.startswith(b"public_sse_v1/mine.ndjson: changed\n1 case")
+
+
+def test_replay_the_cases_of_a_name(run: Run, folder: Path) -> None:
+    """What others changed is not accepted with it."""
+    source = folder / "openai_responses" / "mine.ndjson"
+    source.with_name("yours[1].ndjson").write_bytes(source.read_bytes())
+    (folder / "cases.toml").write_text('[defaults]\ndialects = ["ai_sdk"]\n')
+    one = b"1 case written in 1 dialect, 1 file changed\n"
+    assert run("replay", str(folder), "--update", "--name", "mi*") == Done(0, b"ai_sdk/mine.ndjson: new\n" + one, b"")
+    assert run("replay", str(folder), "--name", "mine") == Done(0, b"1 case replayed in 1 dialect, 0 differ\n", b"")
+    assert run("replay", str(folder), "--name", "yours[1]").out.startswith(b"ai_sdk/yours[1].ndjson: golden is missing")
+    source.unlink()
+    gone = b"ai_sdk/mine.ndjson: removed\n0 cases written in 0 dialects, 1 file changed\n"
+    assert b"input is missing" not in run("replay", str(folder), "--name", "y*").out
+    assert run("replay", str(folder), "--update", "--name", "mine") == Done(0, gone, b"")
+    message = f"projector: --name: no case in `{folder}` has the name `mine`\n"
+    assert run("replay", str(folder), "--update", "--name", "mine") == Done(2, b"", message.encode())
+
+
+def test_a_difference_that_the_output_cannot_encode(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    (folder / "public_sse_v1").mkdir()
+    (folder / "public_sse_v1" / "mine.ndjson").write_text("Gr\u00fc\u00dfe\n", encoding="utf-8")
+    output = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(output, encoding="ascii"))
+    assert cli.main(["replay", str(folder)]) == 1
+    assert b"-Gr\\xfc\\xdfe\n" in output.getvalue()
+
+
+def test_a_goldens_update_leaves_what_did_not_change(run: Run, folder: Path) -> None:
+    run("replay", str(folder), "--update")
+    golden = folder / "public_sse_v1" / "mine.ndjson"
+    os.utime(golden, (1, 1))
+    assert b"8 dialects, 0 files changed" in run("replay", str(folder), "--update").out
+    assert golden.stat().st_mtime == 1
 
 
 def test_replay_a_folder_in_a_file(run: Run, folder: Path, tmp_path: Path) -> None:
@@ -494,7 +531,8 @@ def test_a_folder_chooses_its_dialects(run: Run, folder: Path) -> None:
     (folder / "cases.toml").write_text('[defaults]\ndialects = ["public_sse_v1"]\n')
     done = run("replay", str(folder))
     assert (done.status, done.out.count(b"dialect is not chosen")) == (1, len(DIALECTS) - 1)
-    assert run("replay", str(folder), "--update").out == b"1 case written in 1 dialect\n"
+    shown = run("replay", str(folder), "--update").out.decode().splitlines()
+    assert shown[-2:] == ["openwop/mine.ndjson: removed", "1 case written in 1 dialect, 7 files changed"]
     assert [path.name for path in folder.glob("*/mine.ndjson") if path.parent.name in DIALECTS] == ["mine.ndjson"]
 
 

@@ -31,6 +31,7 @@ addopts = ["--import-mode=importlib", "-p", "no:cacheprovider"]
 """,
     "tests/test_own.py": "def test_own() -> None:\n    assert True\n",
     "streams/openai_responses/hello.ndjson": TEXT + DONE,
+    "streams/openai_responses/._hello.ndjson": "no input, but what macOS writes beside it",
     "streams/openai_chat/bye.ndjson": '{"choices": [{"index": 0, "delta": {"content": "Bye"}}]}\n[DONE]\n',
 }
 EACH: Final = len(DIALECTS)
@@ -185,7 +186,7 @@ def test_a_failure_shows_the_difference_and_what_to_do(ended: dict[str, Ended]) 
     assert '"delta":"Hello"' in output
     assert '"delta":"Hi"' in output
     assert "ag_ui/bye.ndjson: golden is missing" in output
-    assert re.search(r"^To accept it: projector replay .*/streams --update$", output, re.MULTILINE)
+    assert re.search(r"^To accept it: projector replay .*/streams --name hello --update$", output, re.MULTILINE)
     assert "Traceback" not in output
     assert (status, f"{EACH + 1} failed" in output) == (1, True)
 
@@ -213,7 +214,9 @@ def test_a_golden_of_a_dialect_that_is_not_chosen_fails(ended: dict[str, Ended])
 def test_what_accepts_a_difference_has_the_configuration(ended: dict[str, Ended]) -> None:
     _, output = ended["a difference by a policy"]
     assert re.search(
-        r"replay \S+/streams --config '\S+/the projector\.toml' --policy agents\.two --update$", output, re.MULTILINE
+        r"replay \S+/streams --config '\S+/the projector\.toml' --policy agents\.two --name hello --update$",
+        output,
+        re.MULTILINE,
     )
     assert f"{EACH} failed, {EACH} passed" in output
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -144,16 +145,31 @@ def test_invalid_folders(tmp_path: Path) -> None:
         ("two.ndjson", r"`.*/two\.ndjson`: expected inputs in the folder of a provider: openai_responses, openai_chat"),
         ("openai-responses/two.ndjson", r"unknown folder in `.*`: `openai-responses`; known: `openai_responses`, "),
         ("public_sse/two.ndjson", r"unknown folder in `.*`: `public_sse`; known: `public_sse_v1`, "),
+        ("openai_responses/team/two.ndjson", r"team/two\.ndjson`: expected it directly in `.*/openai_responses`: a "),
         ("notes/about.md", None),
+        ("notes/drafts/two.ndjson", None),
+        pytest.param("openai_responses/.one.ndjson", None, id="a-copy-of-an-editor"),
+        pytest.param("public_sse_v1/._two.ndjson", None, id="attributes-of-macOS"),
     ],
 )
 def test_files_outside_known_folders_are_rejected(folder: Path, name: str, message: str | None) -> None:
-    (folder / name).parent.mkdir(exist_ok=True)
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
     (folder / name).write_text(CREATED)
     if message is None:
-        assert only(folder)
+        assert replay.orphans(folder, [only(folder)], update=True) == []
+        assert (folder / name).exists()
         return
     with pytest.raises(UsageError, match=message):
+        replay.load_cases(folder)
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: path.symlink_to("nowhere")])
+@pytest.mark.parametrize("name", [replay.CASES_FILE, "openai_responses/two.ndjson", f"{DIALECT}/one.ndjson"])
+def test_what_is_no_file_is_refused(folder: Path, name: str, make: Callable[[Path], object]) -> None:
+    """A FIFO would be read for ever, and without its settings a case has other golden files."""
+    (folder / DIALECT).mkdir()
+    make(folder / name)
+    with pytest.raises(UsageError, match=rf"{Path(name).name}`?: expected a file$"):
         replay.load_cases(folder)
 
 
@@ -221,15 +237,38 @@ def test_settings_that_are_not_utf8(folder: Path) -> None:
 def test_a_golden_that_differs(folder: Path, change: Callable[[Path], object], what: str, diff: str) -> None:
     case = only(folder)
     golden = folder / DIALECT / "one.ndjson"
-    assert replay.compare(folder, case, DIALECT, update=True) is None
+    written = replay.Difference("one", DIALECT, "golden is missing")
+    assert replay.compare(folder, case, DIALECT, update=True) == written
     assert replay.compare(folder, case, DIALECT, update=False) is None
     change(golden)
     found = replay.compare(folder, case, DIALECT, update=False)
     assert found is not None
     assert (found.case, found.dialect, found.what) == ("one", DIALECT, what)
     assert diff in found.diff
+    assert replay.compare(folder, case, DIALECT, update=True) == replay.Difference("one", DIALECT, what)  # type: ignore[arg-type]  # a literal
     assert replay.compare(folder, case, DIALECT, update=True) is None
     assert replay.compare(folder, case, DIALECT, update=False) is None
+
+
+@pytest.mark.parametrize(("every", "rows"), [(1, 2 * 20 + 2), (4, replay.ROWS_SHOWN)], ids=["all", "here-and-there"])
+def test_a_diff_is_bounded(folder: Path, every: int, rows: int) -> None:
+    delta = '{"type": "response.output_text.delta", "output_index": 0, "item_id": "m", "delta": "some"}\n'
+    (folder / "openai_responses" / "one.ndjson").write_text(CREATED + delta * 4_000)
+    replay.compare(folder, only(folder), DIALECT, update=True)
+    golden = folder / DIALECT / "one.ndjson"
+    lines = golden.read_bytes().splitlines(keepends=True)
+    golden.write_bytes(
+        b"".join(line.replace(b"some", b"s") if at % every == 0 else line for at, line in enumerate(lines))
+    )
+    found = replay.compare(folder, only(folder), DIALECT, update=False)
+    assert found is not None
+    shown = found.diff.splitlines()
+    assert [len([row for row in shown if row[:1] == sign and '"message.delta"' in row]) > 10 for sign in "-+"] == [
+        True,
+        True,
+    ]
+    assert rows <= len(shown) <= rows + 10
+    assert " more lines" in found.diff
 
 
 def test_a_difference_far_in_a_line_is_shown(folder: Path) -> None:
@@ -266,7 +305,7 @@ def test_a_golden_without_input(folder: Path) -> None:
     stray = folder / DIALECT / "gone.ndjson"
     stray.touch()
     assert replay.orphans(folder, cases, update=False) == [replay.Difference("gone", DIALECT, "input is missing")]
-    assert replay.orphans(folder, cases, update=True) == []
+    assert replay.orphans(folder, cases, update=True) == [replay.Difference("gone", DIALECT, "input is missing")]
     assert not stray.exists()
     recorded = folder / "anthropic_messages" / "recorded.ndjson"
     recorded.write_bytes(b"{}\n")
@@ -278,9 +317,11 @@ def test_a_golden_without_input(folder: Path) -> None:
     assert (folder / DIALECT / "one.ndjson").is_file()
 
 
-def test_names_are_unique_over_providers(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["other/one", "other/One", "openai_responses/ONE"])
+def test_names_are_unique(folder: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """On macOS and Windows `One` and `one` have one golden file."""
     (folder / "other").mkdir()
-    (folder / "other" / "one.ndjson").write_text(CREATED)
+    (folder / f"{name}.ndjson").write_text(CREATED)
     monkeypatch.setattr(replay, "PROVIDERS", {**PROVIDERS, "other": PROVIDERS["openai_responses"]})
-    with pytest.raises(UsageError, match="`one`: two providers have a case with this name"):
+    with pytest.raises(UsageError, match=r"`(?i:one)`: another case has this name, apart from capitals"):
         replay.load_cases(folder)
