@@ -6,6 +6,7 @@ import argparse
 import shlex
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -158,9 +159,10 @@ def _replay(arguments: argparse.Namespace, folder: Path) -> int:
     drops: list[str] = []
     for case in loaded:
         for dialect in case.dialects:
-            difference = replay.compare(folder, case, dialect, update=arguments.update)
+            dropped: Counter[str] = Counter()
+            difference = replay.compare(folder, case, dialect, update=arguments.update, dropped=dropped)
             differences += [difference] if difference is not None else []
-        drops += [line] if (line := replay.drops_of(case)) else []
+        drops += [line] if (line := replay.drops_of(case, dropped)) else []
     differences += replay.orphans(folder, every, update=arguments.update, name=arguments.name)
     if not (loaded or differences):
         raise UsageError(f"--name: no case in `{arguments.folder}` has the name `{arguments.name}`")

@@ -233,10 +233,15 @@ def _check_events(source: Path, data: bytes) -> None:
             raise UsageError(f"{source}:{one.line}: expected valid events of `{PUBLIC}`: {one.message}")
 
 
-def compare(folder: Path, case: Case, dialect: str, *, update: bool) -> Difference | None:
-    """Compare a case with its golden, and return how it differs; with `update`, write the golden then."""
+def compare(
+    folder: Path, case: Case, dialect: str, *, update: bool, dropped: Counter[str] | None = None
+) -> Difference | None:
+    """Compare a case with its golden, and return how it differs; with `update`, write the golden then.
+
+    `dropped` is that of `play`.
+    """
     golden = folder / dialect / f"{case.name}.ndjson"
-    now = play(case, dialect)
+    now = play(case, dialect, dropped=dropped)
     before = golden.read_bytes() if golden.is_file() else None
     if before == now:
         return None
@@ -248,10 +253,13 @@ def compare(folder: Path, case: Case, dialect: str, *, update: bool) -> Differen
     return Difference(case.name, dialect, "differs", "" if update else _diff(before, now))
 
 
-def drops_of(case: Case) -> str:
-    """Return a line about the input of a case that was dropped unexpectedly; empty if there is none."""
-    dropped: Counter[str] = Counter()
-    play(case, case.dialects[0], dropped=dropped)
+def drops_of(case: Case, dropped: Counter[str] | None = None) -> str:
+    """Return a line about the input of a case that was dropped unexpectedly; empty if there is none.
+
+    `dropped` is what `play` counted, which is the same in each dialect; without it the case is played.
+    """
+    if dropped is None:
+        play(case, case.dialects[0], dropped=(dropped := Counter()))
     names = listed(unexpected_drops(dropped, case.settings.dropped))
     return f"{inputs_of(case.provider)}/{case.name}.ndjson: dropped: {names}" if names else ""
 

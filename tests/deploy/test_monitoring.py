@@ -13,6 +13,7 @@ import yaml  # type: ignore[import-untyped]  # its types are another package
 from projector.core.faults import FAULTS
 from projector.server.http import connection
 from projector.server.http.problems import PROBLEMS
+from projector.server.telemetry.metrics import METRICS
 from projector.server.telemetry.stream_stats import REASONS, code_label
 from tests.deploy.image import ROOT
 from tests.exposed_metrics import exposed_labels
@@ -137,6 +138,12 @@ def test_a_legend_names_labels_of_its_result(title: str) -> None:
         used = set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"]))
         of_all = set.intersection(*(EXPOSED[metric] for metric in found.metrics))
         assert used == found.by if found.is_aggregated else used <= of_all
+
+
+def test_every_metric_of_the_server_has_a_value() -> None:
+    """One without a value is not exposed, so the other tests would pass it over."""
+    families = {re.sub("_(bucket|sum|count|created)$", "", name) for name in EXPOSED}
+    assert [row.exposed for row in METRICS if row.exposed not in families] == [], "tests/exposed_metrics.py"
 
 
 def test_every_metric_of_the_server_is_shown_or_alerted_on() -> None:

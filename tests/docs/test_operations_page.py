@@ -96,7 +96,7 @@ def test_every_member_of_a_policy_has_its_row_and_no_other() -> None:
 def test_every_class_of_text_has_its_line() -> None:
     section = (ROOT / "docs" / "withheld.md").read_text(encoding="utf-8").partition("\n## Classes\n")[2]
     listed = re.findall(r"^- `(\w+)`(?: in fenced code)?: ", section.partition("\n## ")[0], re.MULTILINE)
-    assert {*listed} == {"credentials", *(one.name for one in shipped().classes)}
+    assert {*listed} == {"credentials", *(one.name for one in shipped().classes)}, "docs/withheld.md, Classes"
 
 
 def pairs(names: str, defaults: str) -> list[tuple[str, str]]:
