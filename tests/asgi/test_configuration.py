@@ -362,6 +362,15 @@ def test_a_file_that_is_not_utf_8_is_rejected(tmp_path: Path) -> None:
         load({}, config=tmp_path / "a.toml")
 
 
+def test_a_route_that_the_default_upstream_cannot_serve_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as one of a provider that reads no request of its clients, which is only forwarded."""
+    monkeypatch.setattr("projector.server.config.settings.can_serve", str.__eq__)
+    assert {route: Settings().passthrough_upstreams(route) for route in ("responses", "messages")} == {
+        "responses": ("default",),
+        "messages": (),
+    }
+
+
 def test_passthrough_routes_are_on_without_a_file_and_off_with_one(written: Any) -> None:
     assert load({}).passthrough is None
     passthrough = load({}, config=written("port = 1")).passthrough

@@ -219,7 +219,9 @@ class Settings(Table):
         if any(map(table.upstream_names, PASSTHROUGH_APIS)):
             return table.upstream_names(route)
         is_default = self.passthrough is None or bool(table.model_fields_set)
-        return (DEFAULT,) if is_default and self.is_loopback and not self.upstreams else ()
+        if not is_default or not self.is_loopback or self.upstreams:
+            return ()
+        return (DEFAULT,) if can_serve(self.all_upstreams[DEFAULT].api, PASSTHROUGH_APIS[route]) else ()
 
     def timeouts_of(self, upstream: UpstreamSettings) -> Timeouts:
         """Return the time-outs of an upstream."""
