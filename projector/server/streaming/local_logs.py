@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from projector.server.streaming.stream_logs import NAME_KEPT_S, LogState, OnLoss, StreamLog, StreamLogs
+from projector.server.streaming.stream_logs import NAME_KEPT_S, NEW, OPEN, OnLoss, StreamLog, StreamLogs
 from projector.store.memory import MemoryStore
 from projector.store.protocol import RENEWAL_S, StoreFullError, StreamHead
 
@@ -18,7 +18,7 @@ class LocalLog(StreamLog):
     def notify(self) -> bool:
         """Store what was added, and return False; the first call creates the log."""
         added, store, stream_id = self._added, self._logs.memory, self.head.stream_id
-        if self.state is LogState.NEW:
+        if self.state is NEW:
             self._logs.create(self)
         elif not added:
             return False
@@ -27,7 +27,7 @@ class LocalLog(StreamLog):
             store.put_now(kind, key, stream_id.encode(), NAME_KEPT_S)
         self.names.clear()
         for frames, size, is_last in added:
-            if self.state is not LogState.OPEN:
+            if self.state is not OPEN:
                 break
             first, self.first = self.first, self.first + len(frames)
             if not is_last:
@@ -66,7 +66,7 @@ class LocalLogs(StreamLogs):
         if not is_new:
             self.lose(one, "sealed")
             return
-        one.state = LogState.OPEN
+        one.state = OPEN
         self._open[one.head.stream_id] = one
         loop = asyncio.get_running_loop()
         if self._renewal is None or self._loop is not loop:

@@ -87,6 +87,8 @@ TRANSITIONS: Final[Mapping[Phase, Mapping[Signal, Phase]]] = {
 }
 """Phase -> accepted signal -> next phase; any other signal is ignored."""
 
+_ACTIVE: Final = Phase.COMMITTED  # looked up once here, not once per token in its class
+_GONE: Final = Phase.GONE
 _COMMITTED: Final = frozenset({Phase.COMMITTED, Phase.CLOSING, Phase.ENDED})
 
 
@@ -213,7 +215,7 @@ class ResponseWriter:
 
     async def write(self, data: bytes) -> None:
         """Send the head if it was not sent, then the bytes, if any."""
-        if self._is_sending or self._state.phase is not Phase.COMMITTED or len(data) > WHOLE_MAX_BYTES:
+        if self._is_sending or self._state.phase is not _ACTIVE or len(data) > WHOLE_MAX_BYTES:
             await self._write(Signal.SEND, data)
         elif data:
             self._is_sending = self._has_begun = True
@@ -281,7 +283,7 @@ class ResponseWriter:
             self._account.hold(-len(data))
 
     async def _transmit(self, message: Message, send: Send) -> None:
-        if self._state.phase is Phase.GONE:
+        if self._state.phase is _GONE:
             return  # since the message before, which a task of its own may have sent
         self.sending_since = time.monotonic()
         try:

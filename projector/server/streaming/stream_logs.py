@@ -73,6 +73,11 @@ class LogState(Enum):
     OVER = 3  # sealed, discarded or lost
 
 
+NEW: Final = LogState.NEW  # looked up once here, not once per token in its class
+OPEN: Final = LogState.OPEN
+OVER: Final = LogState.OVER
+
+
 class StreamLog:
     """The log of one stream that this process produces."""
 
@@ -83,7 +88,7 @@ class StreamLog:
         self.on_loss = on_loss
         self.left_at: float | None = None
         """When the first reader left, in seconds of `time.monotonic`; None while it is there."""
-        self.state = LogState.NEW
+        self.state = NEW
         self.first = 1
         """Number of the first frame that waits."""
         self.waiting: list[bytes] = []
@@ -109,7 +114,7 @@ class StreamLog:
                 codec.to_keep(codec.dumps(frame)) if data is None else data
                 for frame, data in zip(frames_of(output), sent, strict=True)
             ]
-        if written and self.state is not LogState.OVER:
+        if written and self.state is not OVER:
             last = output[-1]
             is_last = type(last) is not DeltaFrames and last["kind"] in _TERMINALS
             self._added.append((written, sum(map(len, written)), is_last))
@@ -120,10 +125,10 @@ class StreamLog:
         Return whether the store does not have all of it yet.
         """
         added, state = self._added, self.state
-        if state is LogState.OPEN and not added:
+        if state is OPEN and not added:
             return self.is_pending
         self._added = []
-        if state is LogState.OVER:
+        if state is OVER:
             return False
         for frames, size, is_last in added:
             self.waiting += frames
@@ -131,7 +136,7 @@ class StreamLog:
             self._logs.whole.waiting_bytes += size
             if is_last:
                 self.is_complete, self.ending, self.describe = True, self.describe(), bytes
-        if state is LogState.NEW:
+        if state is NEW:
             self.state = LogState.STARTED
             self._logs.register(self)
         self._logs.on_change(self)
@@ -140,7 +145,7 @@ class StreamLog:
     @property
     def is_pending(self) -> bool:
         """Whether the store does not have everything that was added."""
-        if self.state is LogState.OPEN:
+        if self.state is OPEN:
             return bool(self.waiting or self.names)
         return self.state is LogState.STARTED
 
@@ -161,19 +166,19 @@ class StreamLog:
     async def keep_up(self) -> None:
         """Wait while much of the stream is not in the store, unless it was lost."""
         await checkpoint()
-        while self.waiting_bytes > BEHIND_MAX_BYTES and self.state is not LogState.OVER:
+        while self.waiting_bytes > BEHIND_MAX_BYTES and self.state is not OVER:
             await self._wait()
 
     def end(self) -> None:
         """Have the last frames written, if the stream has begun. It begins with the status or the first byte."""
-        if self.state is LogState.NEW:
+        if self.state is NEW:
             self.close()
         else:
             self.notify()
 
     def close(self) -> None:
         """Stop collecting, and drop what waits."""
-        self.state = LogState.OVER
+        self.state = OVER
         self._logs.whole.waiting_bytes -= self.waiting_bytes
         self.waiting, self.waiting_bytes, self._added = [], 0, []
         self.names.clear()
@@ -373,8 +378,8 @@ class StreamLogs:
         await self._delete_leftovers()
         changed = list(self._changed.values())
         await self._create([one for one in changed if one.state is LogState.STARTED])
-        await asyncio.gather(*(self._name(one) for one in changed if one.state is LogState.OPEN and one.names))
-        growing = [one for one in changed if one.state is LogState.OPEN and one.waiting and not one.is_complete]
+        await asyncio.gather(*(self._name(one) for one in changed if one.state is OPEN and one.names))
+        growing = [one for one in changed if one.state is OPEN and one.waiting and not one.is_complete]
         if growing:
             batches = [Batch(one.head.stream_id, one.first, list(one.waiting)) for one in growing]
             sizes = [one.waiting_bytes for one in growing]
@@ -382,9 +387,9 @@ class StreamLogs:
             for one, batch, size in zip(growing, batches, sizes, strict=True):
                 if (reason := refused.get(batch.stream_id)) is not None:
                     self.lose(one, reason)
-                elif one.state is LogState.OPEN:
+                elif one.state is OPEN:
                     one.sent(len(batch.frames), size)
-        await asyncio.gather(*(self._seal(one) for one in changed if one.state is LogState.OPEN and one.is_complete))
+        await asyncio.gather(*(self._seal(one) for one in changed if one.state is OPEN and one.is_complete))
         for one in changed:
             if not one.is_pending:
                 self._changed.pop(one.head.stream_id, None)
@@ -402,7 +407,7 @@ class StreamLogs:
             if one.state is not LogState.STARTED:
                 return
             if is_new or await self._is_ours(one):
-                one.state = LogState.OPEN
+                one.state = OPEN
                 one.wake()
             else:
                 self.lose(one, "sealed")
@@ -419,7 +424,7 @@ class StreamLogs:
     async def _seal(self, one: StreamLog) -> None:
         stream_id = one.head.stream_id
         is_sealed = await self.store.seal(stream_id, first=one.first, frames=list(one.waiting), ending=one.ending)
-        if one.state is not LogState.OPEN:
+        if one.state is not OPEN:
             return
         if is_sealed or await self._is_ours(one, is_sealed=True):
             self.on_seal(one)
@@ -490,13 +495,13 @@ class StreamLogs:
             self._on_renewals(opened, await self.store.renew(opened))
 
     def _renewable(self) -> dict[str, StreamLog]:
-        return {name: one for name, one in self._open.items() if one.state is LogState.OPEN}
+        return {name: one for name, one in self._open.items() if one.state is OPEN}
 
     def _on_renewals(self, opened: Mapping[str, StreamLog], renewals: Mapping[str, Renewal]) -> None:
         now = time.monotonic()
         for stream_id, renewal in renewals.items():
             one = opened[stream_id]
-            if one.state is not LogState.OPEN:
+            if one.state is not OPEN:
                 continue
             if renewal.lost is not None:
                 if not one.is_complete:  # otherwise it may have been sealed a moment ago
