@@ -117,6 +117,8 @@ class OtherPath:
 class _Kept:
     """The first request with a key, and the response to it."""
 
+    owner: str
+    """Name that the limits of its caller are kept by."""
     digest: bytes
     response: Response | None = None
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -145,10 +147,8 @@ class IdempotencyKeys:
             digest = hashlib.sha256(codec.dumps([path, body])).digest()
             key = (request.caller or path, name)  # an answer with a token has no caller
             while True:
-                kept = self._kept.setdefault(key, _Kept(digest))
-                if len(self._kept) > KEYS_MAX:
-                    most = Counter(owner for owner, _ in self._kept).most_common(1)[0][0]
-                    del self._kept[next(one for one in self._kept if one[0] == most)]
+                kept = self._kept.setdefault(key, _Kept(owner_of(key[0]), digest))
+                self._make_room()
                 if kept.digest != digest:
                     raise HostError("idempotency_key_mismatch")
                 async with kept.lock:
@@ -161,11 +161,18 @@ class IdempotencyKeys:
                     try:
                         kept.response = await handler(request, body)
                     except BaseException:
-                        del self._kept[key]
+                        if self._kept.get(key) is kept:
+                            del self._kept[key]
                         raise
                     return kept.response
 
         return handle
+
+    def _make_room(self) -> None:
+        """Drop the oldest key of the caller with the most, if there are too many."""
+        if len(self._kept) > KEYS_MAX:
+            most = Counter(one.owner for one in self._kept.values()).most_common(1)[0][0]
+            del self._kept[next(key for key, one in self._kept.items() if one.owner == most)]
 
 
 class Host:
