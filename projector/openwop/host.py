@@ -45,6 +45,7 @@ from projector.server.http.model_routes import NotServed
 from projector.server.http.problems import ERROR_FORM, problem, request_id
 from projector.server.http.site import Site
 from projector.server.streaming.response_writer import HEADERS
+from projector.server.telemetry.request_facts import facts_of
 
 NAME: Final = "public-stream-projector"
 
@@ -116,6 +117,8 @@ class OtherPath:
 class _Kept:
     """The first request with a key, and the response to it."""
 
+    owner: str
+    """Name that the limits of its caller are kept by."""
     digest: bytes
     response: Response | None = None
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -144,10 +147,8 @@ class IdempotencyKeys:
             digest = hashlib.sha256(codec.dumps([path, body])).digest()
             key = (request.caller or path, name)  # an answer with a token has no caller
             while True:
-                kept = self._kept.setdefault(key, _Kept(digest))
-                if len(self._kept) > KEYS_MAX:
-                    most = Counter(owner for owner, _ in self._kept).most_common(1)[0][0]
-                    del self._kept[next(one for one in self._kept if one[0] == most)]
+                kept = self._kept.setdefault(key, _Kept(owner_of(key[0]), digest))
+                self._make_room()
                 if kept.digest != digest:
                     raise HostError("idempotency_key_mismatch")
                 async with kept.lock:
@@ -160,11 +161,18 @@ class IdempotencyKeys:
                     try:
                         kept.response = await handler(request, body)
                     except BaseException:
-                        del self._kept[key]
+                        if self._kept.get(key) is kept:
+                            del self._kept[key]
                         raise
                     return kept.response
 
         return handle
+
+    def _make_room(self) -> None:
+        """Drop the oldest key of the caller with the most, if there are too many."""
+        if len(self._kept) > KEYS_MAX:
+            most = Counter(one.owner for one in self._kept.values()).most_common(1)[0][0]
+            del self._kept[next(key for key, one in self._kept.items() if one.owner == most)]
 
 
 class Host:
@@ -258,6 +266,7 @@ class Host:
             begin = await workflow.prepare(asked, request.caller, request.scope, admission)
             streams_max = self._site.settings.limits.max_streams_per_caller
             run = self._runs.start(asked.workflow_id, request.caller, begin, streams_max)
+            run.groups = facts_of(request.scope).groups
         except Exception:
             await admission.close()
             raise
@@ -332,8 +341,7 @@ class Host:
 
     async def _resolve(self, request: HostRequest, body: dict[str, Any]) -> Response:
         run = self._run(request)
-        self._find(request, run.workflow_id)  # the rights of the caller may have changed since the start of the run
-        await self._site.limiter.enter(request.scope, request.caller, request.grant.rate_limits)
+        await self._enter(request, run)
         answer = requests.parse(InterruptAnswer, body)
         interrupt = run.interrupt_of(request.path_params["node_id"], answer.interrupt_id)
         by = ANONYMOUS if request.caller.startswith("address:") else request.caller
@@ -353,7 +361,15 @@ class Host:
 
     async def _resolve_token(self, request: HostRequest, body: dict[str, Any]) -> Response:
         run, interrupt = self._runs.of_token(request.path_params["token"])
+        await self._enter(request, run)
         return self._answer(request, run, interrupt, requests.parse(InterruptAnswer, body).resume_value, BY_TOKEN)
+
+    async def _enter(self, request: HostRequest, run: HostRun) -> None:
+        """Charge an answer to the caller of a run, also with a token; its rights may have changed since the start."""
+        request.grant = request.grant or self._site.authenticator.grant_of(run.caller, run.groups)
+        request.grant.check_route(DIALECT)
+        self._find(request, run.workflow_id)
+        await self._site.limiter.enter(request.scope, run.caller, request.grant.rate_limits)
 
     @staticmethod
     def _answer(request: HostRequest, run: HostRun, interrupt: Interrupt, value: object, by: str) -> Response:

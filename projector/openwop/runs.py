@@ -9,7 +9,7 @@ import asyncio
 import secrets
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -142,6 +142,8 @@ class HostRun:
     caller: str
     log: RunLog
     approval_timeout_s: float
+    groups: Sequence[str] = ()
+    """Groups of the caller."""
     is_stopped: bool = False
     expiry: asyncio.TimerHandle | None = None
     token_lock: asyncio.Lock = field(default_factory=asyncio.Lock)

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Final
+from weakref import WeakValueDictionary
 
 from redis.exceptions import MovedError, ResponseError, WatchError
 
@@ -96,6 +97,8 @@ class RedisStore:
         self._index = Index(self._connection, prefix, self._limits, clock)
         self._readers: dict[str, Readers] = {}
         self.budgets: Budgets = SharedBudgets(self.update, clock)
+        self._updating: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """First name of the values of a change that this process makes or waits for -> its lock."""
         self._on_cancel: Callable[[str], None] = lambda _: None
         self._on_interrupted: Callable[[str], None] = lambda _: None
         self._entry_bytes = 2_000.0
@@ -341,13 +344,14 @@ class RedisStore:
     async def update(self, kind: str, keys: Sequence[str], change: Change, ttl_s: float) -> None:
         """See `Store`. Another change in between repeats it."""
         names = [self._name(kind, key) for key in keys]
-        for _ in range(_TRIES):
-            try:
-                if await self._update(names, change, ttl_s):
-                    return
-            except MovingError:
-                await asyncio.sleep(_PAUSE_S)
-            await asyncio.sleep(_PAUSE_S * random.random())  # noqa: S311 - so that not all try again at once
+        async with self._updating.setdefault(names[0], asyncio.Lock()):  # those of one process would only collide
+            for _ in range(_TRIES):
+                try:
+                    if await self._update(names, change, ttl_s):
+                        return
+                except MovingError:
+                    await asyncio.sleep(_PAUSE_S)
+                await asyncio.sleep(_PAUSE_S * random.random())  # noqa: S311 - so that not all try again at once
         raise StoreUnavailableError("values are changed too often")
 
     async def _update(self, names: Sequence[str], change: Change, ttl_s: float) -> bool:

@@ -109,3 +109,9 @@ class Server:
         answer = await self.ask(path, body, **options)
         await wait_until(lambda: not self.app.state.streams.active)
         return answer
+
+    async def interrupts(self, run_id: str) -> dict[str, str]:
+        """Return the paths at which the last question of a run is answered: with a key, and with its token."""
+        log = await self.ask(f"/v1/runs/{run_id}/events", method="GET", headers={"accept": "application/json"})
+        asked = [one["payload"] for one in log.json()["events"] if one["type"] == "node.suspended"]
+        return {"key": f"/v1/runs/{run_id}/interrupts/agent", "token": f"/v1/interrupts/{asked[-1]['token']}"}

@@ -25,7 +25,7 @@ RESPONSES: Final = "/v1/responses"
 PASSTHROUGH: Final = (RESPONSES, "/v1/chat/completions")
 ASKED: Final = {"model": "m", "input": "hi"}
 
-JSON: Final = {"accept": "application/json"}
+ACCEPTED: Final = {"resumeValue": {"action": "accept"}}
 
 STEPS: Final = {"stages": [{"name": "one", "steps": [{"name": "s", "agent": "a"}, {"name": "t", "agent": "b"}]}]}
 BASE: Final[dict[str, Any]] = {
@@ -371,7 +371,8 @@ async def asks_first(request: Any) -> AsyncGenerator[bytes, None]:
     yield completed("r1", total_tokens=500)
 
 
-async def test_a_run_that_waits_for_approval_has_paid_for_what_it_used() -> None:
+@pytest.mark.parametrize("way", ["key", "token"])
+async def test_a_run_that_waits_for_approval_has_paid_for_what_it_used(way: str) -> None:
     site, _ = server(limited(tokens_per_day=86_400, requests_per_day=4), Upstream(asks_first))
     started = (await site.run("/v1/runs", {"workflowId": "a", "inputs": {"message": "hi"}})).json()
 
@@ -380,9 +381,20 @@ async def test_a_run_that_waits_for_approval_has_paid_for_what_it_used() -> None
         return 86_400 - int(answer.headers["x-ratelimit-remaining-tokens"])
 
     assert await used() == 500
-    answer = await site.run(f"/v1/runs/{started['runId']}/interrupts/agent", {"resumeValue": {"action": "accept"}})
+    path = (await site.interrupts(started["runId"]))[way]
+    answer = await site.run(path, ACCEPTED, key="alice" if way == "key" else "")
     assert (answer.status, answer.headers["x-ratelimit-remaining-requests"]) == (200, "1")
     assert await used() == 1_000
+    await site.app.state.aclose()
+
+
+@pytest.mark.parametrize("way", ["key", "token"])
+async def test_an_answer_is_a_request_of_the_caller_of_the_run(way: str) -> None:
+    site, _ = server(limited(requests_per_minute=1), Upstream(asks_first))
+    started = (await site.run("/v1/runs", {"workflowId": "a", "inputs": {"message": "hi"}})).json()
+    path = (await site.interrupts(started["runId"]))[way]
+    answer = await site.run(path, ACCEPTED, key="alice" if way == "key" else "")
+    assert (answer.status, answer.json()["error"], len(site.upstream.requests)) == (429, "rate_limited", 1)
     await site.app.state.aclose()
 
 
@@ -424,11 +436,10 @@ async def test_an_answer_with_a_token_holds_a_stream_of_the_caller_of_the_run() 
     settings = limited() | {"limits": {"max_streams": 2}}
     site, _ = server(settings, Upstream(asks_first))
     started = (await site.run("/v1/runs", {"workflowId": "a", "inputs": {"message": "hi"}})).json()
-    log = (await site.ask(f"/v1/runs/{started['runId']}/events", method="GET", headers=JSON)).json()["events"]
-    (token,) = [one["payload"]["token"] for one in log if one["type"] == "node.suspended"]
+    path = (await site.interrupts(started["runId"]))["token"]
     slow = [Client() for _ in range(3)]
     for asking in slow:
-        asking.scope |= {"method": "POST", "path": f"/v1/interrupts/{token}"} | UNKNOWN
+        asking.scope |= {"method": "POST", "path": path} | UNKNOWN
     tasks = [asyncio.create_task(asking.call(site.app)) for asking in slow]
     await wait_until(lambda: site.app.state.streams.held_bytes > 0)
     await asyncio.sleep(0.05)
@@ -436,7 +447,7 @@ async def test_an_answer_with_a_token_holds_a_stream_of_the_caller_of_the_run() 
     for asking in slow:
         asking.left.set()
     await asyncio.gather(*tasks, return_exceptions=True)
-    answer = await site.ask(f"/v1/interrupts/{token}", {"resumeValue": {"action": "accept"}}, key="")
+    answer = await site.ask(path, ACCEPTED, key="")
     assert answer.status == 200
     await wait_until(lambda: not site.app.state.streams.active)
     await site.app.state.aclose()

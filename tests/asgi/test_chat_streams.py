@@ -22,7 +22,7 @@ ENDED_S: Final = 60.0
 def site(serve: Any, upstream_port: int) -> Any:
     upstreams = {"one": {"base_url": f"http://localhost:{upstream_port}/v1"}}
     agent = {"upstream": "one", "model": "m", "dialects": ["ai_sdk"], "on_disconnect": "continue"}
-    agents = {"desk": agent, "other": agent}
+    agents = {"desk": agent, "other": agent, "once": agent | {"rate_limits": {"requests_per_day": 1}}}
     return serve(api_key=None, base_url=None, auth=AUTH, upstreams=upstreams, agents=agents)
 
 
@@ -94,6 +94,16 @@ async def test_stop(site: Any, upstream: Any) -> None:
     assert (await site.ask(stop, b"", **ANN)).status == 204
     assert b'{"type":"abort"' in await answer.rest()
     assert (await site.ask(stop, b"", **ANN)).status == 204
+
+
+async def test_a_refused_request_does_not_take_the_place_of_the_stream_that_runs(site: Any, upstream: Any) -> None:
+    await upstream(Provider(EVENTS, 8))
+    answer = await site.ask(path("once"), body(), **ANN)
+    await until(answer, b"text-delta")
+    assert (await site.ask(path("once"), body(), **ANN)).status == 429
+    assert await status_of(site, agent="once") == 200
+    assert (await site.ask(f"{path('once')}/chat-1/stop", b"", **ANN)).status == 204
+    assert b'{"type":"abort"' in await answer.rest()
 
 
 async def test_who_may_ask(site: Any, serve: Any, upstream_port: int) -> None:

@@ -15,6 +15,7 @@ from starlette.routing import Route
 
 from projector.openwop import host
 from projector.openwop.host import Endpoint, HostRequest, IdempotencyKeys
+from projector.openwop.requests import HostError
 from projector.openwop.run_log import PIECE_BYTES, RunLog, document, poll, stream
 from projector.server.app import create_app
 from projector.server.config.settings import Settings
@@ -84,7 +85,12 @@ async def test_a_client_that_disconnects_while_sending_gets_no_response(site: Si
     assert said == []
 
 
-async def test_keys_of_the_caller_with_the_most_are_dropped_first(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "others", [["another"] * 9, [f"address:2001:db8::{n}" for n in range(1, 10)]], ids=["one caller", "one network"]
+)
+async def test_keys_of_the_caller_with_the_most_are_dropped_first(
+    site: Site, monkeypatch: pytest.MonkeyPatch, others: list[str]
+) -> None:
     monkeypatch.setattr(host, "KEYS_MAX", 4)
     answered: list[str] = []
 
@@ -93,19 +99,34 @@ async def test_keys_of_the_caller_with_the_most_are_dropped_first(site: Site, mo
         return Response(b"{}")
 
     handle = IdempotencyKeys(site).around(answer)
+    mine, theirs = [("me", "mine"), ("me", "mine too")], [(caller, f"n{n}") for n, caller in enumerate(others)]
+    for caller, name in (*mine, *theirs, *mine, theirs[0]):
+        await handle(keyed(caller, name))
+    assert answered == ["mine", "mine too", *(f"n{n}" for n in range(9)), "n0"]
 
+
+async def test_a_request_may_fail_after_its_key_was_dropped(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host, "KEYS_MAX", 1)
+
+    async def answer(request: HostRequest, _body: object) -> Any:
+        if request.headers["idempotency-key"] == "first":
+            await handle(keyed("me", "second"))
+            raise HostError("not_found")
+        return Response(b"{}")
+
+    handle = IdempotencyKeys(site).around(answer)
+    with pytest.raises(HostError):
+        await handle(keyed("me", "first"))
+
+
+def keyed(caller: str, name: str) -> HostRequest:
     async def body() -> dict[str, Any]:
         return {"type": "http.request", "body": b"{}"}
 
-    async def ask(caller: str, name: str) -> None:
-        headers = [*SCOPE["headers"], (b"idempotency-key", name.encode())]
-        request = HostRequest({**SCOPE, "headers": headers}, body)
-        request.caller = caller
-        await handle(request)
-
-    for caller, name in (("me", "mine"), *(("another", f"n{n}") for n in range(9)), ("me", "mine"), ("another", "n0")):
-        await ask(caller, name)
-    assert answered == ["mine", *(f"n{n}" for n in range(9)), "n0"]
+    headers = [*SCOPE["headers"], (b"idempotency-key", name.encode())]
+    request = HostRequest({**SCOPE, "headers": headers}, body)
+    request.caller = caller
+    return request
 
 
 def log_of(*texts: str) -> RunLog:

@@ -14,8 +14,8 @@ from projector.server.app import rebuild
 from projector.server.config.loading import SettingsError, load
 from projector.server.config.settings import Settings
 from projector.server.http.request_bodies import named_models
-from tests.asgi.callers import Server, keys
-from tests.asgi.test_caller_limits import AG_UI, BASE, CHAT, RESPONSES
+from tests.asgi.callers import Server, Upstream, keys
+from tests.asgi.test_caller_limits import AG_UI, BASE, CHAT, RESPONSES, asks_first
 from tests.asgi.test_callers import CLAIMS, KEYS, key_set
 
 MODELS: Final = ["m", "n"]
@@ -140,16 +140,24 @@ async def test_one_cancels_ones_own_stream_without_rights() -> None:
     assert (await site.ask("/api/v1/streams/none/cancel")).status == 404
 
 
-async def test_a_run_does_not_continue_without_the_right() -> None:
+@pytest.mark.parametrize("way", ["key", "token"])
+@pytest.mark.parametrize(
+    ("rights", "statuses", "code"),
+    [({"agents": "b"}, [200, 404], "workflow_not_found"), ({"routes": "chat"}, [403, 403], "forbidden")],
+)
+async def test_a_run_does_not_continue_without_the_right(
+    way: str, rights: dict[str, str], statuses: list[int], code: str
+) -> None:
     """The rights of a caller may change between the start of a run and the approval that it waits for."""
-    site = Server(SETTINGS)
+    site = Server(SETTINGS, Upstream(asks_first))
     started = (await site.run("/v1/runs", {"workflowId": "a", "inputs": {"message": "hi"}})).json()
-    site.app = rebuild(site.app, Settings.model_validate(SETTINGS | {"callers": {"default": {"agents": "b"}}}))
+    path = (await site.interrupts(started["runId"]))[way]
+    site.app = rebuild(site.app, Settings.model_validate(SETTINGS | {"callers": {"default": rights}}))
     site.app.state.activate()
-    path = f"/v1/runs/{started['runId']}"
-    assert (await site.ask(path, method="GET")).status == 200
-    refused = await site.ask(f"{path}/interrupts/agent", {"resumeValue": {"action": "accept"}})
-    assert (refused.status, refused.json()["error"]) == (404, "workflow_not_found")
+    read = await site.ask(f"/v1/runs/{started['runId']}", method="GET")
+    refused = await site.ask(path, {"resumeValue": {"action": "accept"}}, key="alice" if way == "key" else "")
+    assert ([read.status, refused.status], refused.json()["error"]) == (statuses, code)
+    await site.app.state.aclose()
 
 
 # callers

@@ -501,6 +501,25 @@ async def test_a_call_keeps_its_id_if_its_events_disagree_on_the_index(
     assert [item["call_id"] for item in model.turns[1].items[1:]] == ["call", "call"]
 
 
+@pytest.mark.parametrize("event", ["delta", "done"])
+@pytest.mark.parametrize("item_id", [{}, {"item_id": "fc"}], ids=["no ID", "one ID"])
+async def test_no_call_gets_the_arguments_of_another(item_id: dict[str, str], event: str) -> None:
+    """Some servers send one ID for all items, or none: then the index tells the calls apart."""
+    texts = ('{"at": 0}', '{"at": 1}')
+    member = "delta" if event == "delta" else "arguments"
+    events: list[Event] = [{"type": "response.created", "response": {"id": "resp"}}]
+    for at, text in enumerate(texts):
+        name = f"response.function_call_arguments.{event}"
+        events.append({"type": name, "output_index": at, member: text, **item_id})
+    for at in range(3):
+        item = {"type": "function_call", "call_id": f"call_{at}", "name": "echo", "arguments": ""}
+        item["id"] = item_id.get("item_id", "")
+        events.append({"type": "response.output_item.done", "output_index": at, "item": item})
+    model = Model([*events, response()[-1]], BLUE)
+    await frames(ToolLoop(model, {"echo": lambda at=None: at}, input="Hi"))
+    assert [item["output"] for item in model.turns[1].new_items] == ["0", "1", "null"]
+
+
 @pytest.mark.parametrize("kind", [[], {}, None, 5])
 async def test_an_item_with_a_type_that_is_no_text_does_not_end_the_loop(kind: Any) -> None:
     done = {"type": "response.output_item.done", "output_index": 0, "item": {"type": kind, "id": "x"}}
@@ -744,6 +763,12 @@ VARIANTS: Final = {
     "the end of the arguments": [
         {"type": "response.function_call_arguments.done", "item_id": "fc_call_1", "arguments": ROME},
         *response(call(arguments=""))[1:],
+    ],
+    "deltas, and the finished response": [*STREAMED, *response(output=[call(arguments="")])[1:]],
+    "an end without the index": [
+        *STREAMED,
+        {"type": "response.output_item.done", "item": call(arguments="")},
+        response()[-1],
     ],
     "the finished response only": response(output=[call()]),
     "twice": response(call(), output=[call()]),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import pytest
@@ -15,8 +16,9 @@ from projector.dialects.ai_sdk.conversation import conversation, read_chat_input
 from projector.providers import PROVIDERS, profile_of
 from projector.server.catalog import AgentBinding, Catalog
 from projector.server.config.settings import Settings
-from projector.server.http.request_bodies import agent_body
+from projector.server.http.request_bodies import agent_body, named_models
 from projector.server.http.requests import ChatRequest, parse
+from projector.server.http.stored_references import item_references, with_tools
 from tests.property.cost import assert_linear, cost_of
 
 USER: Final = {"role": "user", "content": "a"}
@@ -82,6 +84,23 @@ def test_cost_grows_with_the_items(shape: Callable[[int], list[dict[str, Any]]])
         return lambda: agent_body(parse(ChatRequest, body), CHAT)
 
     assert_linear(make, 150)
+
+
+READERS: Final[dict[str, Callable[[list[Any]], Iterable[object]]]] = {
+    "models": lambda value: named_models({"models": value}),
+    "models of fallbacks": lambda value: named_models({"fallbacks": {"m": value}}),
+    "models of other members": lambda value: named_models({"x": value}),
+    "references": lambda value: item_references({"input": [{"content": value}]}),
+    "tools": with_tools,
+}
+
+
+@pytest.mark.parametrize("read", READERS.values(), ids=READERS.keys())
+def test_no_level_is_a_call_that_every_value_passes(read: Callable[[list[Any]], Iterable[object]]) -> None:
+    nested: list[Any] = ["m", {"type": "item_reference", "id": "a", "model": "m"}]
+    for _ in range(2 * sys.getrecursionlimit()):
+        nested = [nested]
+    assert len([*read(nested)]) > 0
 
 
 # each API of callers, and each API of upstreams

@@ -380,6 +380,18 @@ async def test_updates_are_not_lost(rig: Rig) -> None:
     assert await rig.one.get("k", ["x|a", "x|b"]) == [None, b"20"]
 
 
+async def test_updates_of_one_process_do_not_repeat_each_other(rig: Rig) -> None:
+    """Those of a caller with many requests at once would hold up all others."""
+    made: list[Sequence[bytes | None]] = []
+
+    def change(values: Sequence[bytes | None]) -> Sequence[bytes | None]:
+        made.append(values)
+        return [b"1"]
+
+    await asyncio.gather(*(rig.one.update("k", ["a"], change, 60) for _ in range(20)))
+    assert len(made) == 20
+
+
 async def test_budgets_are_shared(rig: Rig) -> None:
     minute, day = Limit("requests", 60.0, 10), Limit("tokens", 86_400.0, 1_000, "agent")
     taken = [await store.budgets.take("ann", [(minute, 1), (day, 50)]) for store in [rig.one, rig.other] * 6]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -80,15 +80,16 @@ class Authenticator:
         self._grants, self._default = other._grants, other._default
 
     async def grant(self, scope: Scope) -> tuple[str, Grant]:
-        """Return the caller of a request, and what it may use; raise `Problem` on failure.
-
-        The rights are those of its own table, else of the first group that has one, else the default.
-        """
+        """Return the caller of a request, and what it may use; raise `Problem` on failure."""
         caller = await self.caller(scope)
+        return caller, self.grant_of(caller, facts_of(scope).groups)
+
+    def grant_of(self, caller: str, groups: Collection[str]) -> Grant:
+        """Return what a caller may use now: by its own table, else by that of its first group, else by the default."""
         if caller in self._grants or not self._grants:
-            return caller, self._grants.get(caller, self._default)
-        named = {f"group:{name}" for name in facts_of(scope).groups}
-        return caller, next((grant for name, grant in self._grants.items() if name in named), self._default)
+            return self._grants.get(caller, self._default)
+        named = {f"group:{name}" for name in groups}
+        return next((grant for name, grant in self._grants.items() if name in named), self._default)
 
     async def caller(self, scope: Scope) -> str:
         """Return `key:NAME`, `token:NAME`, or `address:IP` if no callers are configured; raise `Problem` on failure."""

@@ -226,18 +226,19 @@ def _names_in(value: object) -> Iterator[str]:
 
     A router may also take an object with a `model` for a map from models to lists of fallbacks, so these count too.
     """
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, list):
-        for one in value:
-            yield from _names_in(one)
-    elif isinstance(value, dict):
-        is_request = any(name.casefold() == "model" for name in value)
-        for name, one in value.items():
-            if not is_request or _names_models(name):
-                yield from _names_in(one)
-            elif isinstance(one, list):
-                yield from (other for other in one if isinstance(other, str))
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, str):
+            yield one
+        elif isinstance(one, list):
+            waiting += reversed(one)
+        elif isinstance(one, dict):
+            is_request = any(name.casefold() == "model" for name in one)
+            named = {name for name in one if not is_request or _names_models(name)}
+            waiting += [one[name] for name in reversed(one) if name in named]
+            others = (one[name] for name in one if name not in named)
+            yield from (text for texts in others if isinstance(texts, list) for text in texts if isinstance(text, str))
 
 
 def write_body(

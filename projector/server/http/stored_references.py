@@ -107,12 +107,17 @@ def is_only_an_id(item: Mapping[str, Any]) -> bool:
 
 
 def objects_in(value: object) -> Iterator[dict[str, Any]]:
-    """Yield a value, or the members of a list and of lists in it, if they are objects."""
-    if isinstance(value, dict):
-        yield value
-    elif isinstance(value, list):
-        for one in value:
-            yield from objects_in(one)
+    """Yield a value, or the members of a list and of lists in it, if they are objects.
+
+    A call for each level of lists would make every member pass all of them.
+    """
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, dict):
+            yield one
+        elif isinstance(one, list):
+            waiting += reversed(one)
 
 
 def with_tools(value: object) -> Iterator[dict[str, Any]]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -39,11 +38,9 @@ from projector.server.streaming.clock import start_in_turn
 from projector.server.streaming.log_session import Keeping, StoredStream
 from projector.server.streaming.memory import Account
 from projector.server.streaming.session import ProviderSource, StreamSession
-from projector.server.streaming.stream_logs import NAME_KEPT_S
 from projector.server.telemetry.reports import begin_stream
 from projector.server.telemetry.stream_stats import StreamStats
 from projector.server.upstream.targets import Attempts, BodyOf, Target
-from projector.store.protocol import StoreUnavailableError
 
 
 class Received(NamedTuple):
@@ -158,7 +155,7 @@ class SessionRoute:
                     await self._run_held(key, session, received, admission, receive, send)
                     return
                 if is_stored:
-                    await self._write_log(session, received)
+                    self._write_log(session, received)
                 await self._run(session, scope, admission, receive, send)
             finally:
                 site.write_state()
@@ -174,7 +171,7 @@ class SessionRoute:
             await log_response(site, status, is_json=session.is_json, account=account)(scope, receive, send)
             return
         async with claim.held(stream_id, lambda: session.has_begun):
-            await self._write_log(session, received)
+            self._write_log(session, received)
             await self._run(session, scope, admission, receive, send)
 
     async def _run(
@@ -189,20 +186,19 @@ class SessionRoute:
             finally:
                 await admission.close(stats.code)
 
-    async def _write_log(self, session: StreamSession, received: Received) -> None:
-        """Begin the log of a stream, and name the stream if the route has names."""
+    def _write_log(self, session: StreamSession, received: Received) -> None:
+        """Have the log of a stream written, with the name of the stream if the route has names."""
         site, stream_id, stored = self._site, session.stats.stream_id, session.keeping.stored
-        caller = received.caller
+
+        def key_of(name: StreamName) -> tuple[str, str]:
+            return name.kind, name.key(received.caller)
 
         def key_of_response(response_id: str) -> tuple[str, str]:
-            return RESPONSE_STREAM, StreamName(RESPONSE_STREAM, "", response_id).key(caller)
+            return key_of(StreamName(RESPONSE_STREAM, "", response_id))
 
+        names = [] if self._name_of is None or stored is None else [key_of(self._name_of(stored))]
         by_response = key_of_response if self._name == RESPONSES else None
-        session.write_log(site.logs, site.producer, location(received.scope, stream_id), by_response)
-        if self._name_of is not None and stored is not None:
-            name = self._name_of(stored)  # the newest stream of a name counts
-            with suppress(StoreUnavailableError):  # without a name, the stream goes on
-                await site.logs.store.put(name.kind, {name.key(caller): stream_id.encode()}, NAME_KEPT_S)
+        session.write_log(site.logs, site.producer, location(received.scope, stream_id), names, by_response)
 
     def _is_stored(self, session: StreamSession) -> bool:
         """Return whether a stream gets a log; raise `Problem` if it must have one, and the store is away."""

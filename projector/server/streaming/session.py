@@ -179,7 +179,12 @@ class StreamSession(ResponseSession):
         return self._source is not None and self._source.is_upstream_open
 
     def write_log(
-        self, logs: StreamLogs, producer: str, location: str, name_of: Callable[[str], tuple[str, str]] | None = None
+        self,
+        logs: StreamLogs,
+        producer: str,
+        location: str,
+        names: Sequence[tuple[str, str]] = (),
+        name_of: Callable[[str], tuple[str, str]] | None = None,
     ) -> None:
         """Write a log of the stream too, if it is to be stored.
 
@@ -187,6 +192,7 @@ class StreamSession(ResponseSession):
             logs: the logs of this process.
             producer: ID of this process.
             location: address of the stream.
+            names: kinds and keys of its names, which it gets with the log: a request that is refused takes none.
             name_of: returns kind and key of the name that the ID of a response gives the stream.
         """
         stored = self.keeping.stored
@@ -196,6 +202,7 @@ class StreamSession(ResponseSession):
         def begin_log(pipeline: Pipeline) -> StreamLog:
             begun = logs.begin(stored.head(self.stats, producer), self.cancel, self._on_loss)
             begun.describe = lambda: ending_of(self.stats, pipeline.dropped)
+            begun.names += names
             if name_of is not None:
                 self.stats.on_response_id = lambda response_id: begun.names.append(name_of(response_id))
             pipeline.on_output = begun.add

@@ -281,7 +281,9 @@ class TurnReader:
         self._decoder = decoder_for("sse", EVENT_MAX_BYTES, fields, has_bare_json=is_bare)
         self._stage = provider.stage(profile)
         self._items: dict[str, Item] = {}
-        self._inputs: dict[str, list[str]] = {}
+        self._inputs: dict[object, list[str]] = {}
+        """`output_index` of events, else the ID of their item -> parts of the input of a call. Also by that ID in a
+        tuple, until an item with it has ended: several may have it."""
         self._own_ids: dict[tuple[str, int | str], str] = {}
         """ID that the provider sent, and `output_index` or item ID -> ID of the call: several can have one, or none."""
         self._placed_ids: set[str] = set()
@@ -380,19 +382,27 @@ class TurnReader:
 
     def on_item(self, event: CanonicalEvent) -> None:
         """Note a finished item."""
-        self._add(read.mapping_or_empty(event, "item"))
+        self._add(read.mapping_or_empty(event, "item"), read.index_or_none(event, "output_index"))
 
     def on_delta(self, event: CanonicalEvent) -> None:
         """Note a part of the input of a call."""
-        self._inputs.setdefault(str(event.get("item_id")), []).append(read.text_or_none(event, "delta") or "")
+        self._parts(event).append(read.text_or_none(event, "delta") or "")
 
     def on_input(self, event: CanonicalEvent) -> None:
         """Note the whole input of a call."""
         text = read.text_or_none(event, "arguments") or read.text_or_none(event, "input")
         if text is not None:
-            self._inputs[str(event.get("item_id"))] = [text]
+            self._parts(event)[:] = [text]
 
-    def _add(self, item: Item) -> None:
+    def _parts(self, event: CanonicalEvent) -> list[str]:
+        """Return the parts of the input that an event belongs to."""
+        place, item_id = read.index_or_none(event, "output_index"), read.text_or_none(event, "item_id")
+        parts = self._inputs.setdefault(item_id if place is None else place, [])
+        if self._inputs.setdefault((item_id,), parts) is not parts:
+            self._inputs[(item_id,)] = []
+        return parts
+
+    def _add(self, item: Item, place: int | None = None) -> None:
         kind, key = read.text_or_none(item, "type"), read.text_or_none(item, "call_id") or read.text_or_none(item, "id")
         key = key or f"item {len(self._items)}"
         if kind is None or key in self._items:
@@ -402,7 +412,9 @@ class TurnReader:
                 self.dropped[f"{kind} without ID or name"] += 1
                 return
             member = INPUT_MEMBERS[kind]
-            streamed = "".join(self._inputs.get(str(item.get("id")), ()))
+            item_id = read.text_or_none(item, "id")
+            of_id = self._inputs.pop((item_id,), [])
+            streamed = "".join(self._inputs.get(item_id if place is None else place) or of_id)
             item = {**item, member: read.text_or_none(item, member) or streamed}
         self._items[key] = item
 
