@@ -528,6 +528,17 @@ def test_a_tool_that_failed(target: str, profile: Json, failed: Json) -> None:
     assert failed in [*sent, *(part for one in sent for part in one.get("parts") or one.get("content") or ())]
 
 
+@pytest.mark.parametrize("given", [{}, {"strict": False}, {"strict": True}])
+def test_a_tool_of_messages_is_strict_only_if_it_says_so(given: Json) -> None:
+    """A function of the Responses API is strict by default: its optional parameters would all be required."""
+    tool = {"name": "f", "input_schema": SCHEMA, **given}
+    body = {**messages(role="user", content="x"), "model": "m", "tools": [tool]}
+    [written] = cross(body, MESSAGES, RESPONSES)["tools"]
+    assert written["strict"] is given.get("strict", False)
+    [sent] = cross(body, MESSAGES, CHAT)["tools"]
+    assert sent["function"].get("strict", False) is given.get("strict", False)
+
+
 @pytest.mark.parametrize(("error", "text"), [("closed", "closed"), ({"code": 7}, '{"code":7}')])
 def test_the_error_of_a_server_call_is_its_output(error: object, text: str) -> None:
     call = {"type": "mcp_call", "id": "m", "server_label": "s", "name": "f", "arguments": "{}", "output": None}

@@ -346,9 +346,11 @@ def _system(given: common.Given) -> Iterator[neutral.Entry]:
 
 
 def _read_tool(tool: common.Given) -> Item:
+    """Return a function. Without `strict` it is not strict here, and strict in the Responses API."""
     description = tool.text_or_none("description")
     about = {"description": description} if description else {}
-    return {"type": "function", "name": tool.text("name"), **about, "parameters": tool.child("input_schema").members}
+    schema, is_strict = tool.child("input_schema").members, tool.members.get("strict") is True
+    return {"type": "function", "name": tool.text("name"), **about, "parameters": schema, "strict": is_strict}
 
 
 def _read_choice(choice: common.Given) -> object:
