@@ -34,7 +34,7 @@ from projector.core.intake import HOST_PREFIX
 from projector.core.sse import SseMessage, has_unread
 from projector.providers import DEFAULT_PROVIDER, PROVIDERS, profile_of
 from projector.providers.descriptor import Provider
-from projector.providers.openai_responses.request import read_input
+from projector.providers.openai_responses.request import READERS, read_input
 from projector.server.streaming.clock import is_cancelled, times_cancelled
 from projector.server.telemetry.logs import log_crash
 
@@ -242,7 +242,11 @@ class Turn:
         return PROVIDERS[self.provider].request_writer(request, self.profile or profile_of(self.provider, {}))
 
     def _entries(self) -> Iterator[Entry]:
-        """Yield the conversation with what the provider wants back, which is all that it reads of its own tools."""
+        """Yield the conversation with what the provider wants back, which is all that it reads of its own tools.
+
+        The Responses API reads its own items as they are.
+        """
+        is_own = self.provider == DEFAULT_PROVIDER
         read_items = [item for item in self.items if not self._is_hosted(item)]
         entries = iter(read_input(Given({"input": read_items})))
         for item in self.items:
@@ -250,13 +254,15 @@ class Turn:
             if not self._is_hosted(item):
                 entry = next(entries)
                 yield replace(entry, opaque=opaque) if isinstance(entry, Message | Reasoning | ToolCall) else entry
-            elif opaque is not None:
-                yield Reasoning("", opaque=opaque)
+            elif is_own or opaque is not None:
+                yield Reasoning("", opaque=Opaque(self.provider, Given(item).members) if is_own else opaque)
 
     def _is_hosted(self, item: Item) -> bool:
         """Return whether an item is a call of a tool of the provider, or another part that only it reads."""
-        kind = item.get("type")
-        return (kind in HOSTED and self.provider != DEFAULT_PROVIDER) or ("opaque" in item and kind not in RETURNED)
+        kind = item.get("type") or "message"
+        if self.provider == DEFAULT_PROVIDER:
+            return kind not in READERS
+        return kind in HOSTED or ("opaque" in item and kind not in RETURNED)
 
     @property
     def messages(self) -> list[Any]:
