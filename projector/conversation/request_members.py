@@ -335,8 +335,14 @@ WEB_SEARCHES: Final = frozenset({"web_search", "web_search_2025_08_26", "web_sea
 
 
 def function_of(tool: Given) -> ClientFunction:
-    """Return a tool of the client, whose type is one of `CLIENT_TOOLS`, as a function."""
-    description = tool.text_or_none("description")
+    """Return a tool of the client, whose type is one of `CLIENT_TOOLS`, as a function.
+
+    The grammar of a custom tool is a part of the description: the schema of a function can have none.
+    """
+    form = tool.child("format")
+    grammar = form.text_or_none("definition")
+    rule = f"The input follows this grammar ({form.text('syntax')}):\n{grammar}" if grammar else None
+    description = "\n\n".join(filter(None, (tool.text_or_none("description"), rule)))
     about: Body = {"description": description} if description else {}
     schema = TEXT_INPUT if tool.text("type") == "custom" else tool.members.get("parameters") or NO_PARAMETERS
     return ClientFunction(tool.text("name"), about, schema)

@@ -444,6 +444,16 @@ SPOILED: Final[list[tuple[str, Json]]] = [
     (
         RESPONSES,
         {
+            "input": "Hi",
+            "tools": [
+                {"type": "custom", "name": "c", "format": {"type": "grammar", **GRAMMAR}},
+                {"type": "code_interpreter", "container": {"type": "auto"}},
+            ],
+        },
+    ),
+    (
+        RESPONSES,
+        {
             "input": [
                 {"type": "tool_search_call", "call_id": "c", "execution": "client", "arguments": {}},
                 {"type": "tool_search_output", "call_id": "c", "execution": "client", "tools": [READ_TOOL]},
@@ -526,6 +536,64 @@ def test_a_tool_that_failed(target: str, profile: Json, failed: Json) -> None:
     body = PROVIDERS[target].request_writer(request, profile_of(target, profile))
     sent = body.get("contents") or body.get("messages") or body["input"]
     assert failed in [*sent, *(part for one in sent for part in one.get("parts") or one.get("content") or ())]
+
+
+def document(**members: object) -> Json:
+    source = {"type": "base64", "media_type": "application/pdf", "data": "QQ=="}
+    return messages(role="user", content=[{"type": "document", "source": source, **members}])
+
+
+@pytest.mark.parametrize("target", [CHAT, RESPONSES, "gemini"])
+@pytest.mark.parametrize(
+    ("given", "param"),
+    [
+        ({"mcp_servers": [{"type": "url", "url": "u", "name": "n"}]}, "mcp_servers"),
+        ({"container": "container_1"}, "container"),
+        ({"container": {"skills": [{"type": "anthropic", "skill_id": "xlsx"}]}}, "container"),
+        ({"inference_geo": "us"}, "inference_geo"),
+        (document(citations={"enabled": True}), "messages[0].content[0].citations.enabled"),
+        (document(context="About tides."), "messages[0].content[0].context"),
+    ],
+)
+def test_what_no_other_api_than_messages_has_is_named(target: str, given: Json, param: str) -> None:
+    with pytest.raises(UnsupportedRequestError) as raised:
+        cross({"model": "m", **messages(role="user", content="Hi"), **given}, MESSAGES, target)
+    assert raised.value.param == param
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"mcp_servers": [], "container": None, "inference_geo": "global"},
+        {"thinking": {"type": "adaptive"}, "context_management": {"edits": []}, "cache_control": {"type": "ephemeral"}},
+        {"metadata": {"user_id": "u"}, "service_tier": "auto", "speed": "fast", "diagnostics": {}},
+    ],
+)
+def test_hints_of_messages_are_left_out(given: Json) -> None:
+    body = {"model": "m", **document(citations={"enabled": False})}
+    assert cross({**body, **given}, MESSAGES, RESPONSES) == cross(body, MESSAGES, RESPONSES)
+
+
+def test_top_k_goes_to_gemini() -> None:
+    body = {"model": "m", **messages(role="user", content="Hi"), "top_k": 7}
+    assert cross(body, MESSAGES, "gemini")["generationConfig"] == {"topK": 7}
+    for target in (CHAT, RESPONSES):
+        with pytest.raises(UnsupportedRequestError, match=r"^`top_k` is not supported"):
+            cross(body, MESSAGES, target)
+
+
+@pytest.mark.parametrize(
+    ("target", "profile"),
+    [(CHAT, {"takes_custom_tools": False}), (MESSAGES, {}), ("gemini", {}), ("gemini", {"api": "interactions"})],
+)
+def test_the_grammar_of_a_custom_tool_is_in_the_description_of_its_function(target: str, profile: Json) -> None:
+    tool = {"type": "custom", "name": "c", "description": "C.", "format": {"type": "grammar", **GRAMMAR}}
+    route = PROVIDERS[RESPONSES].passthrough
+    assert route is not None
+    assert route.request_reader is not None
+    request = route.request_reader({"model": "m", "input": "Hi", "tools": [tool]})
+    sent = json.dumps(PROVIDERS[target].request_writer(request, profile_of(target, profile))["tools"])
+    assert r'"description": "C.\n\nThe input follows this grammar (lark):\nstart: A"' in sent
 
 
 @pytest.mark.parametrize("given", [{}, {"strict": False}, {"strict": True}])
