@@ -58,6 +58,11 @@ class Given:
         value = self.members.get(name)
         return value if isinstance(value, str) or value is None else self.refuse(name, "must be a string.")
 
+    def data_url(self, name: str) -> str:
+        """Return a data URL."""
+        value = self.text(name)
+        return value if value.startswith("data:") else self.refuse(name, "must be a data URL.")
+
     def child(self, name: str) -> Given:
         """Return an object, which is empty if it is absent."""
         return Given(self.members.get(name, {}), self.path_of(name))

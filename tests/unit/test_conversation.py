@@ -116,6 +116,11 @@ REFUSED: Final[list[tuple[str, object, str]]] = [
         [{"role": "user", "content": [{"type": "input_file", "file_id": "file-1"}]}],
         "input[0].content[0].file_id",
     ),
+    (
+        "a file that is no data URL",
+        [{"role": "user", "content": [{"type": "input_file", "file_data": "QQ==", "filename": "a.pdf"}]}],
+        "input[0].content[0].file_data",
+    ),
     ("a call without arguments", [{"type": "function_call", "call_id": "c", "name": "f"}], "input[0].arguments"),
     ("arguments that are no text", [{"type": "function_call", "call_id": 1}], "input[0].call_id"),
 ]

@@ -356,6 +356,11 @@ REFUSED: Final[list[tuple[str, Json, str]]] = [
         messages(role="user", content=[{"type": "file", "file": {"file_id": "f"}}]),
         "messages[0].content[0].file.file_id",
     ),
+    (
+        CHAT,
+        messages(role="user", content=[{"type": "file", "file": {"file_data": "QQ=="}}]),
+        "messages[0].content[0].file.file_data",
+    ),
     (CHAT, messages(role="assistant", audio={"id": "a"}), "messages[0].audio"),
     (CHAT, messages(role="assistant", function_call={"name": "f"}), "messages[0].function_call"),
     (CHAT, messages(role="assistant", tool_calls=[{**CALL, "type": "mcp"}]), "messages[0].tool_calls[0].type"),
@@ -508,6 +513,12 @@ def test_a_member_of_a_wrong_type_is_an_error_of_the_request(source: str, body: 
             with suppress(UnsupportedRequestError):
                 request = route.request_reader({"model": "m", **one})
                 json.dumps(PROVIDERS[target].request_writer(request, profile_of(target, profile)))
+
+
+def test_an_address_of_a_file_that_a_provider_does_not_load_is_named() -> None:
+    file = {"type": "input_file", "file_url": "https://a.example/b.pdf"}
+    with pytest.raises(UnsupportedRequestError, match=r"^The URL of a file is not supported by the model .*; send its"):
+        to_chat({"input": [{"role": "user", "content": [file]}]})
 
 
 FAILED: Final = {"type": "tool_result", "tool_use_id": "t", "content": "closed", "is_error": True}

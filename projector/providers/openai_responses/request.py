@@ -199,7 +199,8 @@ def _read_image(part: Given) -> neutral.Image:
 
 def _read_file(part: Given) -> neutral.File:
     part.refuse_stored_file()
-    return neutral.File(part.text_or_none("file_data") or part.text("file_url"), part.text_or_none("filename"))
+    url = part.data_url("file_data") if part.text_or_none("file_data") else part.text("file_url")
+    return neutral.File(url, part.text_or_none("filename"))
 
 
 def _read_reasoning(item: Given) -> neutral.Reasoning:
