@@ -835,6 +835,29 @@ async def test_a_loop_is_used_once() -> None:
     assert crash["detail"] == "`source`: expected one that is not used yet: each stream needs its own"
 
 
+IMAGE: Final = {"type": "input_image", "image_url": "data:image/png;base64,AA=="}
+
+
+@pytest.mark.parametrize(
+    ("result", "is_content"),
+    [
+        ([{"type": "input_text", "text": "A map."}, IMAGE], True),
+        ([{"type": "input_file", "filename": "a.pdf", "file_data": "data:application/pdf;base64,AA=="}], True),
+        ([IMAGE, {"type": "input_image"}], False),
+        ([{"type": "text", "text": "a"}], False),
+        ([], False),
+        (IMAGE, False),
+    ],
+)
+async def test_a_model_sees_images_and_files_that_a_tool_returns(result: Any, *, is_content: bool) -> None:
+    model = Model(response(call()), BLUE)
+    await frames(ToolLoop(model, {"get_weather": lambda **_: result}, input="Hi"))
+    [sent] = model.turns[1].new_items
+    assert sent["output"] == (result if is_content else json.dumps(result, separators=(",", ":")))
+    asked = model.turns[1].request("m")["input"][-1]["output"]
+    assert isinstance(asked, list) is is_content
+
+
 async def test_the_log_names_what_an_api_cannot_express() -> None:
     loop = ToolLoop(lambda turn: turn.request("m", client_tools=[{"type": "mcp"}]), {}, input="Hi", provider="gemini")
     with capture_logs() as lines:
