@@ -143,7 +143,7 @@ class Member(NamedTuple):
     read: Callable[[Given, str], object] = lambda given, name: given.members[name]
     """Returns the neutral value of a member of an object; None if it says nothing."""
     write: Callable[[Any], object] = lambda value: value
-    """Returns the value in this API; raises `UnsupportedRequestError` if it has none."""
+    """Returns the value in this API; None, or `UnsupportedRequestError` with its own path, if it has none."""
 
 
 Members: TypeAlias = Mapping[str, Member]
@@ -219,12 +219,15 @@ def write_parameters(body: Body, parameters: Mapping[str, object], members: Memb
             if (name, value) == NOT_STORED:
                 continue
             raise UnsupportedRequestError(f"`{given}` {NOT_SUPPORTED}", given)
+        written = members[name].write(value)
+        if written is None:
+            raise UnsupportedRequestError(f"`{given}` has a value that {NOT_SUPPORTED}", given)
         *outer, last = members[name].path.split(".")
         node = body
         for key in outer:
             node[key] = dict(node.get(key) or {})  # the configuration must not change
             node = node[key]
-        node[last] = members[name].write(value)
+        node[last] = written
 
 
 # what writers need

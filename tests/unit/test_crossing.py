@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from copy import deepcopy
@@ -398,13 +399,29 @@ def test_what_the_other_api_cannot_express_is_named(source: str, body: Json, par
     assert str(raised.value).startswith(f"`{param}`")
 
 
-def test_a_refused_member_has_the_path_of_the_caller() -> None:
-    choice = {"type": "any", "disable_parallel_tool_use": True}
-    tools = [{"name": "f", "input_schema": SCHEMA}]
-    body = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "tools": tools, "tool_choice": choice}
-    with pytest.raises(UnsupportedRequestError) as raised:
-        cross(body, MESSAGES, "gemini")
-    assert raised.value.param == "tool_choice.disable_parallel_tool_use"
+TOOLS: Final = [{"name": "f", "input_schema": SCHEMA}]
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "given", "param"),
+    [
+        (
+            MESSAGES,
+            "gemini",
+            {"tools": TOOLS, "tool_choice": {"type": "any", "disable_parallel_tool_use": True}},
+            "tool_choice.disable_parallel_tool_use",
+        ),
+        (CHAT, MESSAGES, {"response_format": {"type": "json_object"}}, "response_format"),
+        (RESPONSES, MESSAGES, {"text": {"format": {"type": "json_object"}}}, "text.format"),
+        (CHAT, MESSAGES, {"reasoning_effort": "most"}, "reasoning_effort"),
+        (RESPONSES, "gemini", {"reasoning": {"effort": "most"}}, "reasoning.effort"),
+    ],
+)
+def test_a_refused_member_has_the_path_of_the_caller(source: str, target: str, given: Json, param: str) -> None:
+    said = {"input": "Hi"} if source == RESPONSES else messages(role="user", content="Hi")
+    with pytest.raises(UnsupportedRequestError, match=f"^`{re.escape(param)}` ") as raised:
+        cross({"model": "m", **said, **given}, source, target)
+    assert raised.value.param == param
 
 
 def test_the_tables_have_the_parameters_of_routes_of_agents() -> None:

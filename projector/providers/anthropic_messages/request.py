@@ -43,9 +43,8 @@ def _choice(value: object) -> object:
 
 
 def _format(value: Mapping[str, Any]) -> object:
-    if value.get("type") != "json_schema":
-        raise UnsupportedRequestError(f"`text.format` {common.NOT_SUPPORTED}", "text.format")
-    return {"type": "json_schema", "schema": value.get("schema")}
+    is_schema = value.get("type") == "json_schema"
+    return {"type": "json_schema", "schema": value.get("schema")} if is_schema else None
 
 
 MEMBERS: Final[common.Members] = {
