@@ -58,6 +58,11 @@ class Given:
         value = self.members.get(name)
         return value if isinstance(value, str) or value is None else self.refuse(name, "must be a string.")
 
+    def data_url(self, name: str) -> str:
+        """Return a data URL."""
+        value = self.text(name)
+        return value if value.startswith("data:") else self.refuse(name, "must be a data URL.")
+
     def child(self, name: str) -> Given:
         """Return an object, which is empty if it is absent."""
         return Given(self.members.get(name, {}), self.path_of(name))
@@ -138,7 +143,7 @@ class Member(NamedTuple):
     read: Callable[[Given, str], object] = lambda given, name: given.members[name]
     """Returns the neutral value of a member of an object; None if it says nothing."""
     write: Callable[[Any], object] = lambda value: value
-    """Returns the value in this API; raises `UnsupportedRequestError` if it has none."""
+    """Returns the value in this API; None, or `UnsupportedRequestError` with its own path, if it has none."""
 
 
 Members: TypeAlias = Mapping[str, Member]
@@ -214,12 +219,15 @@ def write_parameters(body: Body, parameters: Mapping[str, object], members: Memb
             if (name, value) == NOT_STORED:
                 continue
             raise UnsupportedRequestError(f"`{given}` {NOT_SUPPORTED}", given)
+        written = members[name].write(value)
+        if written is None:
+            raise UnsupportedRequestError(f"`{given}` has a value that {NOT_SUPPORTED}", given)
         *outer, last = members[name].path.split(".")
         node = body
         for key in outer:
             node[key] = dict(node.get(key) or {})  # the configuration must not change
             node = node[key]
-        node[last] = members[name].write(value)
+        node[last] = written
 
 
 # what writers need
@@ -335,8 +343,14 @@ WEB_SEARCHES: Final = frozenset({"web_search", "web_search_2025_08_26", "web_sea
 
 
 def function_of(tool: Given) -> ClientFunction:
-    """Return a tool of the client, whose type is one of `CLIENT_TOOLS`, as a function."""
-    description = tool.text_or_none("description")
+    """Return a tool of the client, whose type is one of `CLIENT_TOOLS`, as a function.
+
+    The grammar of a custom tool is a part of the description: the schema of a function can have none.
+    """
+    form = tool.child("format")
+    grammar = form.text_or_none("definition")
+    rule = f"The input follows this grammar ({form.text('syntax')}):\n{grammar}" if grammar else None
+    description = "\n\n".join(filter(None, (tool.text_or_none("description"), rule)))
     about: Body = {"description": description} if description else {}
     schema = TEXT_INPUT if tool.text("type") == "custom" else tool.members.get("parameters") or NO_PARAMETERS
     return ClientFunction(tool.text("name"), about, schema)

@@ -231,7 +231,7 @@ class _SourceStream:
         self._is_used = True
         pipeline, stats = self._projection.begin(scope, is_run=self._is_run)
         account = Account(_MEMORY)
-        upstream = HostUpstream(self._source)
+        upstream = HostUpstream(self._source, is_run=self._is_run)
         binding = UpstreamBinding("", self._projection.provider, upstream, self._timeouts, _NO_RETRIES, {}, ("", 0))
         attempts = attempts_of(binding, lambda _: {}, stats)
 

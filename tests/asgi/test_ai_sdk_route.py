@@ -129,7 +129,13 @@ REFUSED: Final[list[tuple[str, str, Any, int, str]]] = [
     ("a system message", "plain", body({**USER, "role": "system"}), 422, "`messages[0]` has an unsupported 'role'"),
     ("an image", "plain", body(user(IMAGE)), 422, "Images in `messages` are not allowed: `allowed_params`"),
     ("a file", "plain", body(user(PDF)), 422, "Files in `messages` are not allowed: `allowed_params`"),
-    ("the address of a file", "chatty", body(user({**PDF, "url": "https://a.example/b"})), 422, "This agent does not"),
+    (
+        "the address of a file",
+        "chatty",
+        body(user({**PDF, "url": "https://a.example/b"})),
+        422,
+        "The URL of a file is not",
+    ),
     ("an unknown level", "plain?level=4", body(), 422, "`level` must be 5 or 6 or 7."),
 ]
 

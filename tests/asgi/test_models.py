@@ -336,7 +336,7 @@ async def test_the_list_needs_the_key_of_a_caller(serve: Any, upstream: Any, ups
         ("/v1/embeddings", 404, "not_found", "`/v1/embeddings` is not served here; available: `POST /v1/responses`, "),
         ("/v1/", 404, "not_found", "`GET /v1/models`, `GET /v1/models/{model}`."),
         ("/v1/a%07b", 404, "not_found", "This path is not served here"),
-        ("/v1/responses", 405, "method_not_allowed", "Method not allowed."),
+        ("/v1/responses", 405, "method_not_allowed", "Method not allowed; allowed: POST."),
         ("/v1/chat/completions/", 404, "not_found", "is not served here"),
     ],
 )
@@ -346,6 +346,13 @@ async def test_what_is_not_served(serve: Any, path: str, status: int, code: str,
     assert (answer.status, error["code"]) == (status, code)
     assert detail in error["message"]
     assert answer.headers.get("allow") == ("POST" if status == 405 else None)
+
+
+@pytest.mark.parametrize("path", ["/v1/files", "/v1/skills/skill_1", "/v1/complete"])
+async def test_a_client_of_anthropic_is_told_in_its_form(serve: Any, path: str) -> None:
+    answer = await serve().get(path, anthropic_version="2023-06-01")
+    body = json.loads(await answer.rest())
+    assert (answer.status, body["type"], body["error"]["type"]) == (404, "error", "not_found_error")
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from bench.redis_server import RedisServer
 from projector.contracts import codec
 from projector.dialects import DIALECTS
 from projector.server.streaming import stream_logs
-from projector.server.upstream import http_upstream
+from projector.server.upstream import protocol
 from tests.asgi.callers import keys
 from tests.asgi.conftest import Answer, Peer, Script, frames_of
 from tests.asgi.process import SERVE, Process, running
@@ -165,7 +165,7 @@ async def continued(site: Any, response_id: str, **headers: str) -> Answer:
 async def test_a_response_is_continued_elsewhere_before_its_provider_has_closed(
     replicas: Any, upstream: Any, text_events: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http_upstream, "CLOSE_S", 600.0)
+    monkeypatch.setattr(protocol, "CLOSE_S", 600.0)
     may_close = asyncio.Event()
 
     async def script(peer: Peer) -> None:

@@ -314,6 +314,45 @@ async def test_an_event_of_the_host_that_is_dropped_is_logged() -> None:
     assert (line["type"], line["count"]) == ("projector.tool_output", 2)
 
 
+async def going_on(ends: list[str], *rest: object) -> AsyncGenerator[object, None]:
+    """Yield an answer, and what comes after it: the end of the connection, or work of the host."""
+    try:
+        async for item in gives(TEXT, DONE, *rest):
+            yield item
+        ends.append("read out")
+    finally:
+        ends.append("closed")
+
+
+@pytest.mark.parametrize("rest", [(), (TEXT,), (DONE, 0.001)])
+async def test_a_source_is_read_to_its_end_after_the_terminal(rest: tuple[object, ...]) -> None:
+    """Its client uses a connection again only then, and what the host does after its loop is done."""
+    ends: list[str] = []
+    client = await Client().call(PublicSSEResponse(going_on(ends, *rest)))
+    assert (ends, client.body.count(b'"kind":"final"')) == (["read out", "closed"], 1)
+
+
+@pytest.mark.parametrize(
+    "rest", [math.inf, {"type": "odd", "text": "a" * 65_536}, UpstreamError(FAULTS["upstream_reset"])]
+)
+async def test_a_source_that_does_not_end_is_closed(rest: object) -> None:
+    ends: list[str] = []
+    with capture_logs() as lines:
+        client = await Client().call(PublicSSEResponse(going_on(ends, rest)))
+    assert (ends, client.body.count(b'"kind":"final"')) == (["closed"], 1)
+    assert [line["outcome"] for line in lines] == ["completed"]
+
+
+async def test_a_failure_of_the_host_after_the_terminal_is_logged() -> None:
+    with capture_logs() as lines:
+        client = await Client().call(PublicSSEResponse(going_on([], KeyError("a"))))
+    assert b'"kind":"final"' in client.body
+    assert [(line["event"], line.get("outcome")) for line in lines] == [
+        ("stream_crashed", None),
+        ("stream_end", "completed"),
+    ]
+
+
 async def test_headers_and_background_of_the_route_are_kept() -> None:
     ran: list[int] = []
     response = PublicSSEResponse(gives(DONE), background=BackgroundTask(ran.append, 1))

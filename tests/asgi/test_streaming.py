@@ -12,7 +12,7 @@ import pytest
 
 from projector import StreamContext, build_pipeline
 from projector.core.sse import encode_sse
-from projector.server.upstream import http_upstream
+from projector.server.upstream import protocol
 from tests.asgi.conftest import plays
 
 CHAT = "/api/v1/chat/stream"
@@ -267,7 +267,7 @@ async def test_no_heartbeat_between_events_that_come_often(serve: Any, upstream:
 async def test_a_connection_that_was_read_to_its_end_is_kept(
     serve: Any, upstream: Callable[..., Awaitable[Any]], text_events: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http_upstream, "CLOSE_S", 60.0)  # the end is not late, whatever the machine does
+    monkeypatch.setattr(protocol, "CLOSE_S", 60.0)  # the end is not late, whatever the machine does
 
     async def script(peer: Any) -> None:
         await peer.send(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")

@@ -860,8 +860,48 @@ async def test_a_loop_is_used_once() -> None:
     assert crash["detail"] == "`source`: expected one that is not used yet: each stream needs its own"
 
 
+IMAGE: Final = {"type": "input_image", "image_url": "data:image/png;base64,AA=="}
+
+
+@pytest.mark.parametrize(
+    ("result", "is_content"),
+    [
+        ([{"type": "input_text", "text": "A map."}, IMAGE], True),
+        ([{"type": "input_file", "filename": "a.pdf", "file_data": "data:application/pdf;base64,AA=="}], True),
+        ([IMAGE, {"type": "input_image"}], False),
+        ([{"type": "text", "text": "a"}], False),
+        ([], False),
+        (IMAGE, False),
+    ],
+)
+async def test_a_model_sees_images_and_files_that_a_tool_returns(result: Any, *, is_content: bool) -> None:
+    model = Model(response(call()), BLUE)
+    await frames(ToolLoop(model, {"get_weather": lambda **_: result}, input="Hi"))
+    [sent] = model.turns[1].new_items
+    assert sent["output"] == (result if is_content else json.dumps(result, separators=(",", ":")))
+    asked = model.turns[1].request("m")["input"][-1]["output"]
+    assert isinstance(asked, list) is is_content
+
+
+async def test_the_log_names_what_an_api_cannot_express() -> None:
+    loop = ToolLoop(lambda turn: turn.request("m", client_tools=[{"type": "mcp"}]), {}, input="Hi", provider="gemini")
+    with capture_logs() as lines:
+        await frames(loop)
+    [crash] = [line for line in lines if line["event"] == "stream_crashed"]
+    assert crash["detail"].startswith("`tools[0].type` (`mcp`) has a value that is not supported")
+
+
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_a_turn_of_ones_own_needs_no_profile(provider: str) -> None:
     """A test of a function that asks a provider makes its own turns."""
     hello = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hello"}]}
     assert "Hello" in json.dumps(Turn(1, [hello], [hello], None, provider).request("m"))
+
+
+@pytest.mark.parametrize(
+    "item_type",
+    ["web_search_call", "image_generation_call", "mcp_list_tools", "mcp_approval_response", "shell_call", "compaction"],
+)
+def test_a_turn_sends_items_of_the_responses_api_as_they_are(item_type: str) -> None:
+    items = [{"role": "user", "content": "Hello"}, {"type": item_type, "id": "item_1", "own": {"a": 1}}]
+    assert Turn(2, items, [], None).request("m")["input"][1:] == items[1:]

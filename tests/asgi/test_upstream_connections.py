@@ -13,7 +13,7 @@ import uvloop
 
 from bench.redis_server import free_port
 from projector.server.config.upstream_settings import UpstreamSettings, UpstreamTimeouts
-from projector.server.upstream import http_upstream
+from projector.server.upstream import protocol
 from projector.server.upstream.connection_pool import READ_MAX_BYTES
 from projector.server.upstream.http_upstream import ERROR_BODY_MAX_BYTES, HTTPUpstream
 from projector.server.upstream.protocol import ProviderRequest, UpstreamError
@@ -178,7 +178,7 @@ async def test_a_response_before_the_request_was_sent(provider: Any) -> None:
 async def test_the_rest_of_a_response_is_read_before_the_connection_is_used_again(
     provider: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http_upstream, "CLOSE_S", 60.0)  # the rest is not late, whatever the machine does
+    monkeypatch.setattr(protocol, "CLOSE_S", 60.0)  # the rest is not late, whatever the machine does
     one, upstream = provider
     one.replies = [sends(CHUNKED, b"1\r\na\r\n", b"1\r\nb\r\n", b"0\r\n\r\n", pause_s=0.02), sends(answer(b"c"))]
     async with upstream.open(REQUEST) as chunks:

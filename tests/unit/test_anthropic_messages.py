@@ -223,7 +223,7 @@ def test_a_model_that_takes_no_sampling() -> None:
     ("given", "param"),
     [
         ({"parameters": {"seed": 1}}, "seed"),
-        ({"parameters": {"format": {"type": "json_object"}}}, "text.format"),
+        ({"parameters": {"format": {"type": "json_object"}}}, "format"),
         ({"parameters": {"reasoning_effort": "?"}}, "reasoning_effort"),
         ({"client_tools": [{"type": "web_search"}]}, "tools[0].type"),
         ({"previous_response_id": "r"}, "previous_response_id"),

@@ -91,6 +91,13 @@ def test_an_item_is_written_as_it_was_read(item: dict[str, Any]) -> None:
     assert responses_request.items_of(responses_request.read_input(Given({"input": [item]}))) == [item]
 
 
+@pytest.mark.parametrize("item_type", ["web_search_call", "file_search_call", "code_interpreter_call"])
+def test_calls_of_a_provider_are_left_out_as_the_answer_has_what_they_found(item_type: str) -> None:
+    """Clients repeat all items of an answer, as `input += response.output` does."""
+    items = [{"type": item_type, "id": "call_1", "status": "completed"}, ITEMS[0]]
+    assert responses_request.items_of(responses_request.read_input(Given({"input": items}))) == ITEMS[:1]
+
+
 def test_input_may_be_a_text() -> None:
     assert responses_request.read_input(Given({"input": "Hi"})) == [Message("user", "Hi")]
 
@@ -98,7 +105,8 @@ def test_input_may_be_a_text() -> None:
 REFUSED: Final[list[tuple[str, object, str]]] = [
     ("input is a number", 7, "input"),
     ("an item is none", ["x"], "input[0]"),
-    ("an item of another provider", [{"type": "web_search_call", "id": "ws"}], "input[0].type"),
+    ("an item of another provider", [{"type": "image_generation_call", "id": "ig"}], "input[0].type"),
+    ("a type that is no text", [{"type": ["web_search_call"]}], "input[0].type"),
     ("a reference", [{"type": "item_reference", "id": "msg"}], "input[0].type"),
     ("an unknown role", [{"role": "tool", "content": "x"}], "input[0].role"),
     ("no role", [{"content": "x"}], "input[0].role"),
@@ -107,6 +115,11 @@ REFUSED: Final[list[tuple[str, object, str]]] = [
         "a file of the provider",
         [{"role": "user", "content": [{"type": "input_file", "file_id": "file-1"}]}],
         "input[0].content[0].file_id",
+    ),
+    (
+        "a file that is no data URL",
+        [{"role": "user", "content": [{"type": "input_file", "file_data": "QQ==", "filename": "a.pdf"}]}],
+        "input[0].content[0].file_data",
     ),
     ("a call without arguments", [{"type": "function_call", "call_id": "c", "name": "f"}], "input[0].arguments"),
     ("arguments that are no text", [{"type": "function_call", "call_id": 1}], "input[0].call_id"),

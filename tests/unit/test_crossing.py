@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from copy import deepcopy
@@ -356,6 +357,11 @@ REFUSED: Final[list[tuple[str, Json, str]]] = [
         messages(role="user", content=[{"type": "file", "file": {"file_id": "f"}}]),
         "messages[0].content[0].file.file_id",
     ),
+    (
+        CHAT,
+        messages(role="user", content=[{"type": "file", "file": {"file_data": "QQ=="}}]),
+        "messages[0].content[0].file.file_data",
+    ),
     (CHAT, messages(role="assistant", audio={"id": "a"}), "messages[0].audio"),
     (CHAT, messages(role="assistant", function_call={"name": "f"}), "messages[0].function_call"),
     (CHAT, messages(role="assistant", tool_calls=[{**CALL, "type": "mcp"}]), "messages[0].tool_calls[0].type"),
@@ -393,13 +399,29 @@ def test_what_the_other_api_cannot_express_is_named(source: str, body: Json, par
     assert str(raised.value).startswith(f"`{param}`")
 
 
-def test_a_refused_member_has_the_path_of_the_caller() -> None:
-    choice = {"type": "any", "disable_parallel_tool_use": True}
-    tools = [{"name": "f", "input_schema": SCHEMA}]
-    body = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "tools": tools, "tool_choice": choice}
-    with pytest.raises(UnsupportedRequestError) as raised:
-        cross(body, MESSAGES, "gemini")
-    assert raised.value.param == "tool_choice.disable_parallel_tool_use"
+TOOLS: Final = [{"name": "f", "input_schema": SCHEMA}]
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "given", "param"),
+    [
+        (
+            MESSAGES,
+            "gemini",
+            {"tools": TOOLS, "tool_choice": {"type": "any", "disable_parallel_tool_use": True}},
+            "tool_choice.disable_parallel_tool_use",
+        ),
+        (CHAT, MESSAGES, {"response_format": {"type": "json_object"}}, "response_format"),
+        (RESPONSES, MESSAGES, {"text": {"format": {"type": "json_object"}}}, "text.format"),
+        (CHAT, MESSAGES, {"reasoning_effort": "most"}, "reasoning_effort"),
+        (RESPONSES, "gemini", {"reasoning": {"effort": "most"}}, "reasoning.effort"),
+    ],
+)
+def test_a_refused_member_has_the_path_of_the_caller(source: str, target: str, given: Json, param: str) -> None:
+    said = {"input": "Hi"} if source == RESPONSES else messages(role="user", content="Hi")
+    with pytest.raises(UnsupportedRequestError, match=f"^`{re.escape(param)}` ") as raised:
+        cross({"model": "m", **said, **given}, source, target)
+    assert raised.value.param == param
 
 
 def test_the_tables_have_the_parameters_of_routes_of_agents() -> None:
@@ -441,6 +463,16 @@ SPOILED: Final[list[tuple[str, Json]]] = [
     (RESPONSES, {"input": "Hi", "text": {"format": {"type": "json_schema", "name": "n", "schema": SCHEMA}}}),
     (RESPONSES, {"input": "Hi", "tools": [READ_TOOL], "tool_choice": {"type": "function", "name": "f"}}),
     (RESPONSES, {"input": "Hi", "tools": [{"type": "namespace", "name": "n", "tools": [READ_TOOL]}]}),
+    (
+        RESPONSES,
+        {
+            "input": "Hi",
+            "tools": [
+                {"type": "custom", "name": "c", "format": {"type": "grammar", **GRAMMAR}},
+                {"type": "code_interpreter", "container": {"type": "auto"}},
+            ],
+        },
+    ),
     (
         RESPONSES,
         {
@@ -500,6 +532,12 @@ def test_a_member_of_a_wrong_type_is_an_error_of_the_request(source: str, body: 
                 json.dumps(PROVIDERS[target].request_writer(request, profile_of(target, profile)))
 
 
+def test_an_address_of_a_file_that_a_provider_does_not_load_is_named() -> None:
+    file = {"type": "input_file", "file_url": "https://a.example/b.pdf"}
+    with pytest.raises(UnsupportedRequestError, match=r"^The URL of a file is not supported by the model .*; send its"):
+        to_chat({"input": [{"role": "user", "content": [file]}]})
+
+
 FAILED: Final = {"type": "tool_result", "tool_use_id": "t", "content": "closed", "is_error": True}
 
 
@@ -526,6 +564,75 @@ def test_a_tool_that_failed(target: str, profile: Json, failed: Json) -> None:
     body = PROVIDERS[target].request_writer(request, profile_of(target, profile))
     sent = body.get("contents") or body.get("messages") or body["input"]
     assert failed in [*sent, *(part for one in sent for part in one.get("parts") or one.get("content") or ())]
+
+
+def document(**members: object) -> Json:
+    source = {"type": "base64", "media_type": "application/pdf", "data": "QQ=="}
+    return messages(role="user", content=[{"type": "document", "source": source, **members}])
+
+
+@pytest.mark.parametrize("target", [CHAT, RESPONSES, "gemini"])
+@pytest.mark.parametrize(
+    ("given", "param"),
+    [
+        ({"mcp_servers": [{"type": "url", "url": "u", "name": "n"}]}, "mcp_servers"),
+        ({"container": "container_1"}, "container"),
+        ({"container": {"skills": [{"type": "anthropic", "skill_id": "xlsx"}]}}, "container"),
+        ({"inference_geo": "us"}, "inference_geo"),
+        (document(citations={"enabled": True}), "messages[0].content[0].citations.enabled"),
+        (document(context="About tides."), "messages[0].content[0].context"),
+    ],
+)
+def test_what_no_other_api_than_messages_has_is_named(target: str, given: Json, param: str) -> None:
+    with pytest.raises(UnsupportedRequestError) as raised:
+        cross({"model": "m", **messages(role="user", content="Hi"), **given}, MESSAGES, target)
+    assert raised.value.param == param
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"mcp_servers": [], "container": None, "inference_geo": "global"},
+        {"thinking": {"type": "adaptive"}, "context_management": {"edits": []}, "cache_control": {"type": "ephemeral"}},
+        {"metadata": {"user_id": "u"}, "service_tier": "auto", "speed": "fast", "diagnostics": {}},
+    ],
+)
+def test_hints_of_messages_are_left_out(given: Json) -> None:
+    body = {"model": "m", **document(citations={"enabled": False})}
+    assert cross({**body, **given}, MESSAGES, RESPONSES) == cross(body, MESSAGES, RESPONSES)
+
+
+def test_top_k_goes_to_gemini() -> None:
+    body = {"model": "m", **messages(role="user", content="Hi"), "top_k": 7}
+    assert cross(body, MESSAGES, "gemini")["generationConfig"] == {"topK": 7}
+    for target in (CHAT, RESPONSES):
+        with pytest.raises(UnsupportedRequestError, match=r"^`top_k` is not supported"):
+            cross(body, MESSAGES, target)
+
+
+@pytest.mark.parametrize(
+    ("target", "profile"),
+    [(CHAT, {"takes_custom_tools": False}), (MESSAGES, {}), ("gemini", {}), ("gemini", {"api": "interactions"})],
+)
+def test_the_grammar_of_a_custom_tool_is_in_the_description_of_its_function(target: str, profile: Json) -> None:
+    tool = {"type": "custom", "name": "c", "description": "C.", "format": {"type": "grammar", **GRAMMAR}}
+    route = PROVIDERS[RESPONSES].passthrough
+    assert route is not None
+    assert route.request_reader is not None
+    request = route.request_reader({"model": "m", "input": "Hi", "tools": [tool]})
+    sent = json.dumps(PROVIDERS[target].request_writer(request, profile_of(target, profile))["tools"])
+    assert r'"description": "C.\n\nThe input follows this grammar (lark):\nstart: A"' in sent
+
+
+@pytest.mark.parametrize("given", [{}, {"strict": False}, {"strict": True}])
+def test_a_tool_of_messages_is_strict_only_if_it_says_so(given: Json) -> None:
+    """A function of the Responses API is strict by default: its optional parameters would all be required."""
+    tool = {"name": "f", "input_schema": SCHEMA, **given}
+    body = {**messages(role="user", content="x"), "model": "m", "tools": [tool]}
+    [written] = cross(body, MESSAGES, RESPONSES)["tools"]
+    assert written["strict"] is given.get("strict", False)
+    [sent] = cross(body, MESSAGES, CHAT)["tools"]
+    assert sent["function"].get("strict", False) is given.get("strict", False)
 
 
 @pytest.mark.parametrize(("error", "text"), [("closed", "closed"), ({"code": 7}, '{"code":7}')])

@@ -69,6 +69,24 @@ def test_a_response_that_stays_in_the_foreground_is_forwarded(given: object) -> 
     assert route.body_writer(body, None, NOTHING_KEPT) == body
 
 
+@pytest.mark.parametrize("given", [["text", "audio"], ["audio"]])
+def test_no_answer_has_audio(given: list[str]) -> None:
+    """The text of such an answer is in its audio: without that, nothing is left."""
+    route = PROVIDERS["openai_chat"].passthrough
+    assert route is not None
+    with pytest.raises(UnsupportedRequestError) as raised:
+        route.body_writer({"messages": [], "modalities": given}, profile_of("openai_chat", {}), NOTHING_KEPT)
+    assert raised.value.param == "modalities"
+
+
+@pytest.mark.parametrize("given", [None, ["text"], ["image", "text"], "audio", 7, [["audio"]]])
+def test_other_modalities_are_forwarded(given: object) -> None:
+    route = PROVIDERS["openai_chat"].passthrough
+    assert route is not None
+    body = {"messages": [], "modalities": given}
+    assert route.body_writer(body, profile_of("openai_chat", {"takes_stream_options": False}), NOTHING_KEPT) == body
+
+
 def test_each_route_answers_in_the_dialect_of_its_api() -> None:
     routes = {
         provider.passthrough.path: provider.passthrough for provider in PROVIDERS.values() if provider.passthrough

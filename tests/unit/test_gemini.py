@@ -189,7 +189,7 @@ FORM: Final = {"type": "json_schema", "name": "n", "schema": SCHEMA}
 MEMBERS: Final[list[tuple[dict[str, Any], dict[str, Any]]]] = [
     ({"instructions": "I"}, {"systemInstruction": {"parts": [{"text": "I"}]}}),
     (
-        {"client_tools": [TOOL, {"type": "web_search"}], "tools": [{"urlContext": {}}]},
+        {"client_tools": [TOOL, {"type": "web_search", "search_context_size": "low"}], "tools": [{"urlContext": {}}]},
         {
             "tools": [
                 {"urlContext": {}},
@@ -230,7 +230,10 @@ MEMBERS: Final[list[tuple[dict[str, Any], dict[str, Any]]]] = [
         {"generationConfig": {"thinkingConfig": {"thinkingBudget": 0, "includeThoughts": False}}},
     ),
     (
-        {"profile": INTERACTIONS, "client_tools": [TOOL, {"type": "code_interpreter"}]},
+        {
+            "profile": INTERACTIONS,
+            "client_tools": [TOOL, {"type": "code_interpreter", "container": {"type": "auto"}}],
+        },
         {
             "tools": [
                 {"type": "code_execution"},
@@ -266,6 +269,13 @@ def test_members_of_a_request(given: dict[str, Any], expected: dict[str, Any]) -
         ({"parameters": {"reasoning_effort": "?"}}, "reasoning_effort"),
         ({"parameters": {"tool_choice": {"type": "mcp"}}}, "tool_choice.type"),
         ({"client_tools": [{"type": "file_search"}]}, "tools[0].type"),
+        ({"client_tools": [{"type": "web_search", "filters": {"allowed_domains": ["a"]}}]}, "tools[0].filters"),
+        ({"client_tools": [{"type": "web_search", "user_location": {"city": "a"}}]}, "tools[0].user_location"),
+        ({"client_tools": [{"type": "code_interpreter", "container": "c"}]}, "tools[0].container"),
+        (
+            {"client_tools": [{"type": "code_interpreter", "container": {"type": "auto", "file_ids": ["f"]}}]},
+            "tools[0].container.file_ids",
+        ),
         ({"previous_response_id": "r"}, "previous_response_id"),
         ({"input": [Message("user", (Image("data:image/png,AA"),))]}, None),
         ({"input": [Approval("a", is_approved=True)]}, None),

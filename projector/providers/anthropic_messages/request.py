@@ -43,14 +43,14 @@ def _choice(value: object) -> object:
 
 
 def _format(value: Mapping[str, Any]) -> object:
-    if value.get("type") != "json_schema":
-        raise UnsupportedRequestError(f"`text.format` {common.NOT_SUPPORTED}", "text.format")
-    return {"type": "json_schema", "schema": value.get("schema")}
+    is_schema = value.get("type") == "json_schema"
+    return {"type": "json_schema", "schema": value.get("schema")} if is_schema else None
 
 
 MEMBERS: Final[common.Members] = {
     "temperature": common.Member("temperature"),
     "top_p": common.Member("top_p"),
+    "top_k": common.Member("top_k"),
     "max_output_tokens": common.Member("max_tokens"),
     "tool_choice": common.Member("tool_choice", write=_choice),
     "stop": common.Member("stop_sequences", write=common.listed),
@@ -223,8 +223,12 @@ CHOICES_OF: Final = {own: neutral for neutral, own in CHOICES.items()}
 _THINKING: Final = frozenset({"thinking", "redacted_thinking"})
 OWN_TOOL: Final = "custom"
 """Type of the tools that a client runs; it may be absent."""
-PARAMETERS: Final = {MEMBERS[name].path: name for name in ("max_output_tokens", "temperature", "top_p", "stop")}
+PARAMETERS: Final = {
+    MEMBERS[name].path: name for name in ("max_output_tokens", "temperature", "top_p", "top_k", "stop")
+}
 """Member -> name of the parameter in neutral terms. Members without a row are hints, which other APIs do not have."""
+UNEQUALLED: Final[Mapping[str, object]] = {"container": None, "inference_geo": "global", "mcp_servers": []}
+"""Member that no other API has and that is no hint -> value that changes nothing."""
 
 
 def forwarded_body(body: Mapping[str, Any], _profile: object, kept: KeptCalls) -> Body:
@@ -321,8 +325,9 @@ def read_request(body: Mapping[str, Any]) -> ModelRequest:
         schema = output.child("format").members.get("schema")
         parameters["format"] = {"type": "json_schema", "name": "answer", "schema": schema}
         paths["format"] = "output_config.format"
-    if given.values("mcp_servers"):
-        given.refuse("mcp_servers", common.NOT_SUPPORTED)
+    for name, nothing in UNEQUALLED.items():
+        if given.members.get(name, nothing) != nothing:
+            given.refuse(name, common.NOT_SUPPORTED)
     tools = [_read_tool(tool) for tool in common.tools_of(given.values("tools"), {OWN_TOOL}, default=OWN_TOOL)]
     if tools and "tool_choice" in given.members:
         choice = given.child("tool_choice")
@@ -346,9 +351,11 @@ def _system(given: common.Given) -> Iterator[neutral.Entry]:
 
 
 def _read_tool(tool: common.Given) -> Item:
+    """Return a function. Without `strict` it is not strict here, and strict in the Responses API."""
     description = tool.text_or_none("description")
     about = {"description": description} if description else {}
-    return {"type": "function", "name": tool.text("name"), **about, "parameters": tool.child("input_schema").members}
+    schema, is_strict = tool.child("input_schema").members, tool.members.get("strict") is True
+    return {"type": "function", "name": tool.text("name"), **about, "parameters": schema, "strict": is_strict}
 
 
 def _read_choice(choice: common.Given) -> object:
@@ -417,10 +424,19 @@ def _url(block: common.Given) -> str:
     return f"data:{source.text('media_type')};base64,{source.text('data')}"
 
 
+def _read_document(block: common.Given) -> neutral.File:
+    citations = block.child("citations")
+    if citations.members.get("enabled") is True:
+        citations.refuse("enabled", common.NOT_SUPPORTED)
+    if "context" in block.members:
+        block.refuse("context", common.NOT_SUPPORTED)
+    return neutral.File(_url(block), block.text_or_none("title"))
+
+
 PART_READERS: Final[Mapping[str, Callable[[common.Given], neutral.Part]]] = {
     "text": lambda block: neutral.Text(block.text("text")),
     "image": lambda block: neutral.Image(_url(block)),
-    "document": lambda block: neutral.File(_url(block), block.text_or_none("title")),
+    "document": _read_document,
 }
 """Type of a block -> what reads it as a part of a message."""
 

@@ -231,6 +231,8 @@ HOSTED: Final[Mapping[str, str]] = {
     "code_interpreter": "codeExecution",
 }
 """Tool of the Responses API that the provider runs -> the provider's own."""
+HOSTED_MEMBERS: Final = ("container", "search_context_size")
+"""Members of such a tool that change nothing here."""
 INTERACTION_TOOLS: Final[Mapping[str, str]] = {"googleSearch": "google_search", "codeExecution": "code_execution"}
 
 
@@ -345,6 +347,8 @@ def _tools(request: ModelRequest, schema_name: str) -> tuple[list[Body], list[Bo
     hosted: list[Body] = []
     for tool in common.tools_of(request.client_tools, {*HOSTED, *common.CLIENT_TOOLS}):
         if (kind := tool.text("type")) in HOSTED:
+            tool.only("type", *HOSTED_MEMBERS)
+            tool.child("container").only("type")  # a new one, which the caller's API demands
             hosted.append({HOSTED[kind]: {}})
             continue
         function = common.function_of(tool)
@@ -360,6 +364,7 @@ def _schema(value: object) -> object:
 CONTENT_MEMBERS: Final[common.Members] = {
     "temperature": common.Member("generationConfig.temperature"),
     "top_p": common.Member("generationConfig.topP"),
+    "top_k": common.Member("generationConfig.topK"),
     "max_output_tokens": common.Member("generationConfig.maxOutputTokens"),
     "stop": common.Member("generationConfig.stopSequences", write=common.listed),
     "seed": common.Member("generationConfig.seed"),

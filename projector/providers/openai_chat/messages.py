@@ -19,7 +19,7 @@ from typing import Any, Final, TypeGuard, cast
 from projector.conversation import entries as neutral
 from projector.conversation.model_request import Body, UnsupportedRequestError
 from projector.conversation.opaque import Carried, KeptCalls, SealedIn, carried_of, is_sealed, of_last_calls
-from projector.conversation.request_members import Given, PartWriters, Turns, content_of, written_parts
+from projector.conversation.request_members import NOT_SUPPORTED, Given, PartWriters, Turns, content_of, written_parts
 from projector.providers.openai_chat.chunk_fields import EXTRA, GOOGLE, RETURNED, SHOWN, SIGNATURE, ChatProfile
 from projector.providers.stage_parts import CALL_SHAPES
 
@@ -219,7 +219,7 @@ def _file(file: neutral.File) -> Body:
     if file.file_id:
         return {"type": "file", "file": {"file_id": file.file_id}}
     if not (file.url or "").startswith("data:"):
-        raise UnsupportedRequestError("This agent does not support the URL of a file; send its content.")
+        raise UnsupportedRequestError(f"The URL of a file {NOT_SUPPORTED.rstrip('.')}; send its content.")
     return {"type": "file", "file": {"filename": file.name or "file", "file_data": file.url}}
 
 
@@ -305,7 +305,7 @@ def _read_image(part: Given) -> neutral.Image:
 def _read_file(part: Given) -> neutral.File:
     file = part.child("file")
     file.refuse_stored_file()
-    return neutral.File(file.text("file_data"), file.text_or_none("filename"))
+    return neutral.File(file.data_url("file_data"), file.text_or_none("filename"))
 
 
 PART_READERS: Final[Mapping[str, Callable[[Given], neutral.Part]]] = {

@@ -251,11 +251,15 @@ def forwarded_body(body: Mapping[str, Any], profile: ChatProfile, kept: KeptCall
     wants back with calls is added last, because it may be another projector, with sealed values of its own.
 
     Raises:
-        UnsupportedRequestError: it requests several choices, of which only one would be shown (CONTRACT D49).
+        UnsupportedRequestError: it requests several choices, of which only one would be shown, or audio, of which
+            nothing would be (CONTRACT D49).
     """
     count = body.get("n")
     if isinstance(count, int | float) and count > 1:
         raise UnsupportedRequestError("`n` must be 1: a response has one choice.", "n")
+    modalities = body.get("modalities")
+    if isinstance(modalities, list) and "audio" in modalities:
+        raise UnsupportedRequestError("`modalities` must not contain `audio`: a response has none.", "modalities")
     sent = dict(body)
     if isinstance(body.get("messages"), list):
         sent["messages"] = forwarded(body["messages"], profile, kept)

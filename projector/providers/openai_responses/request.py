@@ -177,7 +177,7 @@ def read_input(body: Given) -> neutral.Conversation:
     """Return the conversation of `input`; raise `UnsupportedRequestError` for an item that no other API has."""
     if isinstance(body.members.get("input"), str):
         return [neutral.Message(neutral.USER, body.text("input"))]
-    return [read_item(item) for item in body.objects("input")]
+    return [read_item(item) for item in body.objects("input") if item.text_or_none("type") not in ANSWERED]
 
 
 def read_item(item: Given) -> neutral.Entry:
@@ -199,7 +199,8 @@ def _read_image(part: Given) -> neutral.Image:
 
 def _read_file(part: Given) -> neutral.File:
     part.refuse_stored_file()
-    return neutral.File(part.text_or_none("file_data") or part.text("file_url"), part.text_or_none("filename"))
+    url = part.data_url("file_data") if part.text_or_none("file_data") else part.text("file_url")
+    return neutral.File(url, part.text_or_none("filename"))
 
 
 def _read_reasoning(item: Given) -> neutral.Reasoning:
@@ -251,6 +252,10 @@ READERS: Final[Mapping[str, Callable[[Given], neutral.Entry]]] = {
     "reasoning": _read_reasoning,
 }
 """Type of an item -> what reads it. The others are a provider's own: hosted tools, references to stored items."""
+
+ANSWERED: Final = frozenset({"web_search_call", "file_search_call", "code_interpreter_call"})
+"""Types of a provider's own items that are left out: clients repeat them, and the answer after them has what they
+found."""
 
 
 # requests

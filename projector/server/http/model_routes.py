@@ -25,7 +25,7 @@ from projector.providers import PROVIDERS
 from projector.redaction.redactor import Redactor
 from projector.server.catalog import AgentBinding, Catalog, unknown_model
 from projector.server.config.agent_settings import PASSTHROUGH_APIS
-from projector.server.http.problems import json_answer, problem
+from projector.server.http.problems import json_answer, method_not_allowed, problem
 from projector.server.http.site import Site
 from projector.server.telemetry.logs import log
 from projector.server.telemetry.request_facts import client_api
@@ -206,11 +206,11 @@ class NotServed:
         if allowed:
             # clients that try a WebSocket first fall back at once on a 426, but not on a 405; `upgrade` itself is not
             # in the scope (`connection`)
-            is_upgrade = "sec-websocket-key" in Headers(scope=scope)
-            found = problem("websocket_not_supported" if is_upgrade else "method_not_allowed")
-            found.headers["allow"] = ", ".join(sorted(allowed))
-            if is_upgrade:
-                found.headers |= {"upgrade": "HTTP/1.1", "connection": "upgrade"}
+            found = method_not_allowed(", ".join(sorted(allowed)))
+            if "sec-websocket-key" in Headers(scope=scope):
+                headers = found.headers | {"upgrade": "HTTP/1.1", "connection": "upgrade"}
+                found = problem("websocket_not_supported")
+                found.headers |= headers
             raise found
         name = f"`{prefix}{path}`" if path.isprintable() else "This path"
         served = [

@@ -208,12 +208,19 @@ def problem_response(problem: Problem, scope: Scope) -> Response:
     )
 
 
+def method_not_allowed(allowed: str) -> Problem:
+    """Return the problem of another method than those of a path, which are separated by commas."""
+    found = problem("method_not_allowed", f"Method not allowed; allowed: {allowed}.")
+    found.headers["allow"] = allowed
+    return found
+
+
 def problem_of(error: Exception) -> Problem:
     """Return the problem of an exception. An unexpected one is logged by the server; its text is not sent."""
     if isinstance(error, HTTPException):  # the router rejects the path or the method
-        found = problem({404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "internal_error"))
-        found.headers.update(error.headers or {})
-        return found
+        if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+            return method_not_allowed((error.headers or {})["Allow"])
+        return problem("not_found" if error.status_code == HTTPStatus.NOT_FOUND else "internal_error")
     if isinstance(error, StoreUnavailableError):
         return problem("store_unavailable")
     return error if isinstance(error, Problem) else problem("internal_error")

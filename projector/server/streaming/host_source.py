@@ -29,9 +29,11 @@ from projector.providers.agents_sdk import RunStage, encode
 from projector.providers.agents_sdk.failures import RUN_FAULTS
 from projector.providers.client_failures import client_failure
 from projector.server.upstream.protocol import (
+    CLOSE_S,
     ProviderRequest,
     UpstreamError,
     provider_failure,
+    read_out,
     retry_after_s,
     should_retry,
 )
@@ -39,7 +41,6 @@ from projector.server.upstream.protocol import (
 Events: TypeAlias = AsyncIterable[object]
 HostSource: TypeAlias = Events | Awaitable[Events] | AbstractAsyncContextManager[Events]
 
-_CLOSE_S: Final = 0.5
 _EXPECTED: Final = (
     "`source`: expected an async iterable, or an awaitable or async context manager that returns one; "
     "streams of synchronous clients are not supported, and a request needs `stream=True`"
@@ -99,14 +100,15 @@ class HostChunk(bytes):
 
 
 class HostUpstream:
-    """The upstream of one source, which it owns and closes."""
+    """The upstream of one source, which it owns and closes, and reads to its end unless it is a run."""
 
     providers = frozenset(PROVIDERS)
     is_recording = False
 
-    def __init__(self, source: HostSource) -> None:
+    def __init__(self, source: HostSource, *, is_run: bool = False) -> None:
         check_source(source)
         self._source = source
+        self._is_run = is_run
 
     @asynccontextmanager
     async def open(self, _request: ProviderRequest, /) -> AsyncGenerator[AsyncIterator[bytes], None]:
@@ -117,6 +119,8 @@ class HostUpstream:
             stack.push_async_callback(chunks.aclose)
             first = await anext(chunks, b"")
             yield _joined(first, chunks)
+            if not self._is_run:  # which ends when its stream does, unless that fails
+                await read_out(chunks)
 
     async def aclose(self) -> None:
         """Do nothing: no connection is kept."""
@@ -129,7 +133,7 @@ async def closing_stack() -> AsyncGenerator[AsyncExitStack, None]:
     try:
         yield stack
     finally:
-        with anyio.move_on_after(_CLOSE_S, shield=True):
+        with anyio.move_on_after(CLOSE_S, shield=True):
             await stack.aclose()
 
 

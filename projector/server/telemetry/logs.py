@@ -25,6 +25,7 @@ import structlog
 
 from projector._errors import UsageError
 from projector.contracts import codec
+from projector.conversation.model_request import UnsupportedRequestError
 
 STDERR: Final = 2
 QUEUE_MAX_LINES: Final = 4_096
@@ -225,7 +226,7 @@ def log_crash(event: str, error: BaseException, **ids: str | None) -> None:
         error = error.exceptions[0]
         raised_at = error.__traceback__ or raised_at  # it may never have been raised by itself
     place = traceback.extract_tb(raised_at)[-1]
-    detail = {"detail": str(error)} if isinstance(error, UsageError) else {}
+    detail = {"detail": str(error)} if isinstance(error, UsageError | UnsupportedRequestError) else {}
     log.error(event, **ids, error_type=type(error).__name__, **detail, place=f"{place.filename}:{place.lineno}")
 
 

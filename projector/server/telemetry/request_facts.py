@@ -16,8 +16,6 @@ from projector.providers.descriptor import ClientApi, PassthroughRoute
 
 OPENAI_PREFIX: Final = "/v1/"
 """Start of the paths of the providers' own APIs; their clients are as those of OpenAI unless the API says otherwise."""
-MODELS_PATH: Final = "/v1/models"
-"""Path that all APIs have."""
 
 
 def path_of(scope: Scope) -> str:
@@ -47,7 +45,7 @@ def is_openai(scope: Scope) -> bool:
 
 
 def client_api(scope: Scope) -> ClientApi | None:
-    """Return what the client of a request expects: known by the path, on a shared path by the version that it sends."""
+    """Return what the client of a request expects: known by the path, or on others' by the version that it sends."""
     route = client_route(scope)
     return None if route is None else route.client
 
@@ -57,18 +55,18 @@ def client_route(scope: Scope) -> PassthroughRoute | None:
     path = f"{path_of(scope)}/"
     if not path.startswith(OPENAI_PREFIX):
         return None
-    is_shared = path.startswith(f"{MODELS_PATH}/")
-    for route, client in _own_routes():
-        if path.startswith(f"{route.path}/") or (is_shared and client.version_header in Headers(scope=scope)):
-            return route
-    return None
+    named = next((route for route in _routes() if path.startswith(f"{route.path}/")), None)
+    if named is not None:
+        return named if named.client is not None else None
+    headers = Headers(scope=scope)
+    versioned = (route for route in _routes() if route.client is not None and route.client.version_header in headers)
+    return next(versioned, None)
 
 
 @cache
-def _own_routes() -> Sequence[tuple[PassthroughRoute, ClientApi]]:
-    """Return the routes of APIs with forms of their own."""
-    routes = [row.passthrough for row in PROVIDERS.values() if row.passthrough is not None]
-    return [(route, route.client) for route in routes if route.client is not None]
+def _routes() -> Sequence[PassthroughRoute]:
+    """Return the routes of the providers' own APIs."""
+    return [row.passthrough for row in PROVIDERS.values() if row.passthrough is not None]
 
 
 def headers_of(scope: Scope) -> dict[bytes, bytes]:

@@ -41,7 +41,8 @@ class ToolLoop:
             source, except a run.
         tools: name of a tool -> the function that is called with the arguments of the model as keyword arguments, of
             the types of its parameters if pydantic knows them, or with the text of a custom tool. It returns a JSON
-            value, a pydantic model or a dataclass.
+            value, a pydantic model or a dataclass; the model reads a list of parts `input_text`, `input_image` and
+            `input_file` as such.
         input: the conversation so far: a message of the user, or items of the Responses API.
         provider: API of the streams, a name of `PROVIDERS`.
         profile: differences of the provider's server from others with the same API.

@@ -24,8 +24,8 @@ from projector.contracts.kinds import TOOL_TYPES
 from projector.contracts.limits import EVENT_MAX_BYTES
 from projector.conversation.client_history import OUTPUT_TYPES
 from projector.conversation.entries import Entry, Message, Opaque, Reasoning, ToolCall
-from projector.conversation.model_request import ModelRequest
-from projector.conversation.request_members import Given
+from projector.conversation.model_request import ModelRequest, UnsupportedRequestError
+from projector.conversation.request_members import Given, content_of
 from projector.core import canonical as read
 from projector.core.canonical import CanonicalEvent
 from projector.core.faults import Fault
@@ -34,7 +34,7 @@ from projector.core.intake import HOST_PREFIX
 from projector.core.sse import SseMessage, has_unread
 from projector.providers import DEFAULT_PROVIDER, PROVIDERS, profile_of
 from projector.providers.descriptor import Provider
-from projector.providers.openai_responses.request import read_input
+from projector.providers.openai_responses.request import PARTS, READERS, read_input
 from projector.server.streaming.clock import is_cancelled, times_cancelled
 from projector.server.telemetry.logs import log_crash
 
@@ -71,9 +71,10 @@ class Result(NamedTuple):
 
     @property
     def item(self) -> dict[str, Any]:
-        """The result as an input item."""
-        text = self.output if isinstance(self.output, str) else codec.dumps(self.output).decode()
-        return {"type": OUTPUT_TYPES[self.call.item_type], "call_id": self.call.call_id, "output": text}
+        """The result as an input item: a text, what is content of a message as it is, another value as JSON."""
+        is_said = isinstance(self.output, str) or _is_content(self.output)
+        output = self.output if is_said else codec.dumps(self.output).decode()
+        return {"type": OUTPUT_TYPES[self.call.item_type], "call_id": self.call.call_id, "output": output}
 
     @property
     def event(self) -> dict[str, Any]:
@@ -122,6 +123,21 @@ class ToolRunner:
 def failed(call: Call, reason: str) -> Result:
     """Return the result of a call that failed, for a reason of `FAILURES`."""
     return Result(call, {"error": FAILURES[reason]}, is_failed=True)
+
+
+_CONTENT: Final = {kind: PARTS[kind] for kind in ("input_text", "input_image", "input_file")}
+"""Type of a part of an output -> what reads it."""
+
+
+def _is_content(output: Any) -> bool:
+    """Return whether an output is a list of parts that a model reads as texts, images and files."""
+    if not isinstance(output, list) or not output:
+        return False
+    try:
+        content_of(Given({"output": output}), "output", _CONTENT)
+    except UnsupportedRequestError:
+        return False
+    return True
 
 
 def _bind(tool: Tool, call: Call) -> Callable[[], Any]:
@@ -242,7 +258,11 @@ class Turn:
         return PROVIDERS[self.provider].request_writer(request, self.profile or profile_of(self.provider, {}))
 
     def _entries(self) -> Iterator[Entry]:
-        """Yield the conversation with what the provider wants back, which is all that it reads of its own tools."""
+        """Yield the conversation with what the provider wants back, which is all that it reads of its own tools.
+
+        The Responses API reads its own items as they are.
+        """
+        is_own = self.provider == DEFAULT_PROVIDER
         read_items = [item for item in self.items if not self._is_hosted(item)]
         entries = iter(read_input(Given({"input": read_items})))
         for item in self.items:
@@ -250,13 +270,15 @@ class Turn:
             if not self._is_hosted(item):
                 entry = next(entries)
                 yield replace(entry, opaque=opaque) if isinstance(entry, Message | Reasoning | ToolCall) else entry
-            elif opaque is not None:
-                yield Reasoning("", opaque=opaque)
+            elif is_own or opaque is not None:
+                yield Reasoning("", opaque=Opaque(self.provider, Given(item).members) if is_own else opaque)
 
     def _is_hosted(self, item: Item) -> bool:
         """Return whether an item is a call of a tool of the provider, or another part that only it reads."""
-        kind = item.get("type")
-        return (kind in HOSTED and self.provider != DEFAULT_PROVIDER) or ("opaque" in item and kind not in RETURNED)
+        kind = item.get("type") or "message"
+        if self.provider == DEFAULT_PROVIDER:
+            return kind not in READERS
+        return kind in HOSTED or ("opaque" in item and kind not in RETURNED)
 
     @property
     def messages(self) -> list[Any]:

@@ -31,11 +31,13 @@ from projector.server.config.upstream_settings import UpstreamSettings, Upstream
 from projector.server.telemetry.logs import log
 from projector.server.upstream.connection_pool import Exchange, Pool
 from projector.server.upstream.protocol import (
+    CLOSE_S,
     Ask,
     Model,
     ProviderRequest,
     UpstreamError,
     provider_failure,
+    read_out,
     retry_after_s,
     should_retry,
 )
@@ -73,8 +75,6 @@ def inflater_of(headers: Mapping[str, str]) -> Inflater | None:
     return Inflater() if headers.get("content-encoding", "").strip().lower() in ENCODINGS else None
 
 
-CLOSE_S: Final = 0.5
-"""Time limit for closing: half of the second after which a disconnected client must have freed its upstream."""
 CHUNK_MAX_BYTES: Final = 16_384
 """Size of one chunk: a few hundred small events, which take some milliseconds; their output is larger."""
 ERROR_BODY_MAX_BYTES: Final = 65_536
@@ -92,7 +92,6 @@ _SECONDS: Final = range(2**53)
 _ID: Final = re.compile(rf"[!-~](?:[ -~]{{0,{NAME_MAX_CHARS - 2}}}[!-~])?")
 CONTINUED_MAX: Final = 3
 """How often a response is continued after its connection broke."""
-_READ_OUT_MAX_BYTES: Final = 65_536
 _REQUEST_IDS: Final = ("x-request-id", "request-id", "apim-request-id", "x-amzn-requestid")
 """Headers in which a provider names a request: OpenAI and what is compatible, Claude, Azure, Bedrock."""
 _OK: Final = 200
@@ -282,7 +281,7 @@ class _Response:
         """Read a response that has ended to the end of its connection, and close it."""
         try:
             if kind is None and not self._exchange.is_received:
-                await _read_out(self)
+                await read_out(self)
         finally:
             self._exchange.close()
 
@@ -350,16 +349,6 @@ def _headers(settings: UpstreamSettings) -> Mapping[str, str]:
     given = {name.lower() for name in settings.headers}
     own = {name: value for name, value in headers.items() if name.lower() not in given}
     return own | {name: plain(value) for name, value in settings.headers.items()}
-
-
-async def _read_out(chunks: AsyncIterator[bytes]) -> None:
-    """Read what may follow the terminal event: a connection can be reused only if its response was read to the end."""
-    left = _READ_OUT_MAX_BYTES
-    with anyio.move_on_after(CLOSE_S):
-        async for chunk in chunks:
-            left -= len(chunk)
-            if left < 0:
-                return
 
 
 def _failed(error: Exception) -> UpstreamError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import email.utils
 import math
 import re
@@ -10,6 +11,8 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
+
+import anyio
 
 from projector.contracts import codec
 from projector.core.faults import Fault, check_fault
@@ -79,6 +82,21 @@ class UpstreamError(Exception):
         self.failure = failure
         self.should_retry = should_retry
         self.reason = reason
+
+
+CLOSE_S: Final = 0.5
+"""Time limit for closing: half of the second after which a disconnected client must have freed its upstream."""
+_READ_OUT_MAX_BYTES: Final = 65_536
+
+
+async def read_out(chunks: AsyncIterator[bytes]) -> None:
+    """Read what may follow the terminal event: a connection can be reused only if its response was read to the end."""
+    left = _READ_OUT_MAX_BYTES
+    with contextlib.suppress(UpstreamError), anyio.move_on_after(CLOSE_S):
+        async for chunk in chunks:
+            left -= len(chunk)
+            if left < 0:
+                return
 
 
 class Model(NamedTuple):
