@@ -19,6 +19,7 @@ from projector.core.canonical import CanonicalEvent, Drops
 from projector.core.faults import FAULTS, Fault
 from projector.core.sse import (
     AFTER_THE_END,
+    ANOTHER_START,
     COMMENT,
     DONE,
     LATE_ERROR,
@@ -519,6 +520,14 @@ class JsonStage(ABC):
     def _fail(self, error: Event) -> Events:
         """Return an error of the provider, which ends the stream, unless it follows the reason of the end (D32)."""
         return self._stop([error]) if self._reason is None else self._dropped.drop(LATE_ERROR)
+
+    def _another(self) -> Events:
+        """Return the end of the stream, in which another response begins: a fault, unless this one has its reason."""
+        self._dropped.note(ANOTHER_START)
+        if self._reason is not None:
+            return self._end()
+        self._is_over = True
+        return [FAULTS["upstream_truncated"]]
 
     def _stop(self, events: list[Any]) -> Events:
         """Return the last events of the response."""

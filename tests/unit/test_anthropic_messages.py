@@ -206,6 +206,23 @@ def test_reasons_of_other_apis_for_the_end(reason: str, end: str, why: str | Non
     assert done["item"]["status"] == ("incomplete" if why == "max_output_tokens" else "completed")
 
 
+@pytest.mark.parametrize(
+    ("more", "end"),
+    [
+        ([], None),
+        ([{"type": "error", "error": {"type": "api_error"}}], "error"),
+        ([{"type": "message_stop"}], "response.incomplete"),
+        ([{"type": "message_delta", "delta": {"stop_reason": "end_turn"}}], "response.completed"),
+    ],
+)
+def test_the_stop_reason_of_an_empty_start_is_no_end(more: list[dict[str, Any]], end: str | None) -> None:
+    stage = AnthropicMessagesStage()
+    start = {"type": "message_start", "message": {"id": "m", "content": [], "stop_reason": "max_tokens"}}
+    events = [event for one in [start, *more] for event in stage.feed(SseMessage(json.dumps(one).encode()))]
+    ends = [event["type"] for event in [*events, *stage.close()][1:] if isinstance(event, Mapping)]
+    assert ends == [end][: end is not None]
+
+
 @pytest.mark.parametrize(("error", "code"), [({"type": "api_error"}, "api_error"), ("busy", None), (None, None)])
 def test_the_code_of_an_error(error: object, code: str | None) -> None:
     stage = ROW.stage(profile_of("anthropic_messages", {}))

@@ -681,6 +681,13 @@ ODD: Final[dict[str, tuple[dict[str, Any], list[Any], list[tuple[str, str]], str
         [("function_call", '{"a":1}')],
         "completed",
     ),
+    "the envelopes of Code Assist": (
+        {},
+        [{"response": chunk({"text": "a"})}, {"response": STOP | {"usage_metadata": None}}],
+        [("message", "a")],
+        "completed",
+    ),
+    "a call without a name": ({}, [chunk(call(args={"a": 1})), STOP], [("function_call", '{"a":1}')], "completed"),
     "a finish reason in lower case": ({}, [chunk({"text": "a"}, finishReason="stop")], [("message", "a")], "completed"),
     "candidates without an index": (
         {},

@@ -283,6 +283,10 @@ USAGE_PLACES: dict[str, list[Any]] = {
             "choices": [{"delta": {}, "finish_reason": "stop", "usage": {"prompt_tokens": 9, "completion_tokens": 9}}],
         }
     ],
+    "before all choices, in a chunk with a type": [
+        {"type": "chunk", "usage": {"prompt_tokens": 9, "completion_tokens": 9}},
+        chunk({}, "stop"),
+    ],
     "alone": [chunk({}, "stop"), {"usage": {"prompt_tokens": 9, "completion_tokens": 9}}],
     "null or empty afterwards": [
         chunk({}, "stop", usage={"prompt_tokens": 9, "completion_tokens": 9}),

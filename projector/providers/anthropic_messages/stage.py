@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from projector.core import canonical as read
-from projector.core.faults import FAULTS
 from projector.core.lane import Slots
-from projector.core.sse import ANOTHER_START, CLOSED_DELTA, CLOSED_STOP, NO_OBJECT, REPEATED_START, SseMessage
+from projector.core.sse import CLOSED_DELTA, CLOSED_STOP, NO_OBJECT, REPEATED_START, SseMessage
 from projector.providers.anthropic_messages import block_fields as fields
 from projector.providers.anthropic_messages.api import MessagesProfile
 from projector.providers.anthropic_messages.output_blocks import Block, Output
@@ -41,6 +40,8 @@ class AnthropicMessagesStage(JsonStage):
         self._blocks: dict[int, Block | None] = {}
         """Open blocks by index; None for one of an unknown type."""
         self._details: Mapping[str, object] = {}
+        self._early_reason: str | None = None
+        """The stop reason that some servers put into the start of an empty message, where nothing has ended."""
 
     def read(self, event: object, message: SseMessage) -> Events:
         """Return the events of one event."""
@@ -119,16 +120,18 @@ class AnthropicMessagesStage(JsonStage):
         """Begin the response."""
         message = read.mapping_or_empty(event, MESSAGE)
         self._dropped.note_unknown_in(message, {"usage": fields.MEMBERS["usage"]})
-        return self.on_message(message)
+        is_first, events = not self._response, self.on_message(message)
+        if is_first and not message.get("content"):
+            self._early_reason, self._reason = self._reason, None
+        return events
 
     def on_message(self, message: Mapping[str, Any]) -> Events:
-        """Begin the response, or read a whole one; a repeated start is ignored, and one of another is a fault."""
+        """Begin the response, or read a whole one; a repeated start is ignored, and one of another ends the stream."""
         known, response_id = self._response.get("id"), read.text_or_none(message, "id")
         if self._response:
             if known is None or response_id in {None, known}:
                 return self._dropped.drop(REPEATED_START)
-            self._is_over = True
-            return [*self._dropped.drop(ANOTHER_START), FAULTS["upstream_truncated"]]
+            return self._another()
         self._note_usage(message)
         events = self._identify(message)
         for at, given in enumerate(self._dropped.objects(message, MESSAGE, "content", CONTENT)):
@@ -181,7 +184,7 @@ class AnthropicMessagesStage(JsonStage):
         return fields.responses_usage(self._usage)
 
     def _end(self) -> Events:
-        stop = self._reason or "end_turn"
+        stop = self._reason or self._early_reason or "end_turn"
         if stop not in fields.ENDS:
             self._dropped.note(f"stop_reason.{stop}")
         status, reason = fields.ENDS.get(stop, ("completed", None))

@@ -74,12 +74,22 @@ def finish_of(value: object) -> str | None:
 
 CHUNK_MARKS: Final = frozenset({"candidates", "usageMetadata", "promptFeedback"})
 """An object with none of these is not a chunk."""
+ENVELOPE: Final = "response"
+"""The member of an object of Code Assist that has the chunk."""
 _OWN_NAMES: Final = frozenset({"args", "response"})
 """Members whose own members a tool names."""
 NULL: Final = "nullValue"
 """The member of a partial argument that is null, which may be the value null itself."""
 _LEVELS_MAX: Final = 12
 """Levels of a chunk that has known members."""
+
+
+def without_envelope(value: object) -> object:
+    """Return the chunk that an envelope has, with the envelope's other members; another object as it is."""
+    inner = read.mapping_or_empty(value, ENVELOPE) if isinstance(value, dict) and ENVELOPE in value else {}
+    if CHUNK_MARKS.isdisjoint(inner) or not isinstance(value, dict):
+        return value
+    return {**{name: one for name, one in value.items() if name != ENVELOPE}, **inner}
 
 
 def has_other_names(data: bytes) -> bool:
@@ -140,7 +150,10 @@ INTERACTION_COUNTS: Final[Counts] = {
 """Counts of the usage of an interaction."""
 
 _COUNTS: Final = frozenset(
-    {("usageMetadata",), ("usage_metadata",), ("usage",), ("interaction", "usage"), ("metadata", "total_usage")}
+    {
+        *(("usageMetadata",), ("usage_metadata",), (ENVELOPE, "usageMetadata")),
+        *(("usage",), ("interaction", "usage"), ("metadata", "total_usage")),
+    }
 )
 
 

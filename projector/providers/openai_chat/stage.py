@@ -358,6 +358,7 @@ class OpenAIChatStage(JsonStage):
     def _read_object(self, chunk: dict[str, Any], name: str) -> Events:
         was_finished = self._reason is not None
         is_other = not self._response and "type" in chunk and "choices" not in chunk  # has usage in another API
+        is_other = is_other and "prompt_tokens" not in read.mapping_or_empty(chunk, "usage")
         if is_other or CHUNK_MARKS.isdisjoint(chunk):
             error = members_of(chunk) if name == ERROR else error_of(chunk, has_begun=bool(self._response))
             return self._dropped.drop(NO_CHUNK) if error is None else self._report(error, [], is_late=was_finished)
