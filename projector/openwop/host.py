@@ -116,7 +116,7 @@ class OtherPath:
 class _Kept:
     """The first request with a key, and the response to it."""
 
-    digest: bytes
+    digest: bytes = b""
     response: Response | None = None
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -143,26 +143,18 @@ class IdempotencyKeys:
             path = request.scope["path"]
             digest = hashlib.sha256(codec.dumps([path, body])).digest()
             key = (request.caller or path, name)  # an answer with a token has no caller
-            while True:
-                kept = self._kept.setdefault(key, _Kept(digest))
-                if len(self._kept) > KEYS_MAX:
-                    most = Counter(owner for owner, _ in self._kept).most_common(1)[0][0]
-                    del self._kept[next(one for one in self._kept if one[0] == most)]
-                if kept.digest != digest:
-                    raise HostError("idempotency_key_mismatch")
-                async with kept.lock:
-                    if self._kept.get(key) is not kept:
-                        continue  # the first request has failed
-                    if kept.response is not None:
-                        headers = present(location=kept.response.headers.get("location"))
-                        headers["openwop-Idempotent-Replay"] = "true"
-                        return json_response(kept.response.body, request.scope, kept.response.status_code, **headers)
-                    try:
-                        kept.response = await handler(request, body)
-                    except BaseException:
-                        del self._kept[key]
-                        raise
+            kept = self._kept.setdefault(key, _Kept())
+            if len(self._kept) > KEYS_MAX:
+                most = Counter(owner for owner, _ in self._kept).most_common(1)[0][0]
+                del self._kept[next(one for one in self._kept if one[0] == most)]
+            async with kept.lock:
+                if kept.response is None:  # a request that fails leaves its key to the next one
+                    kept.response, kept.digest = await handler(request, body), digest
                     return kept.response
+            if kept.digest != digest:
+                raise HostError("idempotency_key_mismatch")
+            headers = present(location=kept.response.headers.get("location")) | {"openwop-Idempotent-Replay": "true"}
+            return json_response(kept.response.body, request.scope, kept.response.status_code, **headers)
 
         return handle
 
@@ -242,7 +234,7 @@ class Host:
         )
 
     async def _discovery(self, request: HostRequest) -> Response:
-        return json_response(self._capabilities, request.scope, cache_control="public, max-age=300")
+        return json_response(self._capabilities, request.scope, 200, **{"cache-control": "public, max-age=300"})
 
     async def _openapi(self, request: HostRequest) -> ASGIApp:
         return json_response(await to_thread.run_sync(request.scope["app"].state.openapi), request.scope)

@@ -15,6 +15,7 @@ from starlette.routing import Route
 
 from projector.openwop import host
 from projector.openwop.host import Endpoint, HostRequest, IdempotencyKeys
+from projector.openwop.requests import HostError
 from projector.openwop.run_log import PIECE_BYTES, RunLog, document, poll, stream
 from projector.server.app import create_app
 from projector.server.config.settings import Settings
@@ -90,6 +91,10 @@ async def test_keys_of_the_caller_with_the_most_are_dropped_first(site: Site, mo
 
     async def answer(request: HostRequest, _body: object) -> Any:
         answered.append(request.headers["idempotency-key"])
+        if answered[-1] == "fails":
+            for number in range(9):
+                await ask("third", f"n{number}")  # the last of which drop the key of this request
+            raise HostError("not_found")
         return Response(b"{}")
 
     handle = IdempotencyKeys(site).around(answer)
@@ -106,6 +111,8 @@ async def test_keys_of_the_caller_with_the_most_are_dropped_first(site: Site, mo
     for caller, name in (("me", "mine"), *(("another", f"n{n}") for n in range(9)), ("me", "mine"), ("another", "n0")):
         await ask(caller, name)
     assert answered == ["mine", *(f"n{n}" for n in range(9)), "n0"]
+    with pytest.raises(HostError):
+        await ask("third", "fails")
 
 
 def log_of(*texts: str) -> RunLog:
