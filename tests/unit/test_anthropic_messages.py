@@ -190,6 +190,11 @@ def test_members_of_a_request(given: dict[str, Any], expected: dict[str, Any]) -
     [
         ("MAX_TOKENS", "incomplete", "max_output_tokens"),
         ("length", "incomplete", "max_output_tokens"),
+        ("max_output_tokens", "incomplete", "max_output_tokens"),
+        ("SAFETY", "incomplete", "content_filter"),
+        ("time_limit", "incomplete", "time_limit"),
+        ("error", "failed", None),
+        ("cancelled", "cancelled", None),
         ("content_filter", "incomplete", "content_filter"),
         ("tool_calls", "completed", None),
     ],

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from projector.core import canonical as read
 from projector.providers.descriptor import InputTables
-from projector.providers.stage_parts import Counts, usage_of
+from projector.providers.stage_parts import REASONS, Counts, usage_of
 
 WEB: Final = "web_search_call"
 CODE: Final = "code_interpreter_call"
@@ -19,17 +19,13 @@ TOOLSET: Final = "toolset_name"
 
 CUT: Final = "max_output_tokens"
 ENDS: Final[Mapping[str, tuple[str, str | None]]] = {
+    **{name: (status, CUT if reason == "length" else reason) for name, (status, reason) in REASONS.items()},
     "end_turn": ("completed", None),
     "stop_sequence": ("completed", None),
     "tool_use": ("completed", None),
     "refusal": ("completed", None),
-    "max_tokens": ("incomplete", CUT),
     "model_context_window_exceeded": ("incomplete", "model_context_window_exceeded"),
-    "pause_turn": ("incomplete", "pause_turn"),
     "compaction": ("incomplete", "compaction"),
-    # of other APIs, from servers that translate them
-    "length": ("incomplete", CUT),
-    "content_filter": ("incomplete", "content_filter"),
 }
 """`stop_reason` in lower case -> status and reason of the response; any other is a normal end. A refusal after visible
 text is incomplete, with `content_filter`."""
