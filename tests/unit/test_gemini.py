@@ -62,7 +62,10 @@ LOOK: Final = ToolCall("c1", "look", '{"at":1}', opaque=kept(signature="s", id="
 CALL: Final = {"functionCall": {"name": "look", "args": {"at": 1}}}
 CONVERSATIONS: Final[dict[str, tuple[list[Entry], list[Any]]]] = {
     "roles and parts": (
-        [Message("user", (Text("A"), Text(""))), Message("assistant", "B"), Message("developer", "C")],
+        [
+            *(Message("user", (Text("A"), Text(""))), Message("assistant", "B"), Message("developer", "C")),
+            *(Message("assistant", ""), Message("user", "")),
+        ],
         [("user", [{"text": "A"}]), ("model", [{"text": "B"}]), ("user", [{"text": "C"}])],
     ),
     "answers are alone, in the order of the calls": (

@@ -183,6 +183,7 @@ DEFAULTS: Final[Mapping[str, object]] = {
     "top_logprobs": 0,
     "modalities": ["text"],
     "response_format": {"type": "text"},
+    "tool_choice": "auto",
 }
 """Path of a member -> value that changes nothing."""
 
