@@ -45,32 +45,22 @@ _WHOLE: Final = re.compile(r"[0-9]{1,7}(\.0)?")
 UNCITED: Final = "citations without a text"
 """Name in the counts."""
 
+_REASONS: Final[Mapping[tuple[str, str | None], str]] = {
+    ("incomplete", "length"): "length model_length max_tokens max_output_tokens max_new_tokens token_limit error_limit"
+    " model_context_window_exceeded",
+    ("incomplete", "content_filter"): "content_filter content_filtered guardrail_intervened safety image_safety"
+    " recitation language blocklist prohibited_content spii model_armor sensitive refusal error_toxic",
+    ("failed", "malformed_function_call"): "malformed_function_call function_call_filter malformed_tool_use"
+    " unexpected_tool_call",
+    ("cancelled", None): "abort cancelled canceled user_cancel",
+}
+_OWN_REASONS: Final[Mapping[str, str]] = {
+    "incomplete": "insufficient_system_resource time_limit timeout not_finished pause_turn other",
+    "failed": "error network_error",
+}
 REASONS: Final[Mapping[str, tuple[str, str | None]]] = {
-    **dict.fromkeys(
-        (
-            *("length", "model_length", "max_tokens", "max_output_tokens", "max_new_tokens", "token_limit"),
-            *("model_context_window_exceeded", "error_limit"),
-        ),
-        ("incomplete", "length"),
-    ),
-    **dict.fromkeys(
-        (
-            *("content_filter", "content_filtered", "guardrail_intervened", "safety", "image_safety", "recitation"),
-            *("language", "blocklist", "prohibited_content", "spii", "model_armor", "sensitive", "refusal"),
-            "error_toxic",
-        ),
-        ("incomplete", "content_filter"),
-    ),
-    **{
-        reason: ("incomplete", reason)
-        for reason in ("insufficient_system_resource", "time_limit", "timeout", "not_finished", "pause_turn", "other")
-    },
-    **dict.fromkeys(
-        ("malformed_function_call", "function_call_filter", "malformed_tool_use", "unexpected_tool_call"),
-        ("failed", "malformed_function_call"),
-    ),
-    **{reason: ("failed", reason) for reason in ("error", "network_error")},
-    **dict.fromkeys(("abort", "cancelled", "canceled", "user_cancel"), ("cancelled", None)),
+    **{name: end for end, names in _REASONS.items() for name in names.split()},
+    **{name: (status, name) for status, names in _OWN_REASONS.items() for name in names.split()},
 }
 """Finish or stop reason, in lower case, of one of the APIs that servers translate -> status and reason of the response.
 Reasons of a normal end are not here."""

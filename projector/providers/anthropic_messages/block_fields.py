@@ -43,13 +43,8 @@ SERVER_TOOLS: Final[Mapping[str, str]] = {
 """Name of a tool of the server -> type of its item. Unknown tools are `server_tool_call`."""
 
 RESULTS: Final[Mapping[str, str]] = {
-    "web_search_tool_result": WEB,
-    "web_fetch_tool_result": WEB,
-    "code_execution_tool_result": CODE,
-    "bash_code_execution_tool_result": CODE,
-    "text_editor_code_execution_tool_result": CODE,
+    **{f"{name}_tool_result": item_type for name, item_type in SERVER_TOOLS.items() if "tool_search" not in name},
     "tool_search_tool_result": "tool_search_call",
-    "advisor_tool_result": "advisor_call",
     "mcp_tool_result": MCP,
 }
 """Block with a result -> type of the item of its call."""

@@ -33,21 +33,17 @@ FILTERED: Final = End("incomplete", "content_filter")
 OTHER: Final = End("incomplete", "other")
 FAILED: Final = End("error")
 
-ENDS: Final[Mapping[str, End]] = {
-    "STOP": COMPLETED,
-    "MAX_TOKENS": End("incomplete", "max_output_tokens"),
-    **dict.fromkeys(
-        (
-            *("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR"),
-            *("IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION", "ESCALATION", "PUP_LIMITED_DISABLED"),
-        ),
-        FILTERED,
-    ),
-    **dict.fromkeys(("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MALFORMED_RESPONSE"), FAILED),
-    **dict.fromkeys(("MISSING_THOUGHT_SIGNATURE", "TOO_MANY_TOOL_CALLS"), FAILED),
-    **dict.fromkeys(("OTHER", "FINISH_REASON_UNSPECIFIED", "IMAGE_OTHER", "NO_IMAGE"), OTHER),
-    "CONTINUATION": End("incomplete", "continuation"),
+_ENDS: Final[Mapping[End, str]] = {
+    COMPLETED: "STOP",
+    End("incomplete", "max_output_tokens"): "MAX_TOKENS",
+    FILTERED: "SAFETY RECITATION LANGUAGE BLOCKLIST PROHIBITED_CONTENT SPII MODEL_ARMOR IMAGE_SAFETY"
+    " IMAGE_PROHIBITED_CONTENT IMAGE_RECITATION ESCALATION PUP_LIMITED_DISABLED",
+    FAILED: "MALFORMED_FUNCTION_CALL UNEXPECTED_TOOL_CALL MALFORMED_RESPONSE MISSING_THOUGHT_SIGNATURE"
+    " TOO_MANY_TOOL_CALLS",
+    OTHER: "OTHER FINISH_REASON_UNSPECIFIED IMAGE_OTHER NO_IMAGE",
+    End("incomplete", "continuation"): "CONTINUATION",
 }
+ENDS: Final[Mapping[str, End]] = {reason: end for end, reasons in _ENDS.items() for reason in reasons.split()}
 """`finishReason` -> end of the response; any other is `OTHER`, and is counted."""
 
 NUMBERED: Final[Mapping[object, str]] = {1: "STOP", 2: "MAX_TOKENS"}
