@@ -426,6 +426,18 @@ LATE: Final[dict[str, tuple[list[tuple[str, dict[str, Any]]], dict[str, Any]]]] 
         ],
         {"status": "completed"},
     ),
+    "thinking in a block without a start": (
+        [("content_block_delta", {"delta": {"type": "thinking_delta", "thinking": "Hm"}})],
+        {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm"}]},
+    ),
+    "text in a block without a start, and after its end": (
+        [
+            *(("content_block_delta", {"delta": {"type": "text_delta", "text": text}}) for text in "ab"),
+            ("content_block_stop", {}),
+            ("content_block_delta", {"delta": {"type": "text_delta", "text": "c"}}),
+        ],
+        {"content": [{"type": "output_text", "text": "ab", "annotations": []}]},
+    ),
     "a block whose start is repeated": (
         [
             *[("content_block_start", {"content_block": CALL | {"input": {}}})] * 2,

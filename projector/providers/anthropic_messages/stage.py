@@ -19,6 +19,8 @@ DEFAULT: Final = MessagesProfile()
 
 DELTA: Final = "content_block_delta"
 TEXT_DELTA: Final = "text_delta"
+IMPLIED: Final = {TEXT_DELTA: "text", "thinking_delta": "thinking"}
+"""Type of a delta -> type of the block that it begins if no start has."""
 
 _FULL_THINKING: Final = "dev-full-thinking"
 """Begin of the beta with which thinking is the full text."""
@@ -39,6 +41,8 @@ class AnthropicMessagesStage(JsonStage):
         self._output = Output(self._dropped)
         self._blocks: dict[int, Block | None] = {}
         """Open blocks by index; None for one of an unknown type."""
+        self._highest = -1
+        """The highest index of a block that has begun."""
         self._details: Mapping[str, object] = {}
         self._early_reason: str | None = None
         """The stop reason that some servers put into the start of an empty message, where nothing has ended."""
@@ -71,23 +75,24 @@ class AnthropicMessagesStage(JsonStage):
         self._pass_over(numbers)
 
     def on_block_start(self, event: Mapping[str, Any]) -> Events:
-        """Begin a block. Some servers leave out the start of the message."""
-        events = [] if self._response else self._identify({})
+        """Begin a block."""
         given = read.mapping_or_empty(event, "content_block")
-        return self._numbered(events + self._start_block(index_of(event) or 0, given))
+        return self._numbered(self._start_block(index_of(event) or 0, given))
 
     def on_delta(self, event: Mapping[str, Any]) -> Events:
-        """Add a delta, by its own type: some servers put thinking into blocks of text."""
+        """Add a delta, by its own type: some servers put thinking into blocks of text, or leave out their start."""
         index = index_of(event) or 0
         delta = read.mapping_or_empty(event, "delta")
         kind = read.text_or_none(delta, "type") or ""
+        is_first = index > self._highest and kind in IMPLIED
+        events = self._start_block(index, {"type": IMPLIED[kind]}) if is_first else []
         block = self._blocks.get(index)
         if block is None:
             return self._dropped.drop("delta of an unknown block" if index in self._blocks else CLOSED_DELTA)
         add = DELTAS.get(kind)
         if add is None or (block.kind in fields.GROWING) == (add is _compaction):
             return self._dropped.drop(f"delta.{kind}")
-        return self._numbered(add(self._output, block, delta))
+        return self._numbered(events + add(self._output, block, delta))
 
     def on_block_stop(self, event: Mapping[str, Any]) -> Events:
         """End a block."""
@@ -154,10 +159,13 @@ class AnthropicMessagesStage(JsonStage):
         return not is_full and _SUMMARISING.search(model) is not None
 
     def _start_block(self, index: int, given: Mapping[str, object]) -> list[Event]:
+        """Begin a block. Some servers leave out the start of the message."""
         before = self._blocks.get(index)
         if before is not None and before.given == given and "id" in given:
             return self._dropped.drop(REPEATED_START)
-        events = [] if before is None else self._output.stop(before)
+        events = [] if self._response else self._identify({})
+        events += [] if before is None else self._output.stop(before)
+        self._highest = max(self._highest, index)
         kind = read.text_or_none(given, "type") or ""
         if kind == "fallback":
             model = read.text_or_none(read.mapping_or_empty(given, "to"), "model")

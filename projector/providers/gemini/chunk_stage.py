@@ -51,6 +51,8 @@ class ChunkStage(JsonStage):
         self._tools: set[str] = set()
         """Types of items of tools that the stream has in place, and of searches that were announced."""
         self._pages: set[str] = set()
+        self._calls: dict[str, int] = {}
+        """ID of the model -> hash of its whole call."""
         self._keeps_id = False
         """Whether chunks have the ID of the first: in some gateways, each has its own."""
 
@@ -157,6 +159,8 @@ class ChunkStage(JsonStage):
         kinds = [kind for kind in PARTS if kind in part]
         unknown = part.keys() - fields.MEMBERS["part"]["part"]
         self._dropped.note_unknown_in(part, fields.MEMBERS["part"], "part")
+        if self._is_repeated(read.mapping_or_empty(part, "functionCall")):
+            return self._dropped.drop("repeated call")
         if not kinds:
             if signature := read.text_or_none(part, "thoughtSignature"):
                 return self._output.text("", signature)
@@ -165,6 +169,14 @@ class ChunkStage(JsonStage):
         if len(kinds) > 1:
             self._dropped.note("several kinds in one part")
         return [event for kind in kinds for event in PARTS[kind](self, part)]
+
+    def _is_repeated(self, given: Mapping[str, object]) -> bool:
+        """Record a whole call; return whether it was read before, under its ID."""
+        call_id = read.text_or_none(given, "id")
+        if call_id is None or not given.get("args"):
+            return False
+        before, self._calls[call_id] = self._calls.get(call_id), hash(read.json_text(given))
+        return before == self._calls[call_id]
 
     def on_text(self, part: Mapping[str, object]) -> list[Event]:
         """Add text, or a thought."""

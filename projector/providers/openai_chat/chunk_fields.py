@@ -108,7 +108,7 @@ CHUNK_DROPPED: Final = _reasons(
     (_OPERATIONS, "provider_metadata"),
 )
 CHOICE_DROPPED: Final = _reasons(
-    ("copy of the delta's text for the older API", "text"),
+    ("copy of the delta's text for the older API, read without one", "text"),
     ("token probabilities, not for pages", "logprobs"),
     ("token IDs, not for pages", "token_ids"),
     ("provider-specific form of `finish_reason`", "native_finish_reason", "stop_reason", "matched_stop"),
