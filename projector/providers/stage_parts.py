@@ -513,12 +513,7 @@ class JsonStage(ABC):
         return list(events)
 
     def _finish(
-        self,
-        events: list[Event],
-        status: str,
-        *,
-        reason: str | None,
-        error: Mapping[str, object] | None = None,
+        self, events: list[Event], status: str, *, reason: str | None, error: Mapping[str, object] | None = None
     ) -> Events:
         """Return the last events, and the end of the response, whose items had their own events.
 

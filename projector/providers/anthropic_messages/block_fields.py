@@ -111,14 +111,8 @@ READ: Final[Mapping[str, Mapping[str, str]]] = {
 DROPPED: Final[Mapping[str, Mapping[str, str]]] = {
     "event": {"ping": "only keeps the connection open"},
     "delta": {"compaction_delta": "its content is the whole conversation: only the provider gets it back"},
-    "citation": {
-        "cited_text": "text of a source",
-        "encrypted_index": "opaque to everyone but the provider",
-    },
-    "result": {
-        "encrypted_content": "opaque to everyone but the provider",
-        "page_age": "not part of the contract",
-    },
+    "citation": {"cited_text": "text of a source", "encrypted_index": "opaque to everyone but the provider"},
+    "result": {"encrypted_content": "opaque to everyone but the provider", "page_age": "not part of the contract"},
     "stop_details": {"fallback_credit_token": "a credential"},
 }
 

@@ -221,9 +221,7 @@ READ: Final[Mapping[str, Mapping[str, str]]] = {
     },
 }
 DROPPED: Final[Mapping[str, Mapping[str, str]]] = {
-    "chunk": {
-        **dict.fromkeys(("createTime", "modelStatus"), "not needed by a page"),
-    },
+    "chunk": dict.fromkeys(("createTime", "modelStatus"), "not needed by a page"),
     "candidate": {
         "finishMessage": "may contain a call that is not valid",
         "safetyRatings": "the finish reason shows that content was filtered",

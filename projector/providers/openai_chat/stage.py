@@ -19,16 +19,7 @@ from projector.providers.error_shapes import ReportedError, error_beside, error_
 from projector.providers.openai_chat import chunk_fields
 from projector.providers.openai_chat.chunk_fields import ERROR, EXTRA, ChatProfile
 from projector.providers.openai_chat.output import LEGACY_INDEX, ChatOutput, indexes_of
-from projector.providers.stage_parts import (
-    CALL_SHAPES,
-    Annotation,
-    Event,
-    Events,
-    JsonStage,
-    index_of,
-    moved,
-    usage_of,
-)
+from projector.providers.stage_parts import CALL_SHAPES, Annotation, Event, Events, JsonStage, index_of, moved, usage_of
 from projector.providers.think import LONE_TAG, Operation, ThinkSplitter
 
 SUMMARY: Final = "reasoning.summary"
